@@ -41,7 +41,7 @@ def fill_failed(errors: ArrayLike, failed: ArrayLike) -> NDArray[np.float64]:
 
 
 def target_distance(
-    errors: ArrayLike, kind: TargetKind = "mean_l1", *, names: Sequence[str] | None = None
+    errors: ArrayLike, kind: TargetKind = "mean_l1", *, names: Sequence[str] | None = None, partial: bool = False
 ) -> NDArray[np.float64]:
     """Compute how differently the same configurations do on each two datasets [Kim2017warmstart] Eq. 1.
 
@@ -57,13 +57,14 @@ def target_distance(
         errors: `m x n` in [0, 1]; NaN = not run (see `fill_failed` for failures).
         kind: of the distance.
         names: `m` dataset names, for messages.
+        partial: a pair with fewer than n / 2 configurations in common is NaN, not refused.
 
     Returns: `m x m` float64, symmetric, zero diagonal; with complete data a metric between what is compared; at most
         n (`l1`), √n (`sqrt_l1`), 1 (all others).
 
     Raises:
         UsageError: when the kind is unknown or the table is not two-dimensional.
-        DataError: when a pair has fewer than n / 2 configurations in common.
+        DataError: when there is no configuration, or a pair has fewer than n / 2 in common, unless `partial`.
     """
     if kind not in _KINDS:
         msg = f"target_distance: expected kind {', '.join(_KINDS)}, got {kind!r}. Use 'mean_l1'."
@@ -76,7 +77,7 @@ def target_distance(
     known = ~np.isnan(table)
     common = known.astype(np.float64) @ known.T.astype(np.float64)
     few = np.argwhere(np.triu(common < n / 2, k=1))
-    if len(few):
+    if len(few) and not partial:
         i, j = (int(row) for row in few[0])
         pair = f"{names[i]!r} and {names[j]!r}" if names is not None else f"dataset rows {i} and {j}"
         msg = (
@@ -92,8 +93,8 @@ def target_distance(
     distances = np.zeros((m, m))
     for i in range(m):
         both = known[i] & known[i + 1 :]
-        sums = np.sum(np.abs(filled[i] - filled[i + 1 :]) * both, axis=1)
-        distances[i, i + 1 :] = sums / common[i, i + 1 :]
+        sums, shared = np.sum(np.abs(filled[i] - filled[i + 1 :]) * both, axis=1), common[i, i + 1 :]
+        distances[i, i + 1 :] = np.where(shared < n / 2, np.nan, sums / np.maximum(shared, 1))
     distances += distances.T
     if kind in ("l1", "sqrt_l1"):
         distances *= n

@@ -26,6 +26,7 @@ from history_store.file.lock import WriterLock
 from history_store.file.snapshot import Snapshot
 from history_store.file.stored_images import check_images, write_images
 from history_store.file.writing import Files, check_free, check_may_write, check_writer, install
+from history_store.json_text import parse_stored_json
 from history_store.records import Config, DatasetInfo, Evaluation
 from history_store.space import space_names, with_logarithms
 
@@ -436,7 +437,7 @@ class History(Snapshot):
             return
         self._stale = True
         self._writer().append(line)
-        content.apply(operation)
+        content.apply(parse_stored_json(line) if operation["op"] == "set-result" else operation)
         self._stale = False
 
     def _index(self) -> None:

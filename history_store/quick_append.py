@@ -24,7 +24,7 @@ def append_quickly(path: Path, evaluation: Evaluation, *, lock_timeout: float = 
     """Append a run of a dataset and a configuration that a history has; durable when this returns.
 
     Whatever is out of the ordinary is left to `History.append`: a new configuration, an unknown dataset, a run that is there
-    already, a journal that is long or damaged, files that are not as the last writer left them.
+    already, a journal that is long, damaged or has lost lines, files that are not as the last writer left them.
 
     Args:
         path: of the history.
@@ -66,6 +66,8 @@ def _append(real: Path, evaluation: Evaluation, index: AppendIndex, lock: Writer
     text = _journal(log, journal.most_bytes(state.file[1]))
     if text is None or not _fits(text, index):
         return None
+    if journal.checksum(log, state.journal[0]) != state.journal[1]:  # the index tells of lines that are gone
+        return None
     later = text.operations
     try:
         if not _is_plain(evaluation, later, index):
@@ -75,9 +77,7 @@ def _append(real: Path, evaluation: Evaluation, index: AppendIndex, lock: Writer
     operation = {"op": "extend", "configs": [], "evaluations": [evaluation]}
     line = encode_operation(operation, state.serial + len(later) + 1)
     durable.sync_folder(real.parent)  # the last rename may not be on the disk
-    writer = journal.JournalWriter(
-        log, state.history, size=text.end, lines=len(later), salt=state.salt, history=real
-    )  # fmt: skip
+    writer = journal.JournalWriter(log, state.history, text, salt=state.salt, history=real)
     try:
         writer.append(line)
         lock.check()  # what was replaced meanwhile is not acknowledged

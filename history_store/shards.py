@@ -4,11 +4,12 @@ A folder holds `collection.json` (space, shared configurations, budget, seed, st
 dataset: first a line that describes the dataset, then a line an evaluation, in the order of measurement.
 """
 
+import contextlib
 import fcntl
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from history_store.errors import DataError, HistoryVersionError, MissingPathErro
 from history_store.file import durable
 from history_store.file.codec import config_key, decode_info, decode_run, encode_info, encode_run, native
 from history_store.file.content import check_info, quoted, unit_rows
+from history_store.file.lock import is_at
 from history_store.history import History
 from history_store.json_text import parse_json
 from history_store.made_history import removed_unless_filled
@@ -196,20 +198,19 @@ def write_shards(
     create_shards(
         folder, history.space_json, configs=history.configs, budget=budget, seed=seed, stored_size=history.stored_size
     )
-    index = {config_key(config): number for number, config in enumerate(_read_collection(folder)["configs"])}
-    there = read_shards(folder)
+    configs = read_shards(folder).configs
+    index = {config_key(config): number for number, config in enumerate(configs)}
     written = 0
     for info in history.datasets:
-        path = folder / f"{quoted(info.name)}.jsonl"
-        if path.exists():
-            add_shard(folder, info)
-        fresh = _lacking(there.evaluations.get(info.name, ()), history.evaluations(info.name))
-        if path.exists() and not fresh:
-            continue
-        values = [{"config": index[config_key(run.config)]} | encode_run(run) for run in fresh]
-        lines = _lines(path) or [_dump({"dataset": encode_info(info)})]
-        with durable.storage_errors(path):
-            durable.write_file(path, b"".join(line + b"\n" for line in (*lines, *map(_dump, values))))
+        path, runs = folder / f"{quoted(info.name)}.jsonl", history.evaluations(info.name)
+        with durable.storage_errors(path), _opened(path) as fd:  # what others add is there before, or comes after
+            lines = _lines(path)
+            if lines:
+                add_shard(folder, info)
+            there = [_read_run(line, info.name, configs, f"{path}:{n}") for n, line in enumerate(lines[1:], start=2)]
+            fresh = _lacking(there, runs)
+            values = [{"config": index[config_key(run.config)]} | encode_run(run) for run in fresh]
+            _add(fd, path, values if lines else [{"dataset": encode_info(info)}, *values])
         written += len(fresh)
     return written
 
@@ -349,24 +350,39 @@ def _dump(values: Mapping[str, Any]) -> bytes:
 
 
 def _append(path: Path, values: Mapping[str, Any]) -> None:
-    """Append one line durably, after cutting off what a stop has left of an earlier one."""
-    data = _dump(values) + b"\n"
-    with durable.storage_errors(path):
-        new = not path.exists()
+    """Append one line durably."""
+    with durable.storage_errors(path), _opened(path) as fd:
+        _add(fd, path, [values])
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """Open a shard, made where it is missing, while nobody else adds to it; again where it was replaced meanwhile."""
+    new, is_right = not path.exists(), False
+    while not is_right:
         fd = durable.open_append(path)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            there = path.read_bytes()
-            size = there.rfind(b"\n") + 1
-            if size != len(there):
-                durable.truncate(fd, size, path)
-            try:
-                durable.write(fd, data, path)
-                durable.sync(fd, path)
-            except BaseException:
-                durable.truncate(fd, size, path)
-                raise
+            is_right = is_at(fd, path)
+            if is_right:
+                yield fd
         finally:
             os.close(fd)
-        if new:
-            durable.sync_folder(path.parent)
+    if new:
+        durable.sync_folder(path.parent)
+
+
+def _add(fd: int, path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Append lines durably, after cutting off what a stop has left of an earlier one."""
+    if not lines:
+        return
+    there = path.read_bytes()
+    size = there.rfind(b"\n") + 1
+    if size != len(there):
+        durable.truncate(fd, size, path)
+    try:
+        durable.write(fd, b"".join(_dump(values) + b"\n" for values in lines), path)
+        durable.sync(fd, path)
+    except BaseException:
+        durable.truncate(fd, size, path)
+        raise

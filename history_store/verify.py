@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from history_store.errors import (
     WarmstartError,
 )
 from history_store.file import durable, journal
+from history_store.file.append_index import SUFFIX
 from history_store.file.base import check_base, read_content, read_embeddings, read_identity
 from history_store.file.codec import Operation, decode_info, encode_operation
 from history_store.file.content import Content, check_info, decode_line, quoted, unit_rows
@@ -110,8 +111,8 @@ def verify(path: str | Path) -> Report:
 def restore(path: str | Path, *, lock_timeout: float = 10.0) -> Report:
     """Bring a damaged or missing history back from its backup, with the journal on top.
 
-    The damaged file is kept as `<file>.damaged`. A journal with altered lines gives the operations of all its
-    other lines and is kept as `<file>.journal.damaged`. A sound history is left alone.
+    The damaged file is kept as `<file>.damaged`. A journal with altered lines, or with operations that do not fit the
+    history, gives all its other operations and is kept as `<file>.journal.damaged`. A sound history is left alone.
 
     Args:
         path: of the history.
@@ -137,6 +138,8 @@ def restore(path: str | Path, *, lock_timeout: float = 10.0) -> Report:
             salvaged = _salvage(real, journal.load(beside(real, ".journal")))
             if salvaged is not None:
                 done.append(salvaged)
+            if done:  # it may know of what is gone
+                durable.remove(beside(real, SUFFIX))
     finally:
         lock.release()
     report = verify(real)
@@ -334,11 +337,11 @@ def _salvage(path: Path, text: journal.JournalText) -> str | None:
     mine = text.header is None or (
         text.header.get("history") == content.id and journal.belongs(text, content.serial, content.salt)
     )
-    if not text.damaged and gapless and mine:
+    if not text.damaged and gapless and mine and _can_apply(content, later):
         return None
     lines, kept = [journal.header(content.id, content.salt)], 0
     for operation in later if mine else ():
-        with contextlib.suppress(WarmstartError, KeyError, TypeError, ValueError):
+        with contextlib.suppress(WarmstartError, *BROKEN):
             for planned in _plans(content, operation, str(path)):
                 line = encode_operation(planned, content.serial + 1)
                 content.apply(planned)
@@ -347,8 +350,24 @@ def _salvage(path: Path, text: journal.JournalText) -> str | None:
     _set_aside(log, beside(log, ".damaged"))
     durable.write_file(log, b"".join(lines), path)
     n_lost = f"{counted(len(text.damaged), 'altered line')} {'is' if len(text.damaged) == 1 else 'are'} lost"
-    lost = f"and {n_lost}" if mine else "for it is the journal of another history"
+    if not mine:
+        lost = "for it is the journal of another history"
+    elif text.damaged or kept == n:
+        lost = f"and {n_lost}"
+    else:
+        lost = f"the {'other does' if n - kept == 1 else 'others do'} not fit the history"
     return f"{kept} of {n} whole operations of the journal were kept, {lost}; the old one is {log.name}.damaged"
+
+
+def _can_apply(content: Content, operations: Sequence[Operation]) -> bool:
+    """Tell whether operations fit a history, each after those before it."""
+    tried = content.copy()
+    try:
+        for operation in operations:
+            tried.apply(operation)
+    except (WarmstartError, *BROKEN):
+        return False
+    return True
 
 
 def _plans(content: Content, operation: Operation, where: str) -> Iterator[Operation]:
@@ -360,7 +379,7 @@ def _plans(content: Content, operation: Operation, where: str) -> Iterator[Opera
     elif operation["op"] == "add-dataset":
         yield content.plan_add(decode_info(operation["info"], where), where)
     else:
-        yield operation
+        yield {key: value for key, value in operation.items() if key != "serial"}  # it gets one of its own
 
 
 def _set_aside(path: Path, target: Path) -> None:

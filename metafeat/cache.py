@@ -5,6 +5,7 @@ import logging
 import os
 import struct
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,15 @@ def cache_folder() -> Path:
     if os.environ.get("WARMSTART_CACHE"):
         return Path(os.environ["WARMSTART_CACHE"])
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "warmstart"  # noqa: PTH111  a home that is unknown is left as "~"
+
+
+def cached_files(folder: Path, pattern: str) -> list[tuple[Path, os.stat_result]]:
+    """List the files of a cache as they are now, the longest unused first; another process may remove some at any time."""
+    found = []
+    for path in folder.glob(pattern):
+        with suppress(FileNotFoundError):
+            found.append((path, path.lstat()))
+    return sorted(found, key=lambda each: each[1].st_mtime)
 
 
 class EmbeddingCache:

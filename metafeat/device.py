@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock, local
 from typing import TYPE_CHECKING
 
 from history_store.errors import UsageError
@@ -52,17 +53,30 @@ def open_device(name: str | None) -> torch.device:
     return device
 
 
+_lock, _own = Lock(), local()
+_inside, _outside = 0, 0
+"""How many limits hold, and the number of threads outside all of them: a new thread of Python takes over what holds."""
+
+
 @contextmanager
 def cpu_threads(threads: int | None) -> Iterator[None]:
-    """Limit torch to so many CPU threads, and restore the caller's number afterwards; None changes nothing."""
+    """Limit torch to so many CPU threads, and restore the caller's number afterwards, also where others do so at once; None changes nothing."""
+    global _inside, _outside
     if threads is None:
         yield
         return
     import torch
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
+    depth = getattr(_own, "depth", 0)
+    with _lock:
+        before = torch.get_num_threads() if depth or not _inside else _outside
+        _inside, _outside = _inside + 1, _outside if _inside else before
+        torch.set_num_threads(threads)
+    _own.depth = depth + 1
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        _own.depth = depth
+        with _lock:
+            _inside -= 1
+            torch.set_num_threads(before)

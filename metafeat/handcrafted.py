@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from history_store.errors import DataError, UsageError
+from history_store.one_thread import one_thread
 from metafeat.labels import check_labels
 from metafeat.landmarking import landmark_accuracies
 
@@ -103,9 +104,7 @@ def handcrafted(images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng: np
         msg = f"handcrafted: expected uint8 images n x s x s x c with n ≥ 1 and c = 1 or 3, got shape {images.shape} of {images.dtype}. Read them with history_store.images."
         raise DataError(msg)
     labels = check_labels(labels, len(images))
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn
-
-    with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+    with one_thread():
         found = _compute(images, labels, rng)
     return np.array([found[name] for name in FEATURES])
 

@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from history_store.one_thread import one_thread
 from metafeat.class_signal import ClassSignal, class_signal, mean_channel, pooled, square_distances
 
 Vector = NDArray[np.float64]
@@ -87,10 +88,8 @@ def sample_statistics(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> S
 
     Returns: the statistics, always finite.
     """
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn
-
     counts = np.unique(labels, return_counts=True)[1]
-    with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+    with one_thread():
         return SampleStatistics(
             n_images=len(images),
             distinct=len({image.tobytes() for image in images}) / len(images),

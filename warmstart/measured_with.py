@@ -8,14 +8,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from history_store.bundle.records import split_origin
+from history_store.bundle.records import split_origin, without_mark
 from history_store.errors import UsageError
 
 if TYPE_CHECKING:
     from training.workloads import Workload
 
-_KEY = re.compile(r" \[[^\[\]]*:[^\[\]]*\]$")
-"""What a server adds to an origin, so that it knows a repeated request again."""
 _COLLECTED, _TUNED = "collect/", "tune/"
 _AMOUNT = re.compile(r"(.*), budget ([0-9.e+-]+)", re.DOTALL)
 """What a study adds to what it evaluates, where its trials have a budget of their own."""
@@ -86,7 +84,7 @@ def measured_with(origins: Mapping[str, int], *, stored_size: int) -> MeasuredWi
 
 def bare_origin(origin: str) -> str:
     """Return an origin without the history that the run came from, and without what a server added."""
-    return _KEY.sub("", split_origin(origin)[0])
+    return without_mark(split_origin(origin)[0])
 
 
 def workload_of(origin: str) -> tuple[Workload, str] | None:

@@ -17,7 +17,7 @@ from typing import Any, Literal, overload
 from history_store.errors import LeaseLostError, UsageError, WarmstartError
 from history_store.records import Value
 from warmstart.service.transport import Transport, segment
-from warmstart.studies.objectives.result import plain_number
+from warmstart.studies.objectives.result import one_line, plain_number
 
 WAIT_S = 1.5
 """Seconds before a server is asked again while the last trials run elsewhere: asking costs it about as much as a trial."""
@@ -88,7 +88,7 @@ class RemoteTrial:
             value: instead, the study's metric.
             status: ok, diverged, failed, crashed, timeout, oom, killed or pruned.
             duration: seconds.
-            note: one line on what went wrong.
+            note: on what went wrong; kept as one line, cut as `warmstart.tune` does.
             curve: pairs (step, error); what was reported when left out.
             metrics: other numbers.
             constraints: by name; met where true, or a number ≤ 0.
@@ -110,7 +110,7 @@ class RemoteTrial:
             "value": value,
             "status": status,
             "duration": None if duration is None else seconds_or_none(duration),
-            "note": note,
+            "note": one_line(note),
             "curve": [list(point) for point in curve if all(_is_finite(each, "a curve") for each in point)],
             "metrics": {name: each for name, each in (metrics or {}).items() if _is_finite(each, f"a metric {name!r}")},
             "constraints": {name: each for name, each in bounds.items() if _is_finite(each, name)},
@@ -175,14 +175,24 @@ class RemoteStudy:
     Attributes:
         transport: to the server.
         name: of the study.
-        client: names this worker; its own for each worker.
+        client: names this worker; its own for each worker. One that was made here is made anew in a forked child, where it
+            asks.
         lease_s: seconds in which a trial is heard of again.
     """
 
     transport: Transport
     name: str
-    client: str = field(default_factory=lambda: worker_name())
+    client: str = ""
     lease_s: float = LEASE_S
+    _made_in: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Name the worker."""
+        if not self.client:
+            self._name_worker()
+
+    def _name_worker(self) -> None:
+        self.client, self._made_in = worker_name(), os.getpid()
 
     @property
     def path(self) -> str:
@@ -213,6 +223,8 @@ class RemoteStudy:
         Raises:
             WarmstartError: as `Transport.post`.
         """
+        if self._made_in not in (0, os.getpid()):
+            self._name_worker()
         body = {"client": self.client, "lease_s": self.lease_s, "trials": trials}
         while (found := self.transport.post(f"{self.path}/trials:ask", body, key=key))["state"] == "wait":
             if not wait:

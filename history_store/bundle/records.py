@@ -24,6 +24,7 @@ KINDS = ("dataset", "embedding", "features", "run", "space")
 _ID = re.compile(r"[0-9a-f]{16}")
 _BY = re.compile(r"[0-9a-f]{12}")
 _CONTRIBUTED = re.compile(r"(.*) \(from ([0-9a-f]{12})\)", re.DOTALL)
+_MARK = re.compile(r"(?: \[[^ :]*:[^ ]*\](?: \[[^ :]*\])?)+\Z")
 _MADE_OF = ("fingerprint", "n_train", "n_val", "n_test", "n_classes", "class_counts", "fraction", "split_seed")
 _SPACE_ASIDE = frozenset({"name", "meta", "format_version", "python_module_version"})
 _ANYWHERE = ("http://", "https://", "hf://", "s3://", "gs://", "sklearn:", "torchvision:")
@@ -144,7 +145,7 @@ def dataset_line(info: DatasetInfo) -> str:
 
 def run_line(run: Evaluation, dataset: str, by: str) -> str:
     """Write the record of a run that was measured in the history `by`."""
-    values = encode_run(replace(run, origin=shared_origin(run.origin)))
+    values = encode_run(replace(run, origin=_in_short(run.origin)))
     config = {name: _plain(value) for name, value in native(run.config).items()}
     return canonical({"kind": "run", "dataset": dataset, "config": config, "by": by, **values})
 
@@ -218,7 +219,17 @@ def _last_part(found: re.Match[str]) -> str:
 
 
 def shared_origin(origin: str) -> str:
-    """Write an origin as bundles have it: without paths, on one line; a long command is cut, and told from others by its digest."""
+    """Write the origin of a run of one's own as bundles have it: see `without_mark`, and without paths, short, on one line."""
+    return _in_short(without_mark(origin))
+
+
+def without_mark(origin: str) -> str:
+    """Leave out the token and the key that a server puts behind an origin, so that it knows a repeated request again."""
+    return _MARK.sub("", origin)
+
+
+def _in_short(origin: str) -> str:
+    """Leave paths out and put all on one line; a long command is cut, and told from others by its digest."""
     text = "".join(char if char.isprintable() else " " for char in without_paths(origin))
     return text if len(text) <= _ORIGIN else f"{text[: _ORIGIN - 14]}… {sha256(text.encode()).hexdigest()[:12]}"
 

@@ -27,6 +27,7 @@ from typing import Any, Self
 from history_store.errors import StorageError
 from history_store.file import durable
 from history_store.file.durable import beside
+from history_store.file.journal import checksum
 from history_store.json_text import parse_stored_json
 from history_store.records import Config, Value
 
@@ -47,7 +48,8 @@ class State:
         history: id of it.
         salt: of the generation of the file.
         serial: of the last operation in the file.
-        counted: serial of the last operation whose runs are counted in the index.
+        counted: serial of the last operation whose datasets, configurations and runs are in the index.
+        journal: bytes of its lines up to that one, and their CRC-32.
         file: inode, size and times of the file.
         backup: the same of the backup, which is up to date.
     """
@@ -56,6 +58,7 @@ class State:
     salt: str
     serial: int
     counted: int
+    journal: tuple[int, int]
     file: tuple[int, ...]
     backup: tuple[int, ...]
 
@@ -149,7 +152,7 @@ class AppendIndex:
             raise ValueError(msg)
         about = parse_stored_json(head)
         state = about["state"]
-        self.state = State(**{**state, "file": tuple(state["file"]), "backup": tuple(state["backup"])})
+        self.state = State(**{**state, **{key: tuple(state[key]) for key in ("journal", "file", "backup")}})
         self.origins: list[str] = about["origins"]
         self.n_evaluations = int(about["n_evaluations"])
         self._counts: dict[str, int] = about["counts"]
@@ -206,10 +209,12 @@ class AppendIndex:
 
 
 def is_indexed(path: Path, state: State) -> bool:
-    """Tell whether the index of a history holds for the files as they are."""
+    """Tell whether the index of a history holds for the files as they are, of which the journal may have grown."""
     try:
         with AppendIndex(path) as index:
-            return replace(index.state, counted=state.counted) == state
+            known = index.state
+        is_whole = checksum(beside(path, ".journal"), known.journal[0]) == known.journal[1]
+        return is_whole and replace(known, counted=state.counted, journal=state.journal) == state
     except (OSError, ValueError, StorageError):
         return False
 

@@ -8,9 +8,9 @@ import contextlib
 import json
 import os
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from history_store.errors import DataError, HistoryDamagedError, HistoryVersionError, StorageError
 from history_store.file import durable
@@ -43,6 +43,7 @@ class JournalText:
         end: number of bytes up to the end of the last whole line.
         torn: the last line was cut off by a crash; nothing acknowledged is in it.
         damaged: numbers of the lines, from 1, that are whole and do not match their checksum.
+        file: device, inode and size of the file that was read; empty where there was none.
     """
 
     header: dict[str, Any] | None
@@ -50,6 +51,7 @@ class JournalText:
     end: int
     torn: bool
     damaged: tuple[int, ...]
+    file: tuple[int, ...] = ()
 
     @property
     def salt(self) -> str:
@@ -99,7 +101,9 @@ def load(path: Path) -> JournalText:
     try:
         with os.fdopen(durable.open_companion(path, os.O_RDONLY), "rb") as file:
             JOURNAL_BYTES.check(os.fstat(file.fileno()).st_size, str(path))
-            return parse(file.read())
+            data = file.read()
+            found = os.fstat(file.fileno())
+            return replace(parse(data), file=(found.st_dev, found.st_ino, len(data)))
     except FileNotFoundError:
         return parse(b"")
     except MemoryError as error:
@@ -150,14 +154,25 @@ def belongs(text: JournalText, serial: int, salt: str) -> bool:
     return text.salt == salt or not text.after(serial)
 
 
+def checksum(path: Path, size: int) -> int | None:
+    """Return the CRC-32 of the first `size` bytes of a journal; None where it has less, or cannot be read."""
+    if not size:
+        return 0
+    try:
+        with os.fdopen(durable.open_companion(path, os.O_RDONLY), "rb") as file:
+            data = file.read(size)
+    except (OSError, StorageError, MemoryError):
+        return None
+    return zlib.crc32(data) if len(data) == size else None
+
+
 class JournalWriter:
     """An open journal.
 
     Args:
-        path: of the journal, which is created with its header where it is missing or empty.
+        path: of the journal, which is created with its header where it was missing or empty.
         history_id: of its history.
-        size: bytes of the whole lines; what follows is cut off.
-        lines: number of operations in it.
+        text: what was read of it; a torn line at its end is cut off.
         salt: of the file that it goes on from; empty for a file without one.
         history: whose mode and group the journal gets.
 
@@ -166,18 +181,25 @@ class JournalWriter:
     """
 
     def __init__(
-        self, path: Path, history_id: str, *, size: int, lines: int, salt: str = "", history: Path | None = None
+        self, path: Path, history_id: str, text: JournalText, *, salt: str = "", history: Path | None = None
     ) -> None:
         self.path = path
-        self.lines = lines
-        self.size = size
+        self.lines = len(text.operations)
+        self.size = text.file[2] if text.file else 0
         self.uncut = False
+        if text.file and not os.path.lexists(path):  # opening would make a new one
+            self._refuse("none")
         self._fd = durable.open_append(path, history)
         try:
-            if os.fstat(self._fd).st_size != size:
-                durable.truncate(self._fd, size, path)
+            found = os.fstat(self._fd)
+            if text.file[:2] not in ((), (found.st_dev, found.st_ino)):
+                self._refuse("another file")
+            self._check()
+            if text.end != self.size:
+                durable.truncate(self._fd, text.end, path)
                 durable.sync(self._fd, path)
-            if size == 0:  # synced on its own: a power cut must not leave a line behind a torn header
+                self.size = text.end
+            if self.size == 0:  # synced on its own: a power cut must not leave a line behind a torn header
                 self._write(header(history_id, salt))
                 durable.sync_folder(path.parent)
         except BaseException:
@@ -216,9 +238,13 @@ class JournalWriter:
         """Check that the journal is the file that was opened, and that nobody else wrote to it."""
         size = os.fstat(self._fd).st_size
         if not is_at(self._fd, self.path) or (size != self.size and not self.uncut):
-            got = f"{size:,} bytes" if is_at(self._fd, self.path) else "another file" if self.path.exists() else "none"
-            msg = f"{self.path}: expected the journal that this writer opened, {self.size:,} bytes long, got {got}. Nothing more is written; open the history again."
-            raise StorageError(msg)
+            self._refuse(
+                f"{size:,} bytes" if is_at(self._fd, self.path) else "another file" if self.path.exists() else "none"
+            )
+
+    def _refuse(self, got: str) -> NoReturn:
+        msg = f"{self.path}: expected the journal that this writer opened, {self.size:,} bytes long, got {got}. Nothing more is written; open the history again."
+        raise StorageError(msg)
 
     def _write(self, data: bytes) -> None:
         self.recover()

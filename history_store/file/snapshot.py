@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import mmap
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -246,9 +247,12 @@ class Snapshot:
         return read_embeddings(self._h5, str(self._real), model_hash)
 
     def get_result(self, key: str) -> dict[str, Any] | None:
-        """Return a stored result, or None."""
-        value = self._content.results.get(key)
-        return None if value is None else dict(value)
+        """Return a copy of a stored result, or None."""
+        return copy.deepcopy(self._content.results.get(key))
+
+    def look_at_result(self, key: str) -> Mapping[str, Any] | None:
+        """Return a stored result as it is kept, or None: for large ones, by who changes nothing in it."""
+        return self._content.results.get(key)
 
     @property
     def _h5(self) -> h5py.File:

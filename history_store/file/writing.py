@@ -16,7 +16,7 @@ from history_store.file import durable
 from history_store.file.append_index import SUFFIX, State, stamp
 from history_store.file.base import Identity, check_base, read_identity
 from history_store.file.durable import beside
-from history_store.file.journal import JournalText, JournalWriter, most_bytes
+from history_store.file.journal import JournalText, JournalWriter, checksum, most_bytes, parse
 from history_store.file.lock import WriterLock
 
 _WRITE_BITS = 0o222
@@ -58,30 +58,27 @@ class Files:
             self._lock.check()
             self._prepare()
             if self._writer is None:
-                size = self._text.end if self.journal.exists() else 0
-                self._writer = JournalWriter(
-                    self.journal,
-                    self._identity.id,
-                    size=size,
-                    lines=self.journal_lines,
-                    salt=self._identity.salt,
-                    history=self.path,
-                )
+                mine = self._identity
+                self._writer = JournalWriter(self.journal, mine.id, self._text, salt=mine.salt, history=self.path)
             self._writer.append(line)
             self._lock.check()  # what was replaced meanwhile is not acknowledged
             self.journal_lines = self._writer.lines
 
     @property
     def has_long_journal(self) -> bool:
-        """Tell whether the journal shall be written into the file."""
-        size = self._text.end if self._writer is None else self._writer.size
+        """Tell whether the journal shall be written into the file: not one that a removed dataset left to the backup."""
         try:
-            return size > most_bytes(self.path.stat().st_size)
+            return not self._is_old_journal() and self._size > most_bytes(self.path.stat().st_size)
         except OSError:  # it was removed
             return False
 
+    @property
+    def _size(self) -> int:
+        """Bytes of the whole lines of the journal."""
+        return self._text.end if self._writer is None else self._writer.size
+
     def state(self, serial: int) -> State | None:
-        """Return what an index of the files holds for; None where the backup is not up to date.
+        """Return what an index of the files holds for; None where the backup is not up to date, or the journal another.
 
         Args:
             serial: of the last operation.
@@ -93,8 +90,8 @@ class Files:
         self._lock.check()
         if self.is_copy or not self._backup_is_current() or (stamp(self.path), stamp(self.backup)) != before:
             return None
-        mine = self._identity
-        return State(mine.id, mine.salt, mine.serial, serial, *before)
+        mine, found = self._identity, checksum(self.journal, self._size)
+        return None if found is None else State(mine.id, mine.salt, mine.serial, serial, (self._size, found), *before)
 
     def recover(self) -> None:
         """Undo a failed write that could not be undone at once; to be called before the journal is read again."""
@@ -151,7 +148,7 @@ class Files:
         if self._is_old_journal():
             durable.remove(self.journal)
             durable.sync_folder(folder)
-            self.journal_lines = 0
+            self._text, self.journal_lines = parse(b""), 0
         self._ready = True
 
     def _is_old_journal(self) -> bool:

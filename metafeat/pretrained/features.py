@@ -19,7 +19,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from history_store.errors import StorageError, UsageError
-from metafeat.cache import cache_folder
+from metafeat.cache import cache_folder, cached_files
 from metafeat.files import read_ordinary, remove_leftovers, replace_file
 from metafeat.pretrained.backbones import Backbone, build_backbone, normalisation
 from metafeat.pretrained.depths import Depth
@@ -190,20 +190,14 @@ class FeatureCache:
         except (OSError, StorageError) as error:
             _log.debug("%s: not cached (%s)", self.folder, error)
 
-    def files(self) -> list[Path]:
-        """List the files, the longest unused first."""
-        if not self.folder.is_dir():
-            return []
-        return sorted(self.folder.glob("*.features"), key=lambda path: path.stat().st_mtime)
-
     def _shrink(self) -> None:
         remove_leftovers(self.folder)
-        files = self.files()
-        excess = sum(path.stat().st_size for path in files) - self.limit_bytes
-        for path in files:
+        files = cached_files(self.folder, "*.features")
+        excess = sum(about.st_size for _, about in files) - self.limit_bytes
+        for path, about in files:
             if excess <= 0:
                 return
-            excess -= path.stat().st_size
+            excess -= about.st_size
             path.unlink(missing_ok=True)
 
     def _path(self, key: str) -> Path:

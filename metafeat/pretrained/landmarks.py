@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SIZE, HALF_SIZE, PIXELS = 64, 32, 16
 """Sides of the images: of whole features, of the smaller ones, and where pixels themselves are classified."""
+_TINT, _GREY = 4, 0.95
+"""Pictures are grey whose channels differ by no more than this (JPEG tints grey) at so many of their pixels; of the history's sets in colour none has more than 0.69."""
 _DEPTHS = DEPTHS[:3]
 _HEADS = tuple(
     f"{kind}_{depth}_{size}"
@@ -45,7 +47,7 @@ def compute_landmarks(
 
     Returns: leave-one-out accuracies of the nearest neighbour, of centroids (both standardised) and of the best ridge, by
         size and depth; those of the nearest neighbour of a mirrored image among the others; those of nearest neighbour and
-        ridge on pixels; share of the largest class, logarithms of the numbers of classes and images, 1 for grey images.
+        ridge on pixels; share of the largest class, logarithms of the numbers of classes and images, 1 for grey images, however they were stored.
     """
     _, codes = np.unique(labels, return_inverse=True)
     n_classes, n = int(codes.max()) + 1, len(codes)
@@ -53,7 +55,12 @@ def compute_landmarks(
         zip(_HEADS, [value for rows in (whole, small) for value in _accuracies(rows, codes, n_classes)], strict=True)
     )
     found |= mirrored_landmarks(whole, flipped, pixels, codes, n_classes=n_classes)
-    sizes = np.bincount(codes).max() / n, np.log(n_classes), np.log(n), pixels.shape[3] == 1
+    sizes = (
+        np.bincount(codes).max() / n,
+        np.log(n_classes),
+        np.log(n),
+        (np.ptp(pixels, axis=3) <= _TINT).mean() >= _GREY,
+    )
     found |= dict(zip(_SIZES, map(float, sizes), strict=True))
     return np.array([found[name] for name in LANDMARKS])
 

@@ -7,6 +7,8 @@ from warmstart.testing import StrategyContract
 
 
 class TestStrategies(StrategyContract):
+    sees_through_gaps = True
+
     @pytest.fixture(params=sorted(STRATEGIES))
     def strategy(self, request):
         return request.param

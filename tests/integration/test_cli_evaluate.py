@@ -7,11 +7,15 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from stripes import write_folder
 
 from history_store.history import History
+from history_store.images import ImageSet
+from history_store.records import Evaluation
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -53,6 +57,38 @@ def test_a_history_is_evaluated_and_a_second_run_uses_its_models(cli, tiny, tmp_
     again = cli(*call).json()
     assert again == report
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "models").iterdir()} == kept
+
+
+def test_datasets_that_train_leaves_out_are_left_out_with_a_note(cli, tiny, photos, tmp_path):
+    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
+    with History.open(copy) as history:
+        configs = list(history.configs)
+    for name, measured in (("barely", configs[:1]), ("unseen", configs)):
+        add = ["history", "add", copy, "--dataset", photos, "--name", name, "--group", name]
+        assert cli(*add, *(["--no-images"] if name == "unseen" else [])).code == 0
+        with History.open(copy, write=True) as history:
+            history.extend([Evaluation(name, dict(config), 0.5, seed=0) for config in measured])
+    call = [
+        "evaluate",
+        "--history",
+        copy,
+        "--models",
+        tmp_path / "models",
+        "--folds",
+        3,
+        "--steps",
+        1,
+        "--format",
+        "json",
+    ]
+    run = cli(*call, "--rivals", "nearest-learned")
+    assert run.code == 0, run.err
+    report = run.json()
+    assert report["n_datasets"] == 6
+    assert [note.rpartition(": ")[2] for note in report["notes"]] == ["unseen.", "barely."]
+    assert "Left out 1 of 8 datasets, measured on fewer than half" in " ".join(run.err.split())
+    everyone = cli(*call, "--rivals", "portfolio").json()
+    assert (everyone["n_datasets"], everyone["notes"]) == (8, [])
 
 
 def test_a_calibrated_history_makes_suggest_promise_a_regret(cli, tiny, photos, tmp_path):
@@ -281,12 +317,95 @@ def test_where_nothing_suggested_was_measured_the_next_step_is_named():
     )
 
 
+def test_every_group_with_the_images_of_a_query_is_left_out(cli, tiny, photos, mine, tmp_path):
+    from warmstart.models.query_evaluation import _find
+    from warmstart.suggestions.embedded_history import load_embedded_history
+
+    file, _, evaluations = mine
+    known = shutil.copy(tiny.history, tmp_path / "known.h5")
+    for place, name in ((file, "photos"), (known, "one"), (known, "two")):
+        assert cli("history", "add", place, "--dataset", photos, "--name", name, "--group", name).code == 0
+        with History.open(place, write=True) as history:
+            history.extend([replace(evaluation, dataset=name) for evaluation in evaluations])
+    embedded = load_embedded_history(known, tiny.model)
+    for query in (f"{file}::photos", "one", f"{known}::two"):
+        found = _find(query, embedded, device="cpu")
+        assert {embedded.names[row] for row in found.rows} == set(tiny.names)
+        assert len(found.distances) == len(tiny.names)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("protocol", "in-source"),
+        ("only", "stripes1"),
+        ("folds", 3),
+        ("models", "here"),
+        ("surrogate", "gp-map"),
+        ("extractor", "adf"),
+        ("target", "rank"),
+        ("steps", 3),
+    ],
+)
+def test_an_option_that_says_nothing_beside_a_query_is_refused(cli, tiny, use_tiny, option, value):
+    run = cli("evaluate", "--query", tiny.names[0], f"--{option}", value)
+    assert run.code == 2
+    assert f"--{option}: expected none beside --query" in run.err
+
+
+def test_two_groups_are_too_few_to_calibrate_and_that_is_told_at_once(cli, tiny, tmp_path, monkeypatch):
+    from training.evaluation import fold_models
+
+    two = tmp_path / "two.h5"
+    with (
+        History.open(tiny.history) as known,
+        History.create(two, known.space_json, stored_size=known.stored_size) as own,
+    ):
+        for name in tiny.names[:4]:
+            stored = known.images(name)
+            images = ImageSet(np.asarray(stored.array), stored.labels, stored.class_names)
+            own.add_dataset(known.dataset(name), images, stored.split)
+        own.extend([each for each in known.evaluations() if each.dataset in tiny.names[:4]])
+    monkeypatch.setattr(fold_models, "FoldModels", None)
+    run = cli("evaluate", "--history", two, "--model", tiny.model, "--calibrate")
+    assert run.code == 2
+    said = "--calibrate: expected at least three groups of datasets with images and runs"
+    assert said in run.err
+    assert "got 2: group0, group1." in run.err
+
+
+def test_distances_that_bear_the_name_of_the_meta_features_are_refused(cli, table, tmp_path):
+    with np.load(table) as arrays:
+        np.savez(tmp_path / "both.npz", **arrays, distances_handcrafted=np.zeros((6, 6)))
+    run = cli("evaluate", "--table", tmp_path / "both.npz")
+    assert run.code == 3
+    assert "expected one of the arrays meta_features and distances_handcrafted, got both" in run.err
+
+
+def test_what_suggest_says_of_a_doubtful_dataset_is_looked_up(cli, tiny, mine, use_tiny, tmp_path):
+    file, _, evaluations = mine
+    rng = np.random.default_rng(0)
+    noise = write_folder(tmp_path / "noise", rng.integers(0, 256, (60, 32, 32, 3), dtype=np.uint8), np.arange(60) % 3)
+    assert cli("history", "add", file, "--dataset", noise, "--name", "photos", "--group", "mine").code == 0
+    with History.open(file, write=True) as history:
+        history.extend(evaluations)
+    said = cli("suggest", f"{file}::photos", "--format", "json").json()
+    (query,) = cli("evaluate", "--query", f"{file}::photos", "--format", "json").json()["queries"]
+    assert (query["strategy"], query["reasons"]) == (said["strategy"], said["confidence"]["reasons"])
+    assert query["strategy"] == "portfolio"
+    assert [one["config"] for one in query["suggested"]] == [one["config"] for one in said["suggestions"]]
+    assert ", by strategy portfolio (small_history" in " ".join(
+        cli("evaluate", "--query", f"{file}::photos").out.split()
+    )
+
+
 def test_a_dataset_of_the_answering_history_does_not_answer_for_itself(cli, tiny, use_tiny):
     report = cli("evaluate", "--query", tiny.names[0], "--query", tiny.names[3], "--format", "json").json()
     assert report["n_datasets"] == 2
     with History.open(tiny.history) as history:
         groups = dict(zip(history.names, history.groups, strict=True))
     assert report["groups"] == [groups[tiny.names[0]], groups[tiny.names[3]]]
+    assert [query["strategy"] for query in report["queries"]] == ["joint"] * 2
     assert report["rivals"]["joint"]["per_dataset"][0][0] > 0 or report["rivals"]["joint"]["per_dataset"][1][0] > 0
 
 

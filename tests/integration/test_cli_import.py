@@ -253,7 +253,7 @@ def test_datasets_of_imports_do_not_stand_in_the_way(cli, copy, study, tiny, pho
     assert cli("history", "import", copy, study, "-d", "elsewhere").code == 0
     after = cli(*call)
     assert after.code == 0, after.err
-    assert "datasets of which runs alone are known cannot be compared with yours: elsewhere." in after.err
+    assert "datasets whose images it does not hold cannot be compared with yours: elsewhere." in after.err
     assert after.json()["neighbours"] == before["neighbours"]
 
 

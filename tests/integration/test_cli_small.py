@@ -124,3 +124,13 @@ def test_csv_has_natural_values_and_expected_regret(photos, use_tiny, cli):
     assert {"learning_rate", "decay_rate", "log10_learning_rate", "expected_regret"} <= set(head.split(","))
     values = dict(zip(head.split(","), rows[0].split(","), strict=True))
     assert float(values["learning_rate"]) == pytest.approx(10 ** float(values["log10_learning_rate"]))
+
+
+def test_the_cache_is_shown_and_cleared_with_a_link_that_leads_nowhere(cli, tmp_path, monkeypatch):
+    (tmp_path / "features").mkdir()
+    link = tmp_path / "features" / "aa.features"
+    link.symlink_to(tmp_path / "nowhere")
+    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path))
+    assert cli("cache", "--format", "json").json()["kept"][1]["files"] == 1
+    assert cli("cache", "--clear").code == 0
+    assert not link.is_symlink()

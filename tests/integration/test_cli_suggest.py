@@ -295,15 +295,28 @@ def test_an_added_dataset_is_embedded_once_and_stored_where_that_is_asked(cli, p
     assert cli("neighbours", "--dataset", photos, "--history", grown, "-k", 7, "--format", "json").out == run.out
 
 
-def test_a_history_without_images_and_embeddings_is_told(cli, photos, tiny, tmp_path):
+def test_a_dataset_without_image_and_embedding_is_left_out_with_a_note(cli, photos, tiny, tmp_path):
     bare = shutil.copy(tiny.history, tmp_path / "bare.h5")
-    assert (
-        cli("history", "add", bare, "--dataset", photos, "--name", "mine", "--group", "mine", "--no-images").code == 0
-    )
+    before = warmstart.neighbours(photos, k=3, history=bare)
+    call = ["history", "add", bare, "--dataset", photos, "--name", "mine", "--group", "mine", "--no-images"]
+    assert cli(*call).code == 0
+    run = cli("suggest", "--dataset", photos, "--history", bare)
+    assert run.code == 0, run.err
+    assert "datasets whose images it does not hold cannot be compared with yours: mine." in run.err
+    assert warmstart.neighbours(photos, k=3, history=bare) == before
+    assert cli("history", "embed", bare, "--format", "json").json()["embedded"] == 0
+
+
+def test_a_history_without_images_and_embeddings_is_told(cli, photos, tiny, tmp_path):
+    bare = tmp_path / "bare.h5"
+    with History.open(tiny.history) as history, History.create(bare, history.space_json):
+        pass
+    call = ["history", "add", bare, "--dataset", photos, "--name", "mine", "--group", "mine", "--no-images"]
+    assert cli(*call).code == 0
     run = cli("suggest", "--dataset", photos, "--history", bare)
     assert run.code == 3
     assert "expected embeddings of model" in run.err
-    with pytest.raises(ImagesMissingError, match="or images to make them from, got neither for 'mine'"):
+    with pytest.raises(ImagesMissingError, match="or images to make them from, got neither, for 'mine'"):
         warmstart.suggest(photos, history=bare)
 
 

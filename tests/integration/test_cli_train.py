@@ -153,3 +153,27 @@ def test_an_older_model_and_an_empty_file_are_replaced(cli, copy, tmp_path):
         run = cli("train", "--history", copy, "--out", out, "--steps", 1, "--seed", seed, "--format", "json")
         assert run.code == 0, run.err
         assert read_header(out).hash == run.json()["hash"]
+
+
+def test_datasets_without_a_common_configuration_are_refused(tmp_path, tiny, photos, cli):
+    from history_store.history import History
+    from history_store.records import Evaluation
+
+    own = tmp_path / "random.h5"
+    with History.open(tiny.history) as known, History.create(own, known.space_json):
+        configs = list(known.configs)
+    for number in range(3):
+        assert cli("history", "add", own, "-d", photos, "--name", f"d{number}", "--group", f"g{number}").code == 0
+        with History.open(own, write=True) as history:
+            history.append(Evaluation(f"d{number}", dict(configs[number]), 0.5))
+    run = cli("train", "--history", own, "--out", tmp_path / "m.safetensors")
+    assert run.code == 2
+    said = "expected configurations that at least half of the 3 datasets with images and runs have in common, got none"
+    assert said in " ".join(run.err.split())
+
+
+def test_a_backbone_of_a_model_that_looks_at_no_image_is_refused(cli, copy, tmp_path):
+    call = ["train", "--history", copy, "--out", tmp_path / "m.safetensors", "--extractor", "handcrafted"]
+    run = cli(*call, "--backbone", "residual")
+    assert run.code == 2
+    assert "--backbone: expected none beside the extractor handcrafted" in run.err

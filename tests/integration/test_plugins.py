@@ -18,7 +18,7 @@ from history_store.readers import READERS, open_images
 from history_store.registry import PluginWarning, Registry, _warn_once
 from training.workloads import WORKLOADS, get_workload, load_classifier, named_space
 from warmstart.integrations.importers.registry import IMPORTERS, read_source
-from warmstart.testing import WorkloadContract
+from warmstart.testing import StrategyContract, WorkloadContract
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -179,6 +179,14 @@ def test_a_registry_of_texts_imports_when_asked():
         table["three"]
     with pytest.raises(UsageError, match=r"^box: expected thing among pi, one, two, got 'three'"):
         table.find("three", "box")
+
+
+class TestMedian(StrategyContract):
+    """The example keeps the contract that it is an example of."""
+
+    @pytest.fixture
+    def strategy(self, plugin):
+        return "median"
 
 
 class TestSoftmax(WorkloadContract):

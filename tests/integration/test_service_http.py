@@ -165,6 +165,34 @@ def test_a_key_stands_for_one_run(client, tmp_path):
     refused(unknown, 404, "/path/name", told="expected a dataset of the history")
 
 
+def test_a_key_stands_for_one_run_on_all_datasets(client, tmp_path):
+    with History.open(tmp_path / "own.h5") as history:
+        config, n = dict(history.configs[0]), history.n_evaluations
+    key = {"idempotency-key": "k"}
+    run = {"dataset": "stripes0", "config": config, "error": 0.25, "seed": 7}
+    assert client.post("/v1/history/runs", json=run, headers=key).status_code == 201
+    other = client.post("/v1/history/runs", json=run | {"dataset": "stripes1"}, headers=key)
+    refused(other, 409, "/header/Idempotency-Key", told="got another one on 'stripes1'")
+    with History.open(tmp_path / "own.h5") as history:
+        assert history.n_evaluations == n + 1
+
+
+def test_a_run_counts_once_whatever_its_key(client, tmp_path):
+    with History.open(tmp_path / "own.h5") as history:
+        config, n = dict(history.configs[0]), history.n_evaluations
+    run = {"dataset": "stripes0", "config": config, "error": 0.25, "seed": 7, "origin": "record"}
+    keys = [{"idempotency-key": "k1"}, {"idempotency-key": "k2"}, {}]
+    first, *more = [client.post("/v1/history/runs", json=run, headers=key) for key in keys]
+    assert first.status_code == 201
+    for each in more:
+        refused(each, 422, told="seed=7, origin='record' a second time. Leave it out")
+    for another in ({"seed": 8}, {"seed": None}, {"origin": "else"}, {"dataset": "stripes1"}):
+        keyed = {"idempotency-key": f"of {another}".replace(" ", "-")}
+        assert client.post("/v1/history/runs", json=run | another, headers=keyed).status_code == 201
+    with History.open(tmp_path / "own.h5") as history:
+        assert history.n_evaluations == n + 5
+
+
 def test_a_key_stands_for_a_run_in_natural_names(client, tmp_path):
     with History.open(tmp_path / "own.h5") as history:
         config = shown(history.configs[0])
@@ -193,6 +221,19 @@ def test_no_client_takes_the_key_of_another(client, tmp_path):
         "server [loopback:k9]",
         "mine [1: 2]",
     ]
+
+
+def test_the_space_of_an_empty_history_is_that_of_its_studies(tiny, tmp_path):
+    with History.open(tiny.history) as history:
+        space = history.space_json
+    with History.create(tmp_path / "new.h5", space):
+        pass
+    with opened(history=tmp_path / "new.h5", model=tiny.model, storage=tmp_path / "s.db") as client:
+        made = client.post("/v1/studies", json={"name": "s", "surrogate": "gp-map"})
+        assert made.status_code == 201, made.text
+        names = {each["name"] for each in json.loads(space)["hyperparameters"]}
+        offer = client.post("/v1/studies/s/trials:ask", json={"client": "w"}).json()["trials"][0]
+    assert set(offer["config"]) <= names
 
 
 def test_names_of_datasets_with_slashes(tiny, tmp_path):

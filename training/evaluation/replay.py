@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bo.transfer.regret import expected_evaluations, random_curve, regret_curve
 from history_store.errors import AllTrialsFailedError, DataError, UsageError
+from history_store.one_thread import one_thread
 from training.evaluation.methods import TRUE_NORMALISED, Case, Method
 from training.evaluation.metrics import Metric, given_metric, query_distances
 from training.evaluation.protocol import Fold, Protocol, folds
@@ -133,14 +134,12 @@ class Replay:
 
     def __call__(self, task: Task) -> Played:
         """Run every method on one task, on one BLAS thread."""
-        from threadpoolctl import threadpool_limits  # comes with scikit-learn
-
         curves: dict[str, Matrix] = {}
         evaluations: dict[str, float] = {}
         promised: dict[str, Matrix] = {}
         horizon = min(self.horizon, len(task.errors))
         pad = self.horizon - horizon  # once all is measured, the best is known
-        with threadpool_limits(1):
+        with one_thread():
             wanted = {method.metric for method in self.methods.values() if method.is_calibrated and method.metric}
             case = task.case.calibrated(sorted(wanted))
             for name, method in self.methods.items():

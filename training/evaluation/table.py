@@ -7,7 +7,7 @@ the configurations `X` (c x d in [0, 1]) with `active` (c x d bool), `meta_featu
 
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,12 +145,13 @@ def read_table(path: Path) -> ErrorTable:
     )
 
 
-def history_table(history: "History", name: str) -> ErrorTable:
+def history_table(history: "History", name: str, names: Collection[str] | None = None) -> ErrorTable:
     """Return the table of a history: its errors, groups and configurations.
 
     Args:
         history: with evaluations; datasets without any error are left out of the table.
         name: for reports.
+        names: datasets to take; None = all.
 
     Raises:
         DataError: no dataset has an error.
@@ -158,6 +159,8 @@ def history_table(history: "History", name: str) -> ErrorTable:
     from history_store.space import load_space
 
     measured = np.flatnonzero(~np.isnan(history.errors).all(axis=1)).tolist()
+    if names is not None:
+        measured = [row for row in measured if history.names[row] in names]
     if not measured:
         msg = f"{name}: expected a history with errors, got none. Record or collect some."
         raise DataError(msg)

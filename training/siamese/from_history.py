@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.error_tables import fill_failed, target_distance
+from history_store.errors import DataError
 from history_store.json_text import finite
 from metafeat.model import MetaFeatureModel
 from metafeat.spec import space_digest
@@ -58,7 +59,8 @@ def train_from_history(
     """Train on the images and errors of a history; the model's header ties it to the history.
 
     Draws come from each dataset's training split. Target distances use the configurations that at least half of the
-    datasets have, so a collection that was stopped half-way serves too; a run that failed counts as error 1.
+    datasets have, so a collection that was stopped half-way serves too; a run that failed counts as error 1. Two
+    datasets that share fewer than half of these are no pair to learn from.
 
     Args:
         history: open, with images.
@@ -75,8 +77,8 @@ def train_from_history(
 
     Raises:
         ImagesMissingError: the history holds no images of a dataset.
-        DataError: two datasets share fewer than half of those configurations.
-        UsageError: as `train_siamese`.
+        DataError: there is no such configuration, or a dataset is in no pair.
+        UsageError: as `train_siamese`; no two datasets that are trained on share half of those configurations.
     """
     settings = settings or preset("modern")
     settings = replace(settings, spec=replace(settings.spec, image_size=history.stored_size))
@@ -112,10 +114,16 @@ def _labelled_images(
 
 
 def _target(history: "History", names: Sequence[str], settings: SiameseSettings) -> NDArray[np.float64]:
-    """Compute the target distances between datasets, from configurations that at least half of them have."""
+    """Compute the target distances between datasets, from configurations that at least half of them have; NaN where two share too few of these."""
     rows = [list(history.names).index(name) for name in names]
     errors = fill_failed(history.errors, history.failed)[rows]
-    return target_distance(errors[:, np.isfinite(errors).mean(0) >= 0.5], settings.spec.target, names=names)
+    common = errors[:, np.isfinite(errors).mean(0) >= 0.5]
+    target = target_distance(common, settings.spec.target, partial=True)
+    alone = np.flatnonzero(np.isfinite(target).sum(axis=1) < 2)
+    if len(alone):
+        msg = f"target distance of {names[alone[0]]!r}: expected at least half of the {common.shape[1]} common configurations measured on it and another dataset, got none such. Measure more of them, or leave it out."
+        raise DataError(msg)
+    return target
 
 
 def _header(

@@ -1,5 +1,6 @@
 """Labelled images of a dataset, for the training of a meta-feature model."""
 
+import hashlib
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +10,8 @@ from metafeat.handcrafted import SUBSAMPLE, sample_features
 from metafeat.model import draw
 
 HANDCRAFTED_SAMPLES = 4
+DIGESTED = 16
+"""Images that are read to tell datasets apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,15 @@ class LabelledImages:
         return np.stack(
             [sample_features(images, labels, rng=rng) for (images, labels), rng in zip(samples, rngs, strict=True)]
         )
+
+    @property
+    def digest(self) -> bytes:
+        """Digest what tells one dataset from another: some images spread over all, every label, the rows, the features given."""
+        spread = np.unique(np.linspace(0, len(self.images) - 1, DIGESTED).astype(np.int64))
+        found = hashlib.sha256(repr(self.images.shape).encode())
+        for part in (self.images[spread], np.asarray(self.labels, np.int64), self.rows, self.handcrafted):
+            found.update(b"none" if part is None else np.ascontiguousarray(part).tobytes())
+        return found.digest()
 
     def with_handcrafted(self) -> "LabelledImages":
         """Return the same with its handcrafted features, so that several runs share them."""

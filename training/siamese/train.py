@@ -132,7 +132,9 @@ class SiameseRun:
     def identity(self) -> dict[str, Any]:
         """Return what a checkpoint must agree on with the run that continues it."""
         digest = hashlib.sha256(self.target.tobytes())
-        digest.update(json.dumps([self.names, [len(s.images) for s in self.sets], self.held_out.tolist()]).encode())
+        digest.update(json.dumps([self.names, self.held_out.tolist()]).encode())
+        for entry in self.sets:
+            digest.update(entry.digest)
         settings = self.settings.to_dict()
         return {"settings": settings, "seed": self.seed, "bfloat16": self.autocast, "data": digest.hexdigest()}
 
@@ -213,7 +215,8 @@ class SiameseRun:
             ]
         result = compare(torch.cat(points).cpu().numpy(), self.target, self.held_out, self.training, step=self.step)
         self.curves.validations.append(result)
-        if self.settings.keep == "best" and (self.best is None or result.spearman > self.best[0]):
+        least = -np.inf if self.best is None else self.best[0]
+        if self.settings.keep == "best" and result.spearman > least:  # which no NaN is
             self.best = (result.spearman, {k: v.detach().clone() for k, v in self.network.state_dict().items()})
 
     def state(self) -> Checkpoint:
@@ -243,10 +246,10 @@ class SiameseRun:
         """Return the model of the weights that the settings keep."""
         network = SiameseNetwork(self.settings.spec)
         network.load_state_dict(self.network.state_dict() if self.best is None else self.best[1])
-        kept = [v for v in self.curves.validations if self.best is None or v.spearman == self.best[0]]
-        return TrainedSiamese(
-            MetaFeatureModel(network), self.curves, (kept[-1] if self.best is None else kept[0]) if kept else None
-        )
+        best = None if self.best is None else self.best[0]
+        kept = [v for v in self.curves.validations if best is None or v.spearman == best]
+        quality = None if not kept else kept[-1] if best is None else kept[0]
+        return TrainedSiamese(MetaFeatureModel(network), self.curves, quality)
 
     def plan(self, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Draw the datasets of a step's networks, and its pairs as `P x 2` positions among them."""

@@ -1,6 +1,5 @@
 """`cache`: what is kept so that it need not be computed again."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,18 +21,18 @@ def cache(
 ) -> None:
     """Show what the cache holds: meta-features of datasets, features of pretrained networks; or clear it."""
     from history_store.errors import StorageError
-    from metafeat.cache import cache_folder
+    from metafeat.cache import cache_folder, cached_files
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     folder = cache_folder()
     rows = []
     for kind, (pattern, below) in _KINDS.items():
-        files = sorted((folder / below).glob(pattern))
-        n_bytes = sum(file.stat().st_size for file in files)
+        files = cached_files(folder / below, pattern)
+        n_bytes = sum(about.st_size for _, about in files)
         rows.append({"what": kind, "files": len(files), "MB": round(n_bytes / 1e6, 1), "folder": str(folder / below)})
-        for file in files if clear else ():
+        for file, _ in files if clear else ():
             try:
-                Path(file).unlink(missing_ok=True)
+                file.unlink(missing_ok=True)
             except OSError as error:
                 msg = f"{file}: expected a file that can be removed, got: {error.strerror}. Check who owns the folder, or name another one with $WARMSTART_CACHE."
                 raise StorageError(msg) from error

@@ -135,7 +135,7 @@ def evaluate(
     from history_store.history import History
     from metafeat.device import cpu_threads
     from metafeat.model_file import read_header
-    from training.evaluation.report import distance_rows, full_rows, summary_rows
+    from training.evaluation.report import full_rows
     from warmstart.locations import history_path, model_path
     from warmstart.models.evaluate import (
         as_document,
@@ -144,7 +144,6 @@ def evaluate(
         keep,
         store_calibration,
     )
-    from warmstart.models.query_evaluation import told
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     plan = EvaluationSettings(
@@ -183,14 +182,24 @@ def evaluate(
             check_calibrates(plan, opened, read_header(model_path(model)))
     with shell.progress("evaluating") as show, cpu_threads(threads):
         reports = _reports(query or [], table or [], history, model, plan, show)
+    for note in (note for report in reports for note in report.get("notes", ())):
+        shell.note(note)
     for note in keep(reports, *places):
         shell.note(note)
+    if format is Format.TABLE:
+        _show(shell, reports)
+    else:
+        shell.result(as_document(reports), [row for report in reports for row in full_rows(report)])
     if calibrate:
         with History.open(history_path(history), write=True) as opened:
             shell.note(store_calibration(opened, read_header(model_path(model)), reports[0]))
-    if format is not Format.TABLE:
-        shell.result(as_document(reports), [row for report in reports for row in full_rows(report)])
-        return
+
+
+def _show(shell: Shell, reports: Sequence[Mapping[str, Any]]) -> None:
+    """Write reports for people."""
+    from training.evaluation.report import distance_rows, summary_rows
+    from warmstart.models.query_evaluation import told
+
     for report in reports:
         title = f"{report['table']}, {report['protocol']}: {report['n_datasets']} datasets in {report['n_groups']} groups, {report['n_configs']} configurations"
         shell.table(summary_rows(report), title=title, optional=OPTIONAL)

@@ -15,6 +15,7 @@ from history_store.bundle.records import (
     embedding_line,
     features_line,
     run_line,
+    shared_origin,
     space_line,
     split_origin,
 )
@@ -76,7 +77,7 @@ def bundle_history(
     for name in names:
         for run in history.evaluations(name):
             origin, contributor = split_origin(run.origin)
-            plain = replace(run, origin=origin)
+            plain = replace(run, origin=shared_origin(origin) if contributor is None else origin)
             copy = run_line(plain, ids[name], copied.by) if copied.lines and contributor is None else ""
             is_copy = copy in copied.lines
             if own and (contributor is not None or is_copy):

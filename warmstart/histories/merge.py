@@ -362,7 +362,7 @@ def _rows(history: "History", merged: Merged, now: Mapping[str, str]) -> tuple[l
         line = foreign_line(run, ids[run.dataset])
         if line is None:
             named = replace(run, dataset=ids[run.dataset], origin=shared_origin(run.origin))
-            own.append(SharedRun(OWN, named, run_line(run, ids[run.dataset], OWN)))
+            own.append(SharedRun(OWN, named, run_line(named, named.dataset, OWN)))
         else:
             record = parse(line, "record")
             assert isinstance(record, SharedRun)  # noqa: S101

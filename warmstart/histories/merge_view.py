@@ -22,6 +22,7 @@ from history_store.bundle.records import (
     dataset_line,
     features_line,
     run_line,
+    without_mark,
 )
 from history_store.file.codec import config_key
 from history_store.records import DatasetInfo
@@ -147,18 +148,23 @@ def _distinct(own: Sequence[SharedRun], foreign: Iterable[SharedRun], aside: dic
     slots: dict[object, SharedRun] = {}
     kept = []
     for run in sorted(foreign, key=lambda run: (run.by, -_error(run), run.line)):
-        key = run_line(run.run, run.run.dataset, OWN)
+        key = run_line(replace(run.run, origin=_origin(run)), run.run.dataset, OWN)
         if key in seen:
             aside[run.id] = f"{REPEATED} as {'your own' if seen[key] == OWN else f'from {seen[key]}'}"
             continue
         seen[key] = run.by
-        slot = (run.run.dataset, config_key(run.run.config), run.run.seed, run.run.origin, run.by)
+        slot = (run.run.dataset, config_key(run.run.config), run.run.seed, _origin(run), run.by)
         if run.run.seed is not None and slot in slots:
             aside[run.id] = f"{CONTRADICTS}: {run.by} says {_error(slots[slot]):.4g} too, for the same seed"
             continue
         slots[slot] = run
         kept.append(run)
     return kept
+
+
+def _origin(run: SharedRun) -> str:
+    """Return who measured; bundles of version 0.2 may name the token of a server besides."""
+    return without_mark(run.run.origin)
 
 
 def _error(run: SharedRun) -> float:
@@ -246,7 +252,7 @@ def _contradictions(
     for run in (*own, *runs):
         if run.run.status.has_error:
             last = run.run.curve[-1][0] if run.run.curve else None
-            cell = (run.run.dataset, config_key(run.run.config), run.run.origin, last)
+            cell = (run.run.dataset, config_key(run.run.config), _origin(run), last)
             cells[cell][run.by].append(run)
     found = []
     for sides in cells.values():
@@ -260,7 +266,11 @@ def _contradictions(
             continue
         one = sides[middle][0].run
         answers = tuple(sorted(set(order) - against))
-        found.append(Contradiction(one.dataset, dict(one.config), one.origin, dict(sorted(means.items())), answers))
+        found.append(
+            Contradiction(
+                one.dataset, dict(one.config), _origin(sides[middle][0]), dict(sorted(means.items())), answers
+            )
+        )
         for by in against - {OWN}:
             for run in sides[by]:
                 said = "you measured" if middle == OWN else f"{middle} says"

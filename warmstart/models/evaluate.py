@@ -5,8 +5,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import UsageError
+from history_store.errors import DataError, UsageError
 from history_store.json_text import parse_json
+from history_store.wording import some_of
 from metafeat.cache import cache_folder
 from warmstart.arguments import check_replaceable
 from warmstart.models.evaluation_settings import EvaluationSettings
@@ -34,12 +35,15 @@ def evaluate_table(path: Path, plan: EvaluationSettings, *, progress: Show | Non
     Raises:
         UsageError: an unknown name, or numbers out of range.
         MissingPathError: no such file.
-        DataError: a file that is no table, or too little in it.
+        DataError: a file that is no table, too little in it, or two distances of one name.
     """
     from training.evaluation.metrics import feature_metric, given_metric
     from training.evaluation.table import read_table
 
     table = read_table(path)
+    if table.meta_features is not None and "handcrafted" in table.distances:
+        msg = f"{path}: expected one of the arrays meta_features and distances_handcrafted, got both: the distances of meta_features bear that name. Rename the other."
+        raise DataError(msg)
     metrics: dict[str, Metric] = {name: given_metric(matrix) for name, matrix in table.distances.items()}
     if table.meta_features is not None:
         metrics["handcrafted"] = feature_metric(table.meta_features)
@@ -52,7 +56,9 @@ def evaluate_table(path: Path, plan: EvaluationSettings, *, progress: Show | Non
 def evaluate_history(path: Path, plan: EvaluationSettings, *, progress: Show | None = None) -> dict[str, Any]:
     """Hold every source of a history out and train the models that never saw it.
 
-    Only what the chosen methods need is computed: without those that ask for distances no image is looked at.
+    Only what the chosen methods need is computed: without those that ask for distances no image is looked at. With them,
+    datasets that no model could be trained on (`warmstart.models.train.choose_datasets`) are left out; `notes` of the
+    report says which.
 
     Raises:
         UsageError: an unknown name, or numbers out of range.
@@ -62,12 +68,14 @@ def evaluate_history(path: Path, plan: EvaluationSettings, *, progress: Show | N
     from history_store.history import History
     from training.evaluation.methods import choose_methods, make_methods
     from training.evaluation.table import history_table
+    from warmstart.models.train import choose_datasets
 
     with History.open(path) as history:
-        table = history_table(history, path.name)
-        metrics = HistoryMetrics(history, table, plan, progress)
         methods = choose_methods(make_methods(list(METRICS), LEARNED, has_unit=True), plan.methods)
         wanted = [name for name in METRICS if any(method.metric == name for method in methods.values())]
+        chosen, notes = choose_datasets(history) if wanted or plan.paper_figure else (None, [])
+        table = history_table(history, path.name, chosen)
+        metrics = HistoryMetrics(history, table, plan, progress)
         nested = any(method.metric == LEARNED and method.is_calibrated for method in methods.values())
         found = {name: metrics.make(name, nested=nested) for name in wanted}
         figure_metrics = {}
@@ -76,7 +84,8 @@ def evaluate_history(path: Path, plan: EvaluationSettings, *, progress: Show | N
             figure_metrics = {label: label for label in PAPER} | ({"the model": LEARNED} if plan.model else {})
             if plan.model:
                 found.setdefault(LEARNED, metrics.make(LEARNED, nested=nested))
-        return _report(table, found, plan, LEARNED, figure_metrics=figure_metrics, progress=progress, known=METRICS)
+        report = _report(table, found, plan, LEARNED, figure_metrics=figure_metrics, progress=progress, known=METRICS)
+        return {**report, "notes": notes}
 
 
 class HistoryMetrics:
@@ -221,16 +230,25 @@ def check_calibrates(plan: EvaluationSettings, history: "History", model: "Model
     """Refuse, before hours are spent, an evaluation whose calibration could not be stored; see `store_calibration`.
 
     Raises:
-        UsageError: it is of some datasets alone, of another protocol or of methods without learned distances.
+        UsageError: it is of some datasets alone, of another protocol or of methods without learned distances, or the history has
+            too few groups.
         ModelMismatchError: the model belongs to another history.
     """
+    from bo.transfer.calibration import can_calibrate
     from metafeat.model_file import check_fits
     from training.evaluation.methods import choose_methods, make_methods
+    from training.evaluation.table import history_table
+    from warmstart.models.train import choose_datasets
 
     methods = choose_methods(make_methods(list(METRICS), LEARNED, has_unit=True), plan.methods)
     has_learned = any(method.metric == LEARNED for method in methods.values())
     _check_calibrates(plan.protocol, is_calibrated=has_learned and not plan.only)
     check_fits(model, stored_size=history.stored_size, where=str(history.path))
+    table = history_table(history, history.path.name, choose_datasets(history)[0])
+    if not can_calibrate(table.known_errors(), table.groups):
+        groups = sorted(set(table.groups))
+        msg = f"expected at least three groups of datasets with images and runs, two of them with a configuration in common, got {len(groups)}: {some_of(groups)}. Add datasets of other groups: `warmstart history add`."
+        raise UsageError(msg, param="calibrate")
 
 
 def store_calibration(history: "History", model: "ModelHeader", report: Mapping[str, Any]) -> str:

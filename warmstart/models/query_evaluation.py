@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from training.evaluation.table import ErrorTable
     from warmstart.models.evaluate import Show
     from warmstart.suggestions.embedded_history import EmbeddedHistory
-
-SUGGESTED = 3
-"""Suggestions that are looked up one by one."""
+    from warmstart.suggestions.location import Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +26,23 @@ class MeasuredQuery:
         label: name for reports.
         group: its source there; its own where the history does not know it.
         errors: `c` over the history's configurations, NaN = not measured; a run that failed counts as error 1.
-        rows: datasets of the history that answer: none of its source, none without runs.
-        distances: to them, by the model.
+        place: where it lies among the datasets that answer: none of its source, none with the same images.
     """
 
     label: str
     group: str
     errors: NDArray[np.float64]
-    rows: NDArray[np.int64]
-    distances: NDArray[np.float64]
+    place: "Location"
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Rows of the datasets that answer and have runs."""
+        return self.place.with_runs.rows
+
+    @property
+    def distances(self) -> NDArray[np.float64]:
+        """Distances to them, by the model."""
+        return self.place.with_runs.distances
 
 
 def evaluate_queries(
@@ -55,7 +61,7 @@ def evaluate_queries(
         `suggest` would have said, and what came of each of it.
 
     Raises:
-        UsageError: a name or a method that is not there.
+        UsageError: a name or a method that is not there, or a setting that says nothing here.
         MissingPathError: a file that is not there.
         DataError: nothing was measured that the history knows.
         StorageError: a file that cannot be read.
@@ -66,6 +72,7 @@ def evaluate_queries(
     from warmstart.models.evaluate import LEARNED
     from warmstart.suggestions.embedded_history import load_embedded_history
 
+    _check_settings(plan)
     embedded = load_embedded_history(history, model, device=plan.device)
     if embedded.model is None:
         msg = f"{history}: expected datasets with images, to compare the query with, got runs alone. Add images: `warmstart history add`."
@@ -93,44 +100,68 @@ def evaluate_queries(
     return {**report, "n_configs": shared, "history": str(embedded.path), "model": str(model), "queries": said}
 
 
+def _check_settings(plan: EvaluationSettings) -> None:
+    """Refuse settings of an evaluation that holds datasets out and trains models."""
+    usual, trained = EvaluationSettings(), ("extractor", "target", "steps")
+    chosen = [
+        name
+        for name in ("protocol", "only", "folds", "models", "surrogate")
+        if getattr(plan, name) != getattr(usual, name)
+    ]
+    chosen += [name for name in trained if getattr(plan.recipe, name) != getattr(usual.recipe, name)]
+    if chosen:
+        msg = "expected none beside `query`, for which no model is trained and nothing else is held out, got one. Leave one of the two out."
+        raise UsageError(msg, param=chosen[0])
+
+
 def _find(query: str, embedded: "EmbeddedHistory", *, device: str) -> MeasuredQuery:
     """Look a measured dataset up in its file, and place it in the history that answers."""
     from history_store.error_tables import fill_failed
     from history_store.history import History
-    from metafeat.embed import look_at
-    from warmstart.suggestions.location import distances_to
-    from warmstart.suggestions.query import open_query
 
     file, separator, name = query.rpartition("::")
     is_own = not separator or (Path(file).exists() and Path(file).samefile(embedded.path))
-    if is_own:
-        if name not in embedded.names:
-            msg = f"expected FILE.h5::NAME, or a dataset of {embedded.path}, got {query!r}. `warmstart history list` shows the names."
+    if is_own and name not in embedded.names:
+        msg = f"expected FILE.h5::NAME, or a dataset of {embedded.path}, got {query!r}. `warmstart history list` shows the names."
+        raise UsageError(msg, param="query")
+    with History.open(embedded.path if is_own else file) as history:
+        if name not in history.names:
+            msg = f"expected a dataset of {file}, got {name!r}. `warmstart history list` shows the names."
             raise UsageError(msg, param="query")
-        row = embedded.names.index(name)
-        vector, group = embedded.vectors[row], embedded.groups[row]
-        errors = fill_failed(embedded.errors, embedded.failed)[row]
-    else:
-        with History.open(file) as history:
-            if name not in history.names:
-                msg = f"expected a dataset of {file}, got {name!r}. `warmstart history list` shows the names."
-                raise UsageError(msg, param="query")
-            row, info = history.names.index(name), history.dataset(name)
-            known = dict(zip(map(_key, history.configs), fill_failed(history.errors, history.failed)[row], strict=True))
-        # Known under another name, perhaps: the same images are the same source.
-        same = [
-            i for i, about in enumerate(embedded.about) if about.fingerprint and about.fingerprint == info.fingerprint
-        ]
-        group = embedded.groups[same[0]] if same else f"{info.group} of {file}"
-        errors = np.array([known.get(_key(config), np.nan) for config in embedded.configs])
-        opened = open_query(query, download=False)
-        assert embedded.model is not None  # noqa: S101  refused above
-        vector = look_at(opened.source, embedded.model, fingerprint=opened.fingerprint, device=device).vector
+        row, info, has_images = history.names.index(name), history.dataset(name), history.has_images(name)
+        known = dict(zip(map(_key, history.configs), fill_failed(history.errors, history.failed)[row], strict=True))
+    errors = np.array([known.get(_key(config), np.nan) for config in embedded.configs])
     if np.isnan(errors).all():
         msg = f"{query}: expected runs of configurations that {embedded.path} knows, got none. Measure some of them: `warmstart history collect --first`."
         raise DataError(msg, param="query")
-    answering = embedded.with_runs(embedded.rows_without([group] if group in embedded.groups else [], None))
-    return MeasuredQuery(query, group, errors, answering, distances_to(vector, embedded, answering))
+    # Known under other names, perhaps: the same images are the same source.
+    same = [
+        embedded.groups[other]
+        for other, about in enumerate(embedded.about)
+        if about.fingerprint and about.fingerprint == info.fingerprint
+    ]
+    groups = [info.group, *same] if is_own else same
+    place = _place(name, None if is_own and not has_images else query, groups, embedded, device=device)
+    return MeasuredQuery(query, groups[0] if groups else f"{info.group} of {file}", errors, place)
+
+
+def _place(
+    name: str, query: str | None, groups: Sequence[str], embedded: "EmbeddedHistory", *, device: str
+) -> "Location":
+    """Place a dataset as `suggest` does; one of the history's own without images (`query` is None) by its stored embedding."""
+    from warmstart.suggestions.advisor import Advisor
+    from warmstart.suggestions.answer import DatasetSummary
+    from warmstart.suggestions.location import place_vector
+
+    assert embedded.model is not None  # noqa: S101  refused above
+    if query is not None:
+        where = query if "::" in query else f"{embedded.path}::{query}"
+        return Advisor(embedded.path, embedded.model.path, exclude_group=groups, device=device).locate(where)
+    row = embedded.names.index(name)
+    about = embedded.about[row]
+    summary = DatasetSummary(name, about.n_images, about.n_classes, about.fingerprint, (about.n_train, about.n_val))
+    rows = embedded.rows_without(groups, name)
+    return place_vector(embedded.vectors[row], embedded, rows, query=None, summary=summary, sample=None)
 
 
 def _key(config: Any) -> Any:
@@ -178,26 +209,26 @@ def _task(row: int, query: MeasuredQuery, table: "ErrorTable", embedded: "Embedd
 
 
 def _suggested(query: MeasuredQuery, embedded: "EmbeddedHistory") -> dict[str, Any]:
-    """Say what `suggest` would have said, and what came of it where it was measured."""
-    from bo.transfer.designs import designs
-    from bo.transfer.strategies.noise import USUAL_NOISE
-    from history_store.error_tables import fill_failed
+    """Say what `suggest` says, and what came of it where it was measured."""
+    from warmstart.suggestions.advisor import Advisor
 
-    errors = fill_failed(embedded.errors, embedded.failed)[query.rows]
-    k, groups = min(SUGGESTED, errors.shape[1]), [embedded.groups[row] for row in query.rows]
-    chosen = designs(errors, query.distances, k, calibration=embedded.calibration, groups=groups, noise=USUAL_NOISE)
-    came = query.errors[[choice.row for choice in chosen]]
+    assert embedded.model is not None  # noqa: S101  refused above
+    answer = Advisor(embedded.path, embedded.model.path).suggest(query.place)
+    known = dict(zip(map(_key, embedded.configs), query.errors.tolist(), strict=True))
+    came = [known[_key(design.config)] for design in answer.suggestions]
     return {
         "dataset": query.label,
         "measured": int((~np.isnan(query.errors)).sum()),
         "best_error": float(np.nanmin(query.errors)),
+        "strategy": answer.strategy,
+        "reasons": list(answer.confidence.reasons),
         "suggested": [
             {
-                "config": dict(embedded.configs[choice.row]),
-                "error": None if np.isnan(error) else float(error),
+                "config": dict(design.config),
+                "error": None if np.isnan(error) else error,
                 "rank": None if np.isnan(error) else int((query.errors < error).sum()) + 1,
             }
-            for choice, error in zip(chosen, came, strict=True)
+            for design, error in zip(answer.suggestions, came, strict=True)
         ],
     }
 
@@ -217,5 +248,7 @@ def told(queries: Sequence[dict[str, Any]]) -> list[str]:
         step = ""
         if None in errors:
             step = ". Measure what is suggested: `suggest --format json`, then `history collect --first`"
-        lines.append(f"{query['dataset']}: {came}, best {query['best_error']:.3f}{step}")
+        strategy = query.get("strategy", "joint")
+        by = "" if strategy == "joint" else f", by strategy {strategy} ({', '.join(query['reasons'])})"
+        lines.append(f"{query['dataset']}: {came}, best {query['best_error']:.3f}{by}{step}")
     return lines

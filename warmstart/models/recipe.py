@@ -6,6 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from history_store.errors import UsageError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -36,9 +38,13 @@ class Recipe:
         """Return the settings of the training.
 
         Raises:
-            UsageError: an unknown name.
+            UsageError: an unknown name, or a backbone of a model that looks at no image.
         """
         from training.siamese.settings import preset
+
+        if self.backbone is not None and self.extractor == "handcrafted":
+            msg = f"expected none beside the extractor handcrafted, which looks at no image, got {self.backbone!r}. Leave one of the two out."
+            raise UsageError(msg, param="backbone")
 
         # modern alone looks at no image
         looking = "adf" if self.backbone is not None and self.preset_name == "modern" else None

@@ -200,7 +200,8 @@ def choose_datasets(history: "History") -> tuple[list[str], list[str]]:
     Returns: their names, and a note on each kind of dataset that is left out.
 
     Raises:
-        UsageError: fewer than two are left.
+        UsageError: fewer than two are left, or no configuration is common.
+        ImagesMissingError: the history holds no images.
     """
     import numpy as np
 
@@ -211,8 +212,10 @@ def choose_datasets(history: "History") -> tuple[list[str], list[str]]:
     unmeasured = {name for name, row in zip(history.names, measured, strict=True) if not row.any()} - missing
     rows = [row for row, name in enumerate(history.names) if name not in missing | unmeasured]
     common = measured[rows].mean(axis=0) >= 0.5 if rows else np.zeros(0, dtype=bool)
-    share = dict(zip(history.names, measured[:, common].mean(axis=1), strict=True)) if common.any() else {}
-    few = {history.names[row] for row in rows if share and share[history.names[row]] < 0.5}
+    if rows and not common.any():
+        msg = f"{history.path}: expected configurations that at least half of the {len(rows)} datasets with images and runs have in common, got none: nothing tells which datasets are alike. `warmstart history collect` measures the same on all."
+        raise UsageError(msg)
+    few = {history.names[row] for row in rows if measured[row, common].mean() < 0.5}
     notes = [
         f"Left out {len(names)} of {len(history.names)} datasets, {why}: {some_of(sorted(names))}."
         for names, why in (

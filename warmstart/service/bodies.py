@@ -43,6 +43,7 @@ def plain_key(key: str | None) -> str | None:
 
 
 Number = Annotated[float, Field(ge=-3e38, le=3e38)]
+"""Of meta-features, which are float32; what workers measure may be any finite number."""
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 _TEXTS = {
     400: "A call that cannot be carried out.",

@@ -1,17 +1,19 @@
 """`/v1/history` and `/v1/map`: what the history holds, and runs added to it."""
 
 import math
-import re
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 from fastapi import APIRouter, Header, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.routing import Match
 from starlette.types import Scope
 
-from history_store.errors import HistoryReadOnlyError, UsageError
+from history_store.bundle.records import without_mark
+from history_store.errors import DataError, HistoryReadOnlyError, UsageError
+from history_store.file.codec import config_key
 from history_store.json_text import finite
 from history_store.records import Evaluation, Status
 from history_store.space import space_names, with_logarithms
@@ -38,8 +40,6 @@ Key = Annotated[
     Header(alias="Idempotency-Key", pattern=KEY, description="The same key again adds nothing again."),
 ]
 DatasetName = Annotated[str, Path(max_length=300, description="A slash in it is sent as %2F, or as it is.")]
-_MARK = re.compile(r" \[[^ :]*:[^ ]*\]\Z")
-"""How the origin of a run ends that was recorded under a key: who it is from, and the key."""
 
 
 class _RunsRoute(StrictRoute):
@@ -181,13 +181,14 @@ def post_run(
         _check_known(opened, run.dataset, pointer="/dataset")
         names = space_names(opened.space_json)  # stored runs are in these
         run = replace(run, config=with_logarithms(run.config, names, where=str(opened.path)))
-        before = None if mark is None else _marked(opened, run.dataset, mark)
-        if before is not None and _run(before) != _run(run):
+        before = None if mark is None else _marked(opened, mark)
+        known = before is not None
+        if before is None:
+            _check_new(opened, run)
+            opened.append(run)
+        elif (before.dataset, _run(before)) != (run.dataset, _run(run)):
             detail = f"expected the run that this Idempotency-Key recorded, got another one on {run.dataset[:80]!r}. Give every run a key of its own."
             raise ProblemError(409, "Key used before", detail, pointer="/header/Idempotency-Key")
-        known = before is not None
-        if not known:
-            opened.append(run)
         count = opened.n_evaluations
     if known:
         response.status_code = 200
@@ -236,14 +237,32 @@ def open_history(service: Service, *, write: bool = False) -> "History":
     return History.open(history_path(service.settings.history), write=write)
 
 
-def _marked(history: "History", dataset: str, mark: str) -> Evaluation | None:
-    """Find the run that a key recorded."""
-    return next((each for each in history.evaluations(dataset) if each.origin.endswith(mark)), None)
+def _marked(history: "History", mark: str) -> Evaluation | None:
+    """Find the run that a key recorded, on whatever dataset."""
+    table = history.table()
+    origins = [number for number, origin in enumerate(table.origins) if origin.endswith(mark)]
+    rows = np.flatnonzero(np.isin(table.origin, origins)) if origins else np.zeros(0, np.int64)
+    return next(iter(table.records(history.names, history.configs, rows)), None)
+
+
+def _check_new(history: "History", run: Evaluation) -> None:
+    """Check that a run was not recorded under another key, or without one.
+
+    Raises:
+        DataError: it was.
+    """
+    if run.seed is None:
+        return
+    origin, key = without_mark(run.origin), config_key(run.config)
+    for each in history.evaluations(run.dataset):
+        if each.seed == run.seed and without_mark(each.origin) == origin and config_key(each.config) == key:
+            msg = f"expected a run that the history does not have, got {run.dataset[:80]!r} with this configuration, seed={run.seed}, origin={origin!r} a second time. Leave it out, or give its own seed."
+            raise DataError(msg)
 
 
 def _unmarked(origin: str, token: Token) -> str:
     """Return what keeps an origin from being taken for the mark of a key; empty where none is needed."""
-    return f" [{token.name}]" if _MARK.search(origin) else ""
+    return f" [{token.name}]" if without_mark(origin) != origin else ""
 
 
 def _check_known(history: "History", name: str, *, pointer: str = "/path/name") -> None:

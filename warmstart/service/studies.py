@@ -13,10 +13,11 @@ from fastapi import APIRouter, Header, Path, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from history_store.errors import UsageError
-from warmstart.service.bodies import KEY, Body, Name, Number, plain_key, problems
+from warmstart.service.bodies import KEY, Body, Name, plain_key, problems
 from warmstart.service.core import Reader, Runner, Service, Shared, audit
 from warmstart.service.descriptors import read_descriptor
 from warmstart.service.etags import UNCHANGED, NoneMatch, tagged
+from warmstart.service.history import open_history
 from warmstart.service.importance import ImportanceRecord
 from warmstart.service.pages import Cursor, Limit, page_of
 from warmstart.service.problems import ProblemError
@@ -176,9 +177,9 @@ class ReportRequest(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [{"client": "worker-1", "step": 100, "error": 0.35}]})
 
     client: Client
-    step: Annotated[Number, Field(ge=0, le=2**53)]
-    error: Number | None = None
-    value: Number | None = None
+    step: Annotated[float, Field(ge=0, le=2**53)]
+    error: float | None = None
+    value: float | None = None
     lease_s: LeaseS = 60.0
 
 
@@ -223,19 +224,19 @@ class TellRequest(Body):
     )
 
     client: Client
-    error: Number | None = None
-    value: Number | None = None
+    error: float | None = None
+    value: float | None = None
     status: Literal["ok", "diverged", "failed", "crashed", "timeout", "oom", "killed", "pruned"] | None = Field(
         None, description="ok with an error, failed without one, when left out."
     )
-    duration: Annotated[float, Field(ge=0, le=3e38)] | None = None
+    duration: Annotated[float, Field(ge=0)] | None = None
     note: Annotated[str, Field(max_length=1000)] = ""
     curve: Annotated[
-        list[Annotated[list[Number], Field(min_length=2, max_length=2)]],
+        list[Annotated[list[float], Field(min_length=2, max_length=2)]],
         Field(max_length=100_000, default_factory=list),
     ]
-    metrics: Annotated[dict[Name, Number], Field(max_length=200, default_factory=dict)]
-    constraints: Annotated[dict[Name, Number], Field(max_length=200, default_factory=dict)]
+    metrics: Annotated[dict[Name, float], Field(max_length=200, default_factory=dict)]
+    constraints: Annotated[dict[Name, float], Field(max_length=200, default_factory=dict)]
 
 
 _OF_STUDY = {
@@ -460,7 +461,7 @@ def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service,
 
     _check_surrogate(body.surrogate)
     _check_members(body)
-    space = service.embedded().space_json if body.space is None else dump_space(space_from_wire(body.space))
+    space = _space_of(service) if body.space is None else dump_space(space_from_wire(body.space))
     is_asked = descriptor is not None or bool(body.initial)
     fields = body.model_dump(
         exclude={"name", "space", "descriptor", "objective", "command", "workload", "target_budget", "startup"}
@@ -487,6 +488,12 @@ def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service,
             "device": "cpu",
         }
     )
+
+
+def _space_of(service: Service) -> str:
+    """Return the space of the history, which may be an empty one."""
+    with open_history(service) as opened:
+        return opened.space_json
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ MOST_ANSWER_BYTES = 200_000_000
 
 @dataclass(slots=True, weakref_slot=True)
 class Transport:
-    """A connection to one server for each thread that asks; closed once nobody uses it, or Python ends.
+    """A connection to one server for each thread of each process that asks; closed once nobody uses it, or Python ends.
 
     Attributes:
         url: ``http://HOST:PORT`` or ``https://...``, with the prefix of a proxy where there is one.
@@ -117,6 +117,17 @@ class Transport:
         raise failure
 
     def _once(self, method: str, path: str, body: bytes | None, key: str | None) -> tuple[HTTPResponse, bytes]:
+        """Send a request; again on a new connection where the server has closed the one that was open, which is no failure."""
+        is_kept = self._connection().sock is not None
+        try:
+            return self._exchange(method, path, body, key)
+        except (ConnectionError, HTTPException):
+            if not is_kept:
+                raise
+            self._forget()
+            return self._exchange(method, path, body, key)
+
+    def _exchange(self, method: str, path: str, body: bytes | None, key: str | None) -> tuple[HTTPResponse, bytes]:
         connection = self._connection()
         headers = {"Accept": "application/json", "User-Agent": f"warmstart/{version('warmstart')}"}
         if body is not None:
@@ -133,6 +144,8 @@ class Transport:
         return response, content
 
     def _connection(self) -> HTTPConnection:
+        if getattr(self._local, "pid", None) != os.getpid():  # after a fork the connection is the parent's
+            self._forget()
         found: HTTPConnection | None = getattr(self._local, "connection", None)
         if found is None:
             parts = urlsplit(self.url)
@@ -142,7 +155,7 @@ class Transport:
                 found = HTTPSConnection(host, parts.port, timeout=self.timeout, context=context)
             else:
                 found = HTTPConnection(host, parts.port, timeout=self.timeout)
-            self._local.connection = found
+            self._local.connection, self._local.pid = found, os.getpid()
             self._open.add(found)
         return found
 

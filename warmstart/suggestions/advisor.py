@@ -112,7 +112,7 @@ class Advisor:
         Raises:
             UsageError: a group that the history does not know, or no dataset left.
             StorageError: a history or model that is damaged, of another version, or that do not belong together.
-            ImagesMissingError: embeddings are lacking, and so are the images to compute them from.
+            ImagesMissingError: no dataset has an embedding, nor the images to compute one from.
         """
         return self._embedded(usual_model(history_path(self.history), self.model))
 
@@ -368,10 +368,10 @@ class Advisor:
     def refresh(self) -> tuple[str, ...]:
         """Compute the embeddings that the history lacks and store them in it, so that nobody computes them again; the references too.
 
-        Returns: the datasets embedded. Those of which runs alone are known are left out.
+        Returns: the datasets embedded. Those without images are left out.
 
         Raises:
-            ImagesMissingError: images are lacking of which the history says that it has them.
+            ImagesMissingError: no dataset has an embedding, nor the images to compute one from.
             StorageError: a history or model that cannot be used, or a history that cannot be written.
         """
         history = history_path(self.history)

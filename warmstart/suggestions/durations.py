@@ -18,6 +18,7 @@ from bo.transfer.duration_forecast import (
     without_history,
 )
 from history_store.file.table import STATUSES
+from history_store.one_thread import one_thread
 from history_store.records import Config, Status
 from warmstart.measured_with import bare_origin
 from warmstart.suggestions.coordinates import coordinates
@@ -83,11 +84,9 @@ def fit_history(place: Location, space: ConfigurationSpace) -> Durations | None:
 
     Returns: None where the history knows no duration.
     """
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn
-
     known, origin = _known(place)
     axes = varied(space)
-    with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+    with one_thread():
         fitted = fit_durations(configs=coordinates(space, axes, place.embedded.configs), **known)
     return None if fitted is None else Durations(axes, fitted, origin)
 

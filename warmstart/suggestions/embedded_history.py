@@ -134,14 +134,14 @@ def load_embedded_history(
     """Read a history and a model, or give what was read before while neither file has changed.
 
     Embeddings that the history lacks are computed from its images and kept in the cache folder: reading writes no history;
-    see `store_embeddings`. Datasets of which runs alone are known (an import made them) are left out where others remain;
-    where none does, and where no model is given, what is loaded is runs alone. `progress` is called with the datasets whose
+    see `store_embeddings`. Datasets whose images the history does not hold (an import made them) are left out where others
+    remain; where none does and none ever had images, and where no model is given, what is loaded is runs alone. `progress` is called with the datasets whose
     embeddings are there and how many are lacking, where some are computed.
 
     Raises:
         StorageError: one of the two is damaged or of another version.
         ModelMismatchError: the model is for images of another size.
-        ImagesMissingError: embeddings are lacking, and so are the images to compute them from.
+        ImagesMissingError: no dataset has an embedding, nor the images to compute one from.
         UsageError: the history has no datasets.
     """
     key = (history, file_state(history), model, None if model is None else file_state(model), device, threads, cache)
@@ -208,7 +208,7 @@ def _embedded_history(
             )
         if unseen:
             notes.append(
-                f"{path}: datasets of which runs alone are known cannot be compared with yours: {some_of(sorted(unseen))}. "
+                f"{path}: datasets whose images it does not hold cannot be compared with yours: {some_of(sorted(unseen))}. "
                 "`warmstart history add` gives them their images."
             )
         if lacking:

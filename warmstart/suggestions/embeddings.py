@@ -71,7 +71,7 @@ def store_embeddings(
     Raises:
         StorageError: a history or model that cannot be used, or a history that cannot be written.
         ModelMismatchError: the model is for images of another size.
-        ImagesMissingError: there are no images to compute embeddings from.
+        ImagesMissingError: no dataset has images to compute embeddings from.
     """
     from history_store.history import History
 
@@ -93,18 +93,23 @@ def store_embeddings(
 
 
 def cannot_compare(history: "History", names: Collection[str], header: ModelHeader) -> set[str]:
-    """Return those of the datasets that cannot be compared: runs alone are known, or they came in a bundle whose features do not serve the model."""
+    """Return those of the datasets that cannot be compared: the history holds neither their images nor features that serve the model.
+
+    Raises:
+        ImagesMissingError: nothing is left to compare, of datasets that had images where they were measured.
+    """
     from metafeat.embed import needs_torch
 
-    if not names:
-        return set()
-    merged = history.get_result(FEATURES_KEY)
-    contributed = set() if merged is None else {name for name in names if not history.has_images(name)}
-    features = None if needs_torch(header) or not contributed else read_features(history)
-    served = () if features is None else features.names
-    return {
-        name for name in names if (not history.dataset(name).n_images or name in contributed) and name not in served
-    }
+    unseen = {name for name in names if not history.has_images(name)}
+    merged = bool(unseen) and history.look_at_result(FEATURES_KEY) is not None
+    if merged and not needs_torch(header) and (features := read_features(history)) is not None:
+        unseen -= set(features.names)
+    if len(unseen) == len(history.names) and not merged:
+        described = next((name for name in history.names if history.dataset(name).n_images), None)
+        if described is not None:
+            msg = f"{history.path}: expected embeddings of model {header.hash} or images to make them from, got neither, for {described!r} as for all others. Use the model that the history was published with, rebuild its images, or ask with `strategy` portfolio, which needs neither."
+            raise ImagesMissingError(msg)
+    return unseen
 
 
 def embed_lacking(
@@ -126,23 +131,19 @@ def embed_lacking(
 
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
     found, n_computed = _from_features(history, names, header), 0
-    try:
-        for name in names:
-            if name in found:
-                continue
-            mark = "" if store is None else _sample_mark(history, name)
-            vector = None if store is None else store.get(mark, header.hash, "stored")
-            if vector is None:
-                vector = embed_history(history, [name], header, device=device, threads=threads)[name]
-                n_computed += 1
-                if progress is not None:
-                    progress(len(found) + 1, len(names))
-                if store is not None:
-                    store.put(mark, header.hash, "stored", vector)
-            found[name] = vector
-    except ImagesMissingError as error:
-        msg = f"{history.path}: expected embeddings of model {header.hash} or images to make them from, got neither for {name!r}. Use the model that the history was published with, rebuild its images, or ask with `strategy` portfolio, which needs neither: {error}"
-        raise ImagesMissingError(msg) from error
+    for name in names:
+        if name in found:
+            continue
+        mark = "" if store is None else _sample_mark(history, name)
+        vector = None if store is None else store.get(mark, header.hash, "stored")
+        if vector is None:
+            vector = embed_history(history, [name], header, device=device, threads=threads)[name]
+            n_computed += 1
+            if progress is not None:
+                progress(len(found) + 1, len(names))
+            if store is not None:
+                store.put(mark, header.hash, "stored", vector)
+        found[name] = vector
     return found, n_computed
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.transfer.expected_error import DatasetExpectation, ErrorForecaster, fit_forecaster
+from history_store.one_thread import one_thread
 from metafeat.handcrafted import FEATURES
 from metafeat.pretrained.landmarks import LANDMARKS
 from warmstart.suggestions.embedded_history import EmbeddedHistory
@@ -17,8 +18,6 @@ _FEW = ("ridge_full_64", "ridge_s16_64", "largest_class", "log_classes", "log_n"
 
 def forecaster_of(embedded: EmbeddedHistory, rows: Sequence[int] | NDArray[np.int64]) -> ErrorForecaster | None:
     """Fit a forecast to some rows of an embedded history; None where too little is known of them."""
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn
-
     if embedded.references is None or embedded.references.features is None:
         return None
     place = {name: row for row, name in enumerate(embedded.references.names)}
@@ -27,7 +26,7 @@ def forecaster_of(embedded: EmbeddedHistory, rows: Sequence[int] | NDArray[np.in
         return None
     features = embedded.references.features[[place[embedded.names[row]] for row in kept]]
     groups = [embedded.groups[row] for row in kept]
-    with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+    with one_thread():
         return fit_forecaster(
             *views(features), embedded.errors[kept], groups, n_val=[embedded.about[row].n_val for row in kept]
         )

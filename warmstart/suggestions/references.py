@@ -119,7 +119,7 @@ def read_references(history: "History", model_hash: str) -> References | None:
     Raises:
         HistoryDamagedError: they are no references.
     """
-    stored = history.get_result(references_key(model_hash))
+    stored = history.look_at_result(references_key(model_hash))
     if stored is None or stored.get("version") != VERSION:
         return None
     try:
@@ -139,7 +139,7 @@ def read_features(history: "History") -> References | None:
     Raises:
         HistoryDamagedError: they are no references.
     """
-    stored = history.get_result(FEATURES_KEY)
+    stored = history.look_at_result(FEATURES_KEY)
     if stored is None or stored.get("version") != VERSION or not stored.get("names"):
         return None
     try:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.transfer.curve_forecast import SHARES, CurveForecaster, RunForecast, TrainingRun, fit_curves, resample
+from history_store.one_thread import one_thread
 from history_store.records import Config, Value
 from warmstart.suggestions.coordinates import coordinates
 
@@ -54,9 +55,7 @@ class RunForecasts:
 
     def forecast(self, run: TrainingRun, others: Sequence[TrainingRun] = ()) -> RunForecast:
         """Forecast the end of a run; see `bo.transfer.curve_forecast.CurveForecaster.forecast`."""
-        from threadpoolctl import threadpool_limits  # comes with scikit-learn
-
-        with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+        with one_thread():
             return self.forecaster.forecast(run, others)
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,8 +79,6 @@ def fit_run_forecasts(place: Location, space: ConfigurationSpace, *, rename: Map
 
     Returns: None where the history has too few learning curves, or no hyperparameter in common with the space.
     """
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn
-
     from history_store.history import History
     from warmstart.suggestions.translation import translate
 
@@ -105,7 +102,7 @@ def fit_run_forecasts(place: Location, space: ConfigurationSpace, *, rename: Map
         return None
     configs = [{name: values[name][n] for name in names} for n in range(len(columns))]
     known, query = _features(place, rows)
-    with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+    with one_thread():
         fitted = fit_curves(
             known,
             curves[:, columns],

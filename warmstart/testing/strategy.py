@@ -1,6 +1,7 @@
 """What every strategy keeps to; inherit `StrategyContract` and name the one that is tested."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -38,6 +39,9 @@ HIDDEN = {
 
 class StrategyContract(ABC):
     """A strategy on small tables of errors, whole and with missing cells."""
+
+    sees_through_gaps: ClassVar[bool] = False
+    """Whether missing cells hardly move its choice, also where those who measured a configuration have errors of another level."""
 
     @pytest.fixture
     @abstractmethod
@@ -127,6 +131,8 @@ class StrategyContract(ABC):
     @pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
     @pytest.mark.parametrize("how", HIDDEN)
     def test_missing_cells_move_no_choice_where_datasets_agree_but_for_scale(self, strategy, how, share):
+        if not self.sees_through_gaps:
+            pytest.skip("takes errors as they are")
         for seed in range(3):
             rng = np.random.default_rng(seed)
             errors = rng.random((16, 1)) + rng.uniform(0.2, 1, (16, 1)) * rng.random(40)
@@ -140,6 +146,8 @@ class StrategyContract(ABC):
     @pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
     @pytest.mark.parametrize("how", HIDDEN)
     def test_missing_cells_cost_next_to_nothing_where_datasets_differ(self, strategy, how, share):
+        if not self.sees_through_gaps:
+            pytest.skip("takes errors as they are")
         from bo.transfer.regret import regret_curve
 
         costs = []

@@ -19,6 +19,7 @@ from history_store.bundle.records import (
     split_origin,
     to_line,
     with_contributor,
+    without_mark,
     without_paths,
 )
 from history_store.errors import DataError, HistoryDamagedError, HistoryVersionError, MissingPathError, UsageError
@@ -189,6 +190,21 @@ def test_the_origin_of_a_long_command_can_be_read_again():
     assert shared_origin(found.origin) == found.origin
     assert shared_origin(command + " ") != found.origin
     assert run_line(found, "0" * 16, BY) == run_line(run, "0" * 16, BY)
+
+
+@pytest.mark.parametrize(
+    "mark", [" [ann@team.org:key0]", " [loopback:]", " [ann:a[b]]", " [a:b] [ann]", " [a:b] [ann:k]"]
+)
+def test_the_token_of_a_server_is_not_shared(mark):
+    assert shared_origin("record" + mark) == "record" == without_mark("record" + mark)
+    run = Evaluation("a", histories.configs(1)[0], 0.1, origin="record" + mark)
+    old = parse(run_line(run, "0" * 16, BY), "here")  # as bundles of version 0.2 have it
+    assert old.run.origin == "record" + mark
+
+
+def test_other_brackets_of_an_origin_stay():
+    for origin in ("tune/train.py [fast]", "mine [1: 2]", "a[b:c]", " [a:b] c"):
+        assert without_mark(origin) == origin
 
 
 def test_a_space_with_a_path_is_refused():

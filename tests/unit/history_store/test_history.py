@@ -449,6 +449,22 @@ class TestWriting:
         with History.open(path) as history:
             assert history.n_evaluations == len(histories.runs()) + 6
 
+    @pytest.mark.parametrize("kept", [None, 1])
+    def test_a_journal_that_was_changed_before_the_first_write(self, path: Path, kept: int | None) -> None:
+        log = path.with_name("h.h5.journal")
+        lines = log.read_bytes().splitlines(keepends=True)
+        with History.open(path, write=True) as history:
+            log.rename(log.with_name("away"))
+            if kept is not None:
+                log.write_bytes(b"".join(lines[:kept]))
+            with pytest.raises(StorageError, match=r"expected the journal that this writer opened.*open the history"):
+                history.append(one(1))
+            log.with_name("away").replace(log)
+            history.append(one(2))
+        with History.open(path) as history:
+            assert {1, 2} & {run.seed for run in history.evaluations("digits")} == {2}
+        assert verify(path).ok
+
     def test_the_mode_of_the_file_is_kept(self, path: Path) -> None:
         path.chmod(0o640)
         with History.open(path, write=True) as history:
@@ -470,6 +486,18 @@ class TestWriting:
         history.append(Evaluation("digits", config, 0.5))
         config["layers"] = 1
         assert history.evaluations()[-1].config["layers"] == 9
+
+    def test_results_are_no_lists_of_the_caller(self, history: History) -> None:
+        given = {"a": [1, 2], "b": (3, {4: None})}
+        history.set_result("k", given)
+        given["a"].append(9)  # type: ignore[attr-defined]
+        found = history.get_result("k")
+        assert found == {"a": [1, 2], "b": [3, {"4": None}]}
+        found["a"].append(9)
+        found["b"][1]["5"] = 5
+        history.compact()
+        for each in (history, History.open(history.path)):
+            assert each.get_result("k") == {"a": [1, 2], "b": [3, {"4": None}]}
 
     @pytest.mark.parametrize("config", [{"layers": [3]}, [3], {"layers": {}}])
     def test_configurations_that_are_none(self, history: History, config: object) -> None:
@@ -520,6 +548,19 @@ class TestWriting:
         history.append(Evaluation("..", histories.configs(1)[0], 0.5))
         with History.open(backup) as new:
             assert "digits" not in new.names
+
+    def test_a_long_journal_of_the_backup_is_no_reason_to_write(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("history_store.file.writing.most_bytes", lambda size: 500)
+        before = path.with_name("h.h5.bak").read_bytes(), path.with_name("h.h5.journal").read_bytes()
+        with History.open(path, write=True) as history:
+            history.remove_dataset("digits")
+        with History.open(path, write=True):
+            pass
+        assert (path.with_name("h.h5.bak").read_bytes(), path.with_name("h.h5.journal").read_bytes()) == before
+        with History.open(path) as history:
+            assert "digits" not in history.names
 
     @pytest.mark.parametrize("name", ["", " a", "a::b", "a\nb", "x" * 201, "ä" * 40])
     def test_names_that_cannot_be(self, history: History, name: str) -> None:

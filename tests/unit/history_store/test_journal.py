@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from history_store.errors import HistoryDamagedError, HistoryVersionError
+from history_store.errors import HistoryDamagedError, HistoryVersionError, StorageError
 from history_store.file.journal import JournalWriter, check, header, line, load, parse
 
 
@@ -73,7 +74,7 @@ def test_whose_journal_it_is(data: bytes) -> None:
 def test_writing_goes_on_behind_the_last_whole_line(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "j"
     path.write_bytes(data + b"torn")
-    writer = JournalWriter(path, "id", size=len(data), lines=3)
+    writer = JournalWriter(path, "id", load(path))
     writer.append(operation(4))
     assert (writer.lines, writer.size) == (4, path.stat().st_size)
     writer.close()
@@ -83,10 +84,41 @@ def test_writing_goes_on_behind_the_last_whole_line(tmp_path: Path, data: bytes)
 
 def test_a_new_journal_starts_with_its_header(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    writer = JournalWriter(path, "id", size=0, lines=0)
+    writer = JournalWriter(path, "id", load(path))
     writer.append(operation(1))
     writer.close()
     assert path.read_bytes() == header("id") + line(operation(1))
+
+
+@pytest.mark.parametrize(
+    ("change", "got"),
+    [
+        (lambda path, data: path.unlink(), "none"),
+        (lambda path, data: path.write_bytes(data[:60]), "60 bytes"),
+        (lambda path, data: path.write_bytes(data + line(operation(4))), r"\d+ bytes"),
+        (lambda path, data: (path.rename(path.with_name("old")), path.write_bytes(data)), "another file"),
+    ],
+)
+def test_a_journal_that_was_changed_since_it_was_read(
+    tmp_path: Path, data: bytes, change: Callable[[Path, bytes], object], got: str
+) -> None:
+    path = tmp_path / "j"
+    path.write_bytes(data)
+    text = load(path)
+    change(path, data)
+    before = {each: each.read_bytes() for each in tmp_path.iterdir()}
+    with pytest.raises(StorageError, match=rf"expected the journal that this writer opened, .* got {got}\. Nothing"):
+        JournalWriter(path, "id", text)
+    assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
+
+
+def test_a_journal_that_was_made_since_there_was_none(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "j"
+    text = load(path)
+    path.write_bytes(data)
+    with pytest.raises(StorageError, match=r"expected the journal that this writer opened, 0 bytes long"):
+        JournalWriter(path, "id", text)
+    assert path.read_bytes() == data
 
 
 def test_a_journal_of_another_copy(data: bytes) -> None:

@@ -265,6 +265,29 @@ class TestQuickAppend:
         file.write_bytes(data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
         assert append_quickly(path, run(7)) is None
 
+    @pytest.mark.parametrize("kept", [0, 1, 2], ids=["none", "header", "one line"])
+    def test_an_index_does_not_outlive_lines_of_the_journal(self, path: Path, kept: int) -> None:
+        new = dict(histories.configs()[0]) | {"layers": 7, "rate": 0.0123}
+        log = path.with_name("h.h5.journal")
+        with History.open(path, write=True) as history:
+            history.compact()
+            history.append(run(1))
+            history.add_dataset(histories.info("late"))
+            history.append(Evaluation("late", new, error=0.5, seed=1))
+            n = history.n_evaluations
+        assert append_quickly(path, Evaluation("late", new, error=0.5, seed=2)) == n + 1
+        lines = log.read_bytes().splitlines(keepends=True)
+        log.unlink()
+        if kept:
+            log.write_bytes(b"".join(lines[:kept]))
+        runs = [Evaluation("late", histories.configs()[0], 0.5, seed=3), Evaluation("digits", new, 0.5, seed=3)]
+        assert [append_quickly(path, each) for each in (*runs, run(2))] == [None, None, None]
+        with History.open(path, write=True):
+            pass  # makes the index anew
+        assert [append_quickly(path, each) for each in runs] == [None, None]
+        assert append_quickly(path, run(2)) == n - 1 + (kept == 2)
+        assert verify(path).ok
+
     def test_a_damaged_index_is_none_and_is_made_anew(self, path: Path) -> None:
         index = path.with_name("h.h5.index")
         whole = index.read_bytes()
@@ -336,7 +359,7 @@ class TestQuickAppend:
             path = tmp_path / f"{n}.h5"
             path.touch()
             tables = {"names": np.arange(n, dtype=np.uint64), "configs": np.zeros(0, np.uint64), "runs": np.arange(n, dtype=np.uint64) * 7}  # fmt: skip
-            state = append_index.State("h", "s", 1, 1, append_index.stamp(path), ())
+            state = append_index.State("h", "s", 1, 1, (0, 0), append_index.stamp(path), ())
             append_index.write_index(path, state, tables, [], n)
             with AppendIndex(path) as index:
                 tracemalloc.start()

@@ -275,3 +275,12 @@ class TestCentreOfErrors:
             ccov([[0.0], [1.0]], [[0.1, 0.2, 0.3]])
         with pytest.raises(DataError, match=r"expected errors of 0 or more, got -0\.2"):
             ccov([[0.0], [1.0]], [[0.1, -0.2]])
+
+
+def test_a_pair_that_shares_too_little_is_unknown_where_that_is_wanted():
+    errors = [[0.1, 0.2, np.nan, np.nan], [np.nan, np.nan, 0.3, 0.4], [0.2, 0.2, 0.2, 0.2]]
+    found = target_distance(errors, partial=True)
+    np.testing.assert_array_equal(np.isnan(found), [[False, True, False], [True, False, False], [False, False, False]])
+    assert found[0, 2] == pytest.approx(0.05)
+    with pytest.raises(DataError, match="at least half of the 4 configurations"):
+        target_distance(errors)

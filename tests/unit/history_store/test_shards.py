@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 from pathlib import Path
@@ -10,9 +11,11 @@ import histories
 import pytest
 
 from history_store.errors import DataError, HistoryVersionError, MissingPathError, UsageError
+from history_store.file import durable
 from history_store.history import History
 from history_store.records import Evaluation, Status
 from history_store.shards import (
+    Shards,
     add_shard,
     append_shard,
     create_shards,
@@ -92,6 +95,49 @@ def test_several_sittings_add_up(folder: Path, tmp_path: Path) -> None:
     with history_from_shards(folder, tmp_path / "b.h5") as history:
         assert history.n_evaluations == 5
         assert set(history.names) == {"digits", "Ä/ö"}
+
+
+def test_what_others_add_meanwhile_stays_and_is_not_doubled(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard, held = folder / "digits.jsonl", []
+
+    def add(path: Path) -> Shards:
+        found = read_shards(path)
+        append_shard(path, 0, one(1))
+        append_shard(path, 0, one(3))
+        return found
+
+    def hook(call: str, path: Path) -> None:
+        if path == shard and call == "write" and held == [None]:
+            with path.open("rb") as file, pytest.raises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.append(path.stat().st_ino)
+
+    with History.create(tmp_path / "h.h5", histories.space_json(), configs=histories.configs(3)) as history:
+        history.extend([one(1), one(2)], datasets=[histories.info("digits")])
+        before = shard.stat().st_ino
+        with monkeypatch.context() as patched:
+            patched.setattr("history_store.shards.read_shards", lambda path: (add(path), held.append(None))[0])
+            patched.setattr(durable, "hook", hook)
+            assert write_shards(history, folder, budget={"epochs": 2}, seed=5) == 1
+    assert held == [None, before]
+    assert shard.stat().st_ino == before
+    assert [run.seed for run in read_shards(folder).evaluations["digits"]] == [1, 3, 2]
+
+
+def test_a_line_goes_into_the_shard_that_is_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shard, flock = folder / "digits.jsonl", fcntl.flock
+
+    def replaced(fd: int, how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        shard.with_name("new").write_bytes(shard.read_bytes())
+        shard.with_name("new").replace(shard)
+        flock(fd, how)
+
+    monkeypatch.setattr(fcntl, "flock", replaced)
+    append_shard(folder, 0, one(1))
+    assert [run.seed for run in read_shards(folder).evaluations["digits"]] == [1]
 
 
 def test_runs_of_unknown_seed_are_not_doubled(tmp_path: Path) -> None:

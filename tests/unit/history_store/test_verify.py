@@ -18,6 +18,7 @@ from history_store.file.journal import line
 from history_store.file.layout import hint, mark, write_array, write_json
 from history_store.file.stored_images import PixelChecks, write_images
 from history_store.history import History
+from history_store.quick_append import append_quickly
 from history_store.readers import open_images
 from history_store.records import Evaluation
 from history_store.verify import restore, upgrade, verify
@@ -241,6 +242,52 @@ def test_restore_of_a_damaged_journal_keeps_all_other_lines(path: Path) -> None:
         assert {run.seed for run in history.evaluations("new")} == {0, 1, 3, 4}
         assert history.n_evaluations == 9 + 5
         history.append(Evaluation("new", histories.configs(1)[0], 0.5, seed=10))
+    assert verify(path).ok
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"op": "extend", "configs": [], "evaluations": ["x"]},
+        {"op": "extend", "configs": [], "evaluations": [[1, 2]]},
+        {"op": "extend", "configs": [], "evaluations": [{"dataset": "nowhere", "config": {}, "error": 0.5}]},
+        {"op": "extend", "configs": [[{}, []], 3], "evaluations": []},
+        {"op": "remove-dataset", "name": "nowhere"},
+        {"op": "set-result", "key": [], "value": {}},
+        {"op": "novel"},
+    ],
+)
+def test_restore_leaves_out_operations_that_do_not_fit(path: Path, odd: dict[str, object]) -> None:
+    with History.open(path, write=True) as history:
+        history.append(Evaluation("new", histories.configs(1)[0], 0.5, seed=1))
+        serial = history._content.serial
+    log = path.with_name("h.h5.journal")
+    result = {"op": "set-result", "key": "b", "value": {"a": [1]}}
+    text = log.read_bytes() + b"".join(
+        line(json.dumps({"serial": serial + k, **each})) for k, each in enumerate((odd, result), start=1)
+    )
+    log.write_bytes(text)
+    with pytest.raises(HistoryDamagedError, match="expected operations that fit the history"):
+        History.open(path)
+    report = restore(path)
+    assert report.ok, report.problems
+    assert "2 of 3 whole operations of the journal were kept, the other does not fit the history" in report.remarks[0]
+    assert log.with_name("h.h5.journal.damaged").read_bytes() == text
+    with History.open(path) as history:
+        assert history.get_result("b") == {"a": [1]}
+        assert history.n_evaluations == 9 + 1
+    assert restore(path).remarks == verify(path).remarks  # nothing is left to do
+
+
+def test_a_restored_history_has_no_index_of_what_was_lost(path: Path) -> None:
+    with History.open(path, write=True) as history:
+        history.add_dataset(histories.info("late"))
+        history.append(Evaluation("new", histories.configs(1)[0], 0.5, seed=1))
+    log = path.with_name("h.h5.journal")
+    log.write_bytes(log.read_bytes().replace(b'"late"', b'"lats"', 1))
+    assert restore(path).ok
+    assert not path.with_name("h.h5.index").exists()
+    assert append_quickly(path, Evaluation("late", histories.configs(1)[0], 0.5, seed=2)) is None
     assert verify(path).ok
 
 

@@ -1,11 +1,12 @@
 import logging
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from metafeat.cache import EmbeddingCache
+from metafeat.cache import EmbeddingCache, cached_files
 
 VECTOR = np.random.default_rng(0).normal(size=256).astype(np.float32)
 
@@ -116,3 +117,21 @@ def test_a_special_file_counts_as_absent(tmp_path, kind):
         path.mkdir()
     assert cache.get("d", "m", "k") is None
     cache.put("d", "m", "k", np.zeros(3, np.float32))
+
+
+def test_files_that_another_process_removes_are_passed_over(tmp_path, monkeypatch):
+    for age, name in enumerate(("new", "gone", "old")):
+        (tmp_path / f"{name}.emb").write_bytes(b"xy")
+        os.utime(tmp_path / f"{name}.emb", (1000 - age, 1000 - age))
+    (tmp_path / "dangling.emb").symlink_to(tmp_path / "nowhere")
+    look = Path.lstat
+
+    def lstat(path):
+        if path.stem == "gone":
+            path.unlink(missing_ok=True)
+        return look(path)
+
+    monkeypatch.setattr(Path, "lstat", lstat)
+    found = cached_files(tmp_path, "*.emb")
+    assert [path.stem for path, _ in found] == ["old", "new", "dangling"]
+    assert cached_files(tmp_path / "nowhere", "*.emb") == []

@@ -88,6 +88,19 @@ def test_landmarks_are_what_naive_computations_give(sample):
     assert len(LANDMARKS) == len(set(LANDMARKS)) == 28
 
 
+def test_grey_is_what_pictures_show_however_they_are_stored(sample):
+    whole, flipped, small, grey, labels = sample
+
+    def is_grey(pixels):
+        return compute_landmarks(whole, flipped, small, pixels, labels)[LANDMARKS.index("is_grey")]
+
+    tripled = np.repeat(grey, 3, axis=3)
+    tinted = np.clip(tripled, 4, 251) + np.random.default_rng(2).integers(0, 5, tripled.shape, dtype=np.uint8)
+    marked = tripled.copy()
+    marked[:, :3, :, 0] ^= 128  # a red stripe over a sixth of every picture
+    assert [is_grey(pixels) for pixels in (grey, tripled, tinted, marked)] == [1, 1, 1, 0]
+
+
 def test_order_and_names_of_classes_do_not_matter(sample):
     whole, flipped, small, pixels, labels = sample
     order = np.random.default_rng(1).permutation(N)

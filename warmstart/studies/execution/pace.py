@@ -13,6 +13,7 @@ import numpy as np
 
 from bo.transfer.duration_forecast import ExpectedSeconds, TimedRun
 from bo.transfer.time_plan import SURE
+from history_store.one_thread import one_thread
 from history_store.records import Config
 from history_store.wording import exact_duration
 from warmstart.studies.objectives.base import Outcome, TrialStatus
@@ -159,9 +160,7 @@ class Pace:
     def _chances(
         self, space: ConfigurationSpace, configs: Sequence[Config], told: Sequence[TimedRun], *, left: float
     ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        from threadpoolctl import threadpool_limits  # comes with scikit-learn
-
-        with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+        with one_thread():
             return self.durations.forecaster.chance_within(self.durations.points(space, configs), left, told)
 
 

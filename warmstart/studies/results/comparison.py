@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from history_store.one_thread import one_thread
 from history_store.wording import counted
 from warmstart.studies.results.trial import Trial
 
@@ -79,13 +80,11 @@ def compare_with_uniform(
         surrogate: a name in `bo.surrogates.SURROGATES`.
         seed: of everything random.
     """
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn
-
     valid = [trial for trial in trials if trial.error is not None and trial.feasible]
     n = len(valid)
     if n < LEAST:
         return Comparison(n, None, None, None, "unknown")
-    with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+    with one_thread():
         ours, theirs = _drawn(space, valid, surrogate, seed)
     low, high = np.quantile(theirs - ours, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
     verdict: Verdict = "better" if low > 0 else "worse" if high < 0 else "unknown"

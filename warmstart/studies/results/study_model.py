@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import DataError
+from history_store.one_thread import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +45,6 @@ def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
     Raises:
         DataError: fewer than `LEAST` trials with an error, errors that are all equal, or no space.
     """
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn
-
     from bo import Optimizer
     from bo.diagnostics import read_run
     from bo.error_units import all_equal
@@ -87,7 +86,7 @@ def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
 
     best = run.points[int(np.nanargmin(run.errors))]
     rng = np.random.default_rng(seed)
-    with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+    with one_thread():
         return StudyModel(importance(means, encoding, rng=rng), profiles(band, encoding, best))
 
 

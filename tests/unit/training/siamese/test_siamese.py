@@ -120,6 +120,43 @@ def test_checkpoint_of_another_run_is_refused(tmp_path):
         train_siamese(data, target * 2, settings=SMALL, checkpoint=path)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda entry: dataclasses.replace(entry, images=255 - entry.images),
+        lambda entry: dataclasses.replace(entry, labels=entry.labels[::-1]),
+        lambda entry: dataclasses.replace(entry, rows=np.arange(20)),
+        lambda entry: dataclasses.replace(entry, handcrafted=np.zeros((4, len(FEATURES)))),
+    ],
+    ids=["images", "labels", "rows", "handcrafted"],
+)
+def test_checkpoint_of_other_data_of_the_same_names_and_sizes_is_refused(tmp_path, change):
+    data, target = toy()
+    train_siamese(data, target, settings=SMALL, checkpoint=tmp_path / "c")
+    with pytest.raises(UsageError, match="another data"):
+        train_siamese({**data, "d1": change(data["d1"])}, target, settings=SMALL, checkpoint=tmp_path / "c")
+
+
+def test_a_validation_that_compares_nothing_is_never_the_best(monkeypatch):
+    from training.siamese import train
+
+    def scored(scores):
+        told = iter(scores)
+        found = train.compare
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                train, "compare", lambda *args, **more: dataclasses.replace(found(*args, **more), spearman=next(told))
+            )
+            return train_siamese(data, target, settings=SMALL, held_out=["d2"])
+
+    data, target = toy()
+    nan = float("nan")
+    best, none = scored([nan, 0.5, 0.2]), scored([nan, nan, nan])
+    assert (best.quality.step, none.quality.step) == (6, 8)
+    last = train_siamese(data, target, settings=dataclasses.replace(SMALL, keep="last"), held_out=["d2"])
+    assert weights(none) == weights(last) != weights(best)
+
+
 @pytest.mark.parametrize("content", [b"", b"no checkpoint", None])
 def test_damaged_checkpoint(tmp_path, content):
     data, target = toy()

@@ -106,3 +106,17 @@ def test_dataset_without_evaluations_is_named(history):
 def test_the_image_size_is_that_of_the_stored_images(history):
     spec = dataclasses.replace(SETTINGS.spec, image_size=16)
     assert train_from_history(history, dataclasses.replace(SETTINGS, spec=spec)).model.spec.image_size == 8
+
+
+def test_two_datasets_that_share_too_little_are_no_pair(history, tmp_path):
+    space = history.space_json
+    with History.create(tmp_path / "halves.h5", space, configs=CONFIGS, stored_size=8) as halves:
+        for name, measured in (("d0", CONFIGS[:1]), ("d1", CONFIGS[1:2]), ("d2", CONFIGS[:2]), ("d3", CONFIGS[:2])):
+            stored = history.images(name)
+            info = DatasetInfo(name, name, 20, 0, 0, 2)
+            halves.add_dataset(
+                info, ImageSet(np.asarray(stored.array), stored.labels, ("x", "y")), np.zeros(20, np.int8)
+            )
+            halves.extend([Evaluation(name, config, 0.1 * int(name[1])) for config in measured])
+        trained = train_from_history(halves, SETTINGS, held_out=[])
+    assert np.isfinite(trained.curves.loss).all()

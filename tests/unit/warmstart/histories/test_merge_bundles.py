@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from history_store.bundle.file import Bundle, read_bundle, write_bundle
-from history_store.bundle.records import Features, dataset_id, features_line
+from history_store.bundle.records import Features, dataset_id, features_line, run_line
 from history_store.errors import DataError, UsageError
 from history_store.history import History
 from history_store.records import DatasetInfo, Evaluation, Status
@@ -185,6 +185,23 @@ def test_what_contradicts_is_kept_and_the_rule_answers(tmp_path):
         assert set(read_merged(own).aside.values()) == {
             f"contradicts: you measured 0.9 where it says {error}" for error in (0.1, 0.4, 0.2)
         }
+
+
+def test_runs_through_a_server_are_shared_as_others_are(tmp_path):
+    with history_of(tmp_path / "h.h5", [run("ants", 0, 0.1, seed=0, origin="record [ann@team.org:key0]")]) as history:
+        lines = bundle_history(history).bundle.lines
+        assert not any("ann@" in line or "key0" in line for line in lines)
+        key = dataset_id(about("ants"))
+        old = frozenset(run_line(each, key, history.id[:12]) for each in history.evaluations())  # as 0.2 wrote it
+        assert all("ann@team.org" in line for line in old)
+        come_back = plan_merge(history, Bundle(lines | old))
+        assert (come_back.answering, come_back.repeated) == (0, 1)
+    high = bundled([run("ants", 0, 0.4, seed=0, origin="record [ben:key1]")])
+    for number, both in enumerate((lines, lines | old, {line for line in lines if '"kind":"run"' not in line} | old)):
+        with merged(tmp_path / f"{number}.h5", Bundle(frozenset(both)), high) as into:
+            assert into.errors[0].tolist() == [0.4]
+            (found,) = plan_merge(into, Bundle(frozenset())).contradictions
+            assert (found["origin"], sorted(found["errors"].values())) == ("record", [0.1, 0.4])
 
 
 def test_repetitions_within_the_noise_of_seeds_are_averaged(tmp_path):

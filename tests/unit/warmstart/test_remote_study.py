@@ -1,0 +1,49 @@
+"""Workers of a server's study: their names, and what they tell."""
+
+import os
+from typing import Any
+
+import pytest
+
+from warmstart.remote_study import RemoteStudy
+
+OFFER = {"study": "s", "number": 3, "config": {"x": 0.5}, "seed": 1, "budget": None}
+
+
+class Told:
+    """In place of a connection: offers one trial again and again, and keeps what was sent."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+
+    def post(self, path: str, body: dict[str, Any], **_more: object) -> dict[str, Any]:
+        self.bodies.append({"path": path, **body})
+        return {"state": "offered", "trials": [OFFER]} if path.endswith(":ask") else {"stop": False}
+
+
+@pytest.mark.parametrize("name", ["", "gpu-1"])
+def test_a_forked_child_is_a_worker_of_its_own(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    told = Told()
+    study = RemoteStudy(told, "s", name)  # type: ignore[arg-type]
+    before = study.ask()
+    monkeypatch.setattr(os, "getpid", lambda: 99_999_999)
+    before.tell(0.5)  # type: ignore[union-attr]  # by whom it was offered to
+    mine = study.ask()
+    study.ask()
+    mine.tell(0.5)  # type: ignore[union-attr]
+    clients = [body["client"] for body in told.bodies]
+    if name:
+        assert clients == [name] * 5
+    else:
+        assert clients == [clients[0]] * 2 + [clients[2]] * 3
+        assert clients[0] != clients[2]
+        assert ":99999999:" in clients[2]
+
+
+def test_a_note_is_one_short_line() -> None:
+    told = Told()
+    trial = RemoteStudy(told, "s").ask()  # type: ignore[arg-type]
+    trial.tell(status="failed", note="no\nmemory " * 300)  # type: ignore[union-attr]
+    note = told.bodies[-1]["note"]
+    assert note.startswith("no memory no memory")
+    assert len(note) == 300
