@@ -171,7 +171,7 @@ def test_two_servers_record_into_one_history(tiny, tmp_path):
         def record(url, which):
             with Client(url, retries=20) as client:
                 for i in range(5):
-                    client.record("stripes0", config, error=0.5, seed=i, key=f"{which}-{i}")
+                    client.record("stripes0", config, error=0.5, seed=5 * which + i, key=f"{which}-{i}")
 
         threads = [threading.Thread(target=record, args=(url, which)) for which, url in enumerate((one, other))]
         for thread in threads:
