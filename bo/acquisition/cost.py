@@ -21,7 +21,10 @@ LARGEST_VAR = 2.0
 
 
 def log_durations(durations: ArrayLike) -> Floats:
-    """Return the logarithms of `n` durations, or other costs, in any unit; 0 counts as the least that is more."""
+    """Return the logarithms of `n` durations, or other costs, in any unit.
+
+    The shortest count as the least one above 0, or as `SHORTEST`, whichever is longer; all are 0 where none is above 0.
+    """
     values = np.asarray(durations, dtype=np.float64)
     least = float(values.min(initial=np.inf, where=values > 0))
     if not np.isfinite(least):

@@ -135,8 +135,8 @@ def load_embedded_history(
 
     Embeddings that the history lacks are computed from its images and kept in the cache folder: reading writes no history;
     see `store_embeddings`. Datasets whose images the history does not hold (an import made them) are left out where others
-    remain; where none does and none ever had images, and where no model is given, what is loaded is runs alone. `progress` is called with the datasets whose
-    embeddings are there and how many are lacking, where some are computed.
+    remain. Where none does and none ever had images, and where no model is given, what is loaded is runs alone.
+    `progress` is called with the datasets whose embeddings are there and how many are lacking, where some are computed.
 
     Raises:
         StorageError: one of the two is damaged or of another version.
