@@ -18,24 +18,28 @@ def shown(error: BaseException, words: Sequence[str] | None = None) -> str:
     """Return the message of an error, its arguments spelled as the command has them, which is named by its words."""
     if not isinstance(error, WarmstartError):
         return str(error)
-    places = places_of(words or ()) if error.params else {}
-    head = ", ".join(places.get(param, option_of(param)) for param in error.params)
+    places = places_of(words) if error.params and words else None
+    head = ", ".join(option_of(param) if places is None else places.get(param, param) for param in error.params)
     body = in_options(error.message)
     return f"{head}: {body}" if head else body
 
 
 def places_of(words: Sequence[str]) -> dict[str, str]:
-    """Return what the help of a command calls the arguments that have no option."""
+    """Return what the help of a command calls its arguments: those that have no option, too."""
     import typer
 
     from warmstart.cli.app import make_app
 
     command: Any = typer.main.get_command(make_app(tuple(words)))
-    for word in words:
-        command = getattr(command, "commands", {}).get(word)
+    for word in words:  # what follows a command's own name is an argument
+        command = getattr(command, "commands", {word: command}).get(word)
     params = getattr(command, "params", ())
+    options = [option for param in params if param.param_type_name == "option" for option in param.opts]
     places = [param for param in params if param.param_type_name == "argument"]
-    return {param.name: (param.metavar or param.name.upper()).strip("[].") for param in places}
+    return {
+        **{option.lstrip("-").replace("-", "_"): option for option in options},
+        **{param.name: (param.metavar or param.name.upper()).strip("[].") for param in places},
+    }
 
 
 def in_options(text: str) -> str:

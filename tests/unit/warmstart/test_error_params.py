@@ -45,6 +45,26 @@ def test_several_arguments_at_fault_are_all_named():
     assert shown(error) == "--cpus-per-trial, --gpus-per-trial: expected both, got one."
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("suggest",), "--labels"),
+        (("suggest", "photos"), "--labels"),
+        (("history", "collect"), "labels"),  # it has no such option: labels stand in `photos::labels=labels.csv`
+        (None, "--labels"),
+    ],
+)
+def test_an_option_is_named_only_where_the_command_has_it(words, said):
+    assert shown(UsageError("expected a CSV file, got nothing.", param="labels"), words).startswith(f"{said}: expected")
+
+
+def test_an_argument_without_an_option_is_named_as_the_help_names_it():
+    error = UsageError("expected a folder, got nothing.", param="dataset")
+    assert shown(error, ("suggest", "photos")) == "--dataset: expected a folder, got nothing."
+    error = UsageError("expected a history, got nothing.", param="history")
+    assert shown(error, ("history", "add", "gone.h5")) == "HISTORY: expected a history, got nothing."
+
+
 def test_errors_without_arguments_are_as_they_were():
     assert str(UsageError("x")) == "x" == shown(UsageError("x"))
     assert str(UsageError()) == ""
