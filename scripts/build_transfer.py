@@ -1,15 +1,16 @@
 """Build the shipped history of the workload `transfer`, and the model of its meta-features, from the frozen part of the collection.
 
-Usage: python scripts/build_transfer.py --root FOLDER [--shards FOLDER] [--out warmstart/defaults]
+Usage: python scripts/build_transfer.py --root FOLDER [--shards FOLDER] [--out warmstart/defaults] [--parts-only]
 
-Writes transfer.h5 (without images), transfer.safetensors and transfer-quality.json. The images that `--root` holds are those
+With --parts-only the history that is there gets its smaller parts anew, and stays as it is else (minutes instead of an hour).
+Otherwise it writes transfer.h5 (without images), transfer.safetensors and transfer-quality.json. The images that `--root` holds are those
 that data_manifests/ names; datasets of pictures that the weights were trained on stay out. See docs/transfer-protocol.md.
 """
 
 import argparse
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,10 @@ from metafeat.pretrained.landmark_model import LandmarkModel
 from metafeat.pretrained.landmarks import LANDMARKS, SIZE
 from training.sources.obtain import open_manifest
 from training.workloads import get_workload
-from training.workloads.transfer.frozen import draw_pool, draw_split
+from training.workloads.transfer.frozen import SPLITS, draw_pool, draw_split
 from warmstart.suggestions.embedded_history import calibration_key
 from warmstart.suggestions.references import compute_references, store_references
+from warmstart.suggestions.smaller_parts import SmallerParts, smaller_parts_key
 
 SEEN = ("imagenette", "tinyimagenet_animals", "tinyimagenet_objects")
 """Pictures that the weights were trained on."""
@@ -48,12 +50,22 @@ def main() -> None:
     parser.add_argument("--manifests", type=Path, default=Path("data_manifests"))
     parser.add_argument("--shards", type=Path, default=Path("data_manifests/measured/transfer-frozen"))
     parser.add_argument("--out", type=Path, default=Path("warmstart/defaults"))
+    parser.add_argument("--parts-only", action="store_true", help="measure the smaller parts alone")
     options = parser.parse_args()
     torch.set_num_threads(1)
     shards = {path.stem: read(path) for path in sorted(options.shards.glob("*.npz")) if path.stem not in SEEN}
     blocks = sorted(set.intersection(*({key.split("/")[0] for key in shard} for shard in shards.values())))
     manifests = [manifest for manifest in load_manifests([options.manifests]) if manifest.name in shards]
     space = dump_space(get_workload("transfer").space())
+    plain = LandmarkModel(np.zeros(len(LANDMARKS)), np.ones(len(LANDMARKS)))
+    parts = smaller_parts((stored(manifest, options.root)[:2] for manifest in manifests), shards, blocks, plain)
+    model_path = options.out / "transfer.safetensors"
+    if options.parts_only:
+        with History.open(options.out / "transfer.h5", write=True) as history:
+            history.set_result(smaller_parts_key(read_header(model_path).hash), parts.to_dict())
+        for suffix in (".bak", ".index", ".lock"):  # what is shipped is read alone
+            (options.out / f"transfer.h5{suffix}").unlink(missing_ok=True)
+        return
     with (
         tempfile.TemporaryDirectory() as scratch,
         History.create(Path(scratch) / "transfer.h5", space, stored_size=SIZE) as history,
@@ -61,14 +73,13 @@ def main() -> None:
         history.add_datasets(stored(manifest, options.root) for manifest in manifests)
         for name, shard in shards.items():
             history.extend(runs(name, shard, blocks))
-        plain = LandmarkModel(np.zeros(len(LANDMARKS)), np.ones(len(LANDMARKS)))
         landmarks = {name: plain.features(*stored_sample(history, name)) for name in history.names}
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "transfer.h5").unlink(missing_ok=True)  # what is built is built anew
-        model_path = options.out / "transfer.safetensors"
         about = {"history_id": history.id, "datasets": list(history.names)}
         LandmarkModel.of(np.array([*landmarks.values()])).save(model_path, about)
         quality = finish(history, model_path, landmarks)
+        history.set_result(smaller_parts_key(read_header(model_path).hash), parts.to_dict())
         history.compact(drop_images=True, path=options.out / "transfer.h5")
     (options.out / "transfer-quality.json").write_text(json.dumps(quality, indent=1) + "\n")
     print(json.dumps(quality, indent=1))
@@ -112,13 +123,13 @@ def stored(manifest: Manifest, root: Path) -> tuple[DatasetInfo, ImageSet, NDArr
     return info, ImageSet(images.images, images.labels, images.class_names), codes
 
 
-def runs(name: str, shard: Arrays, blocks: list[str]) -> Iterator[Evaluation]:
-    """Return what was measured on one dataset: a run for each split; heads chosen with training images left out."""
+def runs(name: str, shard: Arrays, blocks: list[str], *, part: int = 0) -> Iterator[Evaluation]:
+    """Return what was measured on one part of a dataset: a run for each split; heads chosen with training images left out."""
     for block in blocks:
         backbone, _, size = block.rpartition("-")
-        wrong = shard[f"{block}/wrong"].astype(int)[:, 0]
-        totals, images = shard[f"{block}/totals"].astype(int)[:, 0], float(shard[f"{block}/image_seconds"])
-        heads = shard[f"{block}/head_seconds"][0]
+        wrong = shard[f"{block}/wrong"].astype(int)[:, part]
+        totals, images = shard[f"{block}/totals"].astype(int)[:, part], float(shard[f"{block}/image_seconds"])
+        heads = shard[f"{block}/head_seconds"][part]
         chosen = wrong[..., 0].argmin(-1)[..., None, None]
         missed = np.take_along_axis(wrong, chosen, axis=-2)[..., 0, 1:].sum(-1)
         for split, (n_train, *halves) in enumerate(totals.tolist()):
@@ -136,6 +147,26 @@ def runs(name: str, shard: Arrays, blocks: list[str]) -> Iterator[Evaluation]:
                     yield Evaluation(
                         name, config, error, duration=round(seconds, 3), seed=split, curve=((0, error),), origin=ORIGIN
                     )
+
+
+def smaller_parts(
+    pools: Iterable[tuple[DatasetInfo, ImageSet]], shards: Mapping[str, Arrays], blocks: list[str], plain: LandmarkModel
+) -> SmallerParts:
+    """Return the errors on the smaller parts of all datasets, means over the splits, with the landmarks of the first split's."""
+    names, features, n_val, errors, configs = [], [], [], [], []
+    for info, pool in pools:
+        split = draw_split(pool.labels, 0)
+        for part, train in enumerate(split.train):
+            if part == 0 or not len(train):
+                continue
+            measured = list(runs(info.name, shards[info.name], blocks, part=part))
+            configs = [run.config for run in measured if run.seed == 0]
+            names.append(info.name)
+            features.append(plain.features(pool.images[train], pool.labels[train]))
+            n_val.append(len(split.halves[0]))
+            by_split = np.reshape([run.error for run in measured], (len(blocks), SPLITS, -1))
+            errors.append(by_split.mean(axis=1).reshape(-1))
+    return SmallerParts(tuple(names), np.array(features), tuple(n_val), tuple(configs), np.array(errors))
 
 
 def finish(history: History, model_path: Path, landmarks: Arrays) -> dict[str, Any]:

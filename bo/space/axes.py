@@ -33,6 +33,8 @@ LOG_DIGITS = 12
 """Significant digits of a logarithmic real."""
 EXACT = 2**53
 """Whole numbers up to this one, and down to its negative, are float64 exactly."""
+_LOG_ROUNDING = 64
+"""How many units in the last place a logarithmic coordinate may be off."""
 SLACK = 1e-12
 """How far, as a share of its range, a real may lie outside it: other programs round values to decimals."""
 
@@ -120,8 +122,9 @@ class Integer:
 
     @property
     def wide(self) -> bool:
-        """Tell whether some of the values are no float64."""
-        return max(-self.low, self.high) > EXACT
+        """Tell whether some of the values are no float64, or have a share of [0, 1) that float64 does not tell from the next."""
+        shares = self.high * math.log(self.high / self.low) * _LOG_ROUNDING if self.log else 2 * self.size
+        return max(-self.low, self.high, shares) > EXACT
 
     def numbers(self, u: Floats) -> Floats:
         """Map `n` coordinates to `n` whole numbers: a real cut off to an integer, in the logarithm one rounded."""

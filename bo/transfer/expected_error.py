@@ -2,8 +2,9 @@
 
 Two ridge regressions on what is known of datasets before training are averaged: one on all features, one on a few. Their penalties, and
 how far they are off, are found by leaving each group of datasets out. Errors are square roots inside: what doubles an error of 2 % moves one of
-40 % by little. An interval is the prediction plus the quantiles of those residuals, so it holds whatever their shape; where fewer images validate
-than in the history, it is wider by what their number adds to the variance. Evaluations that came in move the rest of the predictions by how
+40 % by little. An interval is the prediction plus the quantiles of those residuals, so it holds whatever their shape. Small datasets are harder to
+foresee, so residuals of datasets of about the same size count for more, where the sizes are given; where fewer images validate than in the
+history, the interval is wider by what their number adds to the variance. Evaluations that came in move the rest of the predictions by how
 residuals went together in the history.
 """
 
@@ -127,22 +128,27 @@ class ErrorForecaster:
         models: the two regressions: of which features, and how.
         residuals: `m x (c + 1)` square roots of what came less those predicted with the dataset's group left out; NaN = not measured.
         sampling: mean of 1 / validation images over the datasets; None = unknown.
+        sizes: `m` training images; None = residuals of all sizes count alike.
     """
 
     models: "tuple[_Ridge, _Ridge]"
     residuals: Floats
     sampling: float | None = None
+    sizes: Floats | None = None
 
-    def expect(self, wide: Floats, narrow: Floats, *, n_val: int | None = None) -> DatasetExpectation:
+    def expect(
+        self, wide: Floats, narrow: Floats, *, n_val: int | None = None, size: float | None = None
+    ) -> DatasetExpectation:
         """Return what to expect of one dataset.
 
         Args:
             wide: `p` features, as in `fit_forecaster`.
             narrow: `q` of them.
             n_val: images that validate; None = about as many as in the history.
+            size: training images, where the forecast knows those of its datasets.
         """
         mean = np.mean([model.predict(x) for model, x in zip(self.models, (wide, narrow), strict=True)], axis=0)
-        low, high = self._interval()
+        low, high = self._interval(size)
         if n_val and self.sampling is not None:
             # The variance of an error e of n images is e (1 - e) / n, that of its square root a quarter of (1 - e) / n.
             more = max(0.0, 1 / n_val - self.sampling) * (1 - np.square(np.clip(mean, 0.0, 1.0))) / 4
@@ -155,19 +161,23 @@ class ErrorForecaster:
         """Predict the errors of one dataset; `expect`, then `DatasetExpectation.errors`."""
         return self.expect(wide, narrow).errors(told)
 
-    def _interval(self) -> tuple[Floats, Floats]:
+    def _interval(self, size: float | None) -> tuple[Floats, Floats]:
         """Return how far below and above the square roots may lie: quantiles of the residuals, corrected for their number."""
-        n = np.maximum(1, (~np.isnan(self.residuals)).sum(axis=0))
-        tail = np.clip((1 - LEVEL) / 2 * (n - 1) / n, 0.0, 0.5)
-        columns = range(self.residuals.shape[1])
-        return (
-            np.array([np.nanquantile(self.residuals[:, column], tail[column]) for column in columns]),
-            np.array([np.nanquantile(self.residuals[:, column], 1 - tail[column]) for column in columns]),
-        )
+        weights = np.ones(len(self.residuals))
+        if size is not None and self.sizes is not None:  # of a dataset half or twice as large, half
+            weights = np.minimum(size / self.sizes, self.sizes / size)
+        reach = np.array([_tails(column, weights) for column in self.residuals.T])
+        return reach[:, 0], reach[:, 1]
 
 
 def fit_forecaster(
-    wide: Floats, narrow: Floats, errors: Floats, groups: Sequence[object], *, n_val: Sequence[int] = ()
+    wide: Floats,
+    narrow: Floats,
+    errors: Floats,
+    groups: Sequence[object],
+    *,
+    n_val: Sequence[int] = (),
+    sizes: Floats | None = None,
 ) -> ErrorForecaster | None:
     """Fit a forecast of errors to what datasets are like.
 
@@ -177,6 +187,7 @@ def fit_forecaster(
         errors: `m x c` in [0, 1], NaN = not measured; every row has one.
         groups: `m`; datasets of one group say nothing of how well another of it can be predicted.
         n_val: `m` numbers of images that validated, 0 = unknown; or none.
+        sizes: `m` numbers of training images, by which intervals are told apart; None = the same for all.
 
     Returns: the forecast; None for fewer than `LEAST_GROUPS` groups.
     """
@@ -189,7 +200,8 @@ def fit_forecaster(
     second, also_left_out = _Ridge.fit(narrow, _logit(targets), parts, is_logit=True)
     residuals = np.sqrt(known) - (left_out + also_left_out) / 2
     known_n = [n for n in n_val if n]
-    return ErrorForecaster((first, second), residuals, float(np.mean([1 / n for n in known_n])) if known_n else None)
+    sampling = float(np.mean([1 / n for n in known_n])) if known_n else None
+    return ErrorForecaster((first, second), residuals, sampling, sizes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -237,6 +249,20 @@ class _Ridge:
         return self.roots((features - self.centre) / self.scale @ self.weights + self.offset)
 
 
+def _tails(residuals: Floats, weights: Floats) -> tuple[float, float]:
+    """Return the quantiles between which `LEVEL` of weighted residuals lie, corrected for their number; without any residual, all may come."""
+    known = ~np.isnan(residuals)
+    if not known.any():
+        return -1.0, 1.0
+    order = np.argsort(residuals[known], kind="stable")
+    values, weights = residuals[known][order], weights[known][order]
+    n = weights.sum() ** 2 / np.square(weights).sum()  # with equal weights their number, as numpy's quantiles have it
+    tail = (1 - LEVEL) / 2 * (n - 1) / n
+    middles = np.cumsum(weights) - weights / 2
+    places = (middles - middles[0]) / (middles[-1] - middles[0]) if len(values) > 1 else np.zeros(1)
+    return float(np.interp(tail, places, values)), float(np.interp(1 - tail, places, values))
+
+
 def _logit(roots: Floats) -> Floats:
     """Return logits of errors whose square roots are given."""
     errors = np.clip(np.square(roots), 0.003, 0.997)
@@ -254,6 +280,7 @@ def _completed(values: Floats) -> Floats:
     filled = np.nan_to_num(values)
     for _ in range(30):
         columns = (np.where(measured, filled - rows, 0).sum(axis=0) / np.maximum(measured.sum(axis=0), 1))[None]
+        columns[:, ~measured.any(axis=0)] = columns[:, measured.any(axis=0)].mean()
         rows = (np.where(measured, filled - columns, 0).sum(axis=1) / np.maximum(measured.sum(axis=1), 1))[:, None]
     return np.where(missing, np.clip(rows + columns, 0.0, 1.0), values)
 

@@ -2,6 +2,9 @@
 
 python scripts/bench/transfer_frozen.py FOLDER_OF_NPZ --out RUN_FOLDER        # collect, breadth first
 python scripts/bench/transfer_frozen.py --out RUN_FOLDER --pack SHARD_FOLDER  # one compact shard a dataset
+
+With `--parts 200 50` it is so many of the training images that train, and of the heads the chosen one alone is kept.
+With `--unpack SHARD_FOLDER` what is in shards counts as measured in a new run folder.
 """
 
 import argparse
@@ -28,6 +31,7 @@ from training.workloads.transfer.frozen import (
     PARTS,
     POOL,
     SPLITS,
+    FrozenTable,
     draw_pool,
     draw_split,
     measure_frozen,
@@ -44,7 +48,7 @@ ORDER = [
 LANDMARKS = (LITE[0], 64)
 
 
-def measure(source_path: Path, backbone: str, size: int, known: dict | None) -> dict:
+def measure(source_path: Path, backbone: str, size: int, known: dict | None, parts: list[int] | None) -> dict:
     """Measure one dataset on one backbone at one size; what is known already gets its LogME alone, which came later."""
     import torch
 
@@ -60,6 +64,8 @@ def measure(source_path: Path, backbone: str, size: int, known: dict | None) -> 
     seconds = (time.process_time() - before) / len(images)
     flipped = compute_features(network, images, flipped=True)
     n_classes = len(source.class_names)
+    if parts is not None:
+        return chosen_heads(measure_frozen(features, flipped, labels, n_classes=n_classes, parts=parts))
     table = measure_frozen(features, flipped, labels, n_classes=n_classes)
     found = {
         "logme": evidence(features, labels),
@@ -77,11 +83,18 @@ def measure(source_path: Path, backbone: str, size: int, known: dict | None) -> 
         values = []
         for seed in range(len(table.wrong)):
             train = draw_split(labels, seed).train[0]
-            parts = features.rows(train), flipped.rows(train), small[train], labels[train]
-            values.append(mirrored_landmarks(*parts, n_classes=n_classes))
+            drawn = features.rows(train), flipped.rows(train), small[train], labels[train]
+            values.append(mirrored_landmarks(*drawn, n_classes=n_classes))
         found["landmark_names"] = np.array(sorted(values[0]))
         found["landmarks"] = np.array([[each[name] for name in sorted(each)] for each in values], np.float32)
     return found
+
+
+def chosen_heads(table: FrozenTable) -> dict:
+    """Keep, of each feature set, the head that misses fewest training images left out: `splits x parts x depths x flips x 3`."""
+    chosen = table.wrong[..., 0].argmin(-1)
+    wrong = np.take_along_axis(table.wrong, chosen[..., None, None], axis=-2)[..., 0, :]
+    return {"wrong": wrong, "heads": chosen.astype(np.uint8), "totals": table.totals}
 
 
 def evidence(features: Features, labels: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -99,7 +112,7 @@ def read_block(path: Path) -> dict | None:
         return {key: arrays[key] for key in arrays.files}
 
 
-def collect(data: Path, out: Path, only: list[str] | None, limit: int | None) -> None:
+def collect(data: Path, out: Path, only: list[str] | None, limit: int | None, parts: list[int] | None) -> None:
     """Measure what is not there yet, breadth first."""
     import torch
 
@@ -110,7 +123,7 @@ def collect(data: Path, out: Path, only: list[str] | None, limit: int | None) ->
     out.mkdir(parents=True, exist_ok=True)
     settings = {
         "depths": DEPTHS,
-        "parts": PARTS,
+        "parts": parts or PARTS,
         "pool": POOL,
         "counts": COUNTS,
         "heads": [str(s) for s in head_specs()],
@@ -126,12 +139,12 @@ def collect(data: Path, out: Path, only: list[str] | None, limit: int | None) ->
         for name in names:
             path = out / name / f"{backbone}-{size}.npz"
             known = read_block(path)
-            if known is not None and "logme" in known:
+            if known is not None and (parts is not None or "logme" in known):
                 continue
             if limit is not None and done >= limit:
                 return
             started = time.time()
-            found = measure(data / f"{name}.npz", backbone, size, known)
+            found = measure(data / f"{name}.npz", backbone, size, known, parts)
             path.parent.mkdir(exist_ok=True)
             replace_file(path, packed(found))
             done += 1
@@ -157,16 +170,33 @@ def pack(out: Path, shards: Path) -> None:
     replace_file(shards / "collection.json", (out / "collection.json").read_bytes())
 
 
+def unpack(shards: Path, out: Path) -> None:
+    """Put what one file a dataset holds back into a run folder."""
+    for path in sorted(shards.glob("*.npz")):
+        blocks: dict[str, dict] = {}
+        with np.load(path) as found:
+            for key in found.files:
+                block, name = key.split("/")
+                blocks.setdefault(block, {})[name] = found[key]
+        (out / path.stem).mkdir(parents=True, exist_ok=True)
+        for block, arrays in blocks.items():
+            replace_file(out / path.stem / f"{block}.npz", packed(arrays))
+
+
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--pack", type=Path)
+    parser.add_argument("--unpack", type=Path)
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--limit", type=int)
+    parser.add_argument("--parts", type=int, nargs="*")
     given = parser.parse_args()
+    if given.unpack is not None:
+        unpack(given.unpack, given.out)
     if given.pack is not None:
         pack(given.out, given.pack)
     else:
-        collect(given.data, given.out, given.only, given.limit)
+        collect(given.data, given.out, given.only, given.limit, given.parts)

@@ -167,6 +167,7 @@ def remove(
     from history_store.history import History
     from warmstart.locations import history_path
     from warmstart.suggestions.references import drop_references
+    from warmstart.suggestions.smaller_parts import drop_smaller_parts
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
@@ -182,6 +183,7 @@ def remove(
             return
     with History.open(path, write=True) as opened:
         drop_references(opened, name)
+        drop_smaller_parts(opened, name)
         opened.remove_dataset(name)
     row = {"removed": name, "n_evaluations": count}
     shell.result({"schema_version": 1, "history": str(path), **row}, [row])

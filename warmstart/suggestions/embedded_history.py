@@ -22,6 +22,7 @@ from warmstart.suggestions.references import (
     read_features,
     read_references,
 )
+from warmstart.suggestions.smaller_parts import SmallerParts, read_smaller_parts
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -54,6 +55,7 @@ class EmbeddedHistory:
         calibration: of the distances, where the history holds one for this model.
         notes: what to tell a person once.
         references: what the history's own datasets are like, where the history holds that for this model.
+        smaller_parts: errors on parts of the datasets, where the history holds such.
         other_groups: groups of the history's other datasets.
         measured_with: what its runs were measured with.
         norms: what `warmstart.suggestions.norms.norms_of` remembers, by the rows that may answer.
@@ -74,6 +76,7 @@ class EmbeddedHistory:
     calibration: Calibration | None = None
     notes: tuple[str, ...] = ()
     references: References | None = None
+    smaller_parts: SmallerParts | None = None
     other_groups: frozenset[str] = frozenset()
     measured_with: MeasuredWith | None = None
     norms: "dict[bytes, Norms]" = field(default_factory=dict, compare=False, repr=False)
@@ -249,6 +252,7 @@ def _embedded(
         read_calibration(history, header.hash),
         tuple(notes),
         _references(history, header.hash),
+        read_smaller_parts(history, header.hash),
         frozenset(history.groups),
         measured_with(history.origins, stored_size=history.stored_size),
     )

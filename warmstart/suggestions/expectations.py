@@ -17,7 +17,7 @@ _FEW = ("ridge_full_64", "ridge_s16_64", "largest_class", "log_classes", "log_n"
 
 
 def forecaster_of(embedded: EmbeddedHistory, rows: Sequence[int] | NDArray[np.int64]) -> ErrorForecaster | None:
-    """Fit a forecast to some rows of an embedded history; None where too little is known of them."""
+    """Fit a forecast to some rows of an embedded history, and to smaller parts of these datasets; None where too little is known of them."""
     if embedded.references is None or embedded.references.features is None:
         return None
     place = {name: row for row, name in enumerate(embedded.references.names)}
@@ -25,11 +25,17 @@ def forecaster_of(embedded: EmbeddedHistory, rows: Sequence[int] | NDArray[np.in
     if not kept:
         return None
     features = embedded.references.features[[place[embedded.names[row]] for row in kept]]
-    groups = [embedded.groups[row] for row in kept]
+    errors, groups = embedded.errors[kept], [embedded.groups[row] for row in kept]
+    n_val, sizes = [embedded.about[row].n_val for row in kept], None
+    if embedded.smaller_parts is not None:
+        group_of = {embedded.names[row]: embedded.groups[row] for row in kept}
+        parts = embedded.smaller_parts.of(list(group_of), embedded.configs)
+        features, errors = np.concatenate([features, parts.features]), np.concatenate([errors, parts.errors])
+        groups += [group_of[name] for name in parts.names]
+        n_val += parts.n_val
+        sizes = _sizes(features)
     with one_thread():
-        return fit_forecaster(
-            *views(features), embedded.errors[kept], groups, n_val=[embedded.about[row].n_val for row in kept]
-        )
+        return fit_forecaster(*views(features), errors, groups, n_val=n_val, sizes=sizes)
 
 
 def expectation_of(
@@ -37,7 +43,13 @@ def expectation_of(
 ) -> DatasetExpectation:
     """Return what to expect of the shared configurations, and of the best, on a dataset with these features and so many validation images."""
     wide, narrow = views(features[None])
-    return forecaster.expect(wide[0], narrow[0], n_val=n_val)
+    return forecaster.expect(wide[0], narrow[0], n_val=n_val, size=float(_sizes(features[None])[0]))
+
+
+def _sizes(features: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how many images features were computed from, `m`; arguments as in `views`."""
+    names: Sequence[str] = LANDMARKS if features.shape[1] == len(LANDMARKS) else FEATURES
+    return np.exp(features[:, names.index("log_n")])
 
 
 def views(features: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

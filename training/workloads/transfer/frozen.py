@@ -17,7 +17,7 @@ from metafeat.pretrained.heads import HeadSearch, HeadSpec, TrainingFeatures, he
 POOL = 700
 """Images of a dataset at most; 4/7 of them train, 3/7 are for measuring."""
 PARTS = (400, 100)
-"""Training images at most; the smaller part lies in the larger one."""
+"""Training images at most; the first are all of them, and smaller parts lie in these."""
 SPLITS = 5
 COUNTS = ("left_out", "first_half", "second_half")
 """What a wrong answer is counted among: training images left out, and two halves of the others."""
@@ -28,7 +28,7 @@ class Split:
     """Rows of a pool in one drawing.
 
     Attributes:
-        train: by part, the largest first.
+        train: by part; none where a dataset has too few images for it.
         halves: two halves of the images that never train.
     """
 
@@ -56,21 +56,25 @@ def draw_pool(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     return stratified_subsample(labels, min(1.0, POOL / len(labels)))
 
 
-def draw_split(labels: NDArray[np.int64], seed: int) -> Split:
+def draw_split(labels: NDArray[np.int64], seed: int, *, parts: Sequence[int] = PARTS) -> Split:
     """Draw the parts of a pool.
 
     Args:
         labels: `n` int64 of the pool.
         seed: number of the split.
+        parts: training images of each.
     """
     codes = stratified_split(labels, (4 / 7, 3 / 7, 0.0), seed=seed)
     train, rest = np.flatnonzero(codes == 0), np.flatnonzero(codes == 1)
-    parts = [train]
-    for limit in PARTS[1:]:
+
+    def part(limit: int) -> NDArray[np.int64]:
+        if limit >= PARTS[0]:
+            return train
         enough = limit <= 0.9 * len(train)
-        parts.append(train[stratified_subsample(labels[train], limit / len(train), seed=seed)] if enough else train[:0])
+        return train[stratified_subsample(labels[train], limit / len(train), seed=seed)] if enough else train[:0]
+
     halves = stratified_split(labels[rest], (0.5, 0.5, 0.0), seed=seed)
-    return Split(tuple(parts), (rest[halves == 0], rest[halves == 1]))
+    return Split(tuple(map(part, parts)), (rest[halves == 0], rest[halves == 1]))
 
 
 def measure_frozen(
@@ -81,6 +85,7 @@ def measure_frozen(
     n_classes: int,
     specs: Sequence[HeadSpec] | None = None,
     n_splits: int = SPLITS,
+    parts: Sequence[int] = PARTS,
 ) -> FrozenTable:
     """Count the wrong answers of all heads on all feature sets.
 
@@ -91,13 +96,14 @@ def measure_frozen(
         n_classes: number of classes.
         specs: heads; None = `head_specs()`.
         n_splits: drawings.
+        parts: training images of each.
     """
     specs = tuple(specs) if specs is not None else head_specs()
-    wrong = np.zeros((n_splits, len(PARTS), len(DEPTHS), 2, len(specs), len(COUNTS)), np.uint16)
-    totals = np.zeros((n_splits, len(PARTS), len(COUNTS)), np.uint16)
-    seconds = np.zeros((len(PARTS), len(DEPTHS), 2))
+    wrong = np.zeros((n_splits, len(parts), len(DEPTHS), 2, len(specs), len(COUNTS)), np.uint16)
+    totals = np.zeros((n_splits, len(parts), len(COUNTS)), np.uint16)
+    seconds = np.zeros((len(parts), len(DEPTHS), 2))
     for seed in range(n_splits):
-        split = draw_split(labels, seed)
+        split = draw_split(labels, seed, parts=parts)
         for p, train in enumerate(split.train):
             if not len(train):
                 continue

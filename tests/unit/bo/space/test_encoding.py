@@ -177,6 +177,20 @@ class TestRoundTrips:
         assert again.decode(encoding.encode(configs)) == configs
         assert len({encoding.key(config) for config in configs[1:3]}) == 1  # equal after rounding
 
+    @pytest.mark.parametrize(
+        ("low", "high", "log"),
+        [(0, 2**53, False), (-(2**53), 2**53, False), (0, 2**52, False), (1, 10**15, True), (1, 10**13, True), (1, 10**12, True)],
+    )  # fmt: skip
+    def test_whole_numbers_whose_shares_float64_hardly_tells_apart_come_back_exactly(self, low, high, log, rng):
+        space = ConfigurationSpace()
+        space.add(Integer("n", (low, high), log=log))
+        encoding = Encoding(space)
+        near_the_end = [high - step for step in (0, 1, 2, 3)]
+        configs = [{"n": int(n)} for n in (*rng.integers(low, high, 2000, endpoint=True), *near_the_end, low)]
+        assert encoding.decode(encoding.encode(configs)) == configs
+        points = rng.random((2000, 1))
+        assert encoding.keys(encoding.encode(encoding.decode(points))) == encoding.keys(points)
+
     def test_values_are_native(self, rng):
         encoding = Encoding(every_kind())
         for config in encoding.decode(encoding.sample(30, rng=rng)):

@@ -86,6 +86,53 @@ def test_intervals_hold_where_few_images_validate(n_val):
     assert abs(np.mean(wider) - LEVEL) < 0.06
 
 
+def small_and_large(seed, m=M):
+    """Datasets of 50 and of 800 images: the errors of small ones are four times as far from what the features tell."""
+    wide, narrow, errors = world(seed, m, noise=0.0)
+    sizes = np.where(np.arange(m) % 2, 800.0, 50.0)
+    own = np.random.default_rng([seed, 1]).standard_normal((m, 1)) * np.where(sizes > 100, 0.02, 0.08)[:, None]
+    return wide, narrow, np.square(np.clip(np.sqrt(errors) + own, 0.02, 0.98)), sizes
+
+
+def test_intervals_are_wider_for_small_datasets_where_these_were_further_off():
+    held, width = {}, {}
+    for told in (True, False):
+        for seed in range(8):
+            wide, narrow, errors, sizes = small_and_large(seed, 2 * M)
+            forecaster = fit_forecaster(wide[:M], narrow[:M], errors[:M], range(M), sizes=sizes[:M] if told else None)
+            for row in range(M, 2 * M):
+                found = forecaster.expect(wide[row], narrow[row], size=sizes[row]).errors()[-1]
+                held.setdefault((told, sizes[row]), []).append(found.low <= errors[row].min() <= found.high)
+                width.setdefault((told, sizes[row]), []).append(found.high - found.low)
+    assert np.mean(width[True, 50.0]) > 2 * np.mean(width[True, 800.0])
+    share = {case: np.mean(each) for case, each in held.items()}
+    assert all(LEVEL - 0.15 <= share[True, size] <= LEVEL + 0.1 for size in (50.0, 800.0))
+    assert share[True, 50.0] > share[False, 50.0] + 0.08
+    assert share[True, 800.0] < share[False, 800.0] - 0.08
+
+
+def test_sizes_that_are_all_alike_change_nothing():
+    wide, narrow, errors = world(3)
+    one, other = (fit_forecaster(wide, narrow, errors, range(M), sizes=sizes) for sizes in (None, np.full(M, 300.0)))
+    told, also = one.expect(wide[0], narrow[0], size=70), other.expect(wide[0], narrow[0], size=70)
+    np.testing.assert_array_equal(told.mean, also.mean)
+    residuals = one.residuals
+    tail = (1 - LEVEL) / 2 * (M - 1) / M
+    for found in (told, also):
+        np.testing.assert_allclose(
+            [found.low, found.high], np.quantile(residuals, [tail, 1 - tail], axis=0), atol=1e-12
+        )
+
+
+def test_of_a_configuration_that_was_measured_nowhere_little_is_told_and_nothing_is_nan():
+    wide, narrow, errors = world(4)
+    errors[:, 3] = np.nan
+    found = fit_forecaster(wide, narrow, errors, range(M)).predict(wide[0], narrow[0])
+    assert (found[3].low, found[3].high) == (found[-1].low, 1.0)
+    others = [one.value for column, one in enumerate(found[:-1]) if column != 3]
+    assert min(others) <= found[3].value <= max(others)
+
+
 def test_evaluations_sharpen_what_is_told_of_the_others():
     before, after, widths = [], [], []
     for seed in range(5):
