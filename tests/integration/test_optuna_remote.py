@@ -150,6 +150,30 @@ def test_ctrl_c_gives_the_trial_back(client):
     assert [each["state"] for each in remote.trials()] == ["ok"]
 
 
+def test_one_sampler_may_serve_several_studies(client):
+    """Trials of two studies have the same numbers."""
+    remote = client.begin_study("a", **LINE)
+    sampler = RemoteSampler(remote)
+    studies = [optuna.create_study(sampler=sampler) for _ in range(2)]
+    asked = [study.ask() for study in studies]
+    values = [trial.suggest_float("x", 0.0, 1.0) for trial in asked]
+    for study, trial, value in zip(studies, asked, values, strict=True):
+        study.tell(trial, value)
+    assert kept(remote) == [({"x": value}, value) for value in values]
+
+
+def test_constraints_are_told(client):
+    def objective(trial):
+        x = trial.suggest_float("x", 0.0, 1.0)
+        trial.set_constraint("left", x - 0.5)
+        return x
+
+    remote = client.begin_study("a", **LINE)
+    study = over(remote)
+    study.optimize(objective, n_trials=4)
+    assert [each["constraints"] for each in remote.trials()] == [trial.constraints for trial in study.trials]
+
+
 def test_a_script_that_leaves_its_client_open_ends_in_silence(client):
     script = f"""
 import optuna, warmstart

@@ -16,6 +16,7 @@ import json
 import logging
 import math
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
     from warmstart.remote_study import RemoteStudy, RemoteTrial
 
+HELD = "warmstart:held"
+"""System attribute of a trial: its mark among those for which a sampler holds a trial of the server."""
 _log = logging.getLogger("warmstart")
 
 
@@ -54,7 +57,8 @@ class RemoteSampler(BaseSampler):
 
     The Optuna study may lie anywhere, in memory too: what counts is kept by the server. Use this where the loop is Optuna's;
     `RemoteStudy.ask` is simpler where it is your own. Values are those of the server study's metric, and the direction is its
-    own; where it has no metric, values are errors, and a study that is maximised tells them negated.
+    own; where it has no metric, values are errors, and a study that is maximised tells them negated. Constraints of a trial,
+    `trial.set_constraint`, are told with its value. One sampler may serve several Optuna studies.
 
     The server keeps results of its own configurations alone. A parameter that it does not have, or a range that leaves out
     what it chose, is refused. What `enqueue_trial` fixes, or the objective itself, is evaluated, a warning says once that
@@ -74,7 +78,7 @@ class RemoteSampler(BaseSampler):
         self._metric = Metric(search["metric"], search["maximize"], search["scale"])
         self._distributions = to_distributions(space)
         self._is_finite = math.isfinite(Problem(space, self._distributions, is_given=True).encoding.size)
-        self._held: dict[int, _Held] = {}
+        self._held: dict[str, _Held] = {}  # by the mark that the trial carries: numbers are of one study alone
         self._independent = RandomSampler()
         self._is_warned = False
 
@@ -105,6 +109,8 @@ class RemoteSampler(BaseSampler):
         """
         self._raise_error_if_multi_objective(study)
         self._check_direction(study)
+        mark = uuid.uuid4().hex
+        study._storage.set_trial_system_attr(trial._trial_id, HELD, mark)  # noqa: SLF001
         found = self._remote.ask()
         if found is None:
             msg = f"{self._remote.name}: expected a configuration that had no trial yet, got none: every one had its own. End the loop."
@@ -113,7 +119,7 @@ class RemoteSampler(BaseSampler):
             raise optuna.TrialPruned(msg)
         life = ExitStack()
         life.enter_context(found.kept_alive())
-        self._held[trial.number] = _Held(found, life, time.monotonic())
+        self._held[mark] = _Held(found, life, time.monotonic())
         return {name: value for name, value in found.config.items() if name in search_space}
 
     def sample_independent(
@@ -124,7 +130,7 @@ class RemoteSampler(BaseSampler):
         Raises:
             UsageError: the server chose another value, or does not have the parameter; its trial is given back.
         """
-        held = self._held.get(trial.number)
+        held = self._held.get(_mark(trial))
         known = self._distributions.get(param_name)
         if known is not None and (held is None or param_name not in held.trial.config):
             return self._independent.sample_independent(study, trial, param_name, param_distribution)
@@ -142,7 +148,7 @@ class RemoteSampler(BaseSampler):
 
         A configuration that is not the server's is not told, and a trial that Ctrl-C ended is given back.
         """
-        held = self._held.get(trial.number)
+        held = self._held.get(_mark(trial))
         if held is None:
             if "fixed_params" in trial.system_attrs:
                 self._warn(trial)
@@ -176,7 +182,14 @@ class RemoteSampler(BaseSampler):
             status, note = "failed", str(problem)
             _log.warning("trial %d: %s The server counts it as failed.", trial.number, note)
         try:
-            held.trial.tell(error, status=status, curve=curve, duration=time.monotonic() - held.began, note=note)
+            held.trial.tell(
+                error,
+                status=status,
+                curve=curve,
+                duration=time.monotonic() - held.began,
+                note=note,
+                constraints=trial.constraints,
+            )
         except LeaseLostError as problem:
             _log.warning(problem.message)
 
@@ -214,15 +227,21 @@ class RemoteSampler(BaseSampler):
 
     def _let_go(self, trial: FrozenTrial) -> _Held:
         """End the heartbeats of a trial."""
-        held = self._held.pop(trial.number)
+        held = self._held.pop(_mark(trial))
         held.life.close()
         return held
 
     def _give_back(self, trial: FrozenTrial) -> None:
         """Give the server's trial back, where one is held: it offers it again at once."""
-        if trial.number in self._held:
+        if _mark(trial) in self._held:
             with contextlib.suppress(WarmstartError):  # its lease ends by itself
                 self._let_go(trial).trial.release()
+
+
+def _mark(trial: FrozenTrial) -> str:
+    """Return what tells the trials of all studies apart; empty where the server was not asked for one."""
+    mark: str = trial.system_attrs.get(HELD, "")
+    return mark
 
 
 def _stop(study: optuna.Study) -> bool:

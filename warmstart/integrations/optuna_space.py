@@ -4,6 +4,8 @@ from history_store.deprecation import forward
 
 __getattr__ = forward(
     __name__,
-    to_distributions="warmstart.integrations.optuna.space:to_distributions",
-    from_distributions="warmstart.integrations.optuna.space:from_distributions",
+    **{
+        name: f"warmstart.integrations.optuna.space:{name}"
+        for name in ("Presence", "shown", "snapped", "to_distributions", "to_space")
+    },
 )

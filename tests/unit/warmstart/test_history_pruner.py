@@ -1,5 +1,7 @@
 """Runs stopped by the learning curves of the shipped history, and what cannot be."""
 
+import pickle
+
 import numpy as np
 import optuna
 import pytest
@@ -102,6 +104,32 @@ def test_a_space_with_nothing_in_common_is_refused(digits):
 def test_a_chance_is_small(pruner, shipped, chance):
     with pytest.raises(UsageError, match="expected a chance above 0 and below 0"):
         HistoryPruner(pruner._forecasts, shipped[0], chance=chance)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"n_steps": "20"}, "n_steps: expected a finite number above 0, got '20'"),
+        ({"n_steps": -1}, "n_steps: expected a finite number above 0, got -1"),
+        ({"n_steps": 0}, "n_steps: expected a finite number above 0, got 0"),
+        ({"n_steps": float("inf")}, "n_steps: expected a finite number above 0, got inf"),
+        ({"chance": "x"}, "chance: expected a chance above 0 and below 0.5, got 'x'"),
+        ({"chance": 0.7}, "chance: expected a chance above 0 and below 0.5, got 0.7"),
+    ],
+)
+def test_settings_are_checked_before_anything_is_opened(settings, match):
+    with pytest.raises(UsageError, match=match):
+        history_pruner("no/such/folder", **settings)
+
+
+@pytest.mark.parametrize("n_steps", [400, None])
+def test_a_study_with_the_pruner_can_be_pickled(digits, shipped, n_steps):
+    space, configs = shipped
+    study = optuna.create_study(pruner=history_pruner(digits, n_steps=n_steps))
+    again = pickle.loads(pickle.dumps(study))
+    curves = {0: (0.3, 0.1, 0.05, 0.03), 2: (0.9, 0.9, 0.9, 0.9)}
+    assert [run(again, space, configs[n], curve) for n, curve in curves.items()] == [None, 100]
+    pickle.dumps(HistoryPruner(study.pruner._forecasts, space))
 
 
 def test_curves_are_the_mean_of_repeated_runs():

@@ -18,6 +18,8 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from bo.observation import Observation
+from bo.space.axes import Axis, axis_of
+from bo.space.clauses import mentioned
 from bo.space.encoding import Encoding
 from history_store.records import Config, Value
 from history_store.space import dump_space
@@ -54,6 +56,14 @@ class Problem:
         """Return a text that tells spaces apart."""
         return hashlib.sha256(dump_space(self.space).encode()).hexdigest()[:16]
 
+    def part(self, names: Collection[str]) -> Problem:
+        """Return the problem of some of the parameters; conditions and clauses on others are left out."""
+        space = ConfigurationSpace()
+        space.add(*(self.space[name] for name in names))
+        conditions = [each for each in self.space.conditions if each.child.name in names]
+        space.add(*(each for each in [*conditions, *self.space.forbidden_clauses] if mentioned(each) <= set(names)))
+        return Problem(space, {name: self.distributions[name] for name in names}, is_given=True)
+
     def config(self, trial: FrozenTrial) -> dict[str, Value] | None:
         """Read one trial; see `configs`."""
         return self.configs([trial])[0]
@@ -75,6 +85,8 @@ class Problem:
 
     def _completed(self, values: Mapping[str, Value], *, is_whole: bool) -> dict[str, Value] | None:
         """Leave out what is inactive, and take defaults for what a finished trial lacks, unless the user stated the space."""
+        if any(math.isnan(self._axes[name].parse([value])[0]) for name, value in values.items()):
+            return None  # ConfigSpace raises all kinds of errors over what was enqueued
         full = {name: values.get(name, self.space[name].default_value) for name in self.space}
         try:
             active = deactivate_inactive_hyperparameters(full, self.space)
@@ -95,6 +107,11 @@ class Problem:
             if isinstance(value, int | float) and known.low <= value <= known.high:
                 values[name] = min(max(value, kept.lower), kept.upper)  # bounds are rounded to 13 decimals
         return values
+
+    @cached_property
+    def _axes(self) -> dict[str, Axis]:
+        """Return what tells the values of each parameter from others."""
+        return {name: axis_of(hyperparameter) for name, hyperparameter in self.space.items()}
 
     @cached_property
     def _reals(self) -> dict[str, FloatDistribution]:

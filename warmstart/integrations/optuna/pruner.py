@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from optuna.pruners import BasePruner
 from optuna.study import StudyDirection
@@ -12,6 +14,7 @@ from optuna.trial import TrialState
 from bo.transfer.curve_forecast import OTHERS, SHARES
 from history_store.errors import UsageError
 from history_store.records import Config
+from warmstart.arguments import check_positive
 from warmstart.suggestions.run_forecasts import RunForecasts
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ class HistoryPruner(BasePruner):
     Args:
         forecasts: of runs on the study's dataset.
         space: of its configurations.
-        length: tells the steps of a whole run, or None; then the longest run that ended tells.
+        length: tells the steps of a whole run, or None; then, and left out, the longest run that ended tells.
         chance: below which a run stops, in (0, 0.5).
 
     Raises:
@@ -52,13 +55,12 @@ class HistoryPruner(BasePruner):
         forecasts: RunForecasts,
         space: ConfigurationSpace,
         *,
-        length: Callable[[Config], float | None] = lambda _: None,
+        length: Callable[[Config], float | None] | None = None,
         chance: float = CHANCE,
     ) -> None:
-        if not 0.0 < chance < 0.5:
-            msg = f"expected a chance above 0 and below 0.5, got {chance!r}. Leave it out for {CHANCE}."
-            raise UsageError(msg, param="chance")
-        self._forecasts, self._space, self._length, self._chance = forecasts, space, length, chance
+        _check_chance(chance)
+        self._forecasts, self._space, self._chance = forecasts, space, chance
+        self._length = length or partial(_same_length, None)
 
     def prune(self, study: Study, trial: FrozenTrial) -> bool:
         """Tell whether a trial should stop, after what it reported last."""
@@ -129,7 +131,7 @@ def history_pruner(
         chance: below which a run stops.
 
     Raises:
-        UsageError: the history has too few learning curves, or nothing in common with the space.
+        UsageError: the history has too few learning curves, or nothing in common with the space, or an argument does not fit.
         WarmstartError: as in `warmstart.suggest`.
     """
     from history_store.space import load_space
@@ -137,12 +139,27 @@ def history_pruner(
     from warmstart.suggestions.advisor import Advisor
     from warmstart.suggestions.run_forecasts import fit_run_forecasts
 
+    _check_chance(chance)
+    if n_steps is not None:
+        check_positive("n_steps", n_steps)
     place = Advisor(history=history, model=model).locate(dataset)
     opened = load_space(place.embedded.space_json) if space is None else read_space(space)
     found = fit_run_forecasts(place, opened, rename=rename or {})
     if found is None:
         raise no_curves(str(place.embedded.path))
-    return HistoryPruner(found, opened, length=lambda _: n_steps, chance=chance)
+    return HistoryPruner(found, opened, length=partial(_same_length, n_steps), chance=chance)
+
+
+def _check_chance(chance: Any) -> None:
+    """Check that a chance is one below which a run may stop."""
+    if isinstance(chance, bool) or not isinstance(chance, numbers.Real) or not 0.0 < float(chance) < 0.5:
+        msg = f"expected a chance above 0 and below 0.5, got {chance!r}. Leave it out for {CHANCE}."
+        raise UsageError(msg, param="chance")
+
+
+def _same_length(n_steps: float | None, _: Config) -> float | None:
+    """Return the steps of a whole run, whatever its configuration; a function by name, for pruners are pickled."""
+    return n_steps
 
 
 def no_curves(path: str) -> UsageError:

@@ -37,8 +37,9 @@ from bo.space.sampling import Design
 from history_store.deprecation import renamed
 from history_store.errors import SpaceExhaustedError, UsageError
 from history_store.records import Config
+from warmstart.arguments import check_renames
 from warmstart.integrations.optuna.problem import CLAIM, Known, Problem, read_trials
-from warmstart.integrations.optuna.space import Presence, shown, to_distributions, to_space
+from warmstart.integrations.optuna.space import Presence, shown, to_distributions, to_space, value_at
 from warmstart.spaces import read_space
 
 if TYPE_CHECKING:
@@ -71,6 +72,9 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
     """
 
     _fits: Callable[[Sequence[Config]], Sequence[bool]] | None = None
+    _made: tuple[object, tuple[Known, Optimizer, dict[str, Any], dict[str, Any]]] | None = None
+    _part: Problem | None = None  # the last ones: building a space takes time
+    _shown: tuple[Any, Problem] | None = None
 
     def __init__(
         self,
@@ -78,8 +82,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         space: SpaceLike | None = None,
         surrogate: str = "gp",
         acquisition: str = "ei",
-        initial: Sequence[Config] = (),
-        related: Sequence[RelatedTask] = (),
+        initial: Sequence[Config] | None = None,
+        related: Sequence[RelatedTask] | None = None,
         meta_feature: Sequence[float] | None = None,
         design: Design = "sobol",
         n_startup_trials: int | None = None,
@@ -100,7 +104,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             meta_feature: of the task at hand, where the related ones have one; without related tasks it is not used.
             design: how to go on after the initial configurations: `uniform`, `latin`, `halton` or `sobol`.
             n_startup_trials: trials before the surrogate is asked, enqueued ones included; None = 3, or, with related tasks, 0.
-            seed: of everything random; None = another one every time.
+            seed: of everything random; None = another one in every process.
             constraints_func: gives the constraints of a finished trial, met where they are at most 0; `trial.set_constraint`
                 says them too.
             restarts: search elsewhere, four times of five, once the search has converged; see `bo.Optimizer`.
@@ -111,15 +115,16 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             UsageError: when an argument does not fit.
             DataError: when a configuration does not fit the space.
         """
+        initial, related = tuple(initial or ()), tuple(related or ())
         if space is None and (initial or related):
             msg = f"WarmStartSampler: expected a space for the {'initial configurations' if initial else 'related tasks'}, got none. Give space=, or enqueue configurations with study.enqueue_trial."
             raise UsageError(msg)
-        self._has_seed = seed is not None
+        self._process = None if seed is not None else os.getpid()
         self._settings: dict[str, Any] = {
             "surrogate": surrogate,
             "acquisition": acquisition,
-            "initial": tuple(initial),
-            "related": tuple(related),
+            "initial": initial,
+            "related": related,
             "meta_feature": meta_feature,
             "design": design,
             "restarts": restarts,
@@ -131,12 +136,11 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         self._constraints_func = constraints_func
         any_space = read_space({"x": [0.0, 1.0]} if space is None else space)
         self._given = None if space is None else Problem(any_space, to_distributions(any_space), is_given=True)
-        self._shown: tuple[Any, Problem] | None = None  # the last one: building a space takes time
         checked = Optimizer(any_space, **self._settings, n_startup_trials=n_startup_trials, seed=seed)
         self._seed: int = checked.to_dict()["settings"]["seed"]
         self._unread: set[tuple[str, int]] = set()
+        self._lacking: set[tuple[str, str]] = set()
         self._related = _digest(related)
-        self._made: tuple[object, tuple[Known, Optimizer, dict[str, Any], dict[str, Any]]] | None = None
 
     @property
     def space(self) -> ConfigurationSpace | None:
@@ -155,20 +159,21 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         """Tell whether the next trial is given a configuration that fits; without a space, or a limit, always."""
         if self._given is None or self._fits is None:
             return True
-        trials = study.get_trials(deepcopy=False)
+        trials = _all_trials(study)
         return bool(self._fits([self._proposal(study, trials, self._given, len(trials))[2]])[0])
 
     def reseed_rng(self) -> None:
-        """Draw another seed where none was given: a seed and a trial's number are one suggestion in any thread or process."""
-        if not self._has_seed:
-            self._seed = int(np.random.SeedSequence().generate_state(1)[0])
+        """Draw another seed in another process where none was given; threads share one, for their trials are of one design."""
+        if self._process is not None and self._process != os.getpid():
+            self._process, self._seed = os.getpid(), int(np.random.SeedSequence().generate_state(1)[0])
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:  # noqa: ARG002  Optuna's signature
         """Return the parameters that are sampled together: those of the space, or those that completed trials showed."""
+        self._raise_error_if_multi_objective(study)
         if self._given is not None:
             found: Mapping[str, BaseDistribution] = self._given.distributions
         else:
-            found, _ = shown(_completed(study.get_trials(deepcopy=False)))
+            found, _ = shown(_completed(_all_trials(study)))
         return {name: distribution for name, distribution in found.items() if _is_searched(distribution)}
 
     def sample_relative(
@@ -187,7 +192,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             return {name: value for name, value in trial.system_attrs[CLAIM].items() if name in search_space}
         while True:
             trials = _others(study, trial)
-            problem = self._given or self._shown_problem(trials, search_space)
+            problem = self._given_problem(search_space) or self._shown_problem(trials, search_space)
             known, optimizer, config, checkpoint = self._proposal(study, trials, problem, trial.number)
             _note(study, trial, CLAIM, config)
             ended = {other.number for other in trials if other.state.is_finished()}
@@ -195,12 +200,15 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             if known.holds(config) or not read_trials(moved, problem, study.direction).holds(config):
                 break  # else another worker chose it meanwhile
             time.sleep(random.SystemRandom().uniform(0.0, COLLISION_S))  # workers in step would collide again
+        if known.holds(config):
+            _log.warning("trial %d: every configuration was proposed already, and one is repeated", trial.number)
         _note(study, trial, CHECKPOINT, optimizer.checkpoint() | checkpoint)
         return {name: value for name, value in config.items() if name in search_space}
 
     def log_gain(self, study: optuna.Study) -> float | None:
         """Return the log of the improvement that the next trial promises, in the unit of its value; None without a space, or where no model knows."""
-        trials = study.get_trials(deepcopy=False)
+        self._raise_error_if_multi_objective(study)
+        trials = _all_trials(study)
         return None if self._given is None else self._proposal(study, trials, self._given, len(trials))[1].log_gain
 
     def _proposal(
@@ -221,7 +229,6 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
                 if self._fits is not None and not self._fits([config])[0]:
                     optimizer, config = self._fitting(problem, known, trials, setup, number) or (optimizer, config)
             except SpaceExhaustedError:
-                _log.warning("trial %d: every configuration was proposed already, and one is repeated", number)
                 config = problem.repeated(known.pending, rng=np.random.default_rng([self._seed, number]))
             chosen = known, optimizer, config, {"setup": setup, "related": self._related}
             self._made = made = asked, chosen
@@ -258,8 +265,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             return param_distribution.choices[int(u * len(param_distribution.choices))]
         if (encoding := _range(param_distribution)) is not None:
             return encoding.decode(np.full((1, encoding.p), u))[0][""]
-        sampler = optuna.samplers.RandomSampler(seed=int(u * 2**32))
-        return sampler.sample_independent(study, trial, param_name, param_distribution)
+        return value_at(param_distribution, u)
 
     def after_trial(
         self,
@@ -269,6 +275,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         values: Sequence[float] | None,
     ) -> None:
         """Note the constraints of a trial, say what it left of its warm start, and stop where it was the last of a stated space."""
+        self._raise_error_if_multi_objective(study)
         planned = trial.system_attrs.get("fixed_params", {}) if ORIGIN in trial.user_attrs else {}
         lost = [name for name in planned if not {name, *_scales(name)} & trial.params.keys()]
         if lost and state != TrialState.FAIL:
@@ -281,30 +288,57 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             study._storage.set_trial_user_attr(trial._trial_id, CAME, values[0])  # noqa: SLF001
         if self._constraints_func is not None:
             _process_constraints_after_trial(self._constraints_func, study, trial, state)
-        if self._given is not None and self._is_last(study, trial, self._given):
+        if self._given is None:
+            return
+        self._warn_of_lacking(study, trial, self._given)
+        if self._is_last(study, trial, self._given):
             _log.info("trial %d: every configuration of the space has its trial, and the study stops", trial.number)
             with contextlib.suppress(RuntimeError):  # told by hand: there is no loop to stop
                 study.stop()
 
     @staticmethod
     def _is_last(study: optuna.Study, trial: FrozenTrial, problem: Problem) -> bool:
-        """Tell whether every configuration of a space has its trial, those that other workers run included."""
+        """Tell whether every configuration of a space has its trial, those that other workers run included.
+
+        Where trials have parameters beyond the space, one of its configurations is not one evaluation.
+        """
         others = [other for other in _others(study, trial) if other.state != TrialState.WAITING]
         size = problem.encoding.size
-        if len(others) + 1 < size:
+        if len(others) + 1 < size or any(_beyond(each, problem) for each in [*others, trial]):
             return False
         known = read_trials(others, problem, study.direction)
         own = problem.config(trial)
         configs = [*(told.config for told in known.told), *known.pending, *([] if own is None else [own])]
         return len(set(problem.encoding.keys(problem.encoding.encode(configs)))) >= size
 
+    def _warn_of_lacking(self, study: optuna.Study, trial: FrozenTrial, problem: Problem) -> None:
+        """Say once a study of each parameter that its trials vary and the space lacks."""
+        for name in _beyond(trial, problem):
+            if (study.study_name, name) not in self._lacking:
+                self._lacking.add((study.study_name, name))
+                text = (
+                    "trial %d: space= has no %s, which is drawn from the design and not searched; add it to the space"
+                )
+                _log.warning(text, trial.number, name)
+
+    def _given_problem(self, search_space: Mapping[str, BaseDistribution]) -> Problem | None:
+        """Return the stated space, or the part of it that is searched where another sampler fixes the rest; None without a space."""
+        if self._given is None:
+            return None
+        varying = {name for name, distribution in self._given.distributions.items() if _is_searched(distribution)}
+        if varying <= search_space.keys():
+            return self._given
+        if self._part is None or self._part.distributions.keys() != search_space.keys():
+            self._part = self._given.part(search_space)
+        return self._part
+
     def _shown_problem(self, trials: Sequence[FrozenTrial], search_space: Mapping[str, BaseDistribution]) -> Problem:
         """Return the space of distributions, with the conditions that completed trials show."""
-        _, conditions = shown(_completed(trials))
+        found, conditions = shown(_completed(trials))
         kept = {
             child: presence
             for child, presence in conditions.items()
-            if child in search_space and presence.parent in search_space
+            if child in search_space and search_space.get(presence.parent) == found[presence.parent]
         }
         asked: tuple[Mapping[str, BaseDistribution], Mapping[str, Presence]] = dict(search_space), kept
         last = self._shown
@@ -334,6 +368,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         """Set up the optimiser that suggests for a trial, with other settings where some are given."""
         n_designed = self._n_startup_trials if known.count < self._n_startup_trials else 0
         settings = self._settings if settings is None else settings
+        if problem is not self._given:  # both are of the whole space
+            settings = {**settings, "initial": (), "related": ()}
         optimizer = Optimizer(problem.space, **settings, n_startup_trials=n_designed, seed=self._seed)
         optimizer.tell_all(known.told)
         last = checkpoint or optimizer.checkpoint()
@@ -346,9 +382,23 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         return optimizer
 
 
+def _all_trials(study: optuna.Study) -> list[FrozenTrial]:
+    """Return the trials of a study in order of their numbers; Optuna's Hyperband shows samplers one bracket alone."""
+    return study._storage.get_all_trials(study._study_id, deepcopy=False)  # noqa: SLF001
+
+
 def _others(study: optuna.Study, trial: FrozenTrial) -> list[FrozenTrial]:
     """Return the other trials of a study, in order of their numbers."""
-    return [other for other in study.get_trials(deepcopy=False) if other.number != trial.number]
+    return [other for other in _all_trials(study) if other.number != trial.number]
+
+
+def _beyond(trial: FrozenTrial, problem: Problem) -> list[str]:
+    """Return the parameters that a trial varies and a space lacks."""
+    return [
+        name
+        for name, distribution in trial.distributions.items()
+        if name not in problem.distributions and not distribution.single()
+    ]
 
 
 def _completed(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
@@ -372,12 +422,12 @@ def _digest(related: Sequence[RelatedTask]) -> list[int]:
 
 
 def _newest(trials: Sequence[FrozenTrial], setup: str) -> dict[str, Any] | None:
-    """Find the newest checkpoint that is good for a setup."""
-    for trial in reversed(trials):
-        checkpoint: dict[str, Any] | None = trial.system_attrs.get(CHECKPOINT)
-        if checkpoint is not None and checkpoint["setup"] == setup:
-            return checkpoint
-    return None
+    """Find the newest checkpoint that is good for a setup; a trial that Optuna retries carries a copy of an older one."""
+    kept: list[dict[str, Any]] = [
+        trial.system_attrs[CHECKPOINT] for trial in trials if CHECKPOINT in trial.system_attrs
+    ]
+    good = [checkpoint for checkpoint in reversed(kept) if checkpoint["setup"] == setup]
+    return max(good, key=lambda checkpoint: int(checkpoint["asked"]), default=None)
 
 
 def _is_searched(distribution: BaseDistribution) -> bool:
@@ -457,6 +507,8 @@ def warm_start(
     """
     from warmstart.api import suggest
 
+    if rename is not None:
+        check_renames("rename", rename)
     if space is None and isinstance(study.sampler, WarmStartSampler):
         space = study.sampler.space
     designs = suggest(
@@ -477,9 +529,9 @@ def warm_start(
         cache=cache,
         download=download,
     )
-    for design in designs:
+    enqueued = [dict(each.config) if space is not None else _renamed(each, rename or {}) for each in designs]
+    for design, params in zip(designs, enqueued, strict=True):
         origin = {key: value for key, value in design.to_dict().items() if key in _ORIGIN}
-        params = dict(design.config) if space is not None else _renamed(design, rename or {})
         study.enqueue_trial(params, user_attrs={ORIGIN: origin, **_readable(design)}, skip_if_exists=True)
     return designs
 
@@ -512,10 +564,17 @@ def _renamed(design: InitialDesign, rename: Mapping[str, str]) -> dict[str, Any]
     """Return a suggestion under a study's names: both scales of a value, or the one that is renamed."""
     values = {**design.config, **design.natural}
     if unknown := rename.keys() - values.keys():
-        msg = f"rename: expected names among {', '.join(values)}, got {min(unknown)!r}. Correct the name."
-        raise UsageError(msg, given=min(unknown), choices=values)
+        msg = f"expected names among {', '.join(values)}, got {min(unknown)!r}. Correct the name."
+        raise UsageError(msg, param="rename", given=min(unknown), choices=values)
     twins = {other for name in rename for other in _scales(name) if other not in rename}
-    return {rename.get(name, name): value for name, value in values.items() if name not in twins}
+    olds: dict[str, str] = {}
+    for old in (name for name in values if name not in twins):
+        new = rename.get(old, old)
+        if new in olds:
+            msg = f"expected a name of its own for each value, got {new!r} for {olds[new]} and {old}. Rename one of them otherwise."
+            raise UsageError(msg, param="rename", given=new)
+        olds[new] = old
+    return {new: values[old] for new, old in olds.items()}
 
 
 def _scales(name: str) -> tuple[str, str]:

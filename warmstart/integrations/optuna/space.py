@@ -8,6 +8,7 @@ that has a space comes back as it was.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,20 +71,24 @@ def to_space(
 
     Raises:
         UsageError: when ConfigSpace cannot express a distribution: choices that are equal or no plain values, a range that
-            overflows or has bounds of too many decimals, more than 10,001 steps.
+            overflows or has bounds of too many decimals, more than 10,001 steps; or a condition on values that its parent lacks.
     """
     space = ConfigurationSpace()
     for name, distribution in distributions.items():
         try:
             with np.errstate(over="raise"):
-                space.add(_hyperparameter(name, distribution))
+                space.add(_hyperparameter(name, _renewed(distribution)))
         except (ValueError, ArithmeticError, TypeError) as error:
             if isinstance(error, UsageError):
                 raise
             msg = f"parameter {name}: expected a distribution that ConfigSpace can express, got {distribution}. Change its range or its choices."
             raise UsageError(msg) from error
     for child, presence in (conditions or {}).items():
-        space.add(InCondition(space[child], space[presence.parent], list(presence.values)))
+        try:
+            space.add(InCondition(space[child], space[presence.parent], list(presence.values)))
+        except ValueError as error:
+            msg = f"parameter {child}: expected a condition on values of {presence.parent} in {distributions[presence.parent]}, got {presence.values}. Correct the values."
+            raise UsageError(msg) from error
     return space
 
 
@@ -93,7 +98,8 @@ def shown(trials: Sequence[FrozenTrial]) -> tuple[dict[str, BaseDistribution], d
     A range that was changed by hand counts from the fifth trial on that has it; one that came and went may depend on something, and
     counts from the twentieth in a row.
     A parameter that some trials lack is conditional where the values of one categorical or integer parameter tell the trials
-    with it from those without; else it counts as always there. Values not seen yet count as without.
+    with it from those without; else it counts as always there. Values not seen yet count as without. A parameter is left out
+    where its parent's range no longer holds a value with it.
 
     Returns: distributions by name, in order of the names' first appearance; conditions by name.
     """
@@ -109,29 +115,75 @@ def shown(trials: Sequence[FrozenTrial]) -> tuple[dict[str, BaseDistribution], d
         parents = (name for name in found if there < rows[name] and _can_decide(found[name]))
         if len(there) < len(trials) and (presence := _presence(trials, there, parents)):
             conditions[child] = presence
-    return found, conditions
+    kept = {name: distribution for name, distribution in found.items() if _can_be_there(name, found, conditions)}
+    return kept, {
+        child: Presence(presence.parent, _kept_values(presence, found))
+        for child, presence in conditions.items()
+        if child in kept
+    }
+
+
+def _can_be_there(name: str, distributions: Mapping[str, BaseDistribution], conditions: Mapping[str, Presence]) -> bool:
+    """Tell whether any values of a parameter's parents, and of theirs, that are still in range have it."""
+    if name not in conditions:
+        return True
+    presence = conditions[name]
+    return bool(_kept_values(presence, distributions)) and _can_be_there(presence.parent, distributions, conditions)
+
+
+def _kept_values(presence: Presence, distributions: Mapping[str, BaseDistribution]) -> tuple[Any, ...]:
+    """Return the values that the distribution of the parent holds: a range may have been changed, and an enqueued value lie outside."""
+    parent: Any = distributions[presence.parent]
+    if isinstance(parent, CategoricalDistribution):
+        return tuple(value for value in presence.values if value in parent.choices)
+    return tuple(value for value in presence.values if value in range(parent.low, parent.high + 1, parent.step))
 
 
 def _has_settled(distributions: Sequence[BaseDistribution]) -> bool:
     """Tell whether the distributions of a parameter, in order, are one, or were changed for good some trials ago."""
-    lengths = [len(list(same)) for _, same in itertools.groupby(distributions)]
-    came_and_went = len(set(distributions)) < len(lengths)
-    return len(lengths) == 1 or lengths[-1] >= (SURE if came_and_went else SETTLED)
+    runs = [(repr(distribution), len(list(same))) for distribution, same in itertools.groupby(distributions)]
+    came_and_went = len(dict(runs)) < len(runs)
+    return len(runs) == 1 or runs[-1][1] >= (SURE if came_and_went else SETTLED)
 
 
 def snapped(distribution: BaseDistribution, value: Any, hyperparameter: Any = None) -> Any:
-    """Return the value of a stepped range that a value stands for, exactly; other values are left as they are.
+    """Return the value of a stepped range that a value stands for, exactly; other values, and those outside, are left as they are.
 
     Args:
         distribution: of the parameter.
         value: of a trial.
         hyperparameter: of the space; an ordinal says how it writes its values, which differ from Optuna's by rounding.
     """
-    if _step(distribution) is None or not isinstance(value, int | float):
+    step = _step(distribution)
+    if step is None or not isinstance(value, int | float):
         return value
-    k = round((value - distribution.low) / distribution.step)  # type: ignore[attr-defined]
+    low, high = distribution.low, distribution.high  # type: ignore[attr-defined]
+    if not low - step / 2 < value < high + step / 2:  # nan neither
+        return value
+    k = round((value - low) / step)
     written = getattr(hyperparameter, "sequence", ())
     return written[k] if 0 <= k < len(written) else _at(distribution, k)
+
+
+def value_at(distribution: Any, u: float) -> Any:
+    """Return the number of a range that a share of it in [0, 1) stands for: equal shares of every value, or of the logarithm."""
+    low, high = distribution.low, distribution.high
+    if distribution.log:
+        value = math.exp((1.0 - u) * math.log(low) + u * math.log(high))
+        return min(max(round(value) if isinstance(distribution, IntDistribution) else value, low), high)
+    if distribution.step is None:
+        return min(max((1.0 - u) * low + u * high, low), high)  # high - low may overflow
+    count = round((high - low) / distribution.step) + 1
+    return _at(distribution, min(int(u * count), count - 1))
+
+
+def _renewed(distribution: BaseDistribution) -> BaseDistribution:
+    """Return the distribution that Optuna writes since its version 3 in place of one of an older class."""
+    if isinstance(distribution, FloatDistribution) and type(distribution) is not FloatDistribution:
+        return FloatDistribution(distribution.low, distribution.high, log=distribution.log, step=distribution.step)
+    if isinstance(distribution, IntDistribution) and type(distribution) is not IntDistribution:
+        return IntDistribution(distribution.low, distribution.high, log=distribution.log, step=distribution.step)
+    return distribution
 
 
 def _distribution(hyperparameter: Any) -> BaseDistribution:
@@ -196,16 +248,21 @@ def _at(distribution: Any, k: int) -> Any:
 def _check_choices(name: str, choices: Sequence[Any]) -> None:
     """Refuse choices that Optuna's storages cannot keep."""
     for choice in choices:
-        if choice is not None and not isinstance(choice, bool | int | float | str):
+        if not _is_plain(choice):
             msg = f"parameter {name}: expected choices among None, truth values, numbers and texts, got {choice!r}. Name the choices, and look them up in the objective."
             raise UsageError(msg)
+
+
+def _is_plain(choice: Any) -> bool:
+    """Tell whether Optuna's storages keep a choice as it is: a list, say, is none, and a tuple comes back as one."""
+    return choice is None or isinstance(choice, bool | int | float | str)
 
 
 def _can_decide(distribution: BaseDistribution) -> bool:
     """Tell whether the values of a parameter may decide on another one."""
     if isinstance(distribution, IntDistribution):
         return distribution.high - distribution.low < PARENT_VALUES
-    return isinstance(distribution, CategoricalDistribution)
+    return isinstance(distribution, CategoricalDistribution) and all(map(_is_plain, distribution.choices))
 
 
 def _presence(trials: Sequence[FrozenTrial], there: frozenset[int], parents: Any) -> Presence | None:

@@ -25,7 +25,7 @@ from bo import Optimizer, RelatedTask
 from bo.space.encoding import Encoding
 from history_store.errors import DataError, UsageError
 from warmstart.integrations.optuna.problem import CLAIM, Problem, read_trials
-from warmstart.integrations.optuna.sampler import CHECKPOINT, WarmStartSampler
+from warmstart.integrations.optuna.sampler import CHECKPOINT, WarmStartSampler, _newest
 from warmstart.integrations.optuna.space import to_distributions, to_space
 
 PLANE = {"x": FloatDistribution(-5.0, 10.0), "y": FloatDistribution(0.0, 15.0)}
@@ -155,6 +155,34 @@ def test_values_stay_within_bounds_that_configspace_rounds():
     assert len(read_trials(study.trials, problem, study.direction).told) == 9
 
 
+def test_threads_without_a_seed_share_one_design():
+    study = optuna.create_study(sampler=sampler(seed=None))
+
+    def pruned(trial):
+        trial.suggest_float("x", 0.0, 16.0)
+        raise optuna.TrialPruned
+
+    study.optimize(pruned, n_trials=16, n_jobs=2)
+    assert sorted(int(trial.params["x"]) for trial in study.trials) == list(range(16))
+
+
+@pytest.mark.parametrize(
+    ("distribution", "share"),
+    [
+        (FloatDistribution(1e-14, 1.0, log=True), lambda value: math.log10(value) / 14 + 1),
+        (FloatDistribution(0.0, 1.0, step=1e-6), lambda value: value),
+        (FloatDistribution(-1.7e308, 1.7e308), lambda value: value / 1.7e308 / 2 + 0.5),
+        (IntDistribution(0, 10**5, step=2), lambda value: value / 10**5),
+        (IntDistribution(1, 2**100, log=True), lambda value: math.log2(value) / 100),
+    ],
+)
+def test_numbers_that_configspace_cannot_express_are_drawn_from_the_design_too(distribution, share):
+    study = optuna.create_study(sampler=sampler())
+    values = [study.ask()._suggest("p", distribution) for _ in range(16)]
+    assert all(distribution._contains(distribution.to_internal_repr(value)) for value in values)
+    assert sorted(min(int(16 * share(value)), 15) for value in values) == list(range(16))
+
+
 def test_independent_values_of_sixteen_trials_are_a_latin_hypercube():
     study = optuna.create_study(sampler=sampler())
     trials = [study.ask() for _ in range(16)]
@@ -162,6 +190,37 @@ def test_independent_values_of_sixteen_trials_are_a_latin_hypercube():
     assert sorted(map(int, values)) == list(range(16))
     assert sorted(trial.suggest_categorical("c", range(4)) for trial in trials) == sorted(4 * [0, 1, 2, 3])
     assert values != [trial.suggest_float("y", 0.0, 16.0) for trial in trials]
+
+
+@pytest.mark.parametrize("choices", [[[64], [64, 32]], [{"a": 1}, {"a": 2}]])
+@pytest.mark.filterwarnings("ignore:Choices for a categorical")
+def test_choices_that_are_lists_or_dicts_are_drawn_from_the_design(choices, tmp_path):
+    study = optuna.create_study(storage=f"sqlite:///{tmp_path / 's.db'}", sampler=sampler())
+    study.optimize(
+        lambda trial: trial.suggest_float("x", 0, 1) + len(trial.suggest_categorical("c", choices)), n_trials=6
+    )
+    assert [trial.system_attrs[CLAIM].keys() for trial in study.trials[1:]] == [{"x"}] * 5
+    assert all(trial.params["c"] in choices for trial in study.trials)
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_what_another_sampler_fixes_is_left_out_of_a_stated_space():
+    space = {"x": FloatDistribution(0, 1), "n": IntDistribution(1, 8), "m": IntDistribution(1, 8)}
+    own = sampler(space=space, initial=[{"x": 0.1, "n": 3, "m": 3}])
+    study = optuna.create_study(sampler=optuna.samplers.PartialFixedSampler({"x": 0.5}, own))
+    study.optimize(lambda trial: sum(trial._suggest(name, each) for name, each in space.items()), n_trials=12)
+    assert all(trial.params["x"] == 0.5 for trial in study.trials)
+    assert len({(trial.params["n"], trial.params["m"]) for trial in study.trials}) == 12
+
+
+def test_conditions_and_clauses_on_what_is_left_out_are_left_out():
+    problem = Problem(mixed(), to_distributions(mixed()), is_given=True)
+    whole = problem.part(list(problem.distributions))
+    assert len(whole.space.conditions) == len(mixed().conditions) == 1
+    assert len(whole.space.forbidden_clauses) == len(mixed().forbidden_clauses) > 0
+    part = problem.part([name for name in problem.distributions if name != "kind"])
+    assert (part.space.conditions, part.space.forbidden_clauses) == ([], [])
+    assert "momentum" in part.encoding.names
 
 
 # --- what is read ---
@@ -270,7 +329,74 @@ def test_values_that_the_space_does_not_allow_are_passed_over(params):
     assert known(study, mixed()).pending == ({"rate": 0.1, "layers": 2, "kind": "adam"},)
 
 
+@pytest.mark.parametrize("space", [None, True])
+@pytest.mark.parametrize(
+    "params", [{"x": math.nan}, {"x": math.inf}, {"n": 10**30}, {"c": {"name": "a"}}, {"c": ["a"]}, {"y": [1]}]
+)
+@pytest.mark.filterwarnings("ignore:Fixed parameter")
+def test_what_cannot_be_a_value_spoils_no_other_trial(space, params):
+    distributions = {
+        "x": FloatDistribution(0, 1, step=0.1),
+        "y": FloatDistribution(1e-5, 1, log=True),
+        "n": IntDistribution(1, 8),
+        "c": CategoricalDistribution(["a", "b"]),
+    }
+    study = study_of(space=distributions if space else None)
+
+    def objective(trial):
+        return sum(float(trial._suggest(name, each) != "a") for name, each in distributions.items())
+
+    study.optimize(objective, n_trials=1)
+    study.enqueue_trial(params)
+    study.enqueue_trial(params)
+    study.optimize(objective, n_trials=5, catch=(ValueError, TypeError))
+    states = [trial.state for trial in study.trials]
+    assert [states[0], *states[3:]] == [TrialState.COMPLETE] * 4
+    read = known(study, to_space(distributions))
+    assert len(read.told) == 4
+    assert read.pending == ()
+
+
+def test_a_value_outside_a_stepped_range_is_none_of_it():
+    space = to_space({"x": FloatDistribution(0, 1, step=0.1)})
+    study = optuna.create_study()
+    for x in (-0.1, 0.30000000000000004, 1.1, 5.0):
+        study.enqueue_trial({"x": x})
+    assert known(study, space).pending == ({"x": pytest.approx(0.3)},)
+
+
 # --- nothing is proposed twice ---
+
+
+@pytest.mark.parametrize("space", [None, GRID])
+def test_hyperband_shows_one_bracket_and_what_is_in_others_is_known_too(space):
+    """Optuna hands the sampler a study of the trial's bracket alone."""
+    wide = {"i": IntDistribution(0, 3), "j": CategoricalDistribution(("a", "b", "c"))}
+    initial = [] if space is None else [{"i": 2, "j": "b"}]
+    study = optuna.create_study(
+        study_name="hyperband",
+        sampler=sampler(space=space, initial=initial),
+        pruner=optuna.pruners.HyperbandPruner(min_resource=1, max_resource=27),
+    )
+
+    def objective(trial):
+        error = trial._suggest("i", wide["i"]) + "abc".index(trial._suggest("j", wide["j"]))
+        trial.report(error, 1)
+        if trial.should_prune():
+            raise optuna.TrialPruned
+        return error
+
+    study.optimize(objective, n_trials=12)
+    brackets = {study.pruner._get_bracket_id(study, trial) for trial in study.trials}
+    assert len(brackets) > 1
+    assert (
+        len({tuple(trial.params.items()) for trial in study.trials[1:]}) == 11
+    )  # the first of a learned space is drawn
+    if initial:
+        assert [trial.params == initial[0] for trial in study.trials] == [True] + 11 * [False]
+        asked = [len(trial.system_attrs[CHECKPOINT]["models"]) for trial in study.trials]
+        assert asked[:3] == [0, 0, 0]
+        assert all(asked[3:])  # three startup trials of the study, not of each bracket
 
 
 def test_trials_that_run_at_once_differ_until_the_space_is_exhausted(caplog):
@@ -304,6 +430,27 @@ def test_failed_trials_count_and_a_study_told_by_hand_has_nothing_to_stop():
         study.tell(study.ask(GRID), state=TrialState.FAIL)
     study.optimize(grid, n_trials=5)
     assert len(study.trials) == 13  # asked for all the same: one configuration again
+
+
+def test_parameters_that_a_stated_space_lacks_are_named_once_and_do_not_stop_the_study(caplog):
+    study = study_of(space=to_space(GRID))
+    with caplog.at_level(logging.WARNING, "warmstart"):
+        study.optimize(lambda trial: grid(trial) + trial.suggest_float("z", 0, 1) + trial.suggest_int("one", 1, 1), 15)
+    assert len(study.trials) == 15
+    said = [record.getMessage() for record in caplog.records if "space=" in record.getMessage()]
+    assert said == [
+        "trial 0: space= has no z, which is drawn from the design and not searched; add it to the space",
+    ]
+
+
+def test_the_gain_of_an_exhausted_space_says_nothing_of_trials(caplog):
+    study = study_of(space=to_space(GRID))
+    study.optimize(grid, n_trials=12)
+    with caplog.at_level(logging.WARNING, "warmstart"):
+        study.sampler.log_gain(study)
+    assert caplog.text == ""
+    study.ask(GRID)
+    assert "trial 12: every configuration was proposed already" in caplog.text
 
 
 def test_a_space_that_trials_showed_does_not_stop_a_study(caplog):
@@ -448,7 +595,7 @@ def test_a_trial_keeps_its_suggestion_whatever_was_told_since():
     Encoding(mixed()).encode([again.relative_params])
 
 
-def test_seeds():
+def test_seeds(monkeypatch):
     def first(**settings):
         study = study_of(space=plane(), **settings)
         return study.ask(PLANE).params
@@ -457,8 +604,12 @@ def test_seeds():
     assert first(seed=None) != first(seed=None)
     fixed, free = sampler(seed=1), sampler(seed=None)
     seeds = fixed._seed, free._seed
-    fixed.reseed_rng()
-    free.reseed_rng()
+    for each in (fixed, free):
+        each.reseed_rng()  # as Optuna does before each trial of several threads
+    assert (fixed._seed, free._seed) == seeds
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    for each in (fixed, free):
+        each.reseed_rng()
     assert fixed._seed == seeds[0]
     assert free._seed != seeds[1]
 
@@ -471,7 +622,56 @@ def test_a_checkpoint_of_another_space_is_passed_over():
     assert len(set(setups)) >= 2
 
 
+def test_the_copy_that_a_retried_trial_carries_is_not_the_newest_checkpoint():
+    study = study_of(space=plane())
+    for _ in range(3):
+        study.tell(study.ask(PLANE), state=TrialState.FAIL)
+    study.add_trial(create_trial(state=TrialState.WAITING, system_attrs=study.trials[0].system_attrs))
+    attrs = [trial.system_attrs[CHECKPOINT] for trial in study.trials]
+    assert attrs[3] == attrs[0] != attrs[2]
+    assert _newest(study.trials, attrs[0]["setup"]) == attrs[2]
+    assert _newest(study.trials, "another") is None
+
+
 # --- what cannot be used ---
+
+
+@pytest.mark.parametrize("enqueued", [False, True])
+@pytest.mark.parametrize("space", [None, GRID])
+def test_several_objectives_are_refused_also_where_every_trial_was_enqueued(enqueued, space):
+    study = optuna.create_study(directions=["minimize"] * 2, sampler=sampler(space=space))
+    if enqueued:
+        study.enqueue_trial({"i": 1, "j": "a"})
+    with pytest.raises(ValueError, match="multi-objective"):
+        study.optimize(lambda trial: (grid(trial), 1.0), n_trials=1)
+    with pytest.raises(ValueError, match="multi-objective"):
+        study.sampler.log_gain(study)
+
+
+def test_nothing_initial_and_nothing_related_may_be_none():
+    for space in (None, plane()):
+        study = study_of(space=space, initial=None, related=None)
+        study.tell(study.ask(PLANE), 0.0)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_a_space_of_distributions_of_optunas_older_classes_is_searched():
+    old = {
+        "x": optuna.distributions.UniformDistribution(0, 1),
+        "n": optuna.distributions.IntLogUniformDistribution(1, 8),
+        "k": optuna.distributions.IntUniformDistribution(0, 8, 2),
+        "d": optuna.distributions.DiscreteUniformDistribution(0, 1, 0.1),
+    }
+    new = {
+        "x": FloatDistribution(0, 1),
+        "n": IntDistribution(1, 8, log=True),
+        "k": IntDistribution(0, 8, step=2),
+        "d": FloatDistribution(0, 1, step=0.1),
+    }
+    assert to_distributions(to_space(old)) == new
+    study = study_of(space=old)
+    study.optimize(lambda trial: sum(trial._suggest(name, each) for name, each in new.items()), n_trials=4)
+    assert [trial.params for trial in study.trials] == [trial.system_attrs[CLAIM] for trial in study.trials]
 
 
 @pytest.mark.parametrize(
@@ -503,3 +703,26 @@ def test_a_range_that_was_changed_in_the_middle_is_searched(before, after, caplo
     outside = [trial.number for trial in study.trials[:8] if not after[0] <= trial.params["x"] <= after[1]]
     said = [record.getMessage() for record in caplog.records]
     assert said == [f"trial {n}: its parameters are no configuration of the space, and it is passed over" for n in outside]  # fmt: skip
+
+
+def layered(most):
+    def objective(trial):
+        return sum(trial.suggest_float(f"u{i}", 0, 1) for i in range(trial.suggest_int("layers", 1, most)))
+
+    return objective
+
+
+def test_a_parents_range_that_was_narrowed_leaves_its_conditions():
+    study = study_of()
+    study.optimize(layered(5), n_trials=10)
+    study.optimize(layered(3), n_trials=10)
+    later = [trial.system_attrs[CLAIM] for trial in study.trials[16:]]
+    assert all(config.keys() == {"layers", *(f"u{i}" for i in range(config["layers"]))} for config in later)
+
+
+@pytest.mark.filterwarnings("ignore:Fixed parameter")
+def test_a_parent_that_was_enqueued_outside_its_range_spoils_nothing():
+    study = study_of()
+    study.enqueue_trial({"layers": 5})
+    study.optimize(layered(3), n_trials=8)
+    assert [trial.state for trial in study.trials] == [TrialState.COMPLETE] * 8

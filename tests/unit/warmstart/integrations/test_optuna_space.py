@@ -1,5 +1,7 @@
 """Spaces to Optuna's distributions and back, and the spaces that trials show."""
 
+import math
+
 import numpy as np
 import pytest
 from ConfigSpace import (
@@ -114,11 +116,28 @@ def test_a_condition_becomes_one_of_the_space():
     assert encoding.encode([{"kind": "b"}, {"kind": "c", "real": 0.5}]).shape == (2, 2)
 
 
-@pytest.mark.parametrize(("value", "expected"), [(0.3, -10.2 + 105 * 0.1), (-10.2, -10.2), (10.2, 10.2), ("x", "x")])
+def test_a_condition_on_a_value_that_the_parent_lacks_is_refused():
+    with pytest.raises(UsageError, match=r"parameter real: expected a condition on values of whole in .*got \(11,\)"):
+        to_space({"whole": DISTRIBUTIONS["whole"], "real": DISTRIBUTIONS["real"]}, {"real": Presence("whole", (11,))})
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0.3, -10.2 + 105 * 0.1),
+        (-10.2, -10.2),
+        (10.2, 10.2),
+        ("x", "x"),
+        (math.inf, math.inf),
+        (99.0, 99.0),
+        (10**400, 10**400),
+    ],
+)
 def test_values_are_snapped_to_the_steps(value, expected):
     assert snapped(DISTRIBUTIONS["stepped"], value) == expected
     assert snapped(DISTRIBUTIONS["even"], -4) == -4
     assert snapped(DISTRIBUTIONS["whole"], 3) == 3
+    assert math.isnan(snapped(DISTRIBUTIONS["stepped"], math.nan))
 
 
 # --- what trials show ---
@@ -153,6 +172,36 @@ def test_conditions_may_be_nested():
     assert conditions == {"flag": Presence("kind", ("a",)), "real": Presence("flag", (True,))}
     encoding = Encoding(to_space(distributions, conditions))
     assert encoding.encode(rows).shape == (4, 3)  # every trial is a configuration of it
+
+
+@pytest.mark.parametrize(
+    ("now", "kept"),
+    [(IntDistribution(0, 8, step=2), (6,)), (IntDistribution(0, 7), (5, 6)), (IntDistribution(0, 3), None)],
+)
+def test_of_a_condition_only_values_that_are_still_in_range_count(now, kept):
+    """What has no such value left is out of the space, and so is what depends on it."""
+    had = [{"whole": 5, "kind": "a", "real": 0.5}, {"whole": 6, "kind": "b"}, {"whole": 6, "kind": "a", "real": 0.1}]
+    made = trials(*had, *[{"whole": 0}] * 6)
+    for i, trial in enumerate(made):
+        trial.distributions["whole"] = DISTRIBUTIONS["whole"] if i < 3 else now
+    distributions, conditions = shown(made)
+    if kept is None:
+        assert (list(distributions), conditions) == (["whole"], {})
+    else:
+        assert list(distributions) == ["whole", "kind", "real"]
+        assert conditions == {"kind": Presence("whole", kept), "real": Presence("kind", ("a",))}
+    to_space(distributions, conditions)
+
+
+@pytest.mark.filterwarnings("ignore:Choices for a categorical")
+def test_choices_that_are_lists_decide_on_nothing():
+    lists = CategoricalDistribution(([1], [2]))
+    rows = [{"c": [1], "x": 0.5}, {"c": [2]}, {"c": [1], "x": 0.1}]
+    kinds = {"c": lists, "x": FloatDistribution(0, 1)}
+    made = [create_trial(params=row, distributions={name: kinds[name] for name in row}, value=0.0) for row in rows]
+    assert shown(made) == (kinds, {})
+    made[0].distributions["c"] = CategoricalDistribution(([1], [3]))
+    assert list(shown(made)[0]) == ["x"]
 
 
 def test_what_no_single_parameter_explains_counts_as_always_there():

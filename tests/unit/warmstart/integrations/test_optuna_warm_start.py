@@ -130,6 +130,26 @@ def test_names_and_paths_that_are_not_there():
     assert study.trials == []
 
 
+@pytest.mark.parametrize(
+    ("rename", "match"),
+    [
+        (
+            {"learning_rate": "lr", "num_layers_conv": "lr"},
+            "rename: expected a name of its own for each value, got 'lr' for",
+        ),
+        ({"learning_rate": "num_layers_conv"}, "got 'num_layers_conv' for .* Rename one of them otherwise"),
+        ({"learning_rate": "lr", "log10_learning_rate": "lr"}, "got 'lr' for log10_learning_rate and learning_rate"),
+        (["learning_rate"], "rename: expected names by names, got"),
+    ],
+)
+def test_refuses_a_rename_that_loses_a_value(rename, match):
+    study = optuna.create_study()
+    with pytest.raises(UsageError, match=match) as caught:
+        warm_start(study, dataset="sklearn:digits", k=2, rename=rename)
+    assert caught.value.params == ("rename",)
+    assert study.trials == []
+
+
 def test_a_history_of_one_run_gives_what_it_has(tmp_path, caplog, tiny):
     with History.open(tiny.history) as old, History.create(tmp_path / "one.h5", old.space_json) as history:
         run = old.evaluations()[0]
