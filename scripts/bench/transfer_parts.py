@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from transfer_tables import _apart, lost, summary
+from transfer_tables import _apart, block_errors, lost, summary
 
 from bo.transfer.designs import initial_designs
 from metafeat.pretrained.depths import DEPTHS
@@ -30,17 +30,16 @@ def halves(folder: Path, embedded: EmbeddedHistory, part: int) -> Array:
     found = []
     for name in embedded.names:
         with np.load(folder / f"{name}.npz") as shard:
-            errors = []
-            for config in embedded.configs:
-                block = f"{config['backbone']}-{config['image_size']}"
-                at = (slice(None), part, DEPTHS.index(str(config["depth"])), int(config["flip_copies"]))
-                wrong, totals = (
-                    shard[f"{block}/wrong"].astype(float)[at],
-                    shard[f"{block}/totals"].astype(float)[:, part],
-                )
-                chosen = np.take_along_axis(wrong, wrong[..., 0].argmin(-1)[:, None, None], axis=1)[:, 0]
-                errors.append((chosen[:, 1:] / totals[:, 1:]).mean(0))
-            found.append(errors)
+            names = {f"{config['backbone']}-{config['image_size']}" for config in embedded.configs}
+            blocks = {block: block_errors(shard, block, part).reshape(len(DEPTHS), 2, 2) for block in names}
+        found.append(
+            [
+                blocks[f"{config['backbone']}-{config['image_size']}"][
+                    DEPTHS.index(str(config["depth"])), int(config["flip_copies"])
+                ]
+                for config in embedded.configs
+            ]
+        )
     return np.array(found)
 
 

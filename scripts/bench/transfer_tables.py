@@ -6,7 +6,7 @@ python scripts/bench/transfer_tables.py data_manifests/measured/transfer-frozen 
 import argparse
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def read(folder: Path, manifests: Path) -> Table:
             with np.load(path) as arrays:
                 found[path.stem] = {key: arrays[key] for key in arrays.files}
     blocks = sorted(set.intersection(*({key.split("/")[0] for key in each} for each in found.values())))
-    errors = np.array([np.concatenate([_errors(each, block) for block in blocks]) for each in found.values()])
+    errors = np.array([np.concatenate([block_errors(each, block) for block in blocks]) for each in found.values()])
     settings = [f"{block}-{depth}-flip{flip}" for block in blocks for depth in DEPTHS for flip in (0, 1)]
     groups = [tomllib.loads((manifests / f"{name}.toml").read_text())["group"] for name in found]
     marks = np.array([_landmarks(each) for each in found.values()])
@@ -145,9 +145,9 @@ def seconds(folder: Path, table: Table) -> dict[str, float]:
     return found
 
 
-def _errors(arrays: dict, block: str) -> Array:
-    """Return the errors of the feature sets of a backbone at a size on either half: `8 x 2`."""
-    wrong, totals = arrays[f"{block}/wrong"].astype(float)[:, 0], arrays[f"{block}/totals"].astype(float)[:, 0]
+def block_errors(arrays: Mapping[str, NDArray], block: str, part: int = 0) -> Array:
+    """Return the errors of the feature sets of a backbone at a size on either half: `8 x 2`, the copies within the depths."""
+    wrong, totals = arrays[f"{block}/wrong"].astype(float)[:, part], arrays[f"{block}/totals"].astype(float)[:, part]
     best = wrong[..., 0].argmin(-1)[..., None, None]
     chosen = np.take_along_axis(wrong, best, axis=-2)[..., 0, 1:]
     return (chosen / totals[:, None, None, 1:]).mean(0).reshape(-1, 2)

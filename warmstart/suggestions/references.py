@@ -114,13 +114,13 @@ def references_key(model_hash: str) -> str:
 
 
 def read_references(history: "History", model_hash: str) -> References | None:
-    """Read what `store_references` stored for a model; None where nothing was, or a later version stored it.
+    """Read what `store_references` stored for a model; None where nothing is left, or a later version stored it.
 
     Raises:
         HistoryDamagedError: they are no references.
     """
     stored = history.look_at_result(references_key(model_hash))
-    if stored is None or stored.get("version") != VERSION:
+    if stored is None or stored.get("version") != VERSION or stored.get("names") == []:
         return None
     try:
         return References.from_dict(stored)

@@ -1,4 +1,4 @@
-"""What a history's datasets gave with fewer training images: by it, the forecast knows what errors small datasets have."""
+"""What a history's datasets gave with fewer training images: the forecast learns from it what errors small datasets have."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +20,10 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SmallerParts:
-    """Errors of shared configurations on parts of datasets. They answer no question but how large errors are.
+    """Errors of shared configurations on parts of datasets; the forecast of errors alone uses them.
 
-    What is best on a part is best on the whole as often as chance allows, so parts would only stand twice in the choice.
+    Which configurations are best hardly depends on the number of images, so parts take no part in the choice: see
+    docs/transfer-protocol.md.
 
     Attributes:
         names: `m` names of the datasets of which they are parts, one as often as parts of it were measured.
@@ -92,13 +93,13 @@ def smaller_parts_key(model_hash: str) -> str:
 
 
 def read_smaller_parts(history: "History", model_hash: str) -> SmallerParts | None:
-    """Read what errors were on parts of a history's datasets; None where nobody measured any, or a later version stored them.
+    """Read what errors were on parts of a history's datasets; None where there are none, or a later version stored them.
 
     Raises:
         HistoryDamagedError: they are no such errors.
     """
     stored = history.look_at_result(smaller_parts_key(model_hash))
-    if stored is None or stored.get("version") != VERSION:
+    if stored is None or stored.get("version") != VERSION or stored.get("names") == []:
         return None
     try:
         return SmallerParts.from_dict(stored)

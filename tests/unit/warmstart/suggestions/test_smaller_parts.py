@@ -13,7 +13,13 @@ from metafeat.pretrained.landmarks import LANDMARKS
 from warmstart.locations import history_path, model_path
 from warmstart.suggestions.embedded_history import load_embedded_history
 from warmstart.suggestions.expectations import expectation_of, forecaster_of
-from warmstart.suggestions.smaller_parts import SmallerParts, read_smaller_parts, smaller_parts_key
+from warmstart.suggestions.references import drop_references, read_references
+from warmstart.suggestions.smaller_parts import (
+    SmallerParts,
+    drop_smaller_parts,
+    read_smaller_parts,
+    smaller_parts_key,
+)
 
 CONFIGS = ({"x": 1, "kind": "a"}, {"x": 2, "kind": "a"}, {"x": 2, "kind": "b"})
 SOME = SmallerParts(
@@ -80,6 +86,17 @@ def test_a_removed_dataset_leaves_no_parts_for_the_next_of_its_name(tiny, tmp_pa
     assert cli("history", "remove", str(path), "stripes0", "--yes").code == 0
     with History.open(path) as history:
         assert read_smaller_parts(history, model_hash).names == ("b",)
+
+
+def test_a_history_whose_datasets_were_all_removed_holds_none(tmp_path):
+    path = shutil.copy(history_path(None, workload="transfer"), tmp_path / "h.h5")
+    with History.open(path, write=True) as history:
+        (model_hash,) = history.model_hashes
+        for name in history.names:
+            drop_references(history, name)
+            drop_smaller_parts(history, name)
+        assert read_references(history, model_hash) is None
+        assert read_smaller_parts(history, model_hash) is None
 
 
 def test_the_forecast_learns_from_parts_of_the_datasets_that_may_answer_alone(shipped):
