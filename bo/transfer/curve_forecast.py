@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtr, stdtrit
 
-from bo.transfer.expected_error import LEVEL, ExpectedError, fit_forecaster
+from bo.transfer.expected_error import LEVEL, ExpectedError, completed, fit_forecaster
 
 Floats = NDArray[np.float64]
 
@@ -235,19 +235,29 @@ def fit_curves(
     mean = np.mean([model.predict(x) for model, x in zip(fitted.models, query, strict=True)], axis=0)[: s * c].reshape(
         s, c
     )
-    residuals = np.nan_to_num(fitted.residuals[:, : s * c])
-    roots = np.sqrt(columns)
-    expected = np.where(np.isnan(roots), np.nanmean(roots, axis=0), roots)
-    lengths, nugget = _fit_correlations(configs, expected.reshape(m, s, c).transpose(2, 0, 1).reshape(c, m * s))
-    _, values, directions = np.linalg.svd(residuals / math.sqrt(m), full_matrices=False)
+    residuals = fitted.residuals[:, : s * c]
+    expected = completed(np.sqrt(columns)).reshape(m, s, c)
+    lengths, nugget = _fit_correlations(configs, expected.transpose(2, 0, 1).reshape(c, m * s))
+    # What is missing is no residual of 0: each column is scaled to the variance of its known ones.
+    known = np.sum(~np.isnan(residuals), axis=0)
+    _, values, directions = np.linalg.svd(np.nan_to_num(residuals) / np.sqrt(np.maximum(known, 1)), full_matrices=False)
     kept = slice(0, min(_FACTORS, len(values)))
     factors = (values[kept, None] * directions[kept]).reshape(-1, s, c) * math.sqrt(1 - _ALONE)
     cells = residuals.reshape(m, s, c)
-    own = _ALONE * np.einsum("msc,mtc->st", cells, cells) / (m * c)
-    missed = expected.reshape(m, s, c) @ _leave_one_out(configs, lengths, nugget)
-    between = np.einsum("msc,mtc->st", missed, missed) / (m * c)
+    own = _ALONE * _products(cells)
+    missed = expected @ _leave_one_out(configs, lengths, nugget)
+    between = _products(np.where(np.isnan(cells), np.nan, missed))
     found = CurveForecaster(configs, lengths, nugget, np.clip(mean, 0.0, 1.0), factors, own, between, np.ones(s))
     return _widened(found, cells)
+
+
+def _products(cells: Floats) -> Floats:
+    """Return the mean products `s x s` of the `s` values of each of `m x s x c` cells, over those that are known."""
+    known = (~np.isnan(cells)).astype(np.float64)
+    filled = np.nan_to_num(cells)
+    counts = np.einsum("msc,mtc->st", known, known)
+    products: Floats = np.einsum("msc,mtc->st", filled, filled) / np.maximum(counts, 1)
+    return products
 
 
 def resample(curve: Sequence[tuple[float, float]], length: float) -> Floats:
@@ -277,7 +287,7 @@ def _widened(found: CurveForecaster, residuals: Floats) -> CurveForecaster:
         gain = np.linalg.solve(inner, cross[..., None])[..., 0] if seen else cross
         left = np.sqrt(np.maximum(shared[:, -1, -1] - (gain * cross).sum(axis=1), 1e-6))
         off = np.abs(residuals[:, -1] - np.einsum("mec,ce->mc", residuals[:, seen], gain)) / left
-        widths[stage] = np.quantile(off, LEVEL) / normal
+        widths[stage] = np.nanquantile(off, LEVEL) / normal
     return replace(found, widths=widths)
 
 

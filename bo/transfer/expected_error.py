@@ -194,7 +194,7 @@ def fit_forecaster(
     if len(set(groups)) < LEAST_GROUPS:
         return None
     known = np.column_stack([errors, np.nanmin(errors, axis=1)])
-    targets = _completed(np.sqrt(known))
+    targets = completed(np.sqrt(known))
     parts = [np.array(rows) for rows in _members(groups)]
     first, left_out = _Ridge.fit(wide, targets, parts)
     second, also_left_out = _Ridge.fit(narrow, _logit(targets), parts, is_logit=True)
@@ -270,7 +270,7 @@ def _logit(roots: Floats) -> Floats:
     return logits
 
 
-def _completed(values: Floats) -> Floats:
+def completed(values: Floats) -> Floats:
     """Fill what is missing by the sum of its row's and its column's effect."""
     missing = np.isnan(values)
     if not missing.any():

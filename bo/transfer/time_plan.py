@@ -124,7 +124,7 @@ class _Task:
 
     def ordered(self, rows: list[int], first: Sequence[int]) -> list[int]:
         """Put first what pays most per second, after those that come first anyway."""
-        found = [row for row in first if row in rows]
+        found = [row for row in dict.fromkeys(first) if row in rows]
         rest = [row for row in rows if row not in found]
         best = self.regrets[:, found].min(axis=1, initial=1.0)
         while rest:

@@ -114,12 +114,15 @@ def test_jobs_unlike_the_history_make_forecasts_vague():
     assert given.forecast(run, usual).scale < 0.5 * given.forecast(run, odd).scale
 
 
-def test_intervals_hold_on_datasets_of_the_same_process():
+@pytest.mark.parametrize("missing", [0.0, 0.45])
+def test_intervals_hold_on_datasets_of_the_same_process(missing):
     features, curves, configs = history()
     new_features, new_curves, _ = history(seed=1)
+    holed = curves.copy()
+    holed[np.random.default_rng(5).random(curves.shape[:2]) < missing] = np.nan
     covered, wrong, plain = [], [], []
     for row in range(12):
-        fitted = fit_curves(features, curves, range(60), configs, query=(new_features[0][row], new_features[1][row]))
+        fitted = fit_curves(features, holed, range(60), configs, query=(new_features[0][row], new_features[1][row]))
         for column in range(len(configs)):
             run = TrainingRun(configs[column], SHARES[:1], (new_curves[row, column, 0],))
             error = fitted.forecast(run).error
@@ -127,7 +130,7 @@ def test_intervals_hold_on_datasets_of_the_same_process():
             covered.append(error.low <= truth <= error.high)
             wrong.append(error.value - truth)
             plain.append(new_curves[row, column, 0] - truth)
-    assert 0.68 <= np.mean(covered) <= 0.92
+    assert 0.72 <= np.mean(covered) <= 0.92, "what was not measured is no residual of 0, which made intervals narrow"
     assert np.square(wrong).mean() < 0.1 * np.square(plain).mean()
 
 

@@ -73,6 +73,9 @@ def test_weights_most_and_first():
     assert rows(plan_runs(ERRORS, seconds, limit=9, weights=np.array([0.1, 0.1, 5.0]), most=1)) == [2]
     assert rows(plan_runs(ERRORS, seconds, limit=9, weights=EQUAL, first=(3,)))[0] == 3
     assert 3 not in rows(plan_runs(ERRORS, np.array([1, 1, 1, 99.0]), limit=9, weights=EQUAL, first=(3,)))
+    assert sorted(rows(plan_runs(ERRORS, seconds, limit=99, weights=EQUAL, first=(3, 3)))) == sorted(
+        rows(plan_runs(ERRORS, seconds, limit=99, weights=EQUAL, first=(3,)))
+    ), "a run is planned once"
 
 
 def test_what_is_out_stays_out():
