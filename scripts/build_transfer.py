@@ -1,6 +1,6 @@
 """Build the shipped history of the workload `transfer`, and the model of its meta-features, from the frozen part of the collection.
 
-Usage: python scripts/build_transfer.py --root FOLDER [--shards FOLDER] [--out warmstart/defaults] [--parts-only]
+Usage: python scripts/build_transfer.py --root FOLDER [--shards FOLDER] [--small FOLDER] [--out warmstart/defaults] [--parts-only]
 
 With --parts-only the history that is there gets its smaller parts anew, and stays as it is else (minutes instead of an hour).
 Otherwise it writes transfer.h5 (without images), transfer.safetensors and transfer-quality.json. The images that `--root` holds are those
@@ -11,6 +11,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from metafeat.pretrained.landmark_model import LandmarkModel
 from metafeat.pretrained.landmarks import LANDMARKS, SIZE
 from training.sources.obtain import open_manifest
 from training.workloads import get_workload
-from training.workloads.transfer.frozen import SPLITS, draw_pool, draw_split
+from training.workloads.transfer.frozen import PARTS, draw_pool, draw_split
 from warmstart.suggestions.embedded_history import calibration_key
 from warmstart.suggestions.references import compute_references, store_references
 from warmstart.suggestions.smaller_parts import SmallerParts, smaller_parts_key
@@ -49,6 +50,9 @@ def main() -> None:
     parser.add_argument("--root", type=Path, required=True, help="folder of the images that the manifests name")
     parser.add_argument("--manifests", type=Path, default=Path("data_manifests"))
     parser.add_argument("--shards", type=Path, default=Path("data_manifests/measured/transfer-frozen"))
+    parser.add_argument(
+        "--small", type=Path, default=Path("data_manifests/measured/transfer-frozen-50"), help="parts of fewer images"
+    )
     parser.add_argument("--out", type=Path, default=Path("warmstart/defaults"))
     parser.add_argument("--parts-only", action="store_true", help="measure the smaller parts alone")
     options = parser.parse_args()
@@ -58,7 +62,8 @@ def main() -> None:
     manifests = [manifest for manifest in load_manifests([options.manifests]) if manifest.name in shards]
     space = dump_space(get_workload("transfer").space())
     plain = LandmarkModel(np.zeros(len(LANDMARKS)), np.ones(len(LANDMARKS)))
-    parts = smaller_parts((stored(manifest, options.root)[:2] for manifest in manifests), shards, blocks, plain)
+    pools = (stored(manifest, options.root)[:2] for manifest in manifests)
+    parts = smaller_parts(pools, measured_parts(shards, options.small, blocks), blocks, plain)
     model_path = options.out / "transfer.safetensors"
     if options.parts_only:
         with History.open(options.out / "transfer.h5", write=True) as history:
@@ -123,50 +128,84 @@ def stored(manifest: Manifest, root: Path) -> tuple[DatasetInfo, ImageSet, NDArr
     return info, ImageSet(images.images, images.labels, images.class_names), codes
 
 
-def runs(name: str, shard: Arrays, blocks: list[str], *, part: int = 0) -> Iterator[Evaluation]:
-    """Return what was measured on one part of a dataset: a run for each split; heads chosen with training images left out."""
-    for block in blocks:
-        backbone, _, size = block.rpartition("-")
-        wrong = shard[f"{block}/wrong"].astype(int)[:, part]
-        totals, images = shard[f"{block}/totals"].astype(int)[:, part], float(shard[f"{block}/image_seconds"])
-        heads = shard[f"{block}/head_seconds"][part]
+def feature_sets(block: str) -> list[Config]:
+    """List the configurations of one backbone at one image size, in the order of `errors_of`."""
+    backbone, _, size = block.rpartition("-")
+    return [
+        {"backbone": backbone, "image_size": int(size), "depth": depth, "flip_copies": flip, "steps": 0}
+        for depth in DEPTHS
+        for flip in (False, True)
+    ]
+
+
+def errors_of(shard: Arrays, block: str, part: int) -> NDArray[np.float64]:
+    """Return the errors `splits x feature sets` on one part of a dataset, by heads chosen with training images left out."""
+    wrong = shard[f"{block}/wrong"].astype(int)[:, part]
+    if wrong.ndim == 5:  # all heads, not the chosen one alone
         chosen = wrong[..., 0].argmin(-1)[..., None, None]
-        missed = np.take_along_axis(wrong, chosen, axis=-2)[..., 0, 1:].sum(-1)
-        for split, (n_train, *halves) in enumerate(totals.tolist()):
-            for d, depth in enumerate(DEPTHS):
-                for flip in (0, 1):
-                    config: Config = {
-                        "backbone": backbone,
-                        "image_size": int(size),
-                        "depth": depth,
-                        "flip_copies": bool(flip),
-                        "steps": 0,
-                    }
-                    error = int(missed[split, d, flip]) / sum(halves)
-                    seconds = images * (n_train * (1 + flip) + sum(halves)) + float(heads[d, flip])
-                    yield Evaluation(
-                        name, config, error, duration=round(seconds, 3), seed=split, curve=((0, error),), origin=ORIGIN
-                    )
+        wrong = np.take_along_axis(wrong, chosen, axis=-2)[..., 0, :]
+    asked = shard[f"{block}/totals"].astype(int)[:, part, 1:].sum(-1)
+    errors: NDArray[np.float64] = (wrong[..., 1:].sum(-1) / asked[:, None, None]).reshape(len(wrong), -1)
+    return errors
+
+
+def runs(name: str, shard: Arrays, blocks: list[str]) -> Iterator[Evaluation]:
+    """Return what was measured on a dataset with all of its training images: a run for each split."""
+    for block in blocks:
+        errors, images = errors_of(shard, block, 0), float(shard[f"{block}/image_seconds"])
+        heads = shard[f"{block}/head_seconds"][0].reshape(-1)
+        for split, (n_train, *halves) in enumerate(shard[f"{block}/totals"].astype(int)[:, 0].tolist()):
+            for n, config in enumerate(feature_sets(block)):
+                error = float(errors[split, n])
+                seconds = images * (n_train * (2 if config["flip_copies"] else 1) + sum(halves)) + float(heads[n])
+                yield Evaluation(
+                    name, config, error, duration=round(seconds, 3), seed=split, curve=((0, error),), origin=ORIGIN
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A smaller part of a dataset: training images at most, and the errors `c` of all feature sets, means over the splits."""
+
+    limit: int
+    errors: NDArray[np.float64]
+
+
+def measured_parts(shards: Mapping[str, Arrays], small: Path, blocks: list[str]) -> dict[str, list[Part]]:
+    """Read what was measured on the smaller parts of each dataset, those that have all feature sets."""
+    limits = json.loads((small / "collection.json").read_text())["parts"] if small.exists() else []
+    found: dict[str, list[Part]] = {}
+    for name, shard in shards.items():
+        fewer = read(small / f"{name}.npz") if limits else {}
+        sources = [
+            *((shard, part, limit) for part, limit in enumerate(PARTS) if part),
+            *((fewer, *each) for each in enumerate(limits)),
+        ]
+        found[name] = [
+            Part(limit, np.concatenate([errors_of(arrays, block, part).mean(axis=0) for block in blocks]))
+            for arrays, part, limit in sources
+            if all(f"{block}/totals" in arrays and arrays[f"{block}/totals"][:, part].all() for block in blocks)
+        ]
+    return found
 
 
 def smaller_parts(
-    pools: Iterable[tuple[DatasetInfo, ImageSet]], shards: Mapping[str, Arrays], blocks: list[str], plain: LandmarkModel
+    pools: Iterable[tuple[DatasetInfo, ImageSet]],
+    measured: Mapping[str, list[Part]],
+    blocks: list[str],
+    plain: LandmarkModel,
 ) -> SmallerParts:
-    """Return the errors on the smaller parts of all datasets, means over the splits, with the landmarks of the first split's."""
-    names, features, n_val, errors, configs = [], [], [], [], []
+    """Return the errors on the smaller parts of all datasets, with the landmarks of the first split's."""
+    names, features, n_val, errors = [], [], [], []
     for info, pool in pools:
-        split = draw_split(pool.labels, 0)
-        for part, train in enumerate(split.train):
-            if part == 0 or not len(train):
-                continue
-            measured = list(runs(info.name, shards[info.name], blocks, part=part))
-            configs = [run.config for run in measured if run.seed == 0]
+        for part in measured[info.name]:
+            split = draw_split(pool.labels, 0, parts=[part.limit])
             names.append(info.name)
-            features.append(plain.features(pool.images[train], pool.labels[train]))
+            features.append(plain.features(pool.images[split.train[0]], pool.labels[split.train[0]]))
             n_val.append(len(split.halves[0]))
-            by_split = np.reshape([run.error for run in measured], (len(blocks), SPLITS, -1))
-            errors.append(by_split.mean(axis=1).reshape(-1))
-    return SmallerParts(tuple(names), np.array(features), tuple(n_val), tuple(configs), np.array(errors))
+            errors.append(part.errors)
+    configs = tuple(config for block in blocks for config in feature_sets(block))
+    return SmallerParts(tuple(names), np.array(features), tuple(n_val), configs, np.array(errors))
 
 
 def finish(history: History, model_path: Path, landmarks: Arrays) -> dict[str, Any]:
