@@ -1,8 +1,8 @@
 """Locations of history and model: given by name, from the environment, or shipped."""
 
-import json
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -61,27 +61,47 @@ def usual_model(history: Path, given: str | os.PathLike[str] | None = None) -> P
     if given is None and not os.environ.get(MODEL_VARIABLE):
         for workload in _OF_WORKLOADS:
             own = model_path(workload=workload)
-            if _goes_with(own, _state(own), history, _state(history), workload):
+            if _goes_with(own, history, workload):
                 return own
     return model_path(given)
 
 
-@lru_cache(maxsize=8)
-def _goes_with(model: Path, model_state: object, history: Path, state: object, workload: str) -> bool:  # noqa: ARG001  the key of the cache
+def _goes_with(model: Path, history: Path, workload: str) -> bool:
     """Tell whether a history holds embeddings by a workload's model, or is of the workload, with images that are large enough."""
-    from history_store.history import History
     from metafeat.model_file import read_header
+    from training.workloads import measures
 
     if not history.is_file():
         return False
-    header = read_header(model)
-    with History.open(history) as opened:
-        if header.hash in opened.model_hashes or not header.spec.takes(opened.stored_size):
-            return header.hash in opened.model_hashes
-        from training.workloads import get_workload
+    header, about = read_header(model), glance(history)
+    if header.hash in about.model_hashes or not header.spec.takes(about.stored_size):
+        return header.hash in about.model_hashes
+    return measures(about.space_json, workload)
 
-        names = [each["name"] for each in json.loads(opened.space_json).get("hyperparameters", ())]
-        return not get_workload(workload).missing_names(names)
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What decides which model and which workload a history goes with: see `history_store.history.History`."""
+
+    space_json: str
+    model_hashes: tuple[str, ...]
+    stored_size: int
+
+
+def glance(history: Path) -> Glance:
+    """Look at a history, once while its file is as it is now: opening one takes longer than the rest of an answer's checks.
+
+    Raises: what `History.open` raises.
+    """
+    return _glance(history, _state(history))
+
+
+@lru_cache(maxsize=8)
+def _glance(history: Path, state: object) -> Glance:  # noqa: ARG001  the key of the cache
+    from history_store.history import History
+
+    with History.open(history) as opened:
+        return Glance(opened.space_json, tuple(opened.model_hashes), opened.stored_size)
 
 
 def _state(path: Path) -> tuple[int, int] | None:

@@ -228,12 +228,15 @@ class _Ridge:
         offset = targets.mean(axis=0)
         left, values, right = np.linalg.svd((features - centre) / scale, full_matrices=False)
         rotated = left.T @ (targets - offset)
+        by_size = {len(part): [other for other in parts if len(other) == len(part)] for part in parts}
+        alike = [np.stack(some) for some in by_size.values()]  # parts of one size are solved at once
         best, chosen, residuals = np.inf, _PENALTIES[-1], targets
         for penalty in _PENALTIES:
             hat = (left * (values**2 / (values**2 + penalty))) @ left.T + 1 / len(targets)
             wrong = targets - hat @ targets
-            for rows in parts:
-                wrong[rows] = np.linalg.solve(np.eye(len(rows)) - hat[np.ix_(rows, rows)], wrong[rows])
+            for rows in alike:
+                left_in = np.eye(rows.shape[1]) - hat[rows[:, :, None], rows[:, None]]
+                wrong[rows] = np.linalg.solve(left_in, wrong[rows])
             if (loss := float(np.square(wrong).sum())) < best:
                 best, chosen, residuals = loss, penalty, wrong
         weights = right.T @ ((values / (values**2 + chosen))[:, None] * rotated)

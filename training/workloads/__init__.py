@@ -4,6 +4,7 @@ A workload of your own is a subclass of `Workload`, in one file, and one line in
 `[project.entry-points."warmstart.workloads"]`, `mine = "package.module:MyWorkload"`.
 """
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,16 @@ def get_workload(name: str = DEFAULT) -> Workload:
         UsageError: when there is none of that name, or its package cannot be imported.
     """
     return WORKLOADS.find(name, param="workload")()
+
+
+def measures(space: str, workload: str) -> bool:
+    """Tell whether a space, as ConfigSpace JSON, has the hyperparameters of a workload.
+
+    Raises:
+        UsageError: as `get_workload`.
+    """
+    names = [each["name"] for each in json.loads(space).get("hyperparameters", ())]
+    return not get_workload(workload).missing_names(names)
 
 
 def named_space(text: str) -> "ConfigurationSpace | None":
@@ -91,6 +102,7 @@ __all__ = [
     "Workload",
     "get_workload",
     "load_classifier",
+    "measures",
     "named_space",
     "space_names",
 ]

@@ -15,7 +15,7 @@ from bo.transfer.strategies import STRATEGIES
 from history_store.errors import UsageError
 from history_store.space import dump_space, load_space
 from training.collection.plan import parse_time
-from training.workloads import DEFAULT, get_workload
+from training.workloads import DEFAULT, get_workload, measures
 from warmstart.arguments import (
     Check,
     check_arguments,
@@ -52,7 +52,6 @@ from warmstart.studies.options import (
 from warmstart.studies.related_dataset import AUTO
 from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
-from warmstart.suggestions.without_history import measures
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike

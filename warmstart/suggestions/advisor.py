@@ -12,6 +12,7 @@ from history_store.errors import DataError, ImagesMissingError, ModelMismatchErr
 from history_store.splits import count_parts
 from metafeat.embed import Look, feature_names, look_at
 from metafeat.model_file import ModelHeader, read_header
+from training.workloads import DEFAULT, get_workload, measures, named_space
 from warmstart.arguments import (
     Check,
     check_arguments,
@@ -25,7 +26,7 @@ from warmstart.arguments import (
     check_whole,
 )
 from warmstart.descriptor import Description, Descriptor, UnknownExtractorError, count_classes
-from warmstart.locations import PathLike, history_path, model_path, usual_model
+from warmstart.locations import PathLike, glance, history_path, model_path, usual_model
 from warmstart.suggestions.answer import Answer, DatasetSummary
 from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
 from warmstart.suggestions.embeddings import store_embeddings
@@ -34,7 +35,7 @@ from warmstart.suggestions.neighbours import list_neighbours
 from warmstart.suggestions.query import Dataset, Query, open_query
 from warmstart.suggestions.recommendation import compose_answer, recommend
 from warmstart.suggestions.request import NEEDS_NO_MODEL, Request
-from warmstart.suggestions.without_history import measures, usual_answer
+from warmstart.suggestions.without_history import usual_answer
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
@@ -358,12 +359,8 @@ class Advisor:
         Raises:
             UsageError: when there is no workload of that name.
         """
-        from history_store.history import History
-        from training.workloads import get_workload
-
         get_workload(workload)
-        with History.open(history_path(self.history)) as opened:
-            return measures(opened.space_json, workload)
+        return measures(glance(history_path(self.history)).space_json, workload)
 
     def refresh(self) -> tuple[str, ...]:
         """Compute the embeddings that the history lacks and store them in it, so that nobody computes them again; the references too.
@@ -401,8 +398,6 @@ def _check_same_workload(workload: str | None, space: "SpaceLike | None") -> Non
     """
     if workload is None or not isinstance(space, str):
         return
-    from training.workloads import DEFAULT, get_workload, named_space
-
     asked, named = get_workload(workload), named_space(space)
     if named is not None and asked.missing_names(list(named)):
         known = ", ".join(each if workload == DEFAULT else f"{workload}:{each}" for each in asked.spaces)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -61,9 +60,3 @@ def usual_answer(
     return Answer(
         summary, (), chosen, STRATEGY, confidence, history, "", seed, space_json=space, notes=(note, *query.lacking), workload=workload
     )  # fmt: skip
-
-
-def measures(space: str, workload: str) -> bool:
-    """Tell whether a space, as ConfigSpace JSON, has the hyperparameters of a workload."""
-    names = [each["name"] for each in json.loads(space).get("hyperparameters", ())]
-    return not get_workload(workload).missing_names(names)

@@ -15,13 +15,12 @@ from history_store.file.codec import config_key
 from history_store.records import Config, Value
 from history_store.space import load_space
 from history_store.wording import counted
-from training.workloads import DEFAULT, get_workload
+from training.workloads import DEFAULT, get_workload, measures
 from warmstart.locations import history_path, usual_model
 from warmstart.studies.history.history_state import history_state
 from warmstart.studies.history.related import ask_related
 from warmstart.studies.options import Sources
 from warmstart.studies.state.spec import StudySpec, WarmConfig, same_space
-from warmstart.suggestions.without_history import measures
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
