@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bo.transfer.curve_forecast import SHARES, CurveForecaster, RunForecast, TrainingRun, fit_curves, resample
 from history_store.one_thread import one_thread
-from history_store.records import Config, Value
+from history_store.records import Config, Status, Value
 from warmstart.suggestions.coordinates import coordinates
 
 if TYPE_CHECKING:
@@ -120,14 +120,14 @@ def read_curves(history: History, names: Sequence[str]) -> NDArray[np.float64]:
         history: open.
         names: `m` datasets.
 
-    Returns: `m x c x s` errors at `SHARES` of each run, the mean of repeated ones; NaN = not known.
+    Returns: `m x c x s` errors at `SHARES` of each run that went to its end, the mean of repeated ones; NaN = not known.
     """
     rows = {name: row for row, name in enumerate(names)}
     columns = {_key(config): column for column, config in enumerate(history.configs)}
     totals = np.zeros((len(names), len(columns), len(SHARES)))
     counts = np.zeros_like(totals)
     for run in history.evaluations():
-        if run.dataset not in rows or len(run.curve) < 2 or not run.status.has_error:
+        if run.dataset not in rows or len(run.curve) < 2 or run.status is not Status.OK:
             continue
         errors = resample(run.curve, run.curve[-1][0])
         known = ~np.isnan(errors)

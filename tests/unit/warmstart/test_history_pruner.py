@@ -1,6 +1,7 @@
 """Runs stopped by the learning curves of the shipped history, and what cannot be."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import optuna
@@ -9,6 +10,7 @@ from sklearn.datasets import load_digits
 
 from history_store.errors import UsageError
 from history_store.history import History
+from history_store.records import Status
 from history_store.space import load_space
 from warmstart.integrations.optuna import HistoryPruner, history_pruner
 from warmstart.integrations.optuna.space import to_distributions
@@ -140,6 +142,18 @@ def test_curves_are_the_mean_of_repeated_runs():
         runs = [each for each in history.evaluations() if each.dataset == name and each.config == config]
     assert [step for step, _ in runs[0].curve] == list(STEPS)
     np.testing.assert_allclose(found[0, 5], np.mean([[error for _, error in run.curve] for run in runs], axis=0))
+
+
+def test_a_curve_that_diverged_is_no_shorter_run(tmp_path):
+    with History.open(history_path(None)) as shipped:
+        name, configs = shipped.names[0], shipped.configs
+        run = next(each for each in shipped.evaluations() if each.dataset == name and each.config == configs[0])
+        with History.create(tmp_path / "own.h5", shipped.space_json, configs=configs) as own:
+            diverged = replace(run, config=configs[1], status=Status.DIVERGED, error=0.9, curve=run.curve[:2])
+            own.extend([run, diverged], datasets=[shipped.dataset(name)])
+            found = read_curves(own, [name])
+    np.testing.assert_allclose(found[0, 0], [error for _, error in run.curve])
+    assert np.isnan(found[0, 1]).all(), "its second report counted as its end"
 
 
 def test_what_a_study_keeps_forecasts_alike(pruner, shipped):
