@@ -25,6 +25,8 @@ from warmstart.suggestions.run_forecasts import read_curves
 TOLD = (0, 3, 8)
 TRIALS = 24
 THRESHOLDS = (0.005, 0.02, 0.05)
+MISSING = 0.45
+"""Share of the curves that a partly measured history lacks."""
 
 
 def main() -> None:
@@ -78,7 +80,9 @@ def forecasts(data, rng):
     plain = np.clip(curves[:, :, 0] + falls, 0, 1)
     found = {"last_value": rms(curves[:, :, 0] - final), "unweighted": rms(plain - final)}
     shared = {told: [] for told in TOLD}
-    new = []
+    new, holed = [], []
+    missing = np.random.default_rng(0).random(curves.shape[:2]) < MISSING
+    partly = (np.where(missing[:, :, None], np.nan, curves), *data[1:])
     for row in range(len(curves)):
         forecaster = fit(data, row)
         for column in range(len(units)):
@@ -87,6 +91,10 @@ def forecasts(data, rng):
                 others = rng.choice(np.delete(np.arange(len(units)), column), told, replace=False)
                 runs = [TrainingRun(units[o], SHARES, tuple(curves[row, o])) for o in others]
                 shared[told].append(outcome(forecaster.forecast(run, runs), final[row, column]))
+        forecaster = fit(partly, row)
+        for column in range(len(units)):
+            run = TrainingRun(units[column], SHARES[:1], (curves[row, column, 0],))
+            holed.append(outcome(forecaster.forecast(run), final[row, column]))
         without = rng.permutation(len(units))[:8]
         some = np.setdiff1d(np.arange(len(units)), without)
         forecaster = fit((curves[:, some], groups, data[2], units[some]), row)
@@ -94,7 +102,7 @@ def forecasts(data, rng):
             run = TrainingRun(units[column], SHARES[:1], (curves[row, column, 0],))
             new.append(outcome(forecaster.forecast(run), final[row, column]))
     found |= {f"ours_told_{told}": summary(rows) for told, rows in shared.items()}
-    return found | {"ours_new_configuration": summary(new)}
+    return found | {"ours_new_configuration": summary(new), "ours_partly_measured": summary(holed)}
 
 
 def outcome(forecast, truth):
