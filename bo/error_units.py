@@ -129,7 +129,9 @@ class ErrorUnits:
         var = (prediction.var + prediction.noise[:, None] * noise).mean(axis=0) + prediction.mean.var(axis=0)
         sd = np.sqrt(var)
         low, middle, high = (self.errors(mean + k * sd) for k in (-2.0, 0.0, 2.0))
-        return Band(middle, self.one * sd if self.floor is None else 0.25 * high - 0.25 * low, low, high)
+        with np.errstate(over="ignore"):
+            linear = np.minimum(self.one * sd, LARGEST)
+        return Band(middle, linear if self.floor is None else 0.25 * high - 0.25 * low, low, high)
 
 
 def preferred_offset(X: Floats, y: Floats, conditional: tuple[int, ...] = ()) -> float | None:

@@ -26,7 +26,7 @@ FEW = 3
 STRANGE = -2.0
 """Log odds, before any forecast, of related tasks that do not forecast one another."""
 GIVEN_UP = -4.0
-"""Log odds at which related tasks are not asked any more, whatever comes."""
+"""Sum of what forecasts count at which related tasks are not asked any more, whatever comes; `STRANGE` is no part of it."""
 WORST, BEST = -5.0, 2.0
 """What one forecast counts, at most: densities have no tails to be trusted."""
 BESIDE = 0.01
@@ -118,14 +118,16 @@ def has_stalled(errors: Floats) -> bool:
     """Tell whether the last of `n` errors brought next to nothing."""
     if len(errors) < 2 * STALLED:
         return False
-    best = errors.min()
-    return bool(errors[:-STALLED].min() - best <= LITTLE * (np.median(errors) - best))
+    halves = 0.5 * errors  # sums and differences of whole ones may be beyond all numbers
+    best = halves.min()
+    return bool(halves[:-STALLED].min() - best <= LITTLE * (np.median(halves) - best))
 
 
 def moments(prediction: Prediction, units: ErrorUnits) -> tuple[float, float]:
     """Return mean and standard deviation of what would be observed at the one point of a prediction, in some units, as errors."""
     band = units.band(prediction, noise=True)
-    return float(band.mean[0]), float(band.sd[0])
+    mean, sd = float(band.mean[0]), float(band.sd[0])
+    return mean, max(sd, math.ulp(mean))  # near the floor of logarithms both ends may round to it
 
 
 def _log_density(error: float, mean: float, sd: float, freedom: int) -> float:

@@ -397,7 +397,10 @@ class SurrogateModels:
             return ErrorUnits.standard(y) if len(y) else (y, ErrorUnits(0.0, 1.0))
         zero, one = self._units
         units = ErrorUnits(zero, one * max(1.0, float(np.abs(y / BEYOND_MEASURE).max(initial=0.0)) / one))
-        return (y - units.zero) / units.one, units
+        with np.errstate(over="ignore"):
+            apart = y - units.zero
+        own = apart if np.isfinite(apart).all() else None  # errors at both ends of all numbers
+        return (y / units.one - units.zero / units.one if own is None else own / units.one), units
 
     def _logarithms(self, data: TrialData, X: Floats, y: Floats) -> tuple[Floats, ErrorUnits] | None:
         """Take logarithms of errors at `n x d` points; None where they are not wanted, or fit no better.
@@ -442,4 +445,11 @@ def _disagree(X: Floats, labels: Floats) -> bool:
 def _units(related: Sequence[Task]) -> tuple[float, float]:
     """Average the means of tasks, and the standard deviations that are known."""
     scaled = [Standardised.of(task.y) for task in related]
-    return float(np.mean([task.mean for task in scaled])), float(np.mean(known_spreads(scaled)))
+    return _mean(np.array([task.mean for task in scaled])), _mean(known_spreads(scaled))
+
+
+def _mean(values: Floats) -> float:
+    """Average values whose sum may be beyond all numbers."""
+    with np.errstate(over="ignore"):
+        found = float(np.mean(values))
+    return found if math.isfinite(found) else float(np.sum(values / len(values)))

@@ -9,6 +9,8 @@ None of this begins where the process knows the whole space, or where its length
 then it looks everywhere alike by itself, and finds small basins sooner than a process that starts anew.
 """
 
+import math
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -25,6 +27,7 @@ LAST = 3
 NEXT_TO_NOTHING = 0.005
 """Promised improvements, as a share of what is between the median error and the best, below which nothing more is expected; where half of the
 errors are the best, the median of the others..."""
+LARGEST_LOG = math.log(sys.float_info.max)
 STALLED = 8
 """...where so many evaluations have brought a tenth of that, or less."""
 LEAST, LEAST_ELSEWHERE = 40, 20
@@ -51,13 +54,15 @@ def has_converged(errors: Sequence[float], log_gains: Sequence[float], *, least:
     """
     if len(errors) < max(least, STALLED + 1) or len(log_gains) < LAST:
         return False
-    best = min(errors)
-    middle = float(np.median(errors))
+    halves = [0.5 * error for error in errors]  # sums and differences of whole ones may be beyond all numbers
+    best = min(halves)
+    middle = float(np.median(halves))
     if middle == best:
-        middle = float(np.median([error for error in errors if error > best] or [best]))
+        middle = float(np.median([half for half in halves if half > best] or [best]))
     enough = NEXT_TO_NOTHING * (middle - best)
-    brought = min(errors[:-STALLED]) - best
-    return bool(np.exp(np.median(log_gains[-LAST:])) < enough and brought <= 0.1 * enough)
+    brought = min(halves[:-STALLED]) - best
+    promised = math.exp(min(float(np.median(log_gains[-LAST:])), LARGEST_LOG))
+    return promised < 2.0 * enough and brought <= 0.1 * enough
 
 
 @dataclass(slots=True)

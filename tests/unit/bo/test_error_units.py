@@ -189,3 +189,9 @@ def test_errors_of_any_size_are_searched_and_predicted(errors):
 def test_other_surrogates_have_no_evidence_to_ask(surrogate):
     with pytest.raises(UsageError, match="Gaussian process of ours, gp, gp-map, mt-gp, beside warp_errors"):
         Optimizer(space(), surrogate=surrogate, warp_errors=True)
+
+
+def test_a_band_beyond_all_numbers_is_the_largest_one():
+    prediction = Prediction(np.zeros((2, 1)), np.full((2, 1), 4.0), np.zeros(2))
+    band = ErrorUnits(0.0, 1.7e308).band(prediction)
+    assert band.sd == band.high == np.finfo(float).max

@@ -140,3 +140,15 @@ def test_the_forecasts_of_a_run_go_through_json():
 def test_moments_are_those_of_the_mixture():
     prediction = Prediction(np.array([[1.0], [3.0]]), np.array([[0.5], [1.5]]), np.array([0.1, 0.3]))
     assert moments(prediction, ErrorUnits(10.0, 2.0)) == pytest.approx((14.0, 2.0 * np.sqrt(1.0 + 1.2)))
+
+
+def test_a_forecast_at_the_floor_of_logarithms_has_some_width():
+    units = ErrorUnits(-20.0, 6.0, 1.0 - 1e-14)
+    sure = Prediction(np.full((1, 1), -5.0), np.full((1, 1), 0.01), np.full(1, 0.01))
+    mean, sd = moments(sure, units)
+    assert 0 < sd < 1e-14
+    assert WORST <= Forecast(1.0, 0.1, mean, sd).log_odds(1.0, known=11) <= BEST
+
+
+def test_a_search_that_improves_has_not_stalled_beside_the_largest_numbers():
+    assert not has_stalled(np.array([1.5e308] * 10 + [-1e307 * k for k in range(8)]))

@@ -248,3 +248,11 @@ def test_a_space_that_is_looked_through_whole_needs_no_restart():
     space = ConfigurationSpace()
     space.add(Integer("i", (0, 60)), Integer("j", (0, 60)))
     assert not Optimizer(space)._may_restart
+
+
+def test_errors_near_the_largest_number_do_not_make_a_search_converged():
+    improving = [1.5e308] * 24 + [-3e306 * k for k in range(22)]
+    assert not has_converged(improving, [0.0] * LAST, least=40)
+    stalled = [*improving[:-STALLED], *[1.5e308] * STALLED]
+    assert has_converged(stalled, [0.0] * LAST, least=40)
+    assert not has_converged(stalled, [800.0] * LAST, least=40), "a promise beyond all numbers"

@@ -191,3 +191,16 @@ def test_where_no_task_varies_the_size_of_its_errors_is_the_unit():
     assert known_spreads(scaled).tolist() == [3e-5]
     assert known_spreads([Standardised.of(np.zeros(2))]).tolist() == [1.0]
     assert known_spreads([*scaled, Standardised.of(np.array([0.0, 2e-5]))]).tolist() == [1e-5]
+
+
+@pytest.mark.parametrize("surrogate", ["mt-gp", "mt-dngo"])
+@pytest.mark.parametrize(
+    "related", [[[1.7e308 - i * 1e306 for i in range(6)]] * 2, [[-1.7e308 + i * 1e305 for i in range(6)]]]
+)
+def test_related_errors_near_the_largest_number_are_no_error(surrogate, related):
+    space = ConfigurationSpace(seed=0)
+    space.add(Float("x", (0, 1)), Float("w", (0, 1)))
+    configs = [{"x": float(x), "w": float(w)} for x, w in np.random.default_rng(0).random((6, 2))]
+    optimizer = Optimizer(space, surrogate=surrogate, seed=0, related=[RelatedTask(configs, y) for y in related])
+    for number in range(4):
+        optimizer.tell(optimizer.ask()[0], 1.7e308 - number * 1e305)
