@@ -157,6 +157,9 @@ def _errors(
     if best == worst or not math.isfinite(best) or not math.isfinite(worst):
         msg = f"expected two different numbers BEST,WORST, got {best:g},{worst:g}. Give 1,0 for an accuracy."
         raise UsageError(msg, param="error_range")
+    if runs.maximised and best < worst:
+        msg = f"expected the best value first, and more is better in {runs.kind}, got {best:g},{worst:g}. Give {worst:g},{best:g}."
+        raise UsageError(msg, param="error_range")
     has = np.array([status.has_error for status in runs.status], dtype=np.bool_)
     errors = np.where(has, (runs.values - best) / (worst - best), np.nan)
     is_ok = np.array([status is Status.OK for status in runs.status], dtype=np.bool_)

@@ -114,7 +114,7 @@ def _flat(row: dict[str, Any], found: "StudyRecord") -> dict[str, Any]:
 
 
 def _about(found: "StudyRecord") -> str:
-    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items()) or "no trial yet"
+    counts = found.counts_line or "no trial yet"
     lines = [f"{found.name} in {shown_path(found.storage)}: {counts}"]
     lines += [f"  dataset: {found.dataset}"] if found.dataset else []
     lines += [f"  objective: {found.evaluated}" if found.evaluated else "  made by another program"]

@@ -368,8 +368,7 @@ def _print_joint(shell: Shell, found: "JointResult") -> None:
     from warmstart.studies.results.report import joint_rows
     from warmstart.suggestions.formats import with_config
 
-    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
-    title = f"{len(found.studies)} datasets in {shown_path(found.storage)}: {counts or 'no trial yet'}\n"
+    title = f"{len(found.studies)} datasets in {shown_path(found.storage)}: {found.counts_line or 'no trial yet'}\n"
     best = [{} if study.best is None else shell.cells(study.best.config) for study in found.studies]
     rows = [with_config(row, config) for row, config in zip(joint_rows(found), best, strict=True)]
     shell.result(found.to_dict(), rows, title=title)
@@ -392,8 +391,7 @@ def _print(shell: Shell, found: "TuneResult") -> None:
         if best is None
         else with_config({"trial": best.number, found.metric.name: found.best_value}, shell.cells(best.config))
     )
-    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
-    title = f"{found.study} in {shown_path(found.storage)}: {counts or 'no trial yet'}\n"
+    title = f"{found.study} in {shown_path(found.storage)}: {found.counts_line or 'no trial yet'}\n"
     shell.result(found.to_dict(), [row] if row else [], title=title)
     if shell.format == Format.TABLE:
         write("")

@@ -90,7 +90,7 @@ def write_page_beside(report: Path) -> list[str]:
 
 def _section(found: StudyRecord, notes: list[str], seed: int) -> str:
     best = found.best
-    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items()) or "none"
+    counts = found.counts_line or "none"
     facts: dict[str, Any] = {
         "Kept in": found.storage,
         "Dataset": found.dataset,

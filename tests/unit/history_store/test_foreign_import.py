@@ -117,6 +117,12 @@ def test_curves_take_the_same_scale(history: History) -> None:
         ({}, {"dataset": "photos", "error_range": (1.0, 1.0)}, UsageError, "expected two different numbers BEST,WORST"),
         ({}, {"dataset": "photos", "error_range": (math.nan, 1.0)}, UsageError, "expected two different numbers"),
         (
+            {"maximised": True},
+            {"dataset": "photos", "error_range": (0.0, 100.0)},
+            UsageError,
+            "error_range: expected the best value first, and more is better in .*, got 0,100. Give 100,0",
+        ),
+        (
             {"values": np.array([0.5, 3.5])},
             {"dataset": "photos"},
             DataError,

@@ -23,7 +23,7 @@ def joint_html(found: JointResult) -> str:
 
 
 def _study(found: TuneResult) -> str:
-    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items()) or "no trial yet"
+    counts = found.counts_line or "no trial yet"
     parts = [f"<p>Study {escape(found.study)} in {escape(found.storage)}: {escape(counts)}.</p>"]
     rows = best_rows(found)
     if rows:

@@ -86,7 +86,7 @@ def write_joint_report(path: Path, title: str, found: JointResult, plans: Sequen
     for entry, study, plan in zip(document["studies"], found.studies, plans, strict=True):
         entry |= {"settings": settings_of(plan), "all": [asdict(trial) for trial in study.trials]}
     _write_json(path.with_suffix(".json"), document)
-    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items()) or "none"
+    counts = found.counts_line or "none"
     lines = [
         f"{JOINT_TITLE}{title}",
         "",
@@ -144,7 +144,7 @@ def settings_of(plan: StudySpec) -> dict[str, Any]:
 
 
 def _markdown(found: TuneResult, plan: StudySpec) -> str:
-    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items()) or "none"
+    counts = found.counts_line or "none"
     known = [trial.duration for trial in found.trials if trial.duration is not None]
     what = plan.measured
     lines = [

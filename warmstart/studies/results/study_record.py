@@ -13,7 +13,7 @@ from history_store.errors import DataError, UsageError
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.results.expectations import StudyExpectations, expectations_of, promised_beside_came
-from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials, failures
+from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials, failures, say_counts
 from warmstart.studies.state.spec import StudySpec, WarmConfig, evaluated_of, warm_of
 from warmstart.studies.state.trial_queue import RUN, WORKER, interrupted, plan_of
 
@@ -85,6 +85,11 @@ class StudyRecord:
         """Count the trials by status."""
         unended = {"running": self.running, "interrupted": self.interrupted}
         return count_statuses(self.trials) | {status: n for status, n in unended.items() if n}
+
+    @property
+    def counts_line(self) -> str:
+        """Say how many trials ended in which way; empty where none has."""
+        return say_counts(self.counts, self.trials)
 
     def value(self, trial: Trial) -> float | None:
         """Return the metric of a trial; None where it has none."""

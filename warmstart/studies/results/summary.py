@@ -11,7 +11,7 @@ from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.comparison import Comparison
 from warmstart.studies.results.expectations import StudyExpectations, expectations_of, promised_beside_came
-from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials
+from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials, say_counts
 from warmstart.studies.state.lease import is_extra
 from warmstart.studies.state.spec import WarmConfig
 from warmstart.studies.state.split import Split
@@ -72,6 +72,11 @@ class TuneResult:
         return count_statuses(self.trials)
 
     @property
+    def counts_line(self) -> str:
+        """Say how many trials ended in which way; empty where none has."""
+        return say_counts(self.counts, self.trials)
+
+    @property
     def unfinished(self) -> Trial | None:
         """Return, while no trial has ended with an error, the one that reported the least error last before it was ended; else None."""
         reported = [trial for trial in self.trials if trial.status is TrialStatus.PRUNED and trial.curve]
@@ -108,8 +113,7 @@ class TuneResult:
 
     def __repr__(self) -> str:
         """Return a few lines: the study, its trials by status, the best of them."""
-        counts = ", ".join(f"{count} {status}" for status, count in self.counts.items()) or "no trial yet"
-        lines = [f"TuneResult: study {self.study} in {self.storage}, {counts}"]
+        lines = [f"TuneResult: study {self.study} in {self.storage}, {self.counts_line or 'no trial yet'}"]
         if self.best is not None:
             values = ", ".join(f"{name}={_short(value)}" for name, value in shown(self.best.config).items())
             lines.append(f"  best: {self.metric.name} {_short(self.best_value)} of trial {self.best.number}, {values}")
@@ -187,6 +191,11 @@ class JointResult:
     def counts(self) -> dict[str, int]:
         """Count the trials of all datasets by status."""
         return count_statuses(trial for found in self.studies for trial in found.trials)
+
+    @property
+    def counts_line(self) -> str:
+        """Say how many trials ended in which way; empty where none has."""
+        return say_counts(self.counts, [trial for found in self.studies for trial in found.trials])
 
     def __repr__(self) -> str:
         """Return a few lines a study."""

@@ -65,6 +65,15 @@ def count_statuses(trials: Iterable[Trial]) -> dict[str, int]:
     return dict(Counter(trial.status.value for trial in trials))
 
 
+def say_counts(counts: Mapping[str, int], trials: Iterable[Trial]) -> str:
+    """Say how many trials ended in which way, and how many have an error and break a constraint; empty where there is none."""
+    said = ", ".join(f"{count} {status}" for status, count in counts.items())
+    broken = sum(trial.error is not None and not trial.feasible for trial in trials)
+    if not broken:
+        return said
+    return f"{said}, of which {broken} {'breaks' if broken == 1 else 'break'} a constraint"
+
+
 def _read(trial: FrozenTrial) -> Trial:
     run: Mapping[str, Any] = trial.user_attrs.get(RUN, {"config": dict(trial.params), "seed": 0})
     # Other programs may end a trial too: a dashboard, say.

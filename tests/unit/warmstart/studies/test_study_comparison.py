@@ -1,5 +1,7 @@
 """The best found beside the best of as many uniform configurations, where the truth is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from ConfigSpace import ConfigurationSpace
@@ -83,3 +85,15 @@ def test_few_trials_and_those_that_break_a_constraint_tell_nothing():
 def test_the_line_says_what_its_errors_are_where_the_metric_is_another_number(metric, said):
     found = Comparison(12, 0.1, 0.2, (0.05, 0.15), "better")
     assert TuneResult("s", "s.db", None, None, (), comparison=found, metric=metric).comparison_line == found.line + said
+
+
+@pytest.mark.parametrize(
+    ("feasible", "said"),
+    [((True, True), "2 ok"), ((True, False), "2 ok, of which 1 breaks a constraint"), ((False, False), "2 ok, of which 2 break a constraint")],
+)  # fmt: skip
+def test_counts_say_how_many_trials_break_a_constraint(feasible, said):
+    found = [replace(trial, feasible=meets) for trial, meets in zip(trials(uniform(2, 0)), feasible, strict=True)]
+    result = TuneResult("s", "s.db", None, None, tuple(found))
+    assert result.counts_line == said
+    assert said in repr(result)
+    assert f"{said}." in result._repr_html_()
