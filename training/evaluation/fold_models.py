@@ -103,7 +103,7 @@ class FoldModels:
         """Train a model, or go on with it; keep it and its embeddings."""
         seen = [name for name, part in zip(self.names, self.parts.tolist(), strict=True) if part not in left_out]
         if len(seen) < 2:
-            msg = f"expected at least two datasets to train on with some left out, got {len(seen)} of {len(self.names)}. Use more folds, or a larger history."
+            msg = f"expected at least two datasets to train on with some left out, got {len(seen)} of {len(self.names)}. Use more folds where there are more datasets, a larger history, or methods that learn nothing, such as portfolio."
             raise UsageError(msg, param="folds")
         checkpoint, show = path.with_suffix(".checkpoint"), self.progress
         text = f"model without part {' and '.join(str(part + 1) for part in sorted(left_out))}"

@@ -149,7 +149,7 @@ def _tell_unended(shell: Shell, running: list[dict[str, Any]], interrupted: list
 
 
 def _tell_rest(shell: Shell, found: "StudyRecord", every: list[dict[str, Any]]) -> None:
-    failures = [row for row in every if row["note"]]
+    failures = [row for row in every if row["note"] and row["status"] != "pruned"]
     if failures:
         write("\nWhat went wrong\n")
         for row in failures[-_SHOWN:]:

@@ -19,6 +19,7 @@ from warmstart.plots.read_report import read_json
 from warmstart.plots.study import PICTURES, study_pictures
 from warmstart.plots.style import styled
 from warmstart.prediction import thumbnails
+from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.report import RETRAINED
 from warmstart.studies.results.study_record import StudyRecord, records_of_report
 from warmstart.studies.results.trial import Trial
@@ -194,4 +195,5 @@ def _expected(found: StudyRecord, trial: Trial | None) -> str | None:
 
 
 def _failures(found: StudyRecord) -> Sequence[Mapping[str, Any]]:
-    return [{"trial": t.number, "status": t.status.value, "note": t.note} for t in found.trials if t.note][-_SHOWN:]
+    went_wrong = [t for t in found.trials if t.note and t.status is not TrialStatus.PRUNED]
+    return [{"trial": t.number, "status": t.status.value, "note": t.note} for t in went_wrong][-_SHOWN:]

@@ -236,8 +236,7 @@ def _tune_one(name: str, dataset: str | None, output: _Outputs, options: TuneOpt
     store, done = _tuned(options, {name: dataset}, outputs, (), "equal", name, began=began)
     found, plan = done[0]
     if options.time is not None and found.best is None:
-        none = f"{name}: no trial has ended with an error in this time: give it more."
-        options.on_message(" ".join(filter(None, [none, found.unfinished_line])))
+        options.on_message(f"{name}: no trial has ended with an error in this time: give it more.")
     found = replace(found, seconds=time.monotonic() - began)
     if options.report is not None:
         place = _report_place(options.report, store, name)
