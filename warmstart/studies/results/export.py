@@ -60,12 +60,16 @@ def write_trials(path: Path, found: StudyRecord) -> None:
 
 
 def trial_rows(found: StudyRecord) -> list[dict[str, Any]]:
-    """Return a flat line a trial; hyperparameters as `config.NAME`, curves as JSON, as `history import` reads them."""
+    """Return a flat line a trial; hyperparameters as `config.NAME`, curves as JSON, as `history import` reads them.
+
+    What the objective returned beside the error is in `metric.NAME` and `constraint.NAME`.
+    """
     lines = []
     for row in found.rows():
-        config, curve = row.pop("config"), row.pop("curve")
-        named = {f"config.{name}": value for name, value in config.items()}
-        lines.append({"study": found.name, "dataset": found.dataset, **row, "curve": json.dumps(curve), **named})
+        curve = json.dumps(row.pop("curve"))
+        parts = {"metric": row.pop("metrics"), "constraint": row.pop("constraints"), "config": row.pop("config")}
+        named = {f"{kind}.{name}": value for kind, values in parts.items() for name, value in values.items()}
+        lines.append({"study": found.name, "dataset": found.dataset, **row, "curve": curve, **named})
     names = list(dict.fromkeys(name for line in lines for name in line))
     return [{name: line.get(name) for name in names} for line in lines]
 

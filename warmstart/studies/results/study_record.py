@@ -137,16 +137,18 @@ class StudyRecord:
             "source": None if warm is None else warm.source,
             "promised": promised,
             "note": trial.note,
+            "metrics": _in_json(trial.metrics),
+            "constraints": _in_json(trial.constraints),
             "config": _in_json(trial.config),
             "curve": [list(point) for point in trial.curve],
         }
 
 
-def _in_json(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration whose numbers JSON has; others, which a study of Optuna may choose among, are text."""
+def _in_json(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values whose numbers JSON has; others, which a study of Optuna may have, are text."""
     return {
         name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in config.items()
+        for name, value in values.items()
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from history_store.errors import AllTrialsFailedError
@@ -31,6 +31,8 @@ class Trial:
         note: one line on what went wrong.
         feasible: whether it meets its constraints.
         curve: pairs (step, error).
+        metrics: what the objective returned beside the error.
+        constraints: bounds by name; above 0 = broken.
     """
 
     number: int
@@ -42,6 +44,8 @@ class Trial:
     note: str = ""
     feasible: bool = True
     curve: tuple[tuple[float, float], ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    constraints: Mapping[str, float] = field(default_factory=dict)
 
 
 def ended_trials(trials: Sequence[FrozenTrial]) -> tuple[Trial, ...]:
@@ -78,7 +82,7 @@ def _read(trial: FrozenTrial) -> Trial:
     run: Mapping[str, Any] = trial.user_attrs.get(RUN, {"config": dict(trial.params), "seed": 0})
     # Other programs may end a trial too: a dashboard, say.
     told = trial.user_attrs[OUTCOME] if OUTCOME in trial.user_attrs else _told_elsewhere(trial)
-    outcome: Mapping[str, Any] = {"duration": None, "note": "", "curve": ()} | told
+    outcome: Mapping[str, Any] = {"duration": None, "note": "", "curve": (), "metrics": {}} | told
     return Trial(
         trial.number,
         run["config"],
@@ -89,6 +93,8 @@ def _read(trial: FrozenTrial) -> Trial:
         outcome["note"],
         all(bound <= 0 for bound in trial.constraints.values()),
         tuple((step, error) for step, error in outcome["curve"]),
+        dict(outcome["metrics"]),
+        dict(trial.constraints),
     )
 
 

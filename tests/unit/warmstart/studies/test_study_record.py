@@ -257,6 +257,28 @@ def test_exported_rows_name_what_was_promised_and_what_came(tmp_path):
     assert rows[0]["error"] == pytest.approx(0.0025)
 
 
+def test_what_a_trial_returned_beside_its_error_is_exported_and_reported(tmp_path):
+    def objective(config):
+        return {"error": config["x"], "n bytes": 12, "constraints": {"small": config["x"] - 0.5}}
+
+    where = {"storage": tmp_path / "s.db", "study": "s", "report": tmp_path / "r.md"}
+    found = tune(objective=objective, space={"x": (0.0, 1.0)}, trials=3, **where)
+    record = read_any(f"{tmp_path}/s.db::s")
+    for trials in (
+        found.trials,
+        record.trials,
+        records_of_report(json.loads((tmp_path / "r.json").read_text()), "r")[0].trials,
+    ):
+        for trial in trials:
+            assert trial.metrics == {"n bytes": 12}
+            assert trial.constraints == {"small": pytest.approx(trial.config["x"] - 0.5)}
+    assert [row["metrics"] for row in record.rows()] == [{"n bytes": 12}] * 3
+    assert all(row["metric.n bytes"] == 12 and row["constraint.small"] <= 0.5 for row in trial_rows(record))
+    for ending in ("csv", "parquet", "json"):
+        write_trials(tmp_path / f"o.{ending}", record)
+    assert "metric.n bytes" in (tmp_path / "o.csv").read_text().splitlines()[0]
+
+
 @pytest.mark.parametrize("ending", ["csv", "json", "html", "parquet"])
 def test_an_export_of_a_study_replaces_nothing_but_an_export(tmp_path, cli, ending):
     begun(tmp_path)
