@@ -6,12 +6,17 @@ import json
 import pprint
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from history_store.errors import DataError, UsageError
 from warmstart.suggestions.answer import Answer
 
-BESIDE = ("rank", "from", "distance", "source_error", "expected_regret", "measured", "not_measured", "seconds")
+if TYPE_CHECKING:
+    from bo.transfer.expected_error import ExpectedError
+
+ERROR = ("expected_error", "expected_error_low", "expected_error_high")
+"""Columns of the error to expect, and its interval."""
+BESIDE = ("rank", "from", "distance", "source_error", "expected_regret", *ERROR, "measured", "not_measured", "seconds")
 """Columns of a table of suggestions that are no hyperparameters."""
 PREFIX = "config."
 """What a hyperparameter's column begins with where its name is one of these; also in tables of trials."""
@@ -65,12 +70,18 @@ def suggestion_rows(answer: Answer) -> list[dict[str, Any]]:
             "distance": design.distance,
             "source_error": design.source_error,
             "expected_regret": design.expected_regret,
+            **_error_columns(design.expected_error),
             **({} if design.seconds is None else {"seconds": design.seconds.value}),
             "measured": design.measured,
             **{name: value for name, value in design.natural.items() if name not in design.config},
         }
         for rank, design in enumerate(answer.suggestions, start=1)
     ]
+
+
+def _error_columns(expected: "ExpectedError | None") -> dict[str, float]:
+    """Return the error to expect of a suggestion, where that is known."""
+    return {} if expected is None else dict(zip(ERROR, (expected.value, expected.low, expected.high), strict=True))
 
 
 def to_optuna(answer: Answer) -> str:

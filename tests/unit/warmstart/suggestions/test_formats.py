@@ -1,10 +1,12 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 import yaml
 
+from bo.transfer.expected_error import ExpectedError
 from warmstart.suggestions import formats
 from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
 
@@ -99,6 +101,15 @@ def test_json_refuses_what_json_has_not():
 
 def test_yaml_says_the_same(answer):
     assert yaml.safe_load(formats.to_yaml(answer.to_dict())) == answer.to_dict()
+
+
+def test_csv_has_the_error_to_expect_where_it_is_known(answer):
+    first = replace(answer.suggestions[0], expected_error=ExpectedError(0.1, 0.05, 0.2))
+    rows = formats.suggestion_rows(replace(answer, suggestions=(first, *answer.suggestions[1:])))
+    assert [rows[0][name] for name in formats.ERROR] == [0.1, 0.05, 0.2]
+    read = list(csv.DictReader(io.StringIO(formats.to_csv(rows))))
+    assert [read[1][name] for name in formats.ERROR] == ["", "", ""]
+    assert set(formats.ERROR) <= set(formats.BESIDE), "read back, they are no hyperparameters"
 
 
 def test_csv_has_one_row_a_suggestion_and_empty_cells_for_none(answer):
