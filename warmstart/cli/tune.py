@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from history_store.errors import UsageError
 from history_store.wording import counted
 from warmstart.cli.options import (
     CpusOption,
@@ -287,7 +288,7 @@ def tune(
 
         try:
             spelled = {
-                "warm": "none" if no_warm else warm.value,
+                "warm": _warm(warm, no_warm=no_warm),
                 "pruner": pruner.value,
                 "exclude_group": exclude_group or (),
                 "related": related or (),
@@ -356,6 +357,18 @@ def _write_page(shell: Shell, found: "TuneResult | JointResult") -> None:
         write_page_beside(Path(found.report))
     except (WarmstartError, OSError) as error:
         shell.note(f"{found.report}: no page with pictures could be written: {error}")
+
+
+def _warm(warm: WarmName, *, no_warm: bool) -> str:
+    """Return what the warm configurations are for.
+
+    Raises:
+        UsageError: they are wanted and not wanted.
+    """
+    if no_warm and warm is not _WARM:
+        msg = f"expected no --warm beside it, got --warm {warm.value}. Leave one of the two out."
+        raise UsageError(msg, param="no_warm")
+    return "none" if no_warm else warm.value
 
 
 def _report_line(report: str) -> str:
