@@ -398,9 +398,10 @@ class SurrogateModels:
         zero, one = self._units
         units = ErrorUnits(zero, one * max(1.0, float(np.abs(y / BEYOND_MEASURE).max(initial=0.0)) / one))
         with np.errstate(over="ignore"):
-            apart = y - units.zero
-        own = apart if np.isfinite(apart).all() else None  # errors at both ends of all numbers
-        return (y / units.one - units.zero / units.one if own is None else own / units.one), units
+            scaled = (y - units.zero) / units.one
+        if not np.isfinite(scaled).all():  # errors at both ends of all numbers
+            scaled = y / units.one - units.zero / units.one
+        return scaled, units
 
     def _logarithms(self, data: TrialData, X: Floats, y: Floats) -> tuple[Floats, ErrorUnits] | None:
         """Take logarithms of errors at `n x d` points; None where they are not wanted, or fit no better.

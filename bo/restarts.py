@@ -22,12 +22,13 @@ from bo.models import SurrogateModels
 
 Floats = NDArray[np.float64]
 
+LARGEST_LOG = math.log(sys.float_info.max)
+"""Promises beyond all numbers count as the largest one."""
 LAST = 3
 """Promises that are judged together, by their median."""
 NEXT_TO_NOTHING = 0.005
 """Promised improvements, as a share of what is between the median error and the best, below which nothing more is expected; where half of the
 errors are the best, the median of the others..."""
-LARGEST_LOG = math.log(sys.float_info.max)
 STALLED = 8
 """...where so many evaluations have brought a tenth of that, or less."""
 LEAST, LEAST_ELSEWHERE = 40, 20
