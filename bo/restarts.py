@@ -10,7 +10,6 @@ then it looks everywhere alike by itself, and finds small basins sooner than a p
 """
 
 import math
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -18,11 +17,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bo.error_units import LARGEST
 from bo.models import SurrogateModels
 
 Floats = NDArray[np.float64]
 
-LARGEST_LOG = math.log(sys.float_info.max)
+LARGEST_LOG = math.log(LARGEST)
 """Promises beyond all numbers count as the largest one."""
 LAST = 3
 """Promises that are judged together, by their median."""

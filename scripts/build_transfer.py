@@ -34,7 +34,7 @@ from metafeat.pretrained.landmark_model import LandmarkModel
 from metafeat.pretrained.landmarks import LANDMARKS, SIZE
 from training.sources.obtain import open_manifest
 from training.workloads import get_workload
-from training.workloads.transfer.frozen import PARTS, draw_pool, draw_split
+from training.workloads.transfer.frozen import PARTS, by_chosen_heads, draw_pool, draw_split
 from warmstart.suggestions.embedded_history import calibration_key
 from warmstart.suggestions.references import compute_references, store_references
 from warmstart.suggestions.smaller_parts import SmallerParts, smaller_parts_key
@@ -142,8 +142,7 @@ def errors_of(shard: Arrays, block: str, part: int) -> NDArray[np.float64]:
     """Return the errors `splits x feature sets` on one part of a dataset, by heads chosen with training images left out."""
     wrong = shard[f"{block}/wrong"].astype(int)[:, part]
     if wrong.ndim == 5:  # all heads, not the chosen one alone
-        chosen = wrong[..., 0].argmin(-1)[..., None, None]
-        wrong = np.take_along_axis(wrong, chosen, axis=-2)[..., 0, :]
+        wrong = by_chosen_heads(wrong)
     asked = shard[f"{block}/totals"].astype(int)[:, part, 1:].sum(-1)
     errors: NDArray[np.float64] = (wrong[..., 1:].sum(-1) / asked[:, None, None]).reshape(len(wrong), -1)
     return errors

@@ -2,11 +2,10 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from history_store.errors import MissingPathError, StorageError
+from warmstart.glance import glance
 
 PathLike = str | os.PathLike[str]
 HISTORY_VARIABLE = "WARMSTART_HISTORY"
@@ -77,39 +76,6 @@ def _goes_with(model: Path, history: Path, workload: str) -> bool:
     if header.hash in about.model_hashes or not header.spec.takes(about.stored_size):
         return header.hash in about.model_hashes
     return measures(about.space_json, workload)
-
-
-@dataclass(frozen=True, slots=True)
-class Glance:
-    """What decides which model and which workload a history goes with: see `history_store.history.History`."""
-
-    space_json: str
-    model_hashes: tuple[str, ...]
-    stored_size: int
-
-
-def glance(history: Path) -> Glance:
-    """Look at a history, once while its file is as it is now: opening one takes longer than the rest of an answer's checks.
-
-    Raises: what `History.open` raises.
-    """
-    return _glance(history, _state(history))
-
-
-@lru_cache(maxsize=8)
-def _glance(history: Path, state: object) -> Glance:  # noqa: ARG001  the key of the cache
-    from history_store.history import History
-
-    with History.open(history) as opened:
-        return Glance(opened.space_json, tuple(opened.model_hashes), opened.stored_size)
-
-
-def _state(path: Path) -> tuple[int, int] | None:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_size
 
 
 def model_path(given: str | os.PathLike[str] | None = None, *, workload: str | None = None) -> Path:

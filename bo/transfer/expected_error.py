@@ -228,7 +228,9 @@ class _Ridge:
         offset = targets.mean(axis=0)
         left, values, right = np.linalg.svd((features - centre) / scale, full_matrices=False)
         rotated = left.T @ (targets - offset)
-        by_size = {len(part): [other for other in parts if len(other) == len(part)] for part in parts}
+        by_size: dict[int, list[NDArray[np.int64]]] = {}
+        for part in parts:
+            by_size.setdefault(len(part), []).append(part)
         alike = [np.stack(some) for some in by_size.values()]  # parts of one size are solved at once
         best, chosen, residuals = np.inf, _PENALTIES[-1], targets
         for penalty in _PENALTIES:

@@ -32,6 +32,7 @@ from training.workloads.transfer.frozen import (
     POOL,
     SPLITS,
     FrozenTable,
+    by_chosen_heads,
     draw_pool,
     draw_split,
     measure_frozen,
@@ -92,9 +93,8 @@ def measure(source_path: Path, backbone: str, size: int, known: dict | None, par
 
 def chosen_heads(table: FrozenTable) -> dict:
     """Keep, of each feature set, the head that misses fewest training images left out: `splits x parts x depths x flips x 3`."""
-    chosen = table.wrong[..., 0].argmin(-1)
-    wrong = np.take_along_axis(table.wrong, chosen[..., None, None], axis=-2)[..., 0, :]
-    return {"wrong": wrong, "heads": chosen.astype(np.uint8), "totals": table.totals}
+    heads = table.wrong[..., 0].argmin(-1).astype(np.uint8)
+    return {"wrong": by_chosen_heads(table.wrong), "heads": heads, "totals": table.totals}
 
 
 def evidence(features: Features, labels: NDArray[np.int64]) -> NDArray[np.float32]:

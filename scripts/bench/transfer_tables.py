@@ -18,6 +18,7 @@ from bo.search import search_table
 from bo.transfer.designs import initial_designs
 from metafeat.pretrained.depths import DEPTHS
 from metafeat.pretrained.heads import HeadKind, head_specs
+from training.workloads.transfer.frozen import by_chosen_heads
 from warmstart.locations import history_path, model_path
 from warmstart.suggestions.embedded_history import load_embedded_history
 
@@ -148,9 +149,7 @@ def seconds(folder: Path, table: Table) -> dict[str, float]:
 def block_errors(arrays: Mapping[str, NDArray], block: str, part: int = 0) -> Array:
     """Return the errors of the feature sets of a backbone at a size on either half: `8 x 2`, the copies within the depths."""
     wrong, totals = arrays[f"{block}/wrong"].astype(float)[:, part], arrays[f"{block}/totals"].astype(float)[:, part]
-    best = wrong[..., 0].argmin(-1)[..., None, None]
-    chosen = np.take_along_axis(wrong, best, axis=-2)[..., 0, 1:]
-    return (chosen / totals[:, None, None, 1:]).mean(0).reshape(-1, 2)
+    return (by_chosen_heads(wrong)[..., 1:] / totals[:, None, None, 1:]).mean(0).reshape(-1, 2)
 
 
 def _landmarks(arrays: dict) -> list[float]:

@@ -32,6 +32,7 @@ from warmstart.arguments import (
     check_space,
     check_text,
 )
+from warmstart.glance import glance
 from warmstart.locations import PathLike, history_path
 from warmstart.studies.execution.worker import Limits
 from warmstart.studies.history.warm_start import ask_history
@@ -335,10 +336,7 @@ def _space_text(
         return space_text(space)
     if known is not None:
         return known.space
-    from history_store.history import History
-
-    with History.open(history_path(history, workload=workload)) as opened:
-        found = opened.space_json
+    found = glance(history_path(history, workload=workload)).space_json
     if workload in (None, DEFAULT) or measures(found, workload):
         return found
     return dump_space(get_workload(workload).space())

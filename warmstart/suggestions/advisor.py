@@ -26,7 +26,8 @@ from warmstart.arguments import (
     check_whole,
 )
 from warmstart.descriptor import Description, Descriptor, UnknownExtractorError, count_classes
-from warmstart.locations import PathLike, glance, history_path, model_path, usual_model
+from warmstart.glance import glance
+from warmstart.locations import PathLike, history_path, model_path, usual_model
 from warmstart.suggestions.answer import Answer, DatasetSummary
 from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
 from warmstart.suggestions.embeddings import store_embeddings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +76,19 @@ def draw_split(labels: NDArray[np.int64], seed: int, *, parts: Sequence[int] = P
 
     halves = stratified_split(labels[rest], (0.5, 0.5, 0.0), seed=seed)
     return Split(tuple(map(part, parts)), (rest[halves == 0], rest[halves == 1]))
+
+
+def by_chosen_heads(wrong: NDArray[Any]) -> NDArray[Any]:
+    """Return what the chosen head of each feature set got wrong: the head that misses fewest training images left out.
+
+    Args:
+        wrong: `... x heads x 3`, the last axis as `COUNTS`.
+
+    Returns: `... x 3`.
+    """
+    chosen = wrong[..., 0].argmin(-1)
+    found: NDArray[Any] = np.take_along_axis(wrong, chosen[..., None, None], axis=-2)[..., 0, :]
+    return found
 
 
 def measure_frozen(

@@ -16,6 +16,7 @@ from history_store.records import Config, Value
 from history_store.space import load_space
 from history_store.wording import counted
 from training.workloads import DEFAULT, get_workload, measures
+from warmstart.glance import glance
 from warmstart.locations import history_path, usual_model
 from warmstart.studies.history.history_state import history_state
 from warmstart.studies.history.related import ask_related
@@ -229,15 +230,13 @@ def _curves(plan: StudySpec, locate: Callable[[], Location] | None) -> dict[str,
 
 def _usual_configs(plan: StudySpec, history: str | os.PathLike[str] | None) -> tuple[WarmConfig, ...] | None:
     """Return the configurations to begin with that a workload names itself, where the history never measured it; else None."""
-    from history_store.history import History
     from warmstart.suggestions.initial_configs import put_into
 
     named = () if plan.workload in (None, DEFAULT) else get_workload(plan.workload).usual_configs()
     if not named:
         return None
-    with History.open(history_path(history)) as opened:
-        if measures(opened.space_json, plan.workload or DEFAULT):
-            return None
+    if measures(glance(history_path(history)).space_json, plan.workload or DEFAULT):
+        return None
     found = put_into(load_space(plan.space), named[: plan.k], rename={}, seed=plan.seed)
     return tuple(WarmConfig(config, measured=False) for config in found.configs)
 

@@ -75,7 +75,7 @@ def say_counts(counts: Mapping[str, int], trials: Iterable[Trial]) -> str:
     broken = sum(trial.error is not None and not trial.feasible for trial in trials)
     if not broken:
         return said
-    return f"{said}, of which {broken} {'breaks' if broken == 1 else 'break'} a constraint"
+    return f"{said}; {broken} {'breaks' if broken == 1 else 'break'} a constraint"
 
 
 def _read(trial: FrozenTrial) -> Trial:

@@ -89,7 +89,7 @@ def test_the_line_says_what_its_errors_are_where_the_metric_is_another_number(me
 
 @pytest.mark.parametrize(
     ("feasible", "said"),
-    [((True, True), "2 ok"), ((True, False), "2 ok, of which 1 breaks a constraint"), ((False, False), "2 ok, of which 2 break a constraint")],
+    [((True, True), "2 ok"), ((True, False), "2 ok; 1 breaks a constraint"), ((False, False), "2 ok; 2 break a constraint")],
 )  # fmt: skip
 def test_counts_say_how_many_trials_break_a_constraint(feasible, said):
     found = [replace(trial, feasible=meets) for trial, meets in zip(trials(uniform(2, 0)), feasible, strict=True)]

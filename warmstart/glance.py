@@ -1,0 +1,38 @@
+"""Glance at a history: what decides which model and which workload it goes with."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What `history_store.history.History` says of itself under the same names."""
+
+    space_json: str
+    model_hashes: tuple[str, ...]
+    stored_size: int
+
+
+def glance(history: Path) -> Glance:
+    """Look at a history, once while its file is as it is now: opening one takes longer than all else that is checked before an answer.
+
+    Raises: what `History.open` raises.
+    """
+    return _glance(history, _state(history))
+
+
+@lru_cache(maxsize=8)
+def _glance(history: Path, state: object) -> Glance:  # noqa: ARG001  the key of the cache
+    from history_store.history import History
+
+    with History.open(history) as opened:
+        return Glance(opened.space_json, tuple(opened.model_hashes), opened.stored_size)
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size
