@@ -23,6 +23,13 @@ def counted(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}es" if noun.endswith("s") else f"{n} {noun}s"
 
 
+def in_short(value: object) -> str:
+    """Return a value as people read it: a fraction to four digits, and from 10000 to 10 million whole; all else as it is."""
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if 9999.5 <= abs(value) < 1e7 else f"{value:.4g}"
+
+
 def in_shell(text: object) -> str:
     """Return a path or a name as it is typed in a command: quoted where it has spaces or other signs of the shell."""
     return shlex.quote(str(text))

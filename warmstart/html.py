@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from history_store.space import shown
+from history_store.wording import in_short
 
 if TYPE_CHECKING:
     from warmstart.prediction import Predictions
@@ -78,4 +79,4 @@ def section(parts: Sequence[str]) -> str:
 
 
 def _cell(value: object) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else escape(str(value))
+    return "" if value is None else escape(in_short(value))

@@ -6,6 +6,8 @@ from sklearn.datasets import load_digits
 
 import warmstart
 from history_store.errors import UsageError
+from warmstart.studies.results.study_record import study_names
+from warmstart.studies.state.reading import open_to_read
 
 CURVES = {True: (0.3, 0.1, 0.05, 0.03), False: (0.9, 0.9, 0.9, 0.9)}
 SPACE = {"lr": {"log": [1e-5, 1.0]}}
@@ -52,9 +54,14 @@ def test_without_a_dataset_nothing_is_foretold(tmp_path, monkeypatch):
         warmstart.tune(objective=replay, space=SPACE, pruner="history", trials=2, storage="s.db")
 
 
-def test_a_space_with_nothing_in_common_is_refused_before_any_trial(digits, tmp_path, monkeypatch):
+def test_a_space_with_nothing_in_common_is_refused_and_leaves_no_study(digits, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=r"learning curves of at least 12 groups"):
-        warmstart.tune(
-            digits, objective=replay, space={"temperature": [0.0, 1.0]}, pruner="history", trials=2, storage="s.db"
-        )
+    warmstart.tune(objective=replay, space=SPACE, trials=1, study="other", storage="s.db", warm="none")
+    for storage in ("new.db", "s.db"):
+        with pytest.raises(UsageError, match=r"learning curves of at least 12 groups"):
+            warmstart.tune(
+                digits, objective=replay, space={"temperature": [0.0, 1.0]}, pruner="history", trials=2, storage=storage
+            )
+    assert not (tmp_path / "new.db").exists()
+    with open_to_read("s.db") as store:
+        assert study_names(store) == ["other"]

@@ -140,15 +140,15 @@ def make_figures(outcome: Outcome) -> dict[str, Any]:
 
 
 def summary_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return one flat row a method: mean regret at each time, less the reference where that is beyond two standard errors, evaluations."""
+    """Return one flat row a method, for people: mean regret at each time, evaluations, and the reference's regret less the method's, with a star beyond two standard errors."""
     rows = []
     for name, method in report["rivals"].items():
-        row: dict[str, Any] = {"rival": name, "kind": method["kind"]}
+        row: dict[str, Any] = {"method": name, "kind": method["kind"]}
         row |= {f"regret@{t}": found["mean"] for t, found in method["regret"].items()}
         row[EVALUATIONS] = method[EVALUATIONS]["mean"]
         for one in report["differences"]:
             if one["second"] == name and one["measure"] in ("regret@3", "regret@10"):
-                row[f"ours-{one['measure']}"] = _signed(one)
+                row[one["measure"].replace("regret", "difference")] = _signed(one)
         rows.append(row)
     return rows
 

@@ -23,7 +23,7 @@ from warmstart.models.recipe import Recipe
 
 WORST = 10
 """Datasets that are named where the reference is worse."""
-OPTIONAL = ("kind", "evaluations_to_0.05", "regret@5", "regret@20", "ours-regret@10")
+OPTIONAL = ("kind", "evaluations_to_0.05", "regret@5", "regret@20", "difference@10")
 """Columns of the summary that a narrow terminal has no room for, the least important first."""
 
 
@@ -216,7 +216,11 @@ def _show(shell: Shell, reports: Sequence[Mapping[str, Any]]) -> None:
             shell.say(f"'{name}' promised / left a regret of {said}")
         for line in told(report.get("queries", ())):
             shell.say(line)
-        write("* a difference beyond two standard errors; below 0, the reference is better")
+        if report["differences"]:
+            shell.say(
+                f"Differences are the regret of '{report['ours']}' less that of the method: below 0, it is better. "
+                "A star: beyond two standard errors."
+            )
 
 
 def _worse(report: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from history_store.wording import counted, in_short
 from warmstart.cli.options import (
     Format,
     FormatOption,
@@ -30,7 +31,6 @@ def list_(
 ) -> None:
     """List the datasets of a history."""
     from history_store.history import History
-    from history_store.wording import counted
     from warmstart.histories.listing import dataset_rows
     from warmstart.locations import history_path
 
@@ -122,4 +122,4 @@ def _plain(value: object) -> object:
         return ", ".join(f"{key} {_plain(inner)}" for key, inner in value.items())
     if isinstance(value, list):
         return ", ".join(str(_plain(inner)) for inner in value)
-    return f"{value:.4g}" if isinstance(value, float) else value
+    return in_short(value) if isinstance(value, float) else value

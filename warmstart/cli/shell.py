@@ -62,7 +62,8 @@ class Shell:
         drawn = table(rows, width, optional=() if self.verbose else optional)
         if title:
             write(wrapped(title, width) if "\n" not in title.strip() else title)
-        write("\n".join(drawn.lines))
+        if drawn.lines:
+            write("\n".join(drawn.lines))
         if drawn.left_out:
             sys.stdout.flush()
             self.note(f"Left out for want of room: {', '.join(drawn.left_out)} (-v shows them).")

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from history_store.wording import counted
+from history_store.wording import counted, in_short
 from warmstart.cli.options import (
     DatasetArgument,
     DeviceOption,
@@ -345,10 +345,4 @@ def _print_reasons(shell: Shell, found: Any) -> None:
             )
     write("\nA portfolio that ignores your images would have said")
     for number, config in enumerate(found.explanation.portfolio, start=1):
-        shell.say(
-            f"  {number}. "
-            + ", ".join(
-                f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
-                for name, value in as_shown(config).items()
-            )
-        )
+        shell.say(f"  {number}. " + ", ".join(f"{name} {in_short(value)}" for name, value in as_shown(config).items()))

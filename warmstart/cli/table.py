@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from history_store.wording import in_short
 from warmstart.suggestions.formats import heads_of
 
 Row = Mapping[str, Any]
@@ -83,12 +84,10 @@ def table(rows: Sequence[Row], width: int, *, optional: Sequence[str] = ()) -> T
 
 
 def cell(value: Any) -> str:
-    """Write one value for people: numbers to four digits, `-` for None and NaN."""
+    """Write one value for people: numbers by `in_short`, `-` for None and NaN."""
     if value is None or value != value:
         return "-"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return legible(" ".join(str(value).split()))
+    return legible(" ".join(in_short(value).split()))
 
 
 def legible(text: str) -> str:

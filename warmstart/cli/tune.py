@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from history_store.errors import UsageError
-from history_store.wording import counted
+from history_store.wording import counted, in_short
 from warmstart.cli.options import (
     CpusOption,
     DownloadOption,
@@ -426,7 +426,7 @@ def _show(show: "Show", now: "StudyProgress", where: str, metric: "Metric") -> N
     name = "" if metric.is_plain else f"{metric.name} "
     said = []
     if now.best is not None and now.best.error is not None:
-        said = [f"best {name}{metric.to_value(now.best.error):.4g} (trial {now.best.number})"]
+        said = [f"best {name}{in_short(metric.to_value(now.best.error))} (trial {now.best.number})"]
     if now.n_failed:
         said.append(f"{now.n_failed} failed")
     if now.expected is not None:
@@ -436,7 +436,7 @@ def _show(show: "Show", now: "StudyProgress", where: str, metric: "Metric") -> N
         (trial,) = now.running
         text, since = f"{where}trial {trial.number}", trial.since
         if trial.step is not None and trial.error is not None:
-            said.insert(0, f"{metric.name} {metric.to_value(trial.error):.4g} at step {trial.step:.12g}")
+            said.insert(0, f"{metric.name} {in_short(metric.to_value(trial.error))} at step {trial.step:.12g}")
         if trial.heading is not None:
             said.insert(1, f"heading for {_range(trial.heading, metric)}")
         elif trial.step is None and trial.expected is not None:
@@ -458,7 +458,7 @@ def _range(expected: "ExpectedError", metric: "Metric") -> str:
 
 def _line(trial: "Trial", metric: "Metric", known: "StudyExpectations | None") -> str:
     name = "" if metric.is_plain else f" {metric.name}"
-    error = "" if trial.error is None else f"{name} {metric.to_value(trial.error):.4g}"
+    error = "" if trial.error is None else f"{name} {in_short(metric.to_value(trial.error))}"
     expected = None if known is None else known.of(trial.number)
     promised = "" if expected is None else f" ({_range(expected, metric)} expected)"
     took = "" if trial.duration is None else f", {trial.duration:.1f} s"

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from fastapi.responses import HTMLResponse, Response
 
+from history_store.wording import in_short
 from warmstart.histories.listing import dataset_rows
 from warmstart.service.core import Service, Shared
 from warmstart.service.history import open_history
@@ -78,4 +79,4 @@ def _page(title: str, heads: Sequence[str], rows: Sequence[Sequence[object]]) ->
 
 
 def _shown(value: object) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "" if value is None else in_short(value)

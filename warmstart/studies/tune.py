@@ -387,8 +387,8 @@ def _tuned(
         if timed is not None:
             options = _with_log(options, local_path(options.storage), title)
             runners = timed.runs_by(lambda: _loaded(options, targets, tried))
-        # A call that is refused, be it by the history, leaves no empty storage behind.
-        begun = {name: options.complete(p, queries[name], timed=timed) for name, p in plans.items() if store is None}
+        # A call that is refused, be it by the history, leaves neither an empty storage nor an empty study behind.
+        begun = {n: options.complete(p, queries[n], timed=timed) for n, p in plans.items() if known[n] is None}
         options = _with_log(options, local_path(options.storage), title)
         runners = runners or (_loaded(options, targets, tried) if None in known.values() else None)
         store = store or open_store(options.storage)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from history_store.records import Value
 from history_store.space import shown
+from history_store.wording import in_short
 
 if TYPE_CHECKING:
     from bo.transfer.duration_forecast import ExpectedSeconds
@@ -275,9 +276,5 @@ class Answer:
 
 def _line(design: InitialDesign) -> str:
     """Return the values of a suggestion, as tables show them, and where they come from."""
-    values = ", ".join(f"{name}={_short(value)}" for name, value in shown(design.config).items())
+    values = ", ".join(f"{name}={in_short(value)}" for name, value in shown(design.config).items())
     return f"{values} (from {design.source or ('all datasets' if design.is_of_history else 'an even spread')})"
-
-
-def _short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from warmstart.suggestions.durations import Durations
 
 LIKELY = 0.5
-"""Chance to end in time from which a trial is begun."""
+"""Chance to end in time from which a trial is begun..."""
+_SLIM = 0.1
+"""...and from which the surest warm one is, while the study holds no result: what is left is of no other use."""
 _LATE, _LATE_S = 4.0, 60.0
 """A trial whose times in the storage are so many times its duration, and so much more, lay with no worker for a while."""
 _SPREAD = 0.15
@@ -100,7 +102,7 @@ class Pace:
         """Tell of configurations which are likely to end in time; all where nothing is known of how long they take.
 
         What is likely is not enough where a warm configuration that has not had its turn is surer to end: for other
-        configurations, and while the study holds no result for warm ones, too.
+        configurations, and while the study holds no result for warm ones, too. Then the surest may be unlikely.
         """
         trials = queue.trials()
         self.look(trials)
@@ -112,18 +114,18 @@ class Pace:
             return [bool(chance >= LIKELY) for chance in chances]
         surest = float(self._chances(space, warm, told, left=left).max())
         least = min(SURE, max(LIKELY, surest - 1e-9))
-        of_warm = LIKELY if has_result(trials) else least
+        of_warm = LIKELY if has_result(trials) else min(least, max(surest - 1e-9, _SLIM))
         are_warm = [warm_of(config, queue.plan.configs) is not None for config in configs]
         return [
             bool(chance >= (of_warm if is_warm else least)) for chance, is_warm in zip(chances, are_warm, strict=True)
         ]
 
     def finds_other(self, queue: TrialQueue, space: ConfigurationSpace, slow: TimedRun) -> bool:
-        """Tell whether something else is likely to end in time, were a trial ended now that takes so long."""
+        """Tell whether something else is likely to be chosen and end in time, were a trial ended now that takes so long."""
         trials = queue.trials()
         told = self._known(space, trials) or []
         others = [*_untried(queue, trials), *queue.spread(_TRIED, rng=np.random.default_rng(0))]
-        found = self._chances(space, others, [*told, slow], left=self.left)
+        found = self._chances(space, others, [*told, slow], left=max(self.left - self.slowest, 0.0))
         return bool((found >= LIKELY).any())
 
     def forecast(self, space: ConfigurationSpace, configs: Sequence[Config]) -> list[ExpectedSeconds]:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from bo.transfer.expected_error import DatasetExpectation, ExpectedError
 from history_store.records import Config
+from history_store.wording import in_short
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.results.trial import Trial
 from warmstart.studies.state.spec import StudySpec, WarmConfig, warm_of
@@ -169,7 +170,7 @@ def promised_beside_came(found: StudyExpectations, best: Trial | None, metric: M
         return f"{line}; none came yet."
     is_open = found.best.value < best.error - 5e-4
     more = f" More trials are expected to reach {shown(found.best)}." if is_open else ""
-    return f"{line}; came: {metric.to_value(best.error):.4g}.{more}"
+    return f"{line}; came: {in_short(metric.to_value(best.error))}.{more}"
 
 
 def _record(error: ExpectedError | None) -> dict[str, float] | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from history_store.errors import StorageError, StorageFullError
 from history_store.space import shown
-from history_store.wording import counted
+from history_store.wording import counted, in_short
 from metafeat.files import replace_file
 from warmstart.prediction import Predictions
 from warmstart.studies.results.summary import JointResult, TuneResult
@@ -274,4 +274,4 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _cell(value: object) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")
+    return "" if value is None else in_short(value).replace("|", "\\|")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history_store.errors import DataError, UsageError
+from history_store.wording import in_short
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.results.expectations import StudyExpectations, expectations_of, promised_beside_came
@@ -78,7 +79,7 @@ class StudyRecord:
             return ""
         step, error = best.curve[-1]
         value = self.metric.to_value(error)
-        return f"{len(pruned)} pruned, the best at {self.metric.name} {value:.4g} after step {step:.12g}, trial {best.number}."
+        return f"{len(pruned)} pruned, the best at {self.metric.name} {in_short(value)} after step {step:.12g}, trial {best.number}."
 
     @property
     def counts(self) -> dict[str, int]:

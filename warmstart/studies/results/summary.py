@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from history_store.space import natural, shown
+from history_store.wording import in_short
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.related_dataset import RelatedDataset
@@ -89,7 +90,7 @@ class TuneResult:
         if trial is None:
             return ""
         (step, error), value = trial.curve[-1], self.metric.to_value
-        return f"The best that a trial reported before it was ended: {self.metric.name} {value(error):.4g} at step {step:.12g}, trial {trial.number}."
+        return f"The best that a trial reported before it was ended: {self.metric.name} {in_short(value(error))} at step {step:.12g}, trial {trial.number}."
 
     @property
     def best_value(self) -> float | None:
@@ -115,8 +116,10 @@ class TuneResult:
         """Return a few lines: the study, its trials by status, the best of them."""
         lines = [f"TuneResult: study {self.study} in {self.storage}, {self.counts_line or 'no trial yet'}"]
         if self.best is not None:
-            values = ", ".join(f"{name}={_short(value)}" for name, value in shown(self.best.config).items())
-            lines.append(f"  best: {self.metric.name} {_short(self.best_value)} of trial {self.best.number}, {values}")
+            values = ", ".join(f"{name}={in_short(value)}" for name, value in shown(self.best.config).items())
+            lines.append(
+                f"  best: {self.metric.name} {in_short(self.best_value)} of trial {self.best.number}, {values}"
+            )
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -259,7 +262,3 @@ def summarise(queue: TrialQueue) -> TuneResult:
         expected=expectations_of(plan, trials),
         n_extra=sum(map(is_extra, known)),
     )
-
-
-def _short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

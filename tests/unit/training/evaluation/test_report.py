@@ -108,10 +108,10 @@ def test_a_metric_equal_to_the_truth_is_told_so(outcome):
 
 
 def test_rows_for_people_and_for_csv(report):
-    rows = {row["rival"]: row for row in summary_rows(report)}
+    rows = {row["method"]: row for row in summary_rows(report)}
     assert rows["portfolio"]["regret@3"] == pytest.approx(0.525)
-    assert rows["portfolio"]["ours-regret@3"].startswith("-0.325")
-    assert "ours-regret@3" not in rows["mine"]
+    assert rows["portfolio"]["difference@3"].startswith("-0.325")
+    assert "difference@3" not in rows["mine"]
     full = {row["rival"]: row for row in full_rows(report)}
     assert full["portfolio"]["regret@3 ours less mean"] == pytest.approx(-0.325)
     assert full["mine"]["table"] == "t"

@@ -61,3 +61,8 @@ def test_steps_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         show(3, 7, "alpha 0.500")
     assert "3/7" in terminal.getvalue()
     assert "alpha 0.500" in terminal.getvalue()
+
+
+def test_without_rows_there_is_a_title_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    Shell(Format.TABLE).table([], title="s.db: 0 studies\n")
+    assert capsys.readouterr().out == "s.db: 0 studies\n"

@@ -102,6 +102,9 @@ def test_the_first_trial_is_one_that_surely_ends():
     assert pace(90, *KNOWN).fits(queue, SPACE, [{"x": 1.0}, {"x": 0.0}]) == [True, True]
     done = Queue(Trial(0.0, error=0.1, seconds=10.0), warm=(1.0, 0.0))
     assert pace(43, *KNOWN).fits(done, SPACE, [{"x": 1.0}]) == [True], "there is a result"
+    assert pace(9, *KNOWN).fits(queue, SPACE, [{"x": 1.0}, {"x": 0.0}]) == [False, True], "it may end, and nothing else"
+    assert pace(9, *KNOWN).fits(done, SPACE, [{"x": 0.0}]) == [False]
+    assert pace(2, *KNOWN).fits(queue, SPACE, [{"x": 0.0}]) == [False], "it will not end"
     alone = Queue(warm=(1.0,))
     assert pace(43, *KNOWN).fits(alone, SPACE, [{"x": 1.0}]) == [True], "nothing is surer"
 
@@ -117,6 +120,8 @@ def test_a_trial_that_is_too_slow_gives_way_to_one_that_ends():
     ended = run.ended(Outcome(None, TrialStatus.PRUNED, 20.0, curve=((20, 0.4),)), timeout=math.inf)
     assert ended.whole == pytest.approx(100, rel=0.05)
     assert ended.note.startswith("ended after 20 s for a shorter one: at its pace it takes 1 min")
+    run.pace.choices.append(52.0)
+    assert not run.report(20), "choosing another takes all but 8 s, and the shortest takes 10 s"
     quick = watched(90, queue, *KNOWN, x=1.0)
     quick.began -= 20.0
     quick.reports.append((quick.began + 5.0, 0.05))
