@@ -4,11 +4,11 @@ import os
 import time
 from pathlib import Path
 
-from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Integer
-
 
 def write_space(folder):
     """Write a space of every kind."""
+    from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Integer  # trials need not load it
+
     space = ConfigurationSpace()
     space.add(
         Float("rate", (1e-4, 1.0), log=True),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from ConfigSpace import ConfigurationSpace
+from objectives import value
 
 import warmstart
 from history_store.errors import MissingPathError, StorageError, UsageError
@@ -19,10 +20,6 @@ from warmstart.studies.output_places import (
 
 SPACE = ConfigurationSpace({"x": (0.0, 1.0)})
 pytestmark = pytest.mark.timeout(60)  # each starts processes
-
-
-def value(config):
-    return config["x"]
 
 
 @pytest.fixture(autouse=True)

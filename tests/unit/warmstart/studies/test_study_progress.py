@@ -4,6 +4,7 @@ import math
 import time
 
 import pytest
+from objectives import quick
 from optuna.trial import TrialState, create_trial
 
 from warmstart.studies.execution.worker import Limits
@@ -15,10 +16,6 @@ from warmstart.studies.state.trial_queue import OUTCOME, RUN
 from warmstart.studies.tune import tune
 
 pytestmark = pytest.mark.timeout(60)
-
-
-def quick(config):
-    return {"error": config["x"], "duration": 0.5}
 
 
 def test_the_time_left_is_unknown_once_a_trial_outlives_all_before(tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import optuna
 import pytest
+from objectives import parabola
 
 from history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from warmstart.plots.read_study import read_any
@@ -34,10 +35,6 @@ from warmstart.studies.tune import tune
 
 ARCHIVE = Path(__file__).parents[3] / "compat" / "v0_1"
 KEPT = ("best", "trials", "warm")
-
-
-def parabola(config):
-    return (config["x"] - 0.3) ** 2
 
 
 def begun(folder, **options):

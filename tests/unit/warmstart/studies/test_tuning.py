@@ -4,13 +4,24 @@ import json
 import logging
 import re
 import shutil
-import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from ConfigSpace import ConfigurationSpace, ForbiddenAndConjunction, ForbiddenEqualsClause
+from objectives import (
+    bowl,
+    fail,
+    fail_but_once,
+    fail_for_many_reasons,
+    none,
+    own_names,
+    rate,
+    remove_folder,
+    slow,
+    speak,
+    total,
+)
 
 import warmstart
 from history_store.errors import (
@@ -28,57 +39,6 @@ from warmstart.studies.tune_options import default_name, memory_bytes
 
 pytestmark = pytest.mark.timeout(60)  # each starts processes
 SPACE = ConfigurationSpace({"x": (-1.0, 1.0), "y": (-1.0, 1.0)})
-
-
-def bowl(config, seed, reporter, budget=1.0):
-    reporter(1, 1.0)
-    return (config["x"] - 0.3) ** 2 + (config["y"] + 0.2) ** 2 + (budget or 0)
-
-
-def slow(config):
-    time.sleep(0.5)
-    return config["x"]
-
-
-def speak(config):
-    sys.stdout.write("spoken\n")
-    return config["x"]
-
-
-def remove_folder(config):
-    Path("there").rmdir()
-    return config["x"]
-
-
-def fail(config):
-    raise RuntimeError("never")
-
-
-def none(config):
-    return None
-
-
-def fail_for_many_reasons(config, seed):
-    return {"status": "failed", "note": "abcdefgh"[seed % 8]}
-
-
-def fail_but_once(config):
-    with suppress(FileExistsError):
-        Path("once").touch(exist_ok=False)
-        return 0.5
-    return None
-
-
-def total(config):
-    return config["x"] + config["y"]
-
-
-def rate(config):
-    return min(abs(config["log10_learning_rate"] + 3) / 5, 1.0) if config["batch_size"] < 30 else 7.0
-
-
-def own_names(config):
-    return config["lr"] + len(config["model"]) + config["batch_size"] / 100
 
 
 @pytest.fixture(autouse=True)
@@ -240,7 +200,7 @@ def test_the_runs_go_to_the_history_once(own, tmp_path):
     with History.open(own) as history:
         added = [e for e in history.evaluations("stripes0") if e.origin.startswith("tune/")]
     assert [(e.config, e.error, e.seed) for e in added] == [(t.config, t.error, t.seed) for t in fitting]
-    assert added[0].origin == f"tune/{__name__}:rate"
+    assert added[0].origin == "tune/objectives:rate"
     assert told[0].startswith("The history is small")
     assert told[1:] == [
         f"{own}: {len(fitting)} evaluations of 'stripes0' added; {counted(6 - len(fitting), 'trial')} pruned or with an error outside [0, 1], left out."
@@ -251,9 +211,9 @@ def test_the_runs_go_to_the_history_once(own, tmp_path):
         assert len([e for e in history.evaluations("stripes0") if e.origin.startswith("tune/")]) == len(fitting)
     tune(**settings, trials=6, record="stripes0", budget=2.5, study="short", report=tmp_path / "short.md")
     with History.open(own) as history:
-        short = [e for e in history.evaluations("stripes0") if e.origin == f"tune/{__name__}:rate, budget 2.5"]
+        short = [e for e in history.evaluations("stripes0") if e.origin == "tune/objectives:rate, budget 2.5"]
     assert len(short) == len(fitting)  # runs of another budget are other runs
-    assert f"objective: `{__name__}:rate, budget 2.5`" in (tmp_path / "short.md").read_text()
+    assert "objective: `objectives:rate, budget 2.5`" in (tmp_path / "short.md").read_text()
 
 
 def test_a_new_dataset_is_added_with_its_runs(own, tiny, tmp_path):
