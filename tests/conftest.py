@@ -24,6 +24,12 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(trylast=True)  # after the shuffle
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the pages of docs, which take minutes each: at the end one worker would do them alone."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/docs/test_examples.py"))
+
+
 @dataclass(frozen=True, slots=True)
 class Tiny:
     """Files of the tiny history; tests that write take a copy."""
