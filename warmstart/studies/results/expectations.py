@@ -53,12 +53,14 @@ class StudyExpectations:
         trials: those that ended, in order of their numbers.
         warm: error of each warm configuration, by all trials; of one that was measured, what came.
         next: the first warm configuration that gave no error yet; None where all did.
+        is_as_measured: the study trains what the history measured, for as long.
     """
 
     promised: ExpectedError
     trials: tuple[TrialExpectation, ...]
     warm: tuple[tuple[Config, ExpectedError], ...]
     next: int | None
+    is_as_measured: bool = True
 
     @property
     def best(self) -> ExpectedError:
@@ -96,6 +98,7 @@ class StudyExpectations:
             "trials": [each.to_dict() for each in self.trials],
             "warm": [{"config": dict(config), "expected_error": error.to_dict()} for config, error in self.warm],
             "next": self.next,
+            "is_as_measured": self.is_as_measured,
         }
 
     @classmethod
@@ -118,6 +121,7 @@ class StudyExpectations:
             ),
             tuple((each["config"], ExpectedError(**each["expected_error"])) for each in record["warm"]),
             record["next"],
+            record.get("is_as_measured", True),
         )
 
 
@@ -153,7 +157,8 @@ def expectations_of(plan: StudySpec, trials: Sequence[Trial]) -> StudyExpectatio
         seen.append(TrialExpectation(trial.number, expected, trial.error, now[-1]))
     warm = tuple((each.config, error) for each, error in zip(plan.configs, now, strict=False))
     upcoming = next((row for row in range(len(plan.configs)) if row not in told), None)
-    return StudyExpectations(first[-1], tuple(seen), warm, upcoming)
+    is_own = plan.workload is None or plan.budget is not None
+    return StudyExpectations(first[-1], tuple(seen), warm, upcoming, is_as_measured=not is_own)
 
 
 def promised_beside_came(found: StudyExpectations, best: Trial | None, metric: Metric) -> str:
@@ -165,7 +170,8 @@ def promised_beside_came(found: StudyExpectations, best: Trial | None, metric: M
         return f"{value:.3g} ({low:.3g} to {high:.3g})"
 
     name = "a best error" if metric.name == "error" else f"a best {metric.name}"
-    line = f"Promised before the first trial: {name} of {shown(found.promised)}"
+    of_whom = "" if found.is_as_measured else ", for the history's network and budget"
+    line = f"Promised before the first trial{of_whom}: {name} of {shown(found.promised)}"
     if best is None or best.error is None:
         return f"{line}; none came yet."
     is_open = found.best.value < best.error - 5e-4
