@@ -169,13 +169,13 @@ def natural(config: Config) -> dict[str, float]:
 
 
 def shown(config: Config) -> dict[str, Value]:
-    """Return a configuration as people read it: natural values in place of their logarithms."""
+    """Return a configuration as people read it: natural values in place of their logarithms, empty text in quotes."""
     values = natural(config)
     found: dict[str, Value] = {}
     for name, value in config.items():
         plain = name.removeprefix("log10_")
         is_natural = plain != name and plain in values and plain not in config
-        found[plain if is_natural else name] = values[plain] if is_natural else value
+        found[plain if is_natural else name] = values[plain] if is_natural else '""' if value == "" else value
     return found
 
 

@@ -278,6 +278,7 @@ def test_natural_values_are_taken_for_their_logarithms_and_shown():
     assert with_logarithms({"rate": 3}, names) == {"rate": 3}, "what the space does not have is told by it"
     assert shown({"log10_learning_rate": -2.0, "momentum": 0.9}) == {"learning_rate": 0.01, "momentum": 0.9}
     assert shown({"log10_a": -2.0, "a": 7}) == {"log10_a": -2.0, "a": 7}, "two hyperparameters"
+    assert shown({"suffix": "", "n": 0}) == {"suffix": '""', "n": 0}, "told from one that is not active"
 
 
 @pytest.mark.parametrize(
