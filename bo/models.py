@@ -4,6 +4,7 @@ import math
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -47,6 +48,8 @@ FORECASTS = "forecasts"
 """The record that is no model's."""
 SUCCESS = "evaluation succeeds"
 """The constraint that failures teach."""
+NETWORKS_BEYOND = 100
+"""Labels up to which a process learns a constraint, beside networks, too: trained on few labels, these forget where they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,26 @@ class _Errors:
     kind: Literal["together", "alone"]
 
 
+@dataclass(frozen=True, slots=True)
+class _Constraint:
+    """What is known of one constraint.
+
+    Attributes:
+        name: of it.
+        X: `n x d` points at which it was looked at.
+        met: `n`, 1 where it is met, else 0.
+    """
+
+    name: str
+    X: Floats
+    met: Floats
+
+    @property
+    def has_both(self) -> bool:
+        """Tell whether it was both met and missed."""
+        return bool(0 < self.met.sum() < len(self.met))
+
+
 class SurrogateModels:
     """The models of one run, each kept from one suggestion to the next.
 
@@ -137,8 +160,10 @@ class SurrogateModels:
             "alone": self._alone,
             "judge": self._judge,
             "durations": self._durations,
-            "constraint": self._constraint,
-            "noisy": self._noisy_constraint,
+            "constraint": partial(self._constraint, "noiseless"),
+            "noisy": partial(self._constraint, "noisy"),
+            "few": partial(self._constraint, "noiseless", few=True),
+            "few-noisy": partial(self._constraint, "noisy", few=True),
         }
         self._means: tuple[tuple[int, str], Floats] | None = None
         self._forecasts = Forecasts(strangers=are_strangers(tasks))
@@ -161,17 +186,19 @@ class SurrogateModels:
         """Make what the next suggestion maximises, and name the best evaluation so far, where there is one.
 
         Improvement under fantasies of what is pending, times P(valid) of every constraint that was both met and missed, times
-        the expected inverse duration. While nothing valid is known, validity alone is sought. An acquisition may be named
-        instead of the run's own.
+        the expected inverse duration. While nothing valid is known, validity alone is sought, as if what is pending were not valid.
+        An acquisition may be named instead of the run's own.
 
-        Returns: None where there is too little to go by.
+        Returns: None where there is too little to go by, as where some constraint was never met.
         """
         if not data.X.shape[1]:
             return None  # one configuration is all there is
-        valid = _valid(data)
-        validity = [Validity(classifier) for classifier in self._classifiers(data)]
+        valid, constraints = _valid(data), _constraints(data)
+        if not len(valid) and any(not constraint.met.any() for constraint in constraints):
+            return None
+        validity = self._validity(constraints, data)
         if not len(valid) and validity and self.least:
-            return Product(validity), None
+            return Product(self._validity_beside(data.pending, constraints, validity, data)), None
         if len(valid) < self.least or (self._units is not None and len(data.told) + len(data.pending) == 1):
             return (
                 None  # the second evaluation tells whether related tasks are to be believed: it is not theirs to choose
@@ -227,7 +254,7 @@ class SurrogateModels:
 
     def first_valid(self, data: TrialData, X: Floats) -> int:
         """Return the first of `m x d` points that is likelier to be valid than not, else the likeliest one; 0 where every evaluation is."""
-        validity = [Validity(classifier) for classifier in self._classifiers(data)]
+        validity = self._validity(_constraints(data), data)
         if not validity:
             return 0
         log_probability = Product(validity).value(X)
@@ -347,28 +374,42 @@ class SurrogateModels:
         kind = "gp" if self._surrogate.growth == "cubic" else "dngo"
         return find_surrogate(kind)(conditional=self._conditional)
 
-    def _constraint(self, labels: str = "noiseless") -> Classifier:
-        """Make the model of one constraint: networks beside networks, a process beside processes."""
-        kind = "gp" if self._surrogate.growth == "cubic" else "network"
+    def _constraint(self, labels: str, *, few: bool = False) -> Classifier:
+        """Make the model of one constraint: networks beside networks, where there are many labels, else a process."""
+        kind = "gp" if few or self._surrogate.growth == "cubic" else "network"
         return CLASSIFIERS[kind](conditional=self._conditional, labels=labels)
 
-    def _noisy_constraint(self) -> Classifier:
-        """Make the model of a constraint that one configuration was told both to meet and to miss."""
-        return self._constraint("noisy")
+    def _kind(self, constraint: _Constraint) -> str:
+        """Name the kind of the model of a constraint: `noisy` where one configuration was told both to meet and to miss it."""
+        is_few = self._surrogate.growth != "cubic" and len(constraint.met) <= NETWORKS_BEYOND
+        if _disagree(constraint.X, constraint.met):
+            return "few-noisy" if is_few else "noisy"
+        return "few" if is_few else "constraint"
 
-    def _classifiers(self, data: TrialData) -> list[Classifier]:
+    def _validity(self, constraints: Sequence[_Constraint], data: TrialData) -> list[Validity]:
         """Fit the constraints that were both met and missed, in order of their names."""
-        labels = [
-            {SUCCESS: told.status == "ok", **{_told_name(name): met for name, met in told.constraints.items()}}
-            for told in data.told
+        return [
+            Validity(self._fitted(f"{self._kind(each)}:{each.name}", each.X, each.met, data.revision))
+            for each in constraints
+            if each.has_both
         ]
-        found: list[Classifier] = []
-        for name in sorted({name for known in labels for name in known}):
-            rows = [i for i, known in enumerate(labels) if name in known]
-            met = np.array([labels[i][name] for i in rows], dtype=np.float64)
-            if 0 < met.sum() < len(met):
-                kind = "noisy" if _disagree(data.X[rows], met) else "constraint"
-                found.append(self._fitted(f"{kind}:{name}", data.X[rows], met, data.revision))
+
+    def _validity_beside(
+        self, pending: Floats, constraints: Sequence[_Constraint], validity: Sequence[Validity], data: TrialData
+    ) -> list[Validity]:
+        """Fit the same as if each of `J x d` pending points missed the constraint that it is likeliest to miss.
+
+        Else all points of a batch would be one. The models that are kept stay as they are.
+        """
+        if not len(pending):
+            return list(validity)
+        missed = np.argmin([each.value(pending) for each in validity], axis=0)
+        found = []
+        for i, each in enumerate(constraint for constraint in constraints if constraint.has_both):
+            X = np.vstack([each.X, pending[missed == i]])
+            met = np.concatenate([each.met, np.zeros(len(X) - len(each.met))])
+            rng = np.random.default_rng([self._seed, zlib.crc32(each.name.encode()), data.revision, len(pending)])
+            found.append(Validity(self._makers[self._kind(each)]().fit(X, met, rng=rng)))
         return found
 
     def _costs(self, data: TrialData) -> list[AcquisitionFunction]:
@@ -416,6 +457,19 @@ class SurrogateModels:
 def _told_name(name: str) -> str:
     """Return the name under which a caller's constraint is learned: never that of our own."""
     return f"{name} (told)" if name.startswith(SUCCESS) else name
+
+
+def _constraints(data: TrialData) -> list[_Constraint]:
+    """Collect what was told of each constraint, in order of their names."""
+    labels = [
+        {SUCCESS: told.status == "ok", **{_told_name(name): met for name, met in told.constraints.items()}}
+        for told in data.told
+    ]
+    found = []
+    for name in sorted({name for known in labels for name in known}):
+        rows = [i for i, known in enumerate(labels) if name in known]
+        found.append(_Constraint(name, data.X[rows], np.array([labels[i][name] for i in rows], dtype=np.float64)))
+    return found
 
 
 def _valid(data: TrialData) -> NDArray[np.intp]:

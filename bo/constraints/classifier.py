@@ -44,4 +44,4 @@ class Classifier(Protocol):
 CLASSIFIERS: Mapping[str, Callable[..., Classifier]] = MappingProxyType(
     {"network": NetworkClassifier, "gp": GPClassifier}
 )
-"""Every classifier by name: networks beside networks, a process beside processes."""
+"""Every classifier by name: networks beside networks, where there are many labels, else a process."""

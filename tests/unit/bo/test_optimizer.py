@@ -20,6 +20,7 @@ from ConfigSpace import (
     Integer,
 )
 from problems import bowl, mixed, plane
+from scipy.spatial.distance import pdist
 from scipy.stats import qmc
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -404,6 +405,42 @@ def test_validity_alone_is_sought_while_nothing_is_valid():
     assert optimizer.best is None
     configs = run(optimizer, lambda config: NAN, 2)
     assert len(set(keys(configs))) == 2
+
+
+@pytest.mark.parametrize("surrogate", ["gp", "dngo"])
+def test_a_batch_that_seeks_validity_alone_is_no_single_point(surrogate):
+    """What is pending counts as missed: of two constraints that exclude each other where they were looked at, each point tries another way."""
+    optimizer = Optimizer(plane(), surrogate=surrogate, seed=0)
+    for x, y in ((-3.5, 1.5), (8.5, 3.0), (-2.0, 13.5), (7.0, 12.0)):
+        optimizer.tell({"x": x, "y": y}, 1.0, constraints={"left": x < 2.5, "right": x > 2.5})
+    before = through_json(optimizer)
+    batch = optimizer.ask(4)
+    assert pdist(np.array([[config["x"], config["y"]] for config in batch]) / 15).min() > 0.02
+    assert before.ask(4) == batch
+
+
+def test_two_labels_tell_where_they_are_beside_networks_too():
+    optimizer = Optimizer(plane(), surrogate="dngo", seed=0)
+    ends = [{"x": 9.5, "y": 7.5}, {"x": -4.5, "y": 7.5}]
+    for config in ends:
+        optimizer.tell(config, 1.0, constraints={"left": config["x"] < 2.5})
+    columns = optimizer._log.columns(optimizer._encoding.encode(ends))
+    assert optimizer._fitted.first_valid(optimizer._log.data(), columns) == 1
+
+
+@pytest.mark.parametrize("surrogate", ["gp", "mt-gp", "mt-dngo"])
+def test_while_a_constraint_was_never_met_the_design_goes_on(surrogate):
+    points = np.random.default_rng(0).uniform((-5, 0), (10, 15), (15, 2)).tolist()
+    configs = [dict(zip("xy", point, strict=True)) for point in points] if "mt" in surrogate else []
+    related = [RelatedTask(configs, [bowl(config) for config in configs])] if configs else []
+    for constraints in ({}, {"low": True}):
+        optimizer, found = Optimizer(plane(), surrogate=surrogate, seed=0, related=related), []
+        for number in range(9):
+            (config,) = optimizer.ask()
+            found.append([config["x"], config["y"]])
+            told = dict.fromkeys(constraints, number % 2 == 0)
+            optimizer.tell(config, NAN, constraints=told)
+        assert pdist(np.array(found[1:]) / 15).min() > 0.1, "they stay nowhere"
 
 
 def test_a_lost_worker_fails_and_may_still_answer():
