@@ -25,7 +25,7 @@ class SurrogateInfo:
             evaluations no better than a Gaussian process of the target alone; None = they are always used.
         min_points: valid evaluations before the first fit, ≥ 1; with related tasks none are needed.
         growth: of the cost with the evaluations. Beside a `cubic` surrogate, constraints and durations are modelled by
-            a process; beside a `linear` one, by a network.
+            a process; beside a `linear` one, by a network (constraints from 101 labels on).
     """
 
     name: str
