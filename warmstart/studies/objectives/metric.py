@@ -209,8 +209,15 @@ class MetricReader:
         self._last = ""
 
     def read(self, line: str) -> tuple[object, object] | None:
-        """Read a line that the trial prints; return step and metric as it gives them, where it is a report."""
+        """Read a line that the trial prints; return step and metric as it gives them, where it is a report.
+
+        A report is a JSON object with `step` and the metric under its name, wherever the result is found.
+        """
         metric, self._last = self._metric, line
+        try:
+            said: Any = parse_json(line)
+        except (ValueError, RecursionError):
+            said = None
         if metric.pattern is not None:
             for match in re.finditer(metric.pattern, line):
                 self._found = _number(match[1] if match.re.groups else match[0])
@@ -218,8 +225,9 @@ class MetricReader:
             for match in _ANY_NUMBER.finditer(line):
                 self._found = float(match[0])
         else:
-            return self._read_json(line)
-        return None
+            self._keep_json(said)
+        value = dig(said, metric.name)
+        return None if value is None or "step" not in said else (said["step"], value)
 
     def result(self) -> object:
         """Return what the trial came to, with its error."""
@@ -253,21 +261,14 @@ class MetricReader:
             return f"; `metric` 'regex:{re.escape(key)}[^0-9]*([0-9.]+)' takes that number"
         return f"; {LAST_HINT}" if self._metric.spec is None else ""
 
-    def _read_json(self, line: str) -> tuple[object, object] | None:
-        """Keep a line of JSON that holds the metric, or is a number alone."""
-        try:
-            said: Any = parse_json(line)
-        except (ValueError, RecursionError):
-            return None
+    def _keep_json(self, said: object) -> None:
+        """Keep what JSON said, where it holds the metric or is a number alone."""
         if isinstance(said, dict):
             key = self._metric.key
-            value = dig(said, key)
-            if key is None or value is not None or "status" in said:
+            if key is None or dig(said, key) is not None or "status" in said:
                 self._found = said
-            return None if value is None or "step" not in said else (said["step"], value)
-        if isinstance(said, int | float) and not isinstance(said, bool):
+        elif isinstance(said, int | float) and not isinstance(said, bool):
             self._found = said
-        return None
 
 
 def dig(document: Any, key: str | None) -> Any:

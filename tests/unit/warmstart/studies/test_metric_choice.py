@@ -137,6 +137,29 @@ def test_where_a_command_says_its_metric(prints, spec, expected, tmp_path, monke
         assert expected in outcome.note
 
 
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        (None, "score"),
+        ("last", "score"),
+        ("regex:acc=([0-9.]+)", "score"),
+        ("file:m.json:val.acc", "val.acc"),
+        ("acc", "acc"),
+    ],
+)
+def test_reports_are_read_wherever_the_metric_is_found(spec, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.py").write_text(
+        f'print(\'{{"step": 1, "{name}": 0.25}}\'); print(\'{{"step": 2, "{name}": 0.5}}\')\n'
+        "open('m.json', 'w').write('{\"val\": {\"acc\": 0.75}}'); print('acc=0.75'); print('{\"acc\": 0.75}')\n"
+        + ("print(0.75)\n" if spec is None else "")
+    )
+    objective, heard = measured(CommandObjective(f"{sys.executable} m.py {{x}}", ["x"]), Metric(spec, True)), []
+    found = objective({"x": 1}, seed=7, budget=None, report=lambda *point: heard.append(point))
+    assert heard == [(1.0, 0.75), (2.0, 0.5)]
+    assert read_result(found, 0.0).error == 0.25
+
+
 def test_a_report_whose_metric_is_no_number_is_named_in_the_log(tmp_path, capsys):
     (tmp_path / "script.py").write_text(PRINTS["texts"])
     objective = measured(CommandObjective(f"{sys.executable} {tmp_path}/script.py {{x}}", ["x"]), Metric("acc", True))
