@@ -218,8 +218,8 @@ def _show(shell: Shell, reports: Sequence[Mapping[str, Any]]) -> None:
             shell.say(line)
         if report["differences"]:
             shell.say(
-                f"Differences are the regret of '{report['ours']}' less that of the method: below 0, it is better. "
-                "A star: beyond two standard errors."
+                f"Differences are the regret of '{report['ours']}' less that of the method, "
+                f"so '{report['ours']}' is better below 0. A star: beyond two standard errors."
             )
 
 
