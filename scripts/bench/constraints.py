@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from ConfigSpace import ConfigurationSpace
+from functions import branin_value
 from runs import write_report
 
 import bo.models
@@ -33,9 +34,7 @@ def gramacy(x: float, y: float) -> Found:
 def disc(x: float, y: float) -> Found:
     """Return Branin's function inside a disc."""
     u, v = 15 * x - 5, 15 * y
-    inner = v - 5.1 / (4 * np.pi**2) * u * u + 5 / np.pi * u - 6
-    value = inner**2 + 10 * (1 - 1 / (8 * np.pi)) * np.cos(u) + 10
-    return float(value), {"disc": (u - 2.5) ** 2 + (v - 7.5) ** 2 <= 50}
+    return branin_value(u, v), {"disc": (u - 2.5) ** 2 + (v - 7.5) ** 2 <= 50}
 
 
 PROBLEMS: dict[str, tuple[Callable[[float, float], Found], float]] = {
