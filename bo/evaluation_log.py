@@ -40,6 +40,7 @@ class EvaluationLog:
         told: `n` evaluations; `points`, theirs, each `p`; `keys`, theirs.
         pending: by key, oldest first.
         taken: keys of all configurations that were proposed or told.
+        recorded: how many evaluations were, those that took the place of a loss included.
         revision: grows with every evaluation that is recorded.
     """
 
@@ -49,7 +50,7 @@ class EvaluationLog:
         self.keys: list[str] = []
         self.pending: dict[str, Pending] = {}
         self.taken: dict[str, None] = {}
-        self.revision = 0
+        self.recorded = self.revision = 0
         self._encoding, self._timeout, self._clock = encoding, timeout, clock
 
     def locate(self, config: object, where: str = "history") -> tuple[Floats, str]:
@@ -114,7 +115,7 @@ class EvaluationLog:
         checked = [observation.checked(config) for observation, config in zip(given, own, strict=True)]
         for observation, point, key in zip(checked, points, keys, strict=True):
             if observation.status != "lost":
-                self._drop_lost(point)
+                self._drop_lost(key)
             self._keep(observation, point, key)
 
     def restore(self, told: Iterable[Mapping[str, Any]], pending: Iterable[Mapping[str, Any]]) -> None:
@@ -156,16 +157,17 @@ class EvaluationLog:
 
     def data(self) -> TrialData:
         """Return what models learn from."""
-        return TrialData(tuple(self.told), self.columns(self.points), self.columns(self.pending_points), self.revision)
+        X, pending = self.columns(self.points), self.columns(self.pending_points)
+        return TrialData(tuple(self.told), X, pending, self.revision, n_taken=len(self.taken))
 
     def _begin(self, point: Floats, key: str, *, since: float) -> None:
         self.pending[key] = Pending(self._encoding.decode([point])[0], point, since)
         self.taken[key] = None
 
-    def _drop_lost(self, point: Floats) -> None:
+    def _drop_lost(self, key: str) -> None:
         """Forget the loss of a configuration that answered after all."""
         for i, told in enumerate(self.told):
-            if told.status == "lost" and np.array_equal(self.points[i], point):
+            if told.status == "lost" and self.keys[i] == key:
                 del self.told[i], self.points[i], self.keys[i]
                 return
 
@@ -175,6 +177,7 @@ class EvaluationLog:
         self.told.append(observation)
         self.points.append(point)
         self.keys.append(key)
+        self.recorded += 1
         self.revision += 1
 
 

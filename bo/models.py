@@ -61,6 +61,7 @@ class TrialData:
         pending: `J x d` model columns of evaluations that still run.
         revision: grows with every change of what was told.
         of_errors: rows that models of errors may know; None = all. Constraints and durations are learned from all.
+        n_taken: distinct configurations that were told or are pending; None = each of them is another one.
     """
 
     told: Sequence[Observation]
@@ -68,6 +69,7 @@ class TrialData:
     pending: Floats
     revision: int
     of_errors: Collection[int] | None = None
+    n_taken: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ class Related:
     Attributes:
         tasks: their evaluations, in model columns.
         meta: `p` meta-feature of the task at hand, where the related ones have theirs.
-        alone_from: valid evaluations from which the task at hand alone suggests; related tasks that are never believed change nothing then.
+        alone_from: configurations, told or pending, from which a search without related tasks asks its surrogate: from these on
+            the task at hand alone suggests, so that related tasks that are never believed change nothing.
     """
 
     tasks: Sequence[Task] = ()
@@ -328,7 +331,13 @@ class SurrogateModels:
         is_alone = suggests and len(y) % STALLED == 1 and has_stalled(y)
         if self._forecasts.believed(X, y) and not is_alone:
             return self._errors_together(data, valid)
-        return self._errors_alone(data, valid) if len(valid) >= self._alone_from else None
+        return self._errors_alone(data, valid) if self._suggests_alone(data, valid) else None
+
+    def _suggests_alone(self, data: TrialData, valid: NDArray[np.intp]) -> bool:
+        """Tell whether a search without related tasks would ask its surrogate by now."""
+        assert self._surrogate.alone is not None  # noqa: S101  it is asked of one that has it alone
+        n = len(data.told) + len(data.pending) if data.n_taken is None else data.n_taken
+        return n >= self._alone_from and len(valid) >= find_surrogate(self._surrogate.alone).min_points
 
     def _errors_at(self, data: TrialData, valid: NDArray[np.intp]) -> tuple[Floats, Floats]:
         """Return the points and the errors of valid evaluations."""
@@ -343,7 +352,7 @@ class SurrogateModels:
     def _errors_alone(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors:
         """Fit the errors that are known without related tasks, to suggest."""
         # with few, another chain: that of a search without related tasks begins where such a search begins it
-        return self._errors_by("alone" if len(valid) >= self._alone_from else "alone:few", data, valid)
+        return self._errors_by("alone" if self._suggests_alone(data, valid) else "alone:few", data, valid)
 
     def _errors_judging(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors:
         """Fit the errors that are known without related tasks, to judge these."""
@@ -437,7 +446,8 @@ class SurrogateModels:
         if self._units is None:
             return ErrorUnits.standard(y) if len(y) else (y, ErrorUnits(0.0, 1.0))
         zero, one = self._units
-        units = ErrorUnits(zero, one * max(1.0, float(np.abs(y / BEYOND_MEASURE).max(initial=0.0)) / one))
+        largest = np.abs(np.append(y, zero) / BEYOND_MEASURE).max()
+        units = ErrorUnits(zero, one * max(1.0, float(largest) / one))
         with np.errstate(over="ignore"):
             scaled = (y - units.zero) / units.one
         if not np.isfinite(scaled).all():  # errors at both ends of all numbers
@@ -492,8 +502,8 @@ def _known_errors(data: TrialData, valid: NDArray[np.intp]) -> tuple[Floats, Flo
 
 
 def _disagree(X: Floats, labels: Floats) -> bool:
-    """Tell whether some point, NaN = NaN, has both labels."""
-    points = np.nan_to_num(X, nan=-1.0)
+    """Tell whether some point, NaN = NaN, has both labels; points that rounding alone tells apart are one."""
+    points = np.round(np.nan_to_num(X, nan=-1.0), 9)
     return len(np.unique(points, axis=0)) < len(np.unique(np.column_stack([points, labels]), axis=0))
 
 

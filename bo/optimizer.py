@@ -139,7 +139,9 @@ class Optimizer:
             msg = f"expected a surrogate for related tasks, mt-..., got {self._surrogate.name!r}. Name one, or leave `related` out."
             raise UsageError(msg, param="surrogate")
         tasks = tasks_of(related, meta_feature, self._encoding)
-        self._related, self._meta = related, tasks[1]
+        self._related, self._meta, self._learns = related, tasks[1], bool(tasks[0])
+        given = self._settings.n_startup_trials
+        self._startup_alone = N_STARTUP_TRIALS if given is None else given
         self._make = partial(
             SurrogateModels,
             surrogate=self._surrogate,
@@ -148,11 +150,10 @@ class Optimizer:
             ei_variance=ei_variance,
             warp_errors=bool(self._settings.warp_errors),
             conditional=self._encoding.conditional,
-            related=Related(*tasks, alone_from=N_STARTUP_TRIALS),
+            related=Related(*tasks, alone_from=self._startup_alone),
         )
         self._fitted = self._make(seed=self._settings.seed)
-        given, usual = self._settings.n_startup_trials, 0 if related else N_STARTUP_TRIALS
-        self._n_startup_trials = usual if given is None else given
+        self._n_startup_trials = 0 if given is None and self._learns else self._startup_alone
         n_designed = self._n_startup_trials - len(self._queue)
         self._design = self._designed(n_designed, "design", self._keys(self._queue))
         self._asked = 0
@@ -235,7 +236,7 @@ class Optimizer:
                 while len(configs) < count and (found := self._next(count - len(configs))):
                     configs += map(dict, found)
                     asked = self._asked
-                    if self._related:
+                    if self._learns:
                         points = self._encoding.encode(found)
                         self._fitted.forecast(self._log.data(), self._log.columns([points[0]]))
                     for config in found:
@@ -375,7 +376,7 @@ class Optimizer:
         if checkpoint is None:
             return
         try:
-            asked, more = int(checkpoint["asked"]), len(self._log.told) - int(checkpoint["told"])
+            asked, more = int(checkpoint["asked"]), self._log.recorded - int(checkpoint["told"])
             self._fitted.restore(checkpoint["models"])
             self._restarts.restore(checkpoint.get("restarts"))
             self._asked, self._log.revision = asked, int(checkpoint["revision"]) + more
@@ -419,9 +420,10 @@ class Optimizer:
         if point is not None:
             return self._encoding.decode(point[None])
         is_sequence = self._settings.design != "latin"  # which goes on; a hypercube is a whole
-        if self._related:
+        if self._learns:
             wanted = 1  # they soon know enough
-            self._asked -= is_sequence  # as without them: what the design chooses is not asked for
+            if len(self._log.taken) < self._startup_alone:
+                self._asked -= is_sequence  # as without them: what the design chooses is not asked for
         found = self._designed(wanted, "design" if is_sequence else f"spare {self._asked}", list(self._log.taken))
         self._asked += max(len(found) - 1, 0)
         return found

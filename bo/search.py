@@ -64,13 +64,12 @@ def search_table(
         raise UsageError(msg)
     starts = [] if rows else rng.choice(len(points), size=min(RANDOM_STARTS, t), replace=False).tolist()
     rows = rows[:t] if related else (rows or starts)[:t]
-    alone_from = max(RANDOM_STARTS, find_surrogate(info.alone).min_points if info.alone else 0)
     fitted = SurrogateModels(
         surrogate=info,
         acquisition=acquisition,
         incumbent="posterior-mean",
         conditional=tuple(np.flatnonzero(np.isnan(points).any(axis=0)).tolist()),
-        related=Related(related, meta, alone_from),
+        related=Related(related, meta, RANDOM_STARTS),
         warp_errors=info.name in WARPING,
         seed=int(rng.integers(2**32)),
     )

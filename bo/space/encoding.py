@@ -340,17 +340,15 @@ class Encoding:
         return numbers, active, misfits | more
 
     def _kept(self, points: Floats, numbers: Floats) -> Floats:
-        """Remember the reals that are not on the grid; a point that stands for another one already moves by an ulp."""
+        """Remember the reals that are not on the grid, by coordinates that stand for nothing else: those of decimals are the decimals'."""
         for k, j in enumerate(self._free):
             axis, exact = self._axes[j], self._exact[k]
             if not isinstance(axis, Real):
                 continue
             known = np.flatnonzero(np.isfinite(numbers[:, j]))
             off = known[axis.numbers(points[known, k]) != numbers[known, j]]
-            for row in off:
-                _keep(exact, points[row], k, float(numbers[row, j]))
-            for row in known[np.isin(points[known, k], np.fromiter(exact, dtype=np.float64))]:
-                _keep(exact, points[row], k, float(numbers[row, j]))
+            for row, decimal in zip(off, axis.units(axis.snap(numbers[off, j])).tolist(), strict=True):
+                _keep(exact, points[row], k, float(numbers[row, j]), reserved=decimal)
         return points
 
     def _active(self, numbers: Floats) -> Bools:
@@ -410,11 +408,12 @@ def _first_rows(keys: Sequence[str], seen: Collection[str]) -> list[int]:
     return [row for key, row in first.items() if key not in seen]
 
 
-def _keep(exact: dict[float, float], point: Floats, k: int, number: float) -> None:
-    """Let the coordinate stand for a number; where it stands for another one, the next free float64 towards the middle."""
+def _keep(exact: dict[float, float], point: Floats, k: int, number: float, *, reserved: float = math.nan) -> None:
+    """Let the coordinate stand for a number; where it stands for another one, or is reserved, the next free float64 towards the middle."""
     u = float(point[k])
-    while exact.get(u, number) != number:
-        u = math.nextafter(u, 0.0 if u > INACTIVE else 1.0)
+    towards = 0.0 if u > INACTIVE else 1.0
+    while u == reserved or exact.get(u, number) != number:
+        u = math.nextafter(u, towards)
     point[k], exact[u] = u, number
 
 

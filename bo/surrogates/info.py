@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from bo.surrogates.base import Surrogate
@@ -46,4 +47,9 @@ class SurrogateInfo:
         Attributes `min_points` and `growth` of its own are taken over.
         """
         own = {key: getattr(surrogate, key) for key in ("min_points", "growth") if hasattr(surrogate, key)}
-        return cls(type(surrogate).__name__, lambda **_: copy.deepcopy(surrogate), **own)
+        return cls(type(surrogate).__name__, partial(_copied, surrogate), **own)
+
+
+def _copied(surrogate: Surrogate, **_: Any) -> Surrogate:
+    """Return a copy of an unfitted surrogate, whatever it is told of the run."""
+    return copy.deepcopy(surrogate)

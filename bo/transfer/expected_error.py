@@ -154,20 +154,24 @@ class ErrorForecaster:
             more = max(0.0, 1 / n_val - self.sampling) * (1 - np.square(np.clip(mean, 0.0, 1.0))) / 4
             reach = NormalDist().inv_cdf((1 + LEVEL) / 2) ** 2 * more
             low, high = -np.sqrt(low**2 + reach), np.sqrt(high**2 + reach)
-        filled = np.nan_to_num(self.residuals)
-        return DatasetExpectation(mean, low, high, filled.T @ filled / len(filled))
+        measured = (~np.isnan(self.residuals)).sum(axis=0)  # what is missing is no residual of 0
+        scaled = np.nan_to_num(self.residuals) / np.sqrt(np.maximum(measured, 1))
+        return DatasetExpectation(mean, low, high, scaled.T @ scaled)
 
     def predict(self, wide: Floats, narrow: Floats, *, told: Mapping[int, float] | None = None) -> list[ExpectedError]:
         """Predict the errors of one dataset; `expect`, then `DatasetExpectation.errors`."""
         return self.expect(wide, narrow).errors(told)
 
     def _interval(self, size: float | None) -> tuple[Floats, Floats]:
-        """Return how far below and above the square roots may lie: quantiles of the residuals, corrected for their number."""
+        """Return how far below and above the square roots may lie: quantiles of the residuals, corrected for their number.
+
+        What is expected lies between them, also where all but a few residuals have one sign.
+        """
         weights = np.ones(len(self.residuals))
         if size is not None and self.sizes is not None:  # of a dataset half or twice as large, half
             weights = np.minimum(size / self.sizes, self.sizes / size)
         reach = np.array([_tails(column, weights) for column in self.residuals.T])
-        return reach[:, 0], reach[:, 1]
+        return np.minimum(reach[:, 0], 0.0), np.maximum(reach[:, 1], 0.0)
 
 
 def fit_forecaster(

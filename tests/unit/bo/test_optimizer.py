@@ -26,6 +26,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from bo import Observation, Optimizer, RelatedTask
 from bo.models import ACQUISITIONS, SUCCESS, TrialData
+from bo.surrogates import GaussianProcess
 from history_store.errors import DataError, SpaceExhaustedError, UsageError
 
 NAN = float("nan")
@@ -51,8 +52,8 @@ def run(optimizer, error, n):
     return configs
 
 
-def told(error=bowl, n=6, space=None, **settings):
-    optimizer = Optimizer(plane() if space is None else space, surrogate="gp-map", **settings)
+def told(error=bowl, n=6, space=None, surrogate="gp-map", **settings):
+    optimizer = Optimizer(plane() if space is None else space, surrogate=surrogate, **settings)
     run(optimizer, error, n)
     return optimizer
 
@@ -453,8 +454,9 @@ def test_a_lost_worker_fails_and_may_still_answer():
     assert optimizer.pending == []
     assert [observation.status for observation in optimizer.history()] == ["lost"]
     assert keys(optimizer.ask()) != keys([config])
-    optimizer.tell(config, 0.25)
-    assert [(observation.config, observation.error) for observation in optimizer.history()] == [(config, 0.25)]
+    rounded = {name: value + 1e-15 for name, value in config.items()}
+    optimizer.tell(rounded, 0.25)
+    assert [(observation.config, observation.error) for observation in optimizer.history()] == [(rounded, 0.25)]
 
 
 def test_improvement_per_second_prefers_what_is_quick():
@@ -549,8 +551,12 @@ def test_without_a_seed_runs_differ_and_can_be_resumed():
     assert through_json(first).ask() == first.ask()
 
 
-def test_a_run_can_be_pickled_and_copied():
-    run = told(mixed_error, n=5, space=mixed())
+@pytest.mark.parametrize(
+    ("surrogate", "space", "error"),
+    [("gp-map", mixed(), mixed_error), (GaussianProcess(inference="evidence"), plane(), bowl)],
+)
+def test_a_run_can_be_pickled_and_copied(surrogate, space, error):
+    run = told(error, n=5, space=space, surrogate=surrogate)
     run.tell(run.ask()[0], status="failed", duration=3.0, constraints={"fits": False})
     others = pickle.loads(pickle.dumps(run)), copy.deepcopy(run)
     assert [other.to_dict() for other in others] == [run.to_dict()] * 2
@@ -839,9 +845,10 @@ def test_importing_loads_nothing_heavy():
 # --- constraints and related tasks ---
 
 
-def test_a_configuration_told_to_fail_and_to_succeed_is_no_contradiction():
+@pytest.mark.parametrize("rounding", [0.0, 1e-15])
+def test_a_configuration_told_to_fail_and_to_succeed_is_no_contradiction(rounding):
     optimizer = told(n=4)
-    optimizer.tell(optimizer.history()[0].config, NAN)
+    optimizer.tell({name: value + rounding for name, value in optimizer.history()[0].config.items()}, NAN)
     expected = optimizer.ask()
     assert {"errors", "noisy:evaluation succeeds"} == set(optimizer.to_dict()["models"])
     again = through_json(optimizer)

@@ -144,6 +144,50 @@ def test_units_are_its_own_where_it_is_alone():
     assert run.log_gain < np.log(1000.0)
 
 
+@pytest.mark.parametrize(
+    ("batches", "n_failing", "settings"),
+    [
+        ([1] * 8, 0, {}),
+        ([5, 1, 1], 0, {}),
+        ([2, 3, 1, 1], 1, {}),
+        ([1] * 8, 3, {}),
+        ([1] * 7, 0, {"n_startup_trials": 1}),
+        ([1] * 8, 4, {"n_startup_trials": 2}),
+    ],
+)
+@pytest.mark.parametrize("surrogate", ["gp", "dngo"])
+def test_tasks_that_are_never_used_change_nothing(surrogate, batches, n_failing, settings):
+    """They are a thousand times what comes, and noise."""
+    rng = np.random.default_rng(0)
+    strangers = [(rng.random((15, 2)), 1e3 * rng.standard_normal(15)) for _ in range(3)]
+    found = []
+    for related, kind in (([], surrogate), (strangers, f"mt-{surrogate}")):
+        run, suggested = search(related, 0, seed=3, surrogate=kind, **settings), []
+        for n in batches:
+            for config in run.ask(n):
+                suggested.append(config)
+                value = float(bowl(np.array([[config["x"], config["y"]]]))[0])
+                run.tell(config, float("nan") if len(suggested) <= n_failing else value)
+        found.append(suggested)
+    assert found[0] == found[1]
+
+
+def test_tasks_without_an_error_are_none():
+    nothing = [RelatedTask([{"x": 0.1, "y": 0.1}], [float("nan")])]
+    runs = [Optimizer(square(), surrogate="mt-gp", related=related) for related in ([], nothing)]
+    assert runs[0].ask(4) == runs[1].ask(4)
+
+
+@pytest.mark.parametrize("penalty", [1.7e308, -1.7e308])
+def test_a_related_task_of_one_penalty_is_no_error(penalty):
+    configs = [{"x": 0.1, "y": 0.5}, {"x": 0.5, "y": 0.2}, {"x": 0.9, "y": 0.4}]
+    related = [RelatedTask(configs[:1], [penalty]), RelatedTask(configs, [0.1, 0.2, 0.15])]
+    run = Optimizer(square(), surrogate="mt-gp", related=related)
+    for _ in range(3):
+        (config,) = run.ask()
+        run.tell(config, config["x"])
+
+
 def test_a_search_alone_is_saved_and_goes_on():
     run = search(tasks(stranger), 6)
     other = Optimizer.from_dict(json.loads(json.dumps(run.to_dict(), allow_nan=False)))

@@ -164,6 +164,20 @@ class TestRoundTrips:
         assert len(set(keys)) == 3
 
     @pytest.mark.parametrize("log", [False, True])
+    def test_decimals_stay_what_they_are_beside_floats_that_are_none(self, log):
+        space = ConfigurationSpace()
+        space.add(Float("x", (1e-4, 1.0), log=log))
+        decimals = np.array([1e-4, 0.001, 0.01, 0.1, 0.3, 0.7, 1.0])
+        beside = [*np.exp(np.log(decimals)), *np.nextafter(decimals, 0.5), *np.nextafter(decimals, 0.0)]
+        encoding = Encoding(space)
+        given = [[{"x": x} for x in each] for each in (decimals.tolist(), np.clip(beside, 1e-4, 1.0).tolist())]
+        before = [encoding.encode(configs) for configs in given]
+        assert [encoding.decode(points) for points in before] == given
+        others = Encoding(space)
+        after = [others.encode(configs) for configs in reversed(given)]
+        np.testing.assert_array_equal(before[0], after[1])  # whatever came first
+
+    @pytest.mark.parametrize("log", [False, True])
     def test_whole_numbers_that_are_no_float_come_back_exactly(self, log):
         space = ConfigurationSpace()
         space.add(Integer("n", (1, 2**62), log=log), Categorical("kind", ["a", "b"]))

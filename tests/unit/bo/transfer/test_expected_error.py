@@ -164,6 +164,35 @@ def test_missing_cells_change_little():
     np.testing.assert_allclose([one.value for one in part], [one.value for one in full], atol=0.03)
 
 
+def test_what_one_evaluation_tells_of_its_twin_is_not_halved_by_missing_cells():
+    rng = np.random.default_rng(1)
+    features, shared = rng.standard_normal((M, 2)), rng.normal(0.6, 0.1, M)
+    table = np.column_stack([np.square(shared), np.square(shared), np.full(M, 0.01)])
+    moves = []
+    for missing in (0.0, 0.5):
+        errors = table.copy()
+        errors[rng.random(M) < missing, 1] = np.nan
+        found = fit_forecaster(features, features[:, :1], errors, range(M)).expect(np.zeros(2), np.zeros(1))
+        known = np.isfinite(errors[:, 1])
+        assert found.covariance[1, 1] == pytest.approx(np.var(shared[known]), rel=0.25)
+        assert np.linalg.eigvalsh(found.covariance).min() > -1e-12
+        before, after = (expected[1].value ** 0.5 for expected in (found.errors(), found.errors({0: 0.64})))
+        moves.append(after - before)
+    assert moves[1] > 0.3 * moves[0]
+
+
+@pytest.mark.parametrize(("odd", "n_val"), [(0.001, None), (0.999, None), (0.001, 10)])
+def test_what_is_expected_lies_in_its_interval_where_one_dataset_is_unlike_the_others(odd, n_val):
+    features = np.random.default_rng(1).standard_normal((13, 3))
+    errors = np.full((13, 1), 0.5)
+    errors[4] = odd
+    forecaster = fit_forecaster(features, features[:, :1], errors, range(13), n_val=[100] * 13)
+    found = forecaster.expect(features[0], features[0, :1], n_val=n_val)
+    assert (found.low <= 0).all()
+    assert (found.high >= 0).all()
+    assert all(one.low <= one.value <= one.high for one in found.errors())
+
+
 def test_errors_that_are_all_the_same_are_expected():
     wide, narrow, _ = world(2)
     found = fit_forecaster(wide, narrow, np.full((M, C), 0.25), range(M)).predict(wide[0], narrow[0])
