@@ -2,8 +2,8 @@
 
     pytest -n 4 --junit-xml tests.xml && python scripts/test_minutes.py tests.xml
 
-With `--longest N`, the N longest tests follow. Times are those of the tests, one after another; with `-n 4` the suite
-takes about a quarter of their sum.
+With `--longest N`, the N tests that need most CPU follow. Times are those of the tests, one after another; with `-n 4`
+the suite takes about a quarter of their sum. CPU is that of the test's process and of those that it waited for.
 """
 
 import argparse
@@ -22,14 +22,22 @@ def main() -> None:
     parser.add_argument("--longest", type=int, default=0)
     given = parser.parse_args()
     print(table(read(given.report)))
-    for name, seconds in sorted(read(given.report), key=lambda case: -case[1])[: given.longest]:
-        print(f"- {seconds:.1f} s {name}")
+    for name, seconds, cpu in sorted(read(given.report), key=lambda case: -case[2])[: given.longest]:
+        print(f"- {cpu:.1f} s CPU in {seconds:.1f} s: {name}")
 
 
-def read(report: Path) -> list[tuple[str, float]]:
-    """Read names and seconds of tests."""
-    cases = ET.parse(report).getroot().iter("testcase")
-    return [(f"{case.get('classname')}.{case.get('name')}", float(case.get("time") or 0)) for case in cases]
+def read(report: Path) -> list[tuple[str, float, float]]:
+    """Read names, seconds and CPU seconds of tests."""
+    return [
+        (f"{case.get('classname')}.{case.get('name')}", float(case.get("time") or 0), cpu_of(case))
+        for case in ET.parse(report).getroot().iter("testcase")
+    ]
+
+
+def cpu_of(case: ET.Element) -> float:
+    """Read the CPU seconds that `tests/conftest.py` noted; 0 for a test that was skipped."""
+    noted = case.find("properties/property[@name='cpu']")
+    return 0.0 if noted is None else float(noted.get("value") or 0)
 
 
 def folder_of(name: str) -> str:
@@ -39,18 +47,22 @@ def folder_of(name: str) -> str:
     return "/".join(part for part in parts[:depth] if not part.startswith("test_"))
 
 
-def table(cases: list[tuple[str, float]]) -> str:
+def table(cases: list[tuple[str, float, float]]) -> str:
     """Sum seconds by folder."""
-    found: dict[str, list[float]] = defaultdict(list)
-    for name, seconds in cases:
-        found[folder_of(name)].append(seconds)
-    rows = [
-        f"| `{folder}` | {len(times)} | {sum(times) / 60:.1f} | {max(times):.0f} |"
-        for folder, times in sorted(found.items(), key=lambda row: -sum(row[1]))
-    ]
-    every = [seconds for times in found.values() for seconds in times]
-    last = f"| all | {len(every)} | {sum(every) / 60:.1f} | {max(every):.0f} |"
-    return "\n".join(["| folder | tests | minutes | longest, s |", "|---|---|---|---|", *rows, last])
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for name, seconds, cpu in cases:
+        found[folder_of(name)].append((seconds, cpu))
+    ordered = sorted(found.items(), key=lambda row: -sum(seconds for seconds, _ in row[1]))
+    every = [each for _, times in ordered for each in times]
+    rows = [row(f"`{folder}`", times) for folder, times in ordered]
+    head = ["| folder | tests | minutes | of CPU | longest, s |", "|---|---|---|---|---|"]
+    return "\n".join([*head, *rows, row("all", every)])
+
+
+def row(name: str, times: list[tuple[float, float]]) -> str:
+    """Sum the seconds and CPU seconds of some tests."""
+    seconds, cpu = zip(*times, strict=True)
+    return f"| {name} | {len(times)} | {sum(seconds) / 60:.1f} | {sum(cpu) / 60:.1f} | {max(seconds):.0f} |"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,27 @@ if (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the pages of docs, which take minutes each: at the end one worker would do them alone."""
     items.sort(key=lambda item: not item.nodeid.startswith("tests/docs/test_examples.py"))
+
+
+CPU = pytest.StashKey[float]()
+
+
+def cpu_s() -> float:
+    """Return the CPU seconds of this process and of those that it waited for."""
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note when a test begins; see below."""
+    item.stash[CPU] = cpu_s()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Write the CPU seconds of a test into the JUnit XML file: unlike its time, they do not depend on what else runs."""
+    yield
+    item.user_properties.append(("cpu", round(cpu_s() - item.stash[CPU], 3)))
 
 
 @dataclass(frozen=True, slots=True)
