@@ -181,16 +181,6 @@ def ccov(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
     return centre
 
 
-def subtracted_ccov(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
-    """Compute CCoV less 0.5: where the errors gather, seen from the middle of the range.
-
-    Positive: they gather at high values of the hyperparameter. Arguments and refusals as in `ccov`.
-
-    Returns: `m x d` in [-0.5, 0.5], NaN where undefined.
-    """
-    return ccov(configs, errors) - 0.5
-
-
 def _error_table(errors: ArrayLike, where: str) -> NDArray[np.float64]:
     """Check a table of errors: `m x n`, finite or NaN."""
     table = np.asarray(errors, dtype=np.float64)
