@@ -138,6 +138,12 @@ def unit_ranks(errors: ArrayLike) -> NDArray[np.float64]:
     return ranks
 
 
+def least_error(errors: ArrayLike) -> float | None:
+    """Return the lowest known error; None where none is."""
+    known = np.asarray(errors, dtype=np.float64)
+    return None if np.isnan(known).all() else float(np.nanmin(known))
+
+
 def ccov(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
     """Compute CCoV: where, along each hyperparameter, the mass of the errors lies [Kim2017warmstart] Eq. 3.
 
