@@ -138,6 +138,12 @@ def unit_ranks(errors: ArrayLike) -> NDArray[np.float64]:
     return ranks
 
 
+def least_error(errors: ArrayLike) -> float | None:
+    """Return the lowest known error; None where none is."""
+    known = np.asarray(errors, dtype=np.float64)
+    return None if np.isnan(known).all() else float(np.nanmin(known))
+
+
 def ccov(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
     """Compute CCoV: where, along each hyperparameter, the mass of the errors lies [Kim2017warmstart] Eq. 3.
 
@@ -179,16 +185,6 @@ def ccov(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
             stacklevel=2,
         )
     return centre
-
-
-def subtracted_ccov(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
-    """Compute CCoV less 0.5: where the errors gather, seen from the middle of the range.
-
-    Positive: they gather at high values of the hyperparameter. Arguments and refusals as in `ccov`.
-
-    Returns: `m x d` in [-0.5, 0.5], NaN where undefined.
-    """
-    return ccov(configs, errors) - 0.5
 
 
 def _error_table(errors: ArrayLike, where: str) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from history_store.errors import UsageError
 from history_store.records import Status
 
 Curve = tuple[tuple[int, float], ...]
@@ -80,3 +81,17 @@ def as_columns(rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
     """Turn one mapping a run into one list a name, None where a run lacks the name."""
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [row.get(name) for row in rows] for name in names}
+
+
+def objective_number(names: Sequence[str], metric: str | None, where: str) -> int:
+    """Find the number of the objective that is the error among the names of all.
+
+    Raises:
+        UsageError: none of that name, or several to choose from.
+    """
+    if metric is None and len(names) == 1:
+        return 0
+    if metric in names:
+        return names.index(metric)
+    msg = f"expected one of {', '.join(names)}, the objectives of {where}, got {metric or 'none'}. Name the one that is the error."
+    raise UsageError(msg, param="metric")

@@ -20,7 +20,7 @@ from history_store.records import Evaluation
 _LEFT_BEHIND = (".tmp", ".bak.tmp", ".journal.tmp")
 
 
-def append_quickly(path: Path, evaluation: Evaluation, *, lock_timeout: float = 10.0) -> int | None:
+def append_quickly(path: Path, evaluation: Evaluation) -> int | None:
     """Append a run of a dataset and a configuration that a history has; durable when this returns.
 
     Whatever is out of the ordinary is left to `History.append`: a new configuration, an unknown dataset, a run that is there
@@ -29,7 +29,6 @@ def append_quickly(path: Path, evaluation: Evaluation, *, lock_timeout: float = 
     Args:
         path: of the history.
         evaluation: the run.
-        lock_timeout: seconds to wait for another writer.
 
     Returns: the number of evaluations then; None where nothing was done, as `History.append` is needed.
 
@@ -45,7 +44,7 @@ def append_quickly(path: Path, evaluation: Evaluation, *, lock_timeout: float = 
     with index:
         if not _may_write(real):
             return None
-        lock = WriterLock(real, timeout=lock_timeout)
+        lock = WriterLock(real)
         try:
             with durable.storage_errors(real):
                 return _append(real, evaluation, index, lock)

@@ -146,13 +146,13 @@ def restore(path: str | Path, *, lock_timeout: float = 10.0) -> Report:
     return replace(report, remarks=(*done, *report.remarks))
 
 
-def upgrade(path: str | Path, *, lock_timeout: float = 10.0) -> bool:
+def upgrade(path: str | Path) -> bool:
     """Rewrite a history whose elements have older versions; returns whether there was any.
 
     Raises:
         StorageError: as `History.open` and `History.compact` tell.
     """
-    with History.open(path, write=True, lock_timeout=lock_timeout) as history:
+    with History.open(path, write=True) as history:
         with open_file(history.path) as file:
             old: list[str] = []
 

@@ -5,11 +5,11 @@ Everything but the counts is computed from at most `SUBSAMPLE` images, sorted by
 the numbering of the classes do not matter as long as all images are used.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from history_store.errors import DataError, UsageError
 from history_store.one_thread import one_thread
@@ -141,24 +141,6 @@ def sample_features(images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng
 def query_features(images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng: np.random.Generator) -> Matrix:
     """Compute the features that a model is told of a query: from a stream of their own, so that no draw depends on them."""
     return sample_features(images, labels, rng=rng.spawn(1)[0])
-
-
-def standardise(features: ArrayLike, rows: Sequence[int] | NDArray[np.int64] | NDArray[np.bool_]) -> Matrix:
-    """Scale features to robust z-scores by the history alone, so that a query does not leak into the scale.
-
-    A feature that is constant over the history's rows becomes 0 everywhere: it has no say in distances.
-
-    Args:
-        features: `m x p`.
-        rows: those of the history, indices or mask.
-
-    Returns: `m x p`, clipped to ±3.
-
-    Raises:
-        UsageError: no row.
-    """
-    table = np.asarray(features, dtype=np.float64)
-    return scaled(table, *centre_and_scale(table[rows if len(rows) else slice(0)]))
 
 
 def centre_and_scale(features: Matrix) -> tuple[Matrix, Matrix]:

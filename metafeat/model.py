@@ -14,13 +14,13 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import save as to_safetensors
 
-from history_store.errors import ModelMismatchError, UsageError
+from history_store.errors import UsageError
 from metafeat.files import replace_file
 from metafeat.handcrafted import query_features
 from metafeat.images import check_images
 from metafeat.labels import check_labels, label_codes
 from metafeat.siamese_network import SiameseNetwork
-from metafeat.spec import FORMAT, METADATA_KEY, VERSION, WITHOUT_NETWORK, ModelSpec, space_digest
+from metafeat.spec import FORMAT, METADATA_KEY, VERSION, WITHOUT_NETWORK, ModelSpec
 from metafeat.weights import misfit, read_model, weights_hash
 
 DRAWS = 10
@@ -82,23 +82,6 @@ class MetaFeatureModel:
         tensors = {name: tensor.contiguous().cpu() for name, tensor in self.network.state_dict().items()}
         text = json.dumps(fields, sort_keys=True, allow_nan=False)
         replace_file(Path(path), to_safetensors(tensors, metadata={METADATA_KEY: text}))
-
-    def check_fits(self, history_id: str, space_json: str, image_size: int) -> None:
-        """Check that the model belongs to a history: same id, same search space, same image size.
-
-        The revision does not matter: a grown history goes on with its model.
-
-        Raises:
-            ModelMismatchError: it belongs to another one.
-        """
-        for name, expected, got in (
-            ("history id", history_id, self.header.get("history_id")),
-            ("search space digest", space_digest(space_json), self.header.get("space_digest")),
-            ("image size", image_size, self.spec.image_size),
-        ):
-            if expected != got:
-                msg = f"model {self.hash}: expected {name} {expected}, got {got}. Use the model of this history or train one with `warmstart train`."
-                raise ModelMismatchError(msg)
 
     def embed(
         self,

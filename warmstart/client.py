@@ -173,13 +173,7 @@ class Client:
 
     def studies(self) -> list[dict[str, Any]]:
         """List the studies of the server: name, trials, trials that ended."""
-        found: list[dict[str, Any]] = []
-        cursor: str | None = None
-        while True:
-            part = self.transport.get("/studies", {"limit": 1000, "cursor": cursor})
-            found += part["items"]
-            if (cursor := part["next"]) is None:
-                return found
+        return self.transport.list_all("/studies")
 
     def dataset(self, name: str) -> dict[str, Any]:
         """Return what the server's history knows of one dataset."""

@@ -246,14 +246,7 @@ class RemoteStudy:
 
     def trials(self) -> list[dict[str, Any]]:
         """Return all its trials, in order of their numbers."""
-        found: list[dict[str, Any]] = []
-        cursor: str | None = None
-        while True:
-            part = self.transport.get(f"{self.path}/trials", {"limit": PART, "cursor": cursor})
-            found += part["items"]
-            cursor = part["next"]
-            if cursor is None:
-                return found
+        return self.transport.list_all(f"{self.path}/trials")
 
 
 def worker_name() -> str:

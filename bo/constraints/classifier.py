@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,6 @@ from bo.constraints.gp_classifier import GPClassifier
 from bo.constraints.network_classifier import NetworkClassifier
 
 Floats = NDArray[np.float64]
-Labels = Literal["noisy", "noiseless"]
 
 
 class Classifier(Protocol):

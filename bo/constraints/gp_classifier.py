@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bo.constraints.labels import Labelled
 from bo.constraints.link import LINKS
-from bo.surrogates.base import checked_points
+from bo.surrogates.base import points_of_fit
 from bo.surrogates.gp.kernels import KERNELS, square_distances
 from bo.surrogates.inputs import Inputs
 from bo.surrogates.slice_sampling import elliptical_step, slice_step
@@ -95,7 +95,7 @@ class GPClassifier:
             DataError: when a point is not finite, or a label neither 0 nor 1.
         """
         self._data = data = Labelled.of(X, y, conditional=self._conditional)
-        self._inputs = Inputs(data.X.shape[1], self._conditional)
+        self._inputs = Inputs(data.d, self._conditional)
         if data.constant is not None:
             return self
         self._shown = self._inputs(data.X)
@@ -234,9 +234,4 @@ class GPClassifier:
 
     def _checked(self, X: ArrayLike) -> tuple[Floats, Labelled]:
         """Read points, which must have the columns of the fit."""
-        points = checked_points(X, conditional=self._conditional)
-        if self._data is None or self._data.X.shape[1] != points.shape[1]:
-            fitted = "none" if self._data is None else self._data.X.shape[1]
-            msg = f"GPClassifier: expected points with the dimensions of the fit ({fitted}), got {points.shape[1]}. Fit first, on the same columns."
-            raise UsageError(msg)
-        return points, self._data
+        return points_of_fit(X, self._data, "GPClassifier", conditional=self._conditional)

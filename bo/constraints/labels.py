@@ -44,6 +44,11 @@ class Labelled:
         constant = 1.0 if labels.all() else 1.0 / (len(labels) + 2.0) if not labels.any() else None
         return cls(points, 2.0 * labels - 1.0, constant)
 
+    @property
+    def d(self) -> int:
+        """Return the number of columns of points."""
+        return int(self.X.shape[1])
+
     def flat(self, points: Floats) -> tuple[Floats, Floats]:
         """Return the constant at `m x d` points as one sample, `1 x m`, and its gradients, 0."""
         return np.full((1, len(points)), self.constant), np.zeros((1, *points.shape))

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from bo.constraints.labels import Labelled
 from bo.constraints.link import LINKS, logistic
 from bo.constraints.logistic_head import Laplace, sample_posteriors
-from bo.surrogates.base import checked_points
+from bo.surrogates.base import points_of_fit
 from bo.surrogates.dngo.feature_network import Plan, train
 from bo.surrogates.dngo.model import Features
 from bo.surrogates.inputs import Inputs
@@ -81,7 +81,7 @@ class NetworkClassifier:
         self._data = data = Labelled.of(X, y, conditional=self._conditional)
         if data.constant is not None:
             return self
-        inputs = Inputs(data.X.shape[1], self._conditional)
+        inputs = Inputs(data.d, self._conditional)
         sizes = (inputs.width, *self._hidden)
         whole = Network((*sizes, 1))
         body = Network(sizes, whole.activations[:-1])
@@ -137,12 +137,7 @@ class NetworkClassifier:
 
     def _checked(self, X: ArrayLike) -> tuple[Floats, Labelled]:
         """Read points, which must have the columns of the fit."""
-        points = checked_points(X, conditional=self._conditional)
-        if self._data is None or self._data.X.shape[1] != points.shape[1]:
-            fitted = "none" if self._data is None else self._data.X.shape[1]
-            msg = f"NetworkClassifier: expected points with the dimensions of the fit ({fitted}), got {points.shape[1]}. Fit first, on the same columns."
-            raise UsageError(msg)
-        return points, self._data
+        return points_of_fit(X, self._data, "NetworkClassifier", conditional=self._conditional)
 
 
 def _cross_entropy_slope(outputs: Array, targets: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -174,6 +174,26 @@ def checked_points(X: ArrayLike, *, conditional: Collection[int] = ()) -> NDArra
         msg = "surrogate: expected finite points, got NaN or inf. Name the columns that may be NaN, inactive, as conditional."
         raise DataError(msg)
     return points
+
+
+class _Fit(Protocol):
+    @property
+    def d(self) -> int: ...
+
+
+F = TypeVar("F", bound=_Fit)
+
+
+def points_of_fit(
+    X: ArrayLike, fit: F | None, name: str, *, conditional: Collection[int] = ()
+) -> tuple[NDArray[np.float64], F]:
+    """Check points, which must have the `d` columns of what was fitted, and return both; errors as in `checked_data`."""
+    points = checked_points(X, conditional=conditional)
+    if fit is None or fit.d != points.shape[1]:
+        fitted = "none" if fit is None else fit.d
+        msg = f"{name}: expected points with the dimensions of the fit ({fitted}), got {points.shape[1]}. Fit first, on the same columns."
+        raise UsageError(msg)
+    return points, fit
 
 
 def checked_fantasies(

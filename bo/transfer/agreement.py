@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
+from bo.transfer.strategies.average_rank import scaled_ranks
+
 Matrix = NDArray[np.float64]
 LEAST_CONFIGS = 8
 """Configurations shared with enough others, below which a dataset is not judged."""
@@ -65,7 +67,7 @@ def agreement(errors: ArrayLike, groups: Sequence[Hashable]) -> Agreement:
     Returns: what was found; nothing is an outlier where fewer than `LEAST_GROUPS` others can be compared with.
     """
     values = np.asarray(errors, dtype=np.float64)
-    ranks = unit_ranks(values)
+    ranks = np.array([scaled_ranks(row) for row in values]).reshape(values.shape)
     kinds = list(dict.fromkeys(groups))
     member = np.array([[group == kind for group in groups] for kind in kinds], dtype=bool).reshape(
         len(kinds), len(groups)
@@ -84,17 +86,6 @@ def agreement(errors: ArrayLike, groups: Sequence[Hashable]) -> Agreement:
     with np.errstate(invalid="ignore"):
         odd = (np.abs(shifts) > limits) & ~constant[:, None]
     return Agreement(scores, _limit(scores, member), constant, shifts, odd)
-
-
-def unit_ranks(errors: Matrix) -> Matrix:
-    """Rank each row's known values from 0 (lowest) to 1 (highest), ties in the middle; a single one is 0.5."""
-    ranks = np.full(errors.shape, np.nan)
-    for row, values in enumerate(errors):
-        known = ~np.isnan(values)
-        n = int(known.sum())
-        if n:
-            ranks[row, known] = (rankdata(values[known]) - 0.5) / n
-    return ranks
 
 
 def _limit(scores: Matrix, member: NDArray[np.bool_]) -> float:

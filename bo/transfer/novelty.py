@@ -49,50 +49,23 @@ class Novelty:
     """Rank of a new dataset's nearest distance among the history's own nearest distances.
 
     Attributes:
-        is_typical: the distance is within the 98th percentile of the history's own nearest distances.
         percentile: of the distance among them, 0 (nearer than all) to 100 (farther than all); None where the history
             has no two groups to compare.
         nearest: the distance itself.
         limit: the 98th percentile of the history's own, or None as above.
     """
 
-    is_typical: bool
     percentile: float | None
     nearest: float
     limit: float | None
 
 
-def nearest_other_group(distances: ArrayLike, groups: Sequence[Hashable]) -> NDArray[np.float64]:
-    """Compute each stored dataset's distance to the nearest one outside its own group of siblings.
-
-    Args:
-        distances: `m x m`, symmetric, ≥ 0.
-        groups: `m` sibling groups.
-
-    Returns: `m` float64; NaN where there is no other group.
-
-    Raises:
-        UsageError: when the shapes do not fit.
-        DataError: when a distance is no finite number ≥ 0.
-    """
-    matrix = np.asarray(distances, dtype=np.float64)
-    if matrix.shape != (len(groups), len(groups)):
-        msg = f"nearest_other_group: expected `m x m` distances for {len(groups)} groups, got shape {matrix.shape}. Give one group a dataset."
-        raise UsageError(msg)
-    if not np.all(np.isfinite(matrix) & (matrix >= 0)):
-        msg = "nearest_other_group: expected finite distances of 0 or more, got others. Leave datasets without an embedding out."
-        raise DataError(msg)
-    codes = number_groups(groups)
-    others = np.where(codes[:, None] != codes[None, :], matrix, np.inf)
-    nearest = others.min(axis=1, initial=np.inf)
-    result: NDArray[np.float64] = np.where(np.isfinite(nearest), nearest, np.nan)
-    return result
-
-
 def nearest_other_group_of(
     vectors: ArrayLike, groups: Sequence[Hashable], *, asked: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64]:
-    """Compute the same from vectors, without the `m x m` distances: `BLOCK` rows of them at a time.
+    """Compute each stored dataset's distance to the nearest one outside its own group of siblings.
+
+    The `m x m` distances are never held at once: `BLOCK` rows of them at a time.
 
     Args:
         vectors: `m x d`; distances are Euclidean.
@@ -136,14 +109,14 @@ def nearest_other_group_of(
 
 
 def judge_novelty(nearest: float, reference: ArrayLike) -> Novelty:
-    """Return whether a new dataset's nearest distance is typical of the history.
+    """Rank a new dataset's nearest distance among the history's own.
 
     Args:
         nearest: that distance, ≥ 0.
-        reference: the history's own nearest distances from `nearest_other_group`; NaN are left out. Without any
-            there is nothing to be typical of: the verdict is not typical, percentile and limit are None.
+        reference: the history's own nearest distances from `nearest_other_group_of`; NaN are left out. Without
+            any there is nothing to compare with: percentile and limit are None.
 
-    Returns: the verdict; percentiles interpolate linearly between the reference's values.
+    Returns: the rank; percentiles interpolate linearly between the reference's values.
 
     Raises:
         DataError: when the distance is no finite number ≥ 0.
@@ -154,11 +127,9 @@ def judge_novelty(nearest: float, reference: ArrayLike) -> Novelty:
     known = np.asarray(reference, dtype=np.float64)
     known = np.sort(known[~np.isnan(known)])
     if not known.size:
-        return Novelty(is_typical=False, percentile=None, nearest=float(nearest), limit=None)
+        return Novelty(percentile=None, nearest=float(nearest), limit=None)
     limit = float(np.percentile(known, TYPICAL_PERCENTILE))
-    return Novelty(
-        is_typical=bool(nearest <= limit), percentile=_percentile(nearest, known), nearest=float(nearest), limit=limit
-    )
+    return Novelty(percentile=_percentile(nearest, known), nearest=float(nearest), limit=limit)
 
 
 def _percentile(value: float, ordered: NDArray[np.float64]) -> float:

@@ -1,8 +1,7 @@
-"""Regret of a list of configurations, and paired comparison of two lists."""
+"""Regret of a list of configurations, and the interval of a mean over datasets."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -104,13 +103,13 @@ def _row_regrets(errors: ArrayLike) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean of paired differences with its confidence interval.
+    """A mean over datasets with its confidence interval.
 
     Attributes:
-        mean: over the independent units.
+        mean: every dataset weighs alike.
         low: lower end; `high` the upper one; NaN where there is one unit only.
         level: of confidence, in (0, 1).
-        n: independent units: groups where groups were given, else pairs.
+        n: independent units: groups.
         standard_error: of the mean; NaN where there is one unit only.
     """
 
@@ -121,72 +120,12 @@ class Interval:
     n: int
     standard_error: float = np.nan
 
-    @property
-    def is_below_zero(self) -> bool:
-        """Return whether the first of the two is smaller, beyond chance."""
-        return self.high < 0.0
-
-    @property
-    def is_above_zero(self) -> bool:
-        """Return whether the first of the two is larger, beyond chance."""
-        return self.low > 0.0
-
-
-def paired_interval(
-    first: ArrayLike,
-    second: ArrayLike,
-    *,
-    groups: Sequence[Hashable] | None = None,
-    method: Literal["t", "bootstrap"] = "t",
-    level: float = 0.95,
-    rng: np.random.Generator | None = None,
-    resamples: int = 10_000,
-) -> Interval:
-    """Compute the mean of first - second over the same datasets, with a confidence interval.
-
-    Choose `bootstrap` (percentile) for some tens of skewed differences, `t` for fewer. Sibling datasets are no
-    independent evidence: with groups, each group's mean difference is one unit.
-
-    Args:
-        first: `n` values of one method; pairs with a NaN are left out.
-        second: `n` values of the other on the same datasets.
-        groups: `n` labels, or None where all datasets are independent.
-        method: of the interval.
-        level: of confidence.
-        rng: for `bootstrap`; its only source of randomness.
-        resamples: for `bootstrap`.
-
-    Raises:
-        UsageError: when lengths or options do not fit.
-        DataError: when no pair is left.
-    """
-    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    labels = list(range(a.size)) if groups is None else list(groups)
-    if a.ndim != 1 or a.shape != b.shape or len(labels) != a.size:
-        msg = f"paired_interval: expected two lists and groups of one length, got shapes {a.shape}, {b.shape} and {len(labels)} groups. Give one value a dataset."
-        raise UsageError(msg)
-    if not 0.0 < level < 1.0 or method not in ("t", "bootstrap") or (method == "bootstrap" and rng is None):
-        msg = f"paired_interval: expected level in (0, 1) and method 't', or 'bootstrap' with rng, got level={level}, method={method!r}, rng={rng}. Use method='t'."
-        raise UsageError(msg)
-    units = _unit_means(a - b, labels)
-    if not units.size:
-        msg = f"paired_interval: expected at least one pair of numbers, got {a.size} pairs with NaN. Compare on datasets that both have."
-        raise DataError(msg)
-    mean = float(units.mean())
-    if units.size == 1:
-        return Interval(mean, np.nan, np.nan, level, 1)
-    if rng is not None and method == "bootstrap":
-        means = units[rng.integers(units.size, size=(resamples, units.size))].mean(axis=1)
-        low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-        return Interval(mean, float(low), float(high), level, int(units.size), float(means.std(ddof=1)))
-    return _t_interval(mean, float(units.std(ddof=1) / np.sqrt(units.size)), int(units.size), level)
-
 
 def clustered_interval(values: ArrayLike, *, groups: Sequence[Hashable], level: float = 0.95) -> Interval:
     """Compute the mean of values over datasets, with a confidence interval; siblings count as one piece of evidence.
 
-    Every dataset weighs alike in the mean, unlike in `paired_interval`, where every group does; the standard error is
-    that of a ratio of group sums to group sizes: √(G / (G - 1) · Σ_g (Σ_i∈g (x_i - mean))²) / n.
+    Every dataset weighs alike in the mean; the standard error is that of a ratio of group sums to group sizes:
+    √(G / (G - 1) · Σ_g (Σ_i∈g (x_i - mean))²) / n.
 
     Args:
         values: `n`, NaN is left out; differences of two methods, say.
@@ -221,12 +160,3 @@ def _t_interval(mean: float, standard_error: float, n: int, level: float) -> Int
 
     half = float(stdtrit(n - 1, (1 + level) / 2)) * standard_error
     return Interval(mean, mean - half, mean + half, level, n, standard_error)
-
-
-def _unit_means(differences: NDArray[np.float64], labels: Sequence[Hashable]) -> NDArray[np.float64]:
-    """Average the known differences within each group, in order of first appearance."""
-    members: dict[Hashable, list[float]] = {}
-    for label, difference in zip(labels, differences.tolist(), strict=True):
-        if not np.isnan(difference):
-            members.setdefault(label, []).append(difference)
-    return np.array([np.mean(values) for values in members.values()], dtype=np.float64)

@@ -184,7 +184,6 @@ class JournalWriter:
         self, path: Path, history_id: str, text: JournalText, *, salt: str = "", history: Path | None = None
     ) -> None:
         self.path = path
-        self.lines = len(text.operations)
         self.size = text.file[2] if text.file else 0
         self.uncut = False
         if text.file and not os.path.lexists(path):  # opening would make a new one
@@ -215,7 +214,6 @@ class JournalWriter:
         self._check()
         self._write(line(text))
         self._check()
-        self.lines += 1
 
     def close(self) -> None:
         """Close the file; closing twice is no error."""

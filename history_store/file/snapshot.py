@@ -23,6 +23,7 @@ from history_store.file.codec import Operation
 from history_store.file.content import Content, quoted
 from history_store.file.durable import beside
 from history_store.file.layout import BROKEN, damage, hint, open_file
+from history_store.file.lock import is_at
 from history_store.file.stored_images import PixelChecks, StoredImages, map_file, map_images
 from history_store.file.table import EvaluationTable, StoredTable
 from history_store.records import DatasetInfo, Evaluation, Value
@@ -272,7 +273,7 @@ class Snapshot:
                 content = read_content(file, str(self._real), lazy=True)
                 serial = content.serial
                 text = journal.load(log)
-                if _is_at(file, self._real):
+                if is_at(file.id.get_vfd_handle(), self._real):
                     journal.check(text, (content.id, serial, content.salt), log, hint(str(self._real)))
                     missing = text.after(serial)
                     if [op["serial"] for op in missing] == list(range(serial + 1, serial + 1 + len(missing))):
@@ -316,13 +317,3 @@ class Snapshot:
         if self._closed:
             msg = f"{self.path}: expected an open history, got a closed one. Open it again."
             raise UsageError(msg)
-
-
-def _is_at(file: h5py.File, path: Path) -> bool:
-    """Tell whether an open file is still the one at its path."""
-    mine = os.fstat(file.id.get_vfd_handle())
-    try:
-        there = path.stat()
-    except FileNotFoundError:
-        return False
-    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)

@@ -39,7 +39,6 @@ class Files:
         self.path = path
         self.backup = beside(path, ".bak")
         self.journal = beside(path, ".journal")
-        self.journal_lines = len(text.operations)
         self._lock = lock
         self._identity = identity
         self._text = text
@@ -62,7 +61,6 @@ class Files:
                 self._writer = JournalWriter(self.journal, mine.id, self._text, salt=mine.salt, history=self.path)
             self._writer.append(line)
             self._lock.check()  # what was replaced meanwhile is not acknowledged
-            self.journal_lines = self._writer.lines
 
     @property
     def has_long_journal(self) -> bool:
@@ -148,7 +146,7 @@ class Files:
         if self._is_old_journal():
             durable.remove(self.journal)
             durable.sync_folder(folder)
-            self._text, self.journal_lines = parse(b""), 0
+            self._text = parse(b"")
         self._ready = True
 
     def _is_old_journal(self) -> bool:

@@ -61,9 +61,9 @@ def open_torch_dataset(dataset: Any) -> ImageSource:
         LabelError: when labels are missing, of a wrong kind, or of one class only.
         DataError: when it has no length or its items are no (picture, label).
     """
-    from history_store.readers.torch_dataset import open_dataset
+    from history_store.readers.torch_dataset import TorchSource
 
-    return open_dataset(dataset)
+    return TorchSource(dataset)
 
 
 def register_scheme(scheme: str, opener: Callable[[str], ImageSource]) -> None:

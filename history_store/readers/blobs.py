@@ -37,9 +37,8 @@ class BlobSource(Source):
         labels: NDArray[np.int64],
         class_names: Sequence[str],
         splits: Mapping[str, NDArray[np.int64]] | None = None,
-        hint: str = "",
     ) -> None:
-        super().__init__(location, layout, labels=labels, class_names=class_names, splits=splits, hint=hint)
+        super().__init__(location, layout, labels=labels, class_names=class_names, splits=splits)
         self.names = tuple(names)
 
     @abstractmethod

@@ -24,12 +24,12 @@ class FolderSource(Source):
         files: paths below it, one a picture.
     """
 
-    def __init__(self, root: str, *, location: str | None = None) -> None:
+    def __init__(self, root: str) -> None:
         listing = list_folder(root)
         self.root = root
         self.files = listing.files
         super().__init__(
-            location or root,
+            root,
             "folder",
             labels=listing.labels,
             class_names=listing.class_names,

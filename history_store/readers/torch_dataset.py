@@ -89,11 +89,6 @@ class TorchSource(Source):
         return [_item(self._dataset, index, self._kind)[1] for index in range(n)]
 
 
-def open_dataset(dataset: Any) -> TorchSource:
-    """Open a Dataset; see `history_store.images.open_torch_dataset`."""
-    return TorchSource(dataset)
-
-
 def _length(dataset: Any) -> int:
     kind = type(dataset).__name__
     try:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 HeadKind = Literal["ridge", "knn", "centroid", "logistic"]
-HEAD_KINDS: tuple[HeadKind, ...] = get_args(HeadKind)
 RIDGE_PENALTIES = (0.1, 0.3, 0.03, 1.0, 0.01, 3.0, 0.001, 10.0)
 """Relative to the mean squared length of a centred feature vector."""
 NEIGHBOURS = (5, 3, 10, 1)

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.novelty import judge_novelty, nearest_other_group
+from bo.transfer.novelty import judge_novelty, nearest_other_group_of
 from history_store.history import History
-from metafeat.handcrafted import standardise
+from metafeat.handcrafted import centre_and_scale, scaled
 from training.evaluation.fold_models import FoldModels, make_folder, shared_features
 from training.siamese.settings import preset
 
@@ -51,7 +51,8 @@ def main() -> None:
             parts = deal(domains == domain, groups)
             models = FoldModels(history, names, parts, settings, folder=options.models)
             points = {part: models.embeddings(frozenset({FAR, SIBLING, part})) for part in range(1, PARTS + 1)}
-            plain = {part: standardise(features, ~np.isin(parts, (FAR, SIBLING, part))) for part in points}
+            seen = {part: features[~np.isin(parts, (FAR, SIBLING, part))] for part in points}
+            plain = {part: scaled(features, *centre_and_scale(seen[part])) for part in points}
             rows[str(domain)] = {
                 "far": int((parts == FAR).sum()),
                 "learned": auroc(points, parts, groups),
@@ -86,8 +87,7 @@ def auroc(points: dict[int, NDArray[np.float64]], parts: NDArray[np.int64], grou
     for part, place in points.items():
         seen = ~np.isin(parts, (FAR, SIBLING, part))
         known = place[seen]
-        gaps = np.linalg.norm(known[:, None] - known[None], axis=2)
-        limit = judge_novelty(0.0, nearest_other_group(gaps, groups[seen].tolist())).limit
+        limit = judge_novelty(0.0, nearest_other_group_of(known, groups[seen].tolist())).limit
         score = np.linalg.norm(place[:, None] - known[None], axis=2).min(axis=1) / limit
         far, near = score[parts == FAR], score[parts == part]
         won.append((far[:, None] > near).ravel() + 0.5 * (far[:, None] == near).ravel())

@@ -53,14 +53,6 @@ def _below(root: int) -> dict[int, tuple[int, bool, int]]:
     return found
 
 
-def is_running(pid: int) -> bool:
-    """Return whether a process runs, and is not dead without anybody having taken note of it."""
-    if not PROC.is_dir():
-        return _signal(pid, 0)
-    state = _state(pid)
-    return state is not None and state[1]
-
-
 def _state(pid: int) -> tuple[int, bool, int] | None:
     """Read the parent of a process, whether it runs, and its group; None where there is none."""
     try:
@@ -211,13 +203,10 @@ def _control(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _signal(pid: int, number: int) -> bool:
-    """Send a signal; tell whether that could be done."""
-    try:
+def _signal(pid: int, number: int) -> None:
+    """Send a signal to a process that may be gone, or another user's."""
+    with contextlib.suppress(OSError):
         os.kill(pid, number)
-    except OSError:  # gone, or another user's
-        return False
-    return True
 
 
 def _signal_group(group: int, number: int) -> bool:

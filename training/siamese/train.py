@@ -40,7 +40,6 @@ class TrainingProgress:
     step: int
     steps: int
     loss: float
-    validation: Validation | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,16 +157,10 @@ class SiameseRun:
             if self.step % self.settings.validate_every == 0 or self.curves.stopped:
                 self.validate()
             if progress is not None:
-                progress(self._progress())
+                progress(TrainingProgress(self.step, self.settings.steps, self.curves.loss[-1]))
             if checkpoint is not None and (self.step % checkpoint_every == 0 or self.curves.stopped):
                 save_checkpoint(checkpoint, self.state(), self.identity)
         return self.result()
-
-    def _progress(self) -> TrainingProgress:
-        """Say where the run stands."""
-        done = self.curves.validations
-        latest = done[-1] if done and done[-1].step == self.step else None
-        return TrainingProgress(self.step, self.settings.steps, self.curves.loss[-1], latest)
 
     def advance(self) -> None:
         """Do one update."""

@@ -7,7 +7,6 @@ import tarfile
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
 
@@ -18,14 +17,7 @@ CHUNK = 1 << 18
 TIMEOUT_S = 30.0
 
 
-def download(
-    url: str,
-    path: str | Path,
-    *,
-    sha256: str,
-    max_bytes: int,
-    progress: Callable[[int, int | None], None] | None = None,
-) -> Path:
+def download(url: str, path: str | Path, *, sha256: str, max_bytes: int) -> Path:
     """Fetch a file to a path that then holds exactly the bytes asked for; a file that is there already stays.
 
     The bytes go to a temporary file beside it, which replaces the path only after the check.
@@ -35,7 +27,6 @@ def download(
         path: of the file to be.
         sha256: of the file, 64 hex digits.
         max_bytes: a transfer that grows beyond is given up.
-        progress: called with the bytes so far and the bytes in all, where the server says.
 
     Returns: the path.
 
@@ -57,7 +48,7 @@ def download(
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        found = _fetch(url, part, max_bytes=max_bytes, progress=progress)
+        found = _fetch(url, part, max_bytes=max_bytes)
         if found != sha256:
             msg = f"{url}: expected sha256 {sha256}, got {found} ({part.stat().st_size} bytes). Try again, or correct the manifest."
             raise DataError(msg)
@@ -70,11 +61,10 @@ def download(
     return path
 
 
-def _fetch(url: str, path: Path, *, max_bytes: int, progress: Callable[[int, int | None], None] | None) -> str:
+def _fetch(url: str, path: Path, *, max_bytes: int) -> str:
     """Write what an address gives to a file, durably; return its sha256."""
     digest, received = hashlib.sha256(), 0
     with urllib.request.urlopen(url, timeout=TIMEOUT_S) as response, path.open("wb") as file:  # noqa: S310  checked
-        total = response.length
         while chunk := response.read(CHUNK):
             received += len(chunk)
             if received > max_bytes:
@@ -82,8 +72,6 @@ def _fetch(url: str, path: Path, *, max_bytes: int, progress: Callable[[int, int
                 raise DataError(msg)
             digest.update(chunk)
             file.write(chunk)
-            if progress is not None:
-                progress(received, total)
         file.flush()
         os.fsync(file.fileno())
     return digest.hexdigest()

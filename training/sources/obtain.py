@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,6 @@ from training.sources.download import download as fetch
 from training.sources.download import hash_file, unpack
 from training.sources.torchvision_parts import JoinedParts, check_name
 
-ByteProgress = Callable[[int, int | None], None]
-
 
 def data_folder() -> Path:
     """Name the folder of downloads: $WARMSTART_DATA, else `datasets` in the cache folder."""
@@ -31,20 +29,13 @@ def data_folder() -> Path:
     return cache_folder() / "datasets"
 
 
-def open_manifest(
-    manifest: Manifest,
-    *,
-    root: str | Path | None = None,
-    download: bool = False,
-    progress: ByteProgress | None = None,
-) -> ImageSource:
+def open_manifest(manifest: Manifest, *, root: str | Path | None = None, download: bool = False) -> ImageSource:
     """Open the images that a manifest names.
 
     Args:
         manifest: what and how.
         root: folder below which its file or folder lies; None: for downloads and torchvision, `data_folder`.
         download: fetch what is missing; without it nothing touches the network.
-        progress: called with the bytes so far and in all.
 
     Raises:
         UsageError: when a file or folder needs a root and none is given.
@@ -63,11 +54,9 @@ def open_manifest(
     if obtain.kind == "download" and not path.exists() and download:
         if obtain.unpack:
             archive = folder / obtain.url.rsplit("/", 1)[-1]
-            unpack(
-                fetch(obtain.url, archive, sha256=obtain.sha256, max_bytes=obtain.max_bytes, progress=progress), path
-            )
+            unpack(fetch(obtain.url, archive, sha256=obtain.sha256, max_bytes=obtain.max_bytes), path)
         else:
-            fetch(obtain.url, path, sha256=obtain.sha256, max_bytes=obtain.max_bytes, progress=progress)
+            fetch(obtain.url, path, sha256=obtain.sha256, max_bytes=obtain.max_bytes)
     if not images.exists():
         hints = ["Pass `download`." if obtain.kind == "download" else "", obtain.note]
         hints.append(f"Obtain them from {obtain.url or manifest.source}.")
@@ -87,18 +76,15 @@ def manifest_path(manifest: Manifest, *, root: str | Path | None = None) -> str:
     return str(((data_folder() if root is None else Path(root)) / obtain.path).absolute())
 
 
-def open_torchvision(
-    name: str, *, root: str | Path | None = None, download: bool = False, seed: int = 0
-) -> ImageSource:
+def open_torchvision(name: str, *, root: str | Path | None = None, download: bool = False) -> ImageSource:
     """Open a dataset of torchvision with all its parts.
 
-    Images with several true labels (VOC) keep one of them, drawn at random.
+    Images with several true labels (VOC) keep one of them, drawn with seed 0.
 
     Args:
         name: class of torchvision.datasets, or ``VOC2007``, ``VOC2012``.
         root: folder that torchvision is given; None = `data_folder`.
         download: let torchvision fetch what is missing.
-        seed: of the drawing of labels.
 
     Raises:
         UsageError: when the name is not known.
@@ -110,7 +96,7 @@ def open_torchvision(
         folder.mkdir(parents=True, exist_ok=True)
     if folder.is_dir():
         try:
-            joined = JoinedParts(name, folder, download=download, seed=seed)
+            joined = JoinedParts(name, folder, download=download)
         except (RuntimeError, OSError):
             reason = "none that torchvision can read"
         else:

@@ -53,7 +53,7 @@ class JoinedParts:
         classes: names by label; None where the labels are the names.
     """
 
-    def __init__(self, name: str, root: Path, *, download: bool, seed: int) -> None:
+    def __init__(self, name: str, root: Path, *, download: bool) -> None:
         """Open every part; pictures are decoded one by one on access.
 
         Raises:
@@ -76,7 +76,7 @@ class JoinedParts:
         self.targets: list[Any]
         self.classes: list[str] | None = None
         if voc:
-            self.targets = one_label_each([x for part in self.parts for x in voc_labels(part.annotations)], seed=seed)
+            self.targets = one_label_each([x for part in self.parts for x in voc_labels(part.annotations)])
         else:
             self.targets = [int(label) for part in self.parts for label in _labels(part)]
             names = getattr(self.parts[0], "classes", None) or getattr(self.parts[0], "categories", None) or []

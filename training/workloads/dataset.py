@@ -19,6 +19,9 @@ from metafeat.labels import check_contrast
 if TYPE_CHECKING:
     from history_store.file.stored_images import Split, StoredImages
 
+_LOOK = 32
+"""Pixels a side at which broken pictures are looked for."""
+
 
 class Dataset(ABC):
     """Labelled images in training, validation and test part.
@@ -90,14 +93,13 @@ class SourceDataset(Dataset):
     Args:
         source: the collection.
         skip_broken: go on without pictures that cannot be decoded; they are looked for here.
-        look: pixels a side at which they are looked for.
 
     Raises:
         LabelError: when fewer than two classes, two training images or one validation image are left.
         BrokenImagesError: when no picture can be decoded.
     """
 
-    def __init__(self, source: ImageSource, *, skip_broken: bool = False, look: int = 32) -> None:
+    def __init__(self, source: ImageSource, *, skip_broken: bool = False) -> None:
         check_contrast(source.labels, source.location)
         self._source, self._skip_broken, self._read = source, skip_broken, {}
         self.broken, self.indices = (), np.arange(len(source))
@@ -105,11 +107,11 @@ class SourceDataset(Dataset):
         self.size = None
         self.location, self.class_names = source.location, tuple(source.class_names)
         if skip_broken:
-            read, own = read_all(source, look, skip_broken=True)
+            read, own = read_all(source, _LOOK, skip_broken=True)
             labels = read.labels
             check_contrast(labels, source.location)
             self.broken, self.indices = read.broken, read.whole(source, range(len(source)))
-            self._read = {look: read.images}
+            self._read = {_LOOK: read.images}
         self.labels = np.asarray(labels)
         self.split, _ = split_codes(self.labels, own, location=self.location)
         self.test_is_spare = not len((own or {}).get("test", ())) and len(self.rows("test")) > 0

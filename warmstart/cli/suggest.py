@@ -93,7 +93,7 @@ def suggest(
     asked, renamed = labelled(_one_dataset(path, dataset), labels, labels_column), _renamed(rename, space)
     with shell.features_progress() as told:
         advice = _advice(given, told)
-        more = {**_workload(workload, server), **_time(time, server)}
+        more = _given(server, workload=workload, time=time)
         found = advice.suggest(asked, k, strategy=strategy, space=space, rename=renamed, explain=explain, **more)
     _tell_notes(shell, found)
     shell.detail(f"history {found.history}\nmodel {found.model}")
@@ -140,36 +140,26 @@ def _advice(given: Mapping[str, Any], progress: Callable[[float, float], None]) 
     return Client(server, advisor=Advisor(None, model, **options))
 
 
-def _workload(workload: str | None, server: str | None) -> dict[str, str]:
-    """Return the workload as an argument, where one is named.
+_NOT_ASKED = {
+    "workload": ". A server answers for the workload of its history.",
+    "time": ": it cannot tell how fast this machine is. Leave one of the two out.",
+}
+
+
+def _given(server: str | None, **options: str | None) -> dict[str, str]:
+    """Return the options that are given, as arguments.
 
     Raises:
-        UsageError: beside a server, which answers for what its history measured.
+        UsageError: beside a server, which answers for its own history, and does not know this machine.
     """
-    if workload is None:
-        return {}
+    found = {name: value for name, value in options.items() if value is not None}
     if server is not None:
-        from history_store.errors import UsageError
+        for name, value in found.items():
+            from history_store.errors import UsageError
 
-        msg = f"expected none beside a server, got {workload!r}. A server answers for the workload of its history."
-        raise UsageError(msg, param="workload")
-    return {"workload": workload}
-
-
-def _time(time: str | None, server: str | None) -> dict[str, str]:
-    """Return the time as an argument, where one is given.
-
-    Raises:
-        UsageError: beside a server, which does not know this machine.
-    """
-    if time is None:
-        return {}
-    if server is not None:
-        from history_store.errors import UsageError
-
-        msg = f"expected none beside a server, got {time!r}: it cannot tell how fast this machine is. Leave one of the two out."
-        raise UsageError(msg, param="time")
-    return {"time": time}
+            msg = f"expected none beside a server, got {value!r}{_NOT_ASKED[name]}"
+            raise UsageError(msg, param=name)
+    return found
 
 
 def _tell_notes(shell: Shell, found: Any) -> None:
@@ -239,7 +229,7 @@ def neighbours(
     asked = labelled(_one_dataset(path, dataset), labels, labels_column)
     with shell.features_progress() as told:
         advice = _advice(given, told)
-        found = advice.neighbours(asked, k, **_workload(workload, server))
+        found = advice.neighbours(asked, k, **_given(server, workload=workload))
     _tell_notes(shell, found)
     document = {name: value for name, value in found.to_dict().items() if name not in ("suggestions", "strategy")}
     rows = [neighbour.to_row() for neighbour in found.neighbours]

@@ -1,6 +1,6 @@
 """From a history to a bundle: what it knows, without images and without places of this machine."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -23,12 +23,10 @@ from history_store.errors import UsageError
 from history_store.file.content import is_blank
 from history_store.records import DatasetInfo
 from warmstart.histories.merged import copied_runs, read_merged
-from warmstart.suggestions.references import References, compute_statistics, stored_features
+from warmstart.suggestions.references import Progress, References, compute_statistics, stored_features
 
 if TYPE_CHECKING:
     from history_store.history import History
-
-Show = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class Bundled:
 
 
 def bundle_history(
-    history: "History", *, datasets: Collection[str] | None = None, own: bool = False, show: Show | None = None
+    history: "History", *, datasets: Collection[str] | None = None, own: bool = False, progress: Progress | None = None
 ) -> Bundled:
     """Write what a history knows as a bundle; the history stays as it is.
 
@@ -59,7 +57,7 @@ def bundle_history(
         history: that is shared.
         datasets: only these; all when left out.
         own: leave out what was merged into it, and what it began with as a copy of the shipped history.
-        show: is told (done, all) datasets.
+        progress: called with the datasets whose meta-features were computed, and how many there are.
 
     Raises:
         UsageError: a name that the history does not know, or nothing to share.
@@ -88,7 +86,7 @@ def bundle_history(
     if not listed and not runs:
         msg = f"{history.path}: expected something to share, got no dataset{' of your own' if own else ''}. Add one with `warmstart history add`, or a run with `warmstart history record`."
         raise UsageError(msg)
-    likenesses = dict(_likenesses(history, listed, ids, show or _silent))
+    likenesses = _likenesses(history, listed, ids, progress)
     lines = {dataset_line(history.dataset(name)) for name in listed} | runs
     lines |= {features_line(found) for found in likenesses.values()} | _embeddings(history, listed, ids)
     if not own:
@@ -116,18 +114,23 @@ def _like(found: References, row: int, key: str, size: int) -> Features:
 
 
 def _likenesses(
-    history: "History", names: list[str], ids: dict[str, str], show: Show
-) -> Iterator[tuple[str, Features]]:
+    history: "History", names: list[str], ids: dict[str, str], progress: Progress | None
+) -> dict[str, Features]:
     """Find what datasets are like: stored, or computed from their images."""
-    stored = stored_features(history)
-    for number, name in enumerate(names):
-        show(number, len(names))
-        found: References | None = stored.of([name]) if name in stored.names else None
-        if found is None and not is_blank(history.dataset(name)) and history.has_images(name):
-            found = compute_statistics(history, [name])
-        if found is not None and found.features is not None:
-            yield name, _like(found, 0, ids[name], history.stored_size)
-    show(len(names), len(names))
+    stored, wanted = stored_features(history), set(names)
+    lacking = [
+        name
+        for name in names
+        if name not in stored.names and not is_blank(history.dataset(name)) and history.has_images(name)
+    ]
+    parts = [stored, compute_statistics(history, lacking, progress=progress)] if lacking else [stored]
+    return {
+        name: _like(part, row, ids[name], history.stored_size)
+        for part in parts
+        if part.features is not None
+        for row, name in enumerate(part.names)
+        if name in wanted
+    }
 
 
 def _embeddings(history: "History", names: list[str], ids: dict[str, str]) -> set[str]:
@@ -157,7 +160,3 @@ def _dataset_of(line: str) -> str | None:
             return None
         case other:
             return other.dataset
-
-
-def _silent(_done: int, _all: int) -> None:
-    """Say nothing."""

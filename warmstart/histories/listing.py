@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from history_store.error_tables import least_error
 from history_store.space import natural, space_names
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def describe(history: "History", name: str, *, model_hash: str | None = None) ->
         "statuses": dict(Counter(run.status.value for run in runs)),
         "seconds": round(sum(durations), 3),
         "errors": _distribution(errors),
-        "best_error": _best(errors),
+        "best_error": least_error(errors),
         "best_config": best[0]["config"] if best else None,
         "best_configs": best,
         "ccov": values,
@@ -155,7 +156,3 @@ def _nearest(history: "History", name: str, model_hash: str | None) -> list[dict
     }
     order = sorted(far, key=lambda other: (far[other], other))[:_NEAREST]
     return [{"name": other, "distance": far[other], "sibling": groups[other] == groups[name]} for other in order]
-
-
-def _best(errors: np.ndarray[Any, Any]) -> float | None:
-    return None if np.isnan(errors).all() else float(np.nanmin(errors))

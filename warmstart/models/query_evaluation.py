@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import DataError, UsageError
+from history_store.file.codec import config_key
 from warmstart.models.evaluation_settings import EvaluationSettings
 
 if TYPE_CHECKING:
@@ -129,8 +130,10 @@ def _find(query: str, embedded: "EmbeddedHistory", *, device: str) -> MeasuredQu
             msg = f"expected a dataset of {file}, got {name!r}. `warmstart history list` shows the names."
             raise UsageError(msg, param="query")
         row, info, has_images = history.names.index(name), history.dataset(name), history.has_images(name)
-        known = dict(zip(map(_key, history.configs), fill_failed(history.errors, history.failed)[row], strict=True))
-    errors = np.array([known.get(_key(config), np.nan) for config in embedded.configs])
+        known = dict(
+            zip(map(config_key, history.configs), fill_failed(history.errors, history.failed)[row], strict=True)
+        )
+    errors = np.array([known.get(config_key(config), np.nan) for config in embedded.configs])
     if np.isnan(errors).all():
         msg = f"{query}: expected runs of configurations that {embedded.path} knows, got none. Measure some of them: `warmstart history collect --first`."
         raise DataError(msg, param="query")
@@ -162,12 +165,6 @@ def _place(
     summary = DatasetSummary(name, about.n_images, about.n_classes, about.fingerprint, (about.n_train, about.n_val))
     rows = embedded.rows_without(groups, name)
     return place_vector(embedded.vectors[row], embedded, rows, query=None, summary=summary, sample=None)
-
-
-def _key(config: Any) -> Any:
-    from history_store.file.codec import config_key
-
-    return config_key(config)
 
 
 def _table(embedded: "EmbeddedHistory", asked: Sequence[MeasuredQuery]) -> "ErrorTable":
@@ -214,8 +211,8 @@ def _suggested(query: MeasuredQuery, embedded: "EmbeddedHistory") -> dict[str, A
 
     assert embedded.model is not None  # noqa: S101  refused above
     answer = Advisor(embedded.path, embedded.model.path).suggest(query.place)
-    known = dict(zip(map(_key, embedded.configs), query.errors.tolist(), strict=True))
-    came = [known[_key(design.config)] for design in answer.suggestions]
+    known = dict(zip(map(config_key, embedded.configs), query.errors.tolist(), strict=True))
+    came = [known[config_key(design.config)] for design in answer.suggestions]
     return {
         "dataset": query.label,
         "measured": int((~np.isnan(query.errors)).sum()),

@@ -267,7 +267,7 @@ def _too_large(most: int) -> ProblemError:
 
 async def _refuse(send: Send, problem: ProblemError, request_id: str) -> None:
     """Answer with a problem, outside of the app."""
-    body = problem_body(problem.status_code, problem.title, problem.detail, request_id=request_id, **problem.more)
+    body = problem_body(problem.status_code, problem.title, problem.detail, request_id=request_id)
     text = json.dumps(body).encode()
     headers = {"content-type": MEDIA_TYPE, "content-length": str(len(text)), **(problem.headers or {})}
     encoded = [(name.encode(), value.encode()) for name, value in headers.items()]

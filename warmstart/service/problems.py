@@ -25,7 +25,6 @@ class ProblemError(HTTPException):
     Attributes:
         title: a few words, the same for all of a kind.
         pointer: JSON pointer to the field; None where it is about none.
-        more: further fields of the problem.
         headers: of the response.
     """
 
@@ -36,11 +35,10 @@ class ProblemError(HTTPException):
         detail: str,
         *,
         pointer: str | None = None,
-        more: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
         super().__init__(status, detail, headers=headers)
-        self.title, self.pointer, self.more = title, pointer, more or {}
+        self.title, self.pointer = title, pointer
 
 
 def problem_body(
@@ -87,11 +85,10 @@ def install_problems(app: FastAPI, hidden: Callable[[], Sequence[Path]]) -> None
 
     async def on_problem(request: Request, error: Exception) -> Response:
         assert isinstance(error, ProblemError)  # noqa: S101
-        about = {} if error.pointer is None else {"pointer": error.pointer}
         headers = dict(error.headers or {})
         if error.status_code == 304:  # it has no body
             return Response(status_code=304, headers=headers)
-        return respond(request, error.status_code, error.title, error.detail, headers, **about, **error.more)
+        return respond(request, error.status_code, error.title, error.detail, headers, pointer=error.pointer)
 
     async def on_validation(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)  # noqa: S101

@@ -23,6 +23,8 @@ TOKEN_VARIABLE = "WARMSTART_TOKEN"  # noqa: S105  the name of the variable, not 
 RETRIED = (408, 423, 429, 502, 503, 504)
 """Statuses after which the same request may go well."""
 LONGEST_WAIT_S = 10.0
+PART = 1000
+"""Items of a list that are asked for at a time."""
 MOST_ANSWER_BYTES = 200_000_000
 
 
@@ -66,6 +68,16 @@ class Transport:
         """Ask for what is there; raises as `post`."""
         pairs = [f"{quote(name)}={quote(str(value))}" for name, value in (query or {}).items() if value is not None]
         return self._request("GET", path + ("?" + "&".join(pairs) if pairs else ""), None, None)
+
+    def list_all(self, path: str) -> list[dict[str, Any]]:
+        """Ask for all items of a list, part by part; raises as `post`."""
+        found: list[dict[str, Any]] = []
+        cursor: str | None = None
+        while True:
+            part = self.get(path, {"limit": PART, "cursor": cursor})
+            found += part["items"]
+            if (cursor := part["next"]) is None:
+                return found
 
     def post(
         self, path: str, body: Mapping[str, Any], *, key: str | None = None, retries: int | None = None

@@ -3,8 +3,8 @@
 from collections.abc import Collection
 
 import numpy as np
-from numpy.typing import NDArray
 
+from history_store.error_tables import least_error
 from warmstart.suggestions.answer import Neighbour
 from warmstart.suggestions.location import Location
 
@@ -17,12 +17,8 @@ def list_neighbours(place: Location, least: int, *, used: Collection[int | None]
         Neighbour(
             place.embedded.names[place.rows[row]],
             distance := float(place.distances[row]),
-            _least_error(place.embedded.errors[place.rows[row]]),
+            least_error(place.embedded.errors[place.rows[row]]),
             None if place.movement is None else (max(0.0, distance - place.movement), distance + place.movement),
         )
         for row in [*order[:least].tolist(), *more]
     )
-
-
-def _least_error(errors: NDArray[np.float64]) -> float | None:
-    return None if np.isnan(errors).all() else float(np.nanmin(errors))

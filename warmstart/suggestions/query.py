@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from history_store.errors import UsageError
-from history_store.images import ImageSource
+from history_store.images import FingerprintKind, ImageSource
 from history_store.readers import open_arrays, open_images, open_torch_dataset
 from history_store.splits import lacking_classes
 from training.sources import torchvision_reader  # noqa: F401  adds its names
 from warmstart.arguments import check_path
 from warmstart.suggestions.embedded_history import file_state
 
-_fingerprints: dict[tuple[str, str, str], str] = {}
+_fingerprints: dict[tuple[FingerprintKind, str, str, str], str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def open_query(dataset: Dataset, *, download: bool = False) -> Query:
     ):  # one file whose state tells all, or none that could change
         return _opened(text, file_state(Path(file)) if separator else ())
     source = open_path(text, download=download)
-    return Query(source, _fingerprint(source))
+    return Query(source, known_fingerprint(source, "listing"))
 
 
 def open_path(path: str, *, download: bool = False) -> ImageSource:
@@ -100,11 +100,11 @@ def _opened(text: str, state: tuple[int, ...]) -> Query:  # noqa: ARG001  the ke
     return Query(source, source.fingerprint("listing"))
 
 
-def _fingerprint(source: ImageSource) -> str:
+def known_fingerprint(source: ImageSource, kind: FingerprintKind) -> str:
     """Fingerprint a source, or give what was computed while its files were as they are now."""
-    key = (source.layout, str(Path(source.location).absolute()), source.signature())
+    key = (kind, source.layout, str(Path(source.location).absolute()), source.signature())
     if key not in _fingerprints:
         if len(_fingerprints) >= 1000:
             _fingerprints.clear()
-        _fingerprints[key] = source.fingerprint("listing")
+        _fingerprints[key] = source.fingerprint(kind)
     return _fingerprints[key]

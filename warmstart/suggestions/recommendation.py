@@ -15,7 +15,7 @@ from bo.transfer.strategies.joint import expected_regrets
 from bo.transfer.strategies.noise import USUAL_NOISE
 from bo.transfer.strategies.query import UNCALIBRATED
 from history_store.error_tables import fill_failed
-from history_store.records import Config, Value
+from history_store.file.codec import config_key
 from history_store.space import natural
 from warmstart.suggestions.answer import Answer, InitialDesign, Neighbour
 from warmstart.suggestions.doubts import NOTHING_TO_EXPECT
@@ -219,13 +219,9 @@ def _with_expected_errors(found: Answer, place: Location, choices: Sequence[Choi
         replace(design, expected_error=expected[row]) for design, row in zip(found.suggestions, rows, strict=True)
     )
     others = () if found.plan is None else found.plan.others
-    places = {_key(config): row for row, config in enumerate(place.embedded.configs)} if others else {}
-    rows += [places[_key(config)] for config in others]
+    places = {config_key(config): row for row, config in enumerate(place.embedded.configs)} if others else {}
+    rows += [places[config_key(config)] for config in others]
     return replace(found, suggestions=designs, expected_error=expected[-1], expectation=expectation.of(rows))
-
-
-def _key(config: Config) -> tuple[tuple[str, Value], ...]:
-    return tuple(sorted(config.items()))
 
 
 def _translation(embedded: EmbeddedHistory, space: "SpaceLike", rename: Mapping[str, str]) -> "Translation":

@@ -251,9 +251,7 @@ def complete_references(
         return ()
     found = compute_statistics(history, names, model, device=device, threads=threads, progress=progress)
     if known is not None:
-        effects, pixels = np.concatenate([known.effects, found.effects]), np.concatenate([known.pixels, found.pixels])
-        features = None if known.features is None else np.concatenate([known.features, found.features])
-        found = References((*known.names, *names), effects, pixels, known.sizes, known.movements, features)
+        found = joined([known, found])
     if not found.sizes:
         found = replace(found, **_movements(history, model, device=device, threads=threads, progress=progress))
     store_references(history, found, model.hash)

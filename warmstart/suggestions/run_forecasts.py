@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.transfer.curve_forecast import SHARES, CurveForecaster, RunForecast, TrainingRun, fit_curves, resample
+from history_store.file.codec import config_key
 from history_store.one_thread import one_thread
-from history_store.records import Config, Status, Value
+from history_store.records import Config, Status
 from warmstart.suggestions.coordinates import coordinates
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def read_curves(history: History, names: Sequence[str]) -> NDArray[np.float64]:
     Returns: `m x c x s` errors at `SHARES` of each run that went to its end, the mean of repeated ones; NaN = not known.
     """
     rows = {name: row for row, name in enumerate(names)}
-    columns = {_key(config): column for column, config in enumerate(history.configs)}
+    columns = {config_key(config): column for column, config in enumerate(history.configs)}
     totals = np.zeros((len(names), len(columns), len(SHARES)))
     counts = np.zeros_like(totals)
     for run in history.evaluations():
@@ -131,14 +132,10 @@ def read_curves(history: History, names: Sequence[str]) -> NDArray[np.float64]:
             continue
         errors = resample(run.curve, run.curve[-1][0])
         known = ~np.isnan(errors)
-        cell = rows[run.dataset], columns[_key(run.config)]
+        cell = rows[run.dataset], columns[config_key(run.config)]
         totals[cell] += np.where(known, errors, 0.0)
         counts[cell] += known
     return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
-
-
-def _key(config: Config) -> tuple[tuple[str, Value], ...]:
-    return tuple(sorted(config.items()))
 
 
 def _features(

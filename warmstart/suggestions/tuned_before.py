@@ -2,21 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bo.transfer.strategies import Choice
-from history_store.images import ImageSource
 from history_store.records import DatasetInfo, Value
 from warmstart.suggestions.embedded_history import EmbeddedHistory
-from warmstart.suggestions.query import Query
+from warmstart.suggestions.query import Query, known_fingerprint
 
 LEFT_OUT = "left_out"
 """Key of `DatasetInfo.extra`: pictures of the source that could not be decoded when it was added."""
-_fingerprints: dict[tuple[str, str, str], str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ def find_tuned_before(
     alike = [place for place, row in enumerate(rows) if _size(embedded.about[row]) == size]
     if not alike:
         return None
-    fingerprint = _content_fingerprint(query.source)
+    fingerprint = known_fingerprint(query.source, "content")
     twins = [place for place in alike if embedded.about[rows[place]].fingerprint == fingerprint]
     errors, failed = embedded.errors[rows[twins]], embedded.failed[rows[twins]]
     if np.isnan(errors).all():
@@ -106,13 +103,3 @@ def _size(info: DatasetInfo) -> int | None:
         return None
     left_out = info.extra.get(LEFT_OUT, "0")
     return info.n_images + (int(left_out) if left_out.isdecimal() else 0)
-
-
-def _content_fingerprint(source: ImageSource) -> str:
-    """Fingerprint every byte of a source, once for each state of its files."""
-    key = (source.layout, str(Path(source.location).absolute()), source.signature())
-    if key not in _fingerprints:
-        if len(_fingerprints) >= 100:
-            _fingerprints.clear()
-        _fingerprints[key] = source.fingerprint("content")
-    return _fingerprints[key]

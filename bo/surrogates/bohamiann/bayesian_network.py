@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from bo.surrogates.bohamiann.sghmc import SAMPLERS, Sghmc
 from bo.surrogates.network import Array, Network
 
-Floats = NDArray[np.float64]
-
 LOG_NOISE = -4.0
 LOG_NOISE_SD = 2.0
 """Prior of the log variance of the noise, of standardised targets: broad, since a tight one ruins noisy data or exact ones."""

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.surrogates.base import Prediction, Task, checked_data, checked_fantasies, checked_points
+from bo.surrogates.base import Prediction, Task, checked_data, checked_fantasies, points_of_fit
 from bo.surrogates.bohamiann.bayesian_network import BayesianNetwork, Data, Draws, Schedule
 from bo.surrogates.bohamiann.ess import effective_sample_size
 from bo.surrogates.bohamiann.function_samples import Fantasies, Reweighted, Reweighting, moment_slopes, moments
@@ -206,12 +206,7 @@ class Bohamiann:
 
     def _checked(self, X: ArrayLike) -> Floats:
         """Read points of the fit's dimensions."""
-        points = checked_points(X, conditional=self._conditional)
-        if self._inputs is None or self._inputs.d != points.shape[1]:
-            fitted = "none" if self._inputs is None else self._inputs.d
-            msg = f"Bohamiann: expected points with the dimensions of the fit ({fitted}), got {points.shape[1]}. Fit first, on the same columns."
-            raise UsageError(msg)
-        return points
+        return points_of_fit(X, self._inputs, "Bohamiann", conditional=self._conditional)[0]
 
     def _seen(self, X: Floats, inputs: Inputs, dtype: Any) -> tuple[Any, Any, int]:
         """Weights, inputs and the task at hand."""

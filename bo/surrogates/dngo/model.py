@@ -19,7 +19,15 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.surrogates.base import Prediction, Standardised, Task, checked_data, checked_fantasies, checked_points
+from bo.surrogates.base import (
+    Prediction,
+    Standardised,
+    Task,
+    checked_data,
+    checked_fantasies,
+    checked_points,
+    points_of_fit,
+)
 from bo.surrogates.dngo.bayesian_linear import Posterior
 from bo.surrogates.dngo.feature_network import Plan, maximise_evidence, scale_inputs, seen_points, side_by_side, train
 from bo.surrogates.dngo.layer_prior import LayerPrior
@@ -68,6 +76,11 @@ class Features:
     bias: bool
     joined: bool = False
     root: Floats | None = None
+
+    @property
+    def d(self) -> int:
+        """Return the number of columns of points."""
+        return self.inputs.d
 
     def values(self, X: Floats) -> Floats:
         """Compute `K x M x D` features of `M x d` points."""
@@ -329,12 +342,7 @@ class DNGO:
 
     def _checked(self, X: ArrayLike) -> tuple[Floats, Features]:
         """Read points, which must have the columns of the fit."""
-        points = checked_points(X, conditional=self._conditional)
-        if self._features is None or self._features.inputs.d != points.shape[1]:
-            fitted = "none" if self._features is None else self._features.inputs.d
-            msg = f"{self._name}: expected points with the dimensions of the fit ({fitted}), got {points.shape[1]}. Fit first, on the same columns."
-            raise UsageError(msg)
-        return points, self._features
+        return points_of_fit(X, self._features, self._name, conditional=self._conditional)
 
     def _prediction(self, mean: Floats, var: Floats) -> Prediction:
         """Put what was predicted into the units of the targets."""

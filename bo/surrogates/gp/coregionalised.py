@@ -64,12 +64,6 @@ class Coregionalised:
         noises = [normal(NOISE, NOISE_SD)] * (self._tasks - 1)
         return points * 2 + place * self._tasks + [normal(1.0, 1.0)] * self._has_meta + noises
 
-    def tasks(self, shape: Floats) -> Floats:
-        """Correlate what tasks are without their noise: `T x T`, 1 on the diagonal."""
-        result = self._alike(shape)
-        result[-1, -1] = 1.0
-        return result
-
     def shares_of_noise(self, shape: Floats) -> Floats:
         """Return ν, the share of noise in the targets of related tasks: `T - 1`."""
         result: Floats = 1.0 / (1.0 + np.exp(-shape[self._noises]))

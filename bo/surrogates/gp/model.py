@@ -11,7 +11,7 @@ from typing import Any, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.surrogates.base import Prediction, Standardised, checked_data, checked_points
+from bo.surrogates.base import Prediction, Standardised, checked_data, points_of_fit
 from bo.surrogates.gp.chain import Chain, Inference
 from bo.surrogates.gp.covariance import Covariance, Stationary
 from bo.surrogates.gp.gp_ensemble import ConditionedEnsemble, ProcessEnsemble
@@ -126,27 +126,27 @@ class GaussianProcess:
             UsageError: when the process was not fitted, or the points have other dimensions.
             DataError: when a point is not finite.
         """
-        processes, points = self._fitted(X)
+        points, processes = self._fitted(X)
         return processes.predict(points)
 
     def predict_gradient(self, X: ArrayLike) -> tuple[Prediction, Floats, Floats]:
         """Predict, with the gradients `S x m x d` of mean and variance; refusals as in `predict`."""
-        processes, points = self._fitted(X)
+        points, processes = self._fitted(X)
         return processes.predict_gradient(points)
 
     def joint_gradient(self, X: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
         """Predict J points jointly, with gradients `S x J x d` and `S x J x J x d`; refusals as in `predict`."""
-        processes, points = self._fitted(X)
+        points, processes = self._fitted(X)
         return processes.joint_gradient(points)
 
     def sample_joint(self, X: ArrayLike, n: int, *, rng: np.random.Generator) -> Floats:
         """Draw the latent function n times a sample, jointly at J points: `S x n x J`; refusals as in `predict`."""
-        processes, points = self._fitted(X)
+        points, processes = self._fitted(X)
         return processes.sample_joint(points, n, rng=rng)
 
     def condition(self, X: ArrayLike, Y: ArrayLike) -> ConditionedEnsemble:
         """Return the process conditioned on targets `S x F x J` at J points; errors as in `predict`."""
-        processes, points = self._fitted(X)
+        points, processes = self._fitted(X)
         return processes.condition(points, Y)
 
     def thin(self, samples: slice) -> Self:
@@ -209,11 +209,6 @@ class GaussianProcess:
         posteriors = [Posterior.of(covariance, theta, points, z) for theta in self._chain.thetas]
         self._processes = ProcessEnsemble(posteriors, *scale, self._conditional, task)
 
-    def _fitted(self, X: ArrayLike) -> tuple[ProcessEnsemble, Floats]:
+    def _fitted(self, X: ArrayLike) -> tuple[Floats, ProcessEnsemble]:
         """Check that there was a fit, and that the points fit it."""
-        points = checked_points(X, conditional=self._conditional)
-        if self._processes is None or self._processes.d != points.shape[1]:
-            fitted = "none" if self._processes is None else self._processes.d
-            msg = f"GaussianProcess: expected points with the dimensions of the fit ({fitted}), got {points.shape[1]}. Fit first, on the same columns."
-            raise UsageError(msg)
-        return self._processes, points
+        return points_of_fit(X, self._processes, "GaussianProcess", conditional=self._conditional)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bo.surrogates.base import Task, checked_data
 from bo.surrogates.gp.chain import Inference
@@ -13,8 +13,6 @@ from bo.surrogates.gp.covariance import Stationary
 from bo.surrogates.gp.hyperparameters import Priors
 from bo.surrogates.gp.model import GaussianProcess
 from bo.surrogates.tasks import Pool, checked_related, reduced_meta
-
-Floats = NDArray[np.float64]
 
 
 class MultiTaskGaussianProcess(GaussianProcess):
@@ -92,15 +90,4 @@ class MultiTaskGaussianProcess(GaussianProcess):
             task=pool.n_tasks - 1,
             rng=rng,
         )
-        self._covariance = covariance
         return self
-
-    @property
-    def task_correlations(self) -> Floats:
-        """Return the correlation of the target with every related task under every sample: `S x (T - 1)`."""
-        return np.array([self._covariance.tasks(theta[:-3])[-1, :-1] for theta in self.thetas])
-
-    @property
-    def task_noise(self) -> Floats:
-        """Return the share of noise in the standardised targets of every related task under every sample: `S x (T - 1)`."""
-        return np.array([self._covariance.shares_of_noise(theta[:-3]) for theta in self.thetas])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bo.transfer.agreement import LEAST_GROUPS, agreement, unit_ranks
+from bo.transfer.agreement import LEAST_GROUPS, agreement
 
 
 def table(m: int = 20, c: int = 40, noise: float = 0.03, seed: int = 0) -> np.ndarray:
@@ -11,11 +11,6 @@ def table(m: int = 20, c: int = 40, noise: float = 0.03, seed: int = 0) -> np.nd
     rng = np.random.default_rng(seed)
     quality, hard = rng.uniform(0, 0.5, c), rng.uniform(0.3, 1.0, (m, 1))
     return np.clip(hard * quality + noise * rng.standard_normal((m, c)), 0, 1)
-
-
-def test_ranks_are_those_by_hand():
-    ranks = unit_ranks(np.array([[0.3, np.nan, 0.1, 0.3], [np.nan, np.nan, np.nan, 0.5]]))
-    np.testing.assert_allclose(ranks, [[2 / 3, np.nan, 1 / 6, 2 / 3], [np.nan, np.nan, np.nan, 0.5]])
 
 
 def test_datasets_that_agree_are_no_outliers():

@@ -16,7 +16,6 @@ from history_store.error_tables import (
     ccov,
     fill_failed,
     min_max_normalised,
-    subtracted_ccov,
     target_distance,
     unit_ranks,
 )
@@ -215,11 +214,10 @@ class TestCentreOfErrors:
     def test_hand_value(self):
         # θ̃ = 0, 0.5, 1 with errors 1, 1, 2: centre (0 + 0.5 + 2) / 4
         assert ccov([[10.0], [20.0], [30.0]], [[1.0, 1.0, 2.0]])[0, 0] == pytest.approx(0.625)
-        assert subtracted_ccov([[10.0], [20.0], [30.0]], [[1.0, 1.0, 2.0]])[0, 0] == pytest.approx(0.125)
 
     def test_uniform_errors_give_the_middle_on_a_full_factorial(self):
         grid = np.array(list(itertools.product([0, 1, 2], [-1.0, 0.0, 1.0, 2.0])))
-        np.testing.assert_allclose(subtracted_ccov(grid, np.full((2, 12), 0.3)), 0.0, atol=1e-15)
+        np.testing.assert_allclose(ccov(grid, np.full((2, 12), 0.3)) - 0.5, 0.0, atol=1e-15)
 
     def test_uniform_errors_give_the_design_mean_on_a_random_sample(self):
         configs = np.random.default_rng(5).random((15, 3)) ** 2
@@ -239,7 +237,7 @@ class TestCentreOfErrors:
     def test_turning_a_hyperparameter_round_turns_its_centre_round(self, table):
         configs = np.random.default_rng(2).random((20, 4))
         np.testing.assert_allclose(ccov(1 - configs, table), 1 - ccov(configs, table))
-        np.testing.assert_allclose(subtracted_ccov(-configs, table), -subtracted_ccov(configs, table), atol=1e-15)
+        np.testing.assert_allclose(ccov(-configs, table) - 0.5, 0.5 - ccov(configs, table), atol=1e-15)
 
     def test_missing_cells_and_inactive_values_are_left_out_pairwise(self):
         configs = np.array([[0.0, 0.0], [0.5, np.nan], [1.0, 1.0], [0.25, 0.5]])

@@ -1,10 +1,12 @@
 """Heads on frozen features against their definitions."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
 from metafeat.pretrained.heads import (
-    HEAD_KINDS,
+    HeadKind,
     HeadSearch,
     HeadSpec,
     TrainingFeatures,
@@ -13,6 +15,8 @@ from metafeat.pretrained.heads import (
     head_specs,
     softmax,
 )
+
+KINDS = get_args(HeadKind)
 
 
 def drawn(n=24, d=10, classes=3, copies=1, seed=0):
@@ -66,7 +70,7 @@ def test_neighbours_and_centroids_left_out_do_not_see_the_image(kind, copies):
         np.testing.assert_allclose(found[i], expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", HEAD_KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_head_comes_back_from_its_tensors_and_gives_probabilities(kind):
     data, asked = drawn(copies=2), drawn(seed=1).rows
     search = HeadSearch(data, head_specs((kind,)))
@@ -96,7 +100,7 @@ def test_logistic_is_at_its_optimum():
 
 def test_features_without_any_spread_and_a_class_of_one_image_are_no_error():
     labels = np.array([0, 0, 0, 1])
-    search = HeadSearch(TrainingFeatures(np.ones((4, 5), np.float32), labels, 2), head_specs(HEAD_KINDS))
+    search = HeadSearch(TrainingFeatures(np.ones((4, 5), np.float32), labels, 2), head_specs(KINDS))
     for spec in search.specs:
         assert np.isfinite(search.fit(spec).probabilities(np.ones((2, 5), np.float32))).all()
         assert np.isfinite(search.left_out_scores(spec)).all()

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from all_pairs import nearest_other_group
 
-from bo.transfer.novelty import PixelNorms, nearest_other_group, nearest_other_group_of
+from bo.transfer.novelty import PixelNorms, nearest_other_group_of
 from history_store.errors import DataError, UsageError
 from warmstart.suggestions import embedded_history
 from warmstart.suggestions.advisor import Advisor

@@ -97,8 +97,6 @@ def measure_frozen(
     labels: NDArray[np.int64],
     *,
     n_classes: int,
-    specs: Sequence[HeadSpec] | None = None,
-    n_splits: int = SPLITS,
     parts: Sequence[int] = PARTS,
 ) -> FrozenTable:
     """Count the wrong answers of all heads on all feature sets.
@@ -108,15 +106,13 @@ def measure_frozen(
         flipped: of the pool's images with left and right exchanged.
         labels: `n` int64 in 0 .. n_classes - 1.
         n_classes: number of classes.
-        specs: heads; None = `head_specs()`.
-        n_splits: drawings.
         parts: training images of each.
     """
-    specs = tuple(specs) if specs is not None else head_specs()
-    wrong = np.zeros((n_splits, len(parts), len(DEPTHS), 2, len(specs), len(COUNTS)), np.uint16)
-    totals = np.zeros((n_splits, len(parts), len(COUNTS)), np.uint16)
+    specs = head_specs()
+    wrong = np.zeros((SPLITS, len(parts), len(DEPTHS), 2, len(specs), len(COUNTS)), np.uint16)
+    totals = np.zeros((SPLITS, len(parts), len(COUNTS)), np.uint16)
     seconds = np.zeros((len(parts), len(DEPTHS), 2))
-    for seed in range(n_splits):
+    for seed in range(SPLITS):
         split = draw_split(labels, seed, parts=parts)
         for p, train in enumerate(split.train):
             if not len(train):
@@ -129,7 +125,7 @@ def measure_frozen(
                     used = np.vstack([rows[train], mirrored[train]]) if copies else rows[train]
                     data = TrainingFeatures(used, labels[train], n_classes)
                     wrong[seed, p, d, copies] = _count(data, rows, labels, split.halves, specs)
-                    seconds[p, d, copies] += (time.process_time() - before) / n_splits
+                    seconds[p, d, copies] += (time.process_time() - before) / SPLITS
     return FrozenTable(wrong, totals, seconds)
 
 

@@ -12,7 +12,7 @@ from history_store.errors import DataError
 from history_store.external_runs import ForeignRuns
 from history_store.json_text import parse_json
 from warmstart.integrations.importers.external_json import read_json
-from warmstart.integrations.importers.registry import Importer, Runs
+from warmstart.integrations.importers.registry import Importer, by_metric
 from warmstart.integrations.importers.run_folders import (
     FoundRun,
     as_foreign,
@@ -133,8 +133,4 @@ def _is_evaluated(name: str) -> bool:
     return name.startswith("eval_") and not name.endswith(_NOT_EVALUATED)
 
 
-def _read(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
-    return read_trainer(Path(source), metric=metric), ()
-
-
-IMPORTER = Importer(lambda source: has_files(source, STATE), _read, ("metric",))
+IMPORTER = Importer(lambda source: has_files(source, STATE), by_metric(read_trainer), ("metric",))

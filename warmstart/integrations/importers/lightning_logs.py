@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from pathlib import Path
 
 from history_store.errors import DataError
 from history_store.external_runs import ForeignRuns
-from warmstart.integrations.importers.registry import Importer, Runs
+from warmstart.integrations.importers.registry import Importer, by_metric
 from warmstart.integrations.importers.run_folders import (
     FoundRun,
     as_foreign,
@@ -18,6 +17,7 @@ from warmstart.integrations.importers.run_folders import (
     has_files,
     is_maximised,
     read_flat_yaml,
+    read_rows,
     real,
     rising,
     take_dataset,
@@ -44,7 +44,7 @@ def read_lightning(source: Path, *, metric: str | None = None) -> ForeignRuns:
     if not folders:
         msg = f"{source}: expected {METRICS} beside {HPARAMS}, got none. Give the folder of CSVLogger."
         raise DataError(msg)
-    tables = [_metrics(folder / METRICS) for folder in folders]
+    tables = [read_rows(folder / METRICS, "metrics of Lightning") for folder in folders]
     names = sorted({name for table in tables for name in (table[0] if table else ()) if name not in ("epoch", "step")})
     chosen = choose_metric(names, metric, LIKELY, str(source)) if names else metric or LIKELY[0]
     origin = f"import/lightning/{(source if source.is_dir() else source.parent).resolve().name}"
@@ -64,17 +64,6 @@ def _run(folder: Path, table: list[dict[str, str]], metric: str, origin: str) ->
     return FoundRun(params, last, ended(last, complete=complete), rising(points), origin=origin, dataset=dataset)
 
 
-def _metrics(path: Path) -> list[dict[str, str]]:
-    if not path.is_file():
-        return []
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return [row for row in csv.DictReader(file) if None not in row.values()]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        msg = f"{path}: expected metrics of Lightning, got a file that cannot be read ({error}). Take the folder out."
-        raise DataError(msg) from error
-
-
 def _matches(source: str) -> bool:
     path = Path(source)
     if path.is_file():
@@ -82,8 +71,4 @@ def _matches(source: str) -> bool:
     return has_files(source, HPARAMS)
 
 
-def _read(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
-    return read_lightning(Path(source), metric=metric), ()
-
-
-IMPORTER = Importer(_matches, _read, ("metric",))
+IMPORTER = Importer(_matches, by_metric(read_lightning), ("metric",))

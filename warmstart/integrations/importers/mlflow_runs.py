@@ -28,6 +28,7 @@ from warmstart.integrations.importers.run_folders import (
     rising,
     take_dataset,
 )
+from warmstart.studies.state.sqlite_file import is_sqlite
 
 META = "meta.yaml"
 LIKELY = ("val_accuracy", "val_acc", "test_accuracy", "accuracy", "val_error", "error")
@@ -226,9 +227,8 @@ def _matches(source: str) -> bool:
 
 
 def _tables(path: Path) -> set[str]:
-    with path.open("rb") as file:
-        if file.read(16) != b"SQLite format 3\x00":
-            return set()
+    if not is_sqlite(path):
+        return set()
     try:
         with contextlib.closing(sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro", uri=True)) as base:
             return {str(name) for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from history_store.external_runs import Curve, ForeignRuns, as_columns
 from history_store.json_text import parse_json
 from history_store.records import Status
 from warmstart.integrations.importers.external_json import read_json
+from warmstart.integrations.importers.run_folders import flat
 
 PARAMS, RESULTS, FAILURE = "params.json", "result.json", "error.txt"
 ITERATION, SECONDS = "training_iteration", "time_total_s"
@@ -99,24 +99,13 @@ def _read(folder: Path) -> _Trial:
     lines = path.read_bytes().rstrip(b"\n").split(b"\n") if path.is_file() else []
     for number, line in enumerate(lines, start=1):
         try:
-            results.append(_flat(parse_json(line.decode())))
+            results.append(flat(parse_json(line.decode())))
         except (ValueError, AttributeError) as error:
             if number == len(lines):
                 break  # the trial was killed while it wrote
             msg = f"{path} line {number}: expected a JSON object, got {line[:60].decode(errors='backslashreplace')!r}. Take the line out."
             raise DataError(msg) from error
-    return _Trial(_flat(params), results, (folder / FAILURE).is_file())
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Join nested names by `/`, as Ray's own data frames do."""
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            found.update(_flat(value, f"{prefix}{name}/"))
-        else:
-            found[f"{prefix}{name}"] = json.dumps(value) if isinstance(value, list) else value
-    return found
+    return _Trial(flat(params), results, (folder / FAILURE).is_file())
 
 
 def _is_real(value: Any) -> bool:

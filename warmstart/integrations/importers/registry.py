@@ -51,6 +51,15 @@ class Importer:
     options: Collection[str] = ("study", "metric")
 
 
+def by_metric(read: Callable[..., ForeignRuns]) -> Read:
+    """Make a `Read` of one that takes a path and the metric, and describes no datasets."""
+
+    def found(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
+        return read(Path(source), metric=metric), ()
+
+    return found
+
+
 def find_importer(source: str) -> Importer:
     """Return the importer of a source.
 
@@ -98,16 +107,18 @@ def _read_table(source: str, *, study: str | None, metric: str | None) -> Runs: 
     return replace(runs, maximised=metric is not None and bool(is_maximised(metric))), described
 
 
-def _read_smac(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
+@by_metric
+def _read_smac(source: Path, *, metric: str | None) -> ForeignRuns:
     from warmstart.integrations.importers.smac import read_runhistory
 
-    return read_runhistory(Path(source), metric=metric), ()
+    return read_runhistory(source, metric=metric)
 
 
-def _read_ray(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
+@by_metric
+def _read_ray(source: Path, *, metric: str | None) -> ForeignRuns:
     from warmstart.integrations.importers.ray_results import read_results
 
-    return read_results(Path(source), metric=metric), ()
+    return read_results(source, metric=metric)
 
 
 def _read_hpob(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import os
@@ -91,6 +92,22 @@ def has_files(source: str, *names: str) -> bool:
     if path.is_file():
         return path.name in names
     return path.is_dir() and next(find_files(path, *names), None) is not None
+
+
+def read_rows(path: Path, what: str) -> list[dict[str, str]]:
+    """Read the whole lines of a CSV file; none where there is no file.
+
+    Raises:
+        DataError: it cannot be read; `what` says what was expected.
+    """
+    if not path.is_file():
+        return []
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return [row for row in csv.DictReader(file) if None not in row.values()]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        msg = f"{path}: expected {what}, got a file that cannot be read ({error}). Take the folder out."
+        raise DataError(msg) from error
 
 
 def read_flat_yaml(path: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from history_store.errors import DataError, UsageError
-from history_store.external_runs import ForeignRuns, as_columns
+from history_store.external_runs import ForeignRuns, as_columns, objective_number
 from history_store.mapping import describe_space
 from history_store.records import Status
 from history_store.space import load_space
@@ -57,7 +57,7 @@ def read_runhistory(source: Path, *, metric: str | None = None) -> ForeignRuns:
         ended = [row for row in rows if int(row["status"]) in STATUS]
         largest = max((_budget(row) for row in ended), default=0.0)
         kept = [row for row in ended if _budget(row) == largest]
-        index = _objective(kept, objectives, metric, str(path))
+        index = objective_number(_objectives(kept, objectives), metric, str(path))
         values = np.array([_cost(row, index) for row in kept], dtype=np.float64)
         left_out = {"still running": len(rows) - len(ended), "of a smaller budget": len(ended) - len(kept)}
         return ForeignRuns(
@@ -93,17 +93,11 @@ def _budget(row: Mapping[str, Any]) -> float:
     return 0.0 if row.get("budget") is None else float(row["budget"])
 
 
-def _objective(rows: Sequence[Mapping[str, Any]], objectives: Sequence[str], metric: str | None, where: str) -> int:
-    """Find the number of the objective; 0 where there is one."""
+def _objectives(rows: Sequence[Mapping[str, Any]], named: Sequence[str]) -> Sequence[str]:
+    """Name the objectives; by their numbers where their names are not known."""
     sizes = Counter(len(row["cost"]) if isinstance(row["cost"], list) else 1 for row in rows)
     count = max(sizes, default=1)
-    names = list(objectives) if len(objectives) == count else [str(index) for index in range(count)]
-    if metric is None and count == 1:
-        return 0
-    if metric in names:
-        return names.index(metric)
-    msg = f"expected one of {', '.join(names)}, the objectives of {where}, got {metric or 'none'}. Name the one that is the error."
-    raise UsageError(msg, param="metric")
+    return named if len(named) == count else [str(index) for index in range(count)]
 
 
 def _cost(row: Mapping[str, Any], index: int) -> float:

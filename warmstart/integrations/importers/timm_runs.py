@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from pathlib import Path
 from typing import Any
 
 from history_store.errors import DataError
 from history_store.external_runs import ForeignRuns
-from warmstart.integrations.importers.registry import Importer, Runs
+from warmstart.integrations.importers.registry import Importer, by_metric
 from warmstart.integrations.importers.run_folders import (
     FoundRun,
     as_foreign,
@@ -19,6 +18,7 @@ from warmstart.integrations.importers.run_folders import (
     has_files,
     is_maximised,
     read_flat_yaml,
+    read_rows,
     real,
     rising,
     take_dataset,
@@ -60,7 +60,7 @@ def read_timm(source: Path, *, metric: str | None = None) -> ForeignRuns:
     if not places:
         msg = f"{source}: expected run folders of timm with {ARGS}, got none. Give the folder that timm wrote its runs to."
         raise DataError(msg)
-    tables = [_summary(place.with_name(SUMMARY)) for place in places]
+    tables = [read_rows(place.with_name(SUMMARY), "the summary of a run") for place in places]
     names = sorted({name for table in tables for name in (table[0] if table else ()) if name not in ("epoch", "lr")})
     chosen = choose_metric(names, metric, LIKELY, str(source)) if names else metric or LIKELY[0]
     origin = f"import/timm/{source.resolve().name if source.is_dir() else source.resolve().parent.name}"
@@ -81,21 +81,4 @@ def _run(place: Path, table: list[dict[str, str]], metric: str, origin: str) -> 
     return FoundRun(params, last, ended(last, complete=complete), rising(points), origin=origin, dataset=dataset)
 
 
-def _summary(path: Path) -> list[dict[str, str]]:
-    """Read the lines of a run; none where it wrote none."""
-    if not path.is_file():
-        return []
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = [row for row in csv.DictReader(file) if None not in row.values()]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        msg = f"{path}: expected the summary of a run, got a file that cannot be read ({error}). Take the folder out."
-        raise DataError(msg) from error
-    return rows
-
-
-def _read(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
-    return read_timm(Path(source), metric=metric), ()
-
-
-IMPORTER = Importer(lambda source: has_files(source, ARGS), _read, ("metric",))
+IMPORTER = Importer(lambda source: has_files(source, ARGS), by_metric(read_timm), ("metric",))

@@ -14,7 +14,7 @@ from history_store.json_text import parse_json
 from history_store.records import Status
 from history_store.tracker_table import ENDED, OPEN
 from warmstart.integrations.importers.external_json import read_json
-from warmstart.integrations.importers.registry import Importer, Runs
+from warmstart.integrations.importers.registry import Importer, by_metric
 from warmstart.integrations.importers.run_folders import (
     FoundRun,
     as_foreign,
@@ -160,8 +160,4 @@ def _matches(source: str) -> bool:
     return b'"config"' in head and (b'"summary' in head or b'"state"' in head)
 
 
-def _read(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
-    return read_wandb(Path(source), metric=metric), ()
-
-
-IMPORTER = Importer(_matches, _read, ("metric",))
+IMPORTER = Importer(_matches, by_metric(read_wandb), ("metric",))

@@ -23,12 +23,12 @@ from optuna.distributions import (
 from optuna.trial import FrozenTrial, TrialState
 
 from history_store.errors import DataError, MissingPathError, StorageError, UsageError
-from history_store.external_runs import Curve, ForeignParameter, ForeignRuns, as_columns
+from history_store.external_runs import Curve, ForeignParameter, ForeignRuns, as_columns, objective_number
 from history_store.records import Status
 from history_store.wording import in_words
 from warmstart.studies.state.journal_file import JournalFile
 from warmstart.studies.state.reported_steps import STEP, steps_of
-from warmstart.studies.state.sqlite_file import engine_options
+from warmstart.studies.state.sqlite_file import engine_options, is_sqlite
 
 BUSY_S = 30.0
 """Seconds that a read waits for a writer."""
@@ -63,7 +63,8 @@ def read_study(source: str, *, study: str | None = None, metric: str | None = No
             raise UsageError(msg, param="study")
         opened = optuna.load_study(study_name=study or names[0], storage=storage)
         trials = _trials(opened, storage)
-        objective = _objective(opened, metric)
+        objectives = opened.metric_names or [str(number) for number in range(len(opened.directions))]
+        objective = objective_number(objectives, metric, f"study {opened.study_name!r}")
         maximised = opened.directions[objective] == optuna.study.StudyDirection.MAXIMIZE
     kind = f"Optuna study {opened.study_name!r}"
     return _runs(kind, f"import/optuna/{opened.study_name}", trials, objective=objective, maximised=maximised)
@@ -143,12 +144,6 @@ def _open(source: str) -> optuna.storages.BaseStorage:
     return optuna.storages.JournalStorage(JournalFile(path, None))
 
 
-def is_sqlite(path: Path) -> bool:
-    """Tell whether a file is an SQLite database."""
-    with path.open("rb") as file:
-        return file.read(16) == b"SQLite format 3\x00"
-
-
 @contextmanager
 def _storage_errors(source: str) -> Iterator[None]:
     """Turn what Optuna and its back ends raise into errors of ours."""
@@ -161,18 +156,6 @@ def _storage_errors(source: str) -> Iterator[None]:
             raise
         msg = f"{source}: expected a storage that Optuna {optuna.__version__} reads, got {in_words(error)}. Check the URL; `optuna storage upgrade` brings an old one up to date."
         raise StorageError(msg) from error
-
-
-def _objective(study: optuna.Study, metric: str | None) -> int:
-    """Find the number of the objective."""
-    count = len(study.directions)
-    names = study.metric_names or [str(index) for index in range(count)]
-    if metric is None and count == 1:
-        return 0
-    if metric in names:
-        return names.index(metric)
-    msg = f"expected one of {', '.join(names)}, the objectives of study {study.study_name!r}, got {metric or 'none'}. Name the one that is the error."
-    raise UsageError(msg, param="metric")
 
 
 def _value(trial: FrozenTrial, objective: int) -> float:

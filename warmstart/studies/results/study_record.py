@@ -16,6 +16,7 @@ from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.results.expectations import StudyExpectations, expectations_of, promised_beside_came
 from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials, failures, say_counts
 from warmstart.studies.state.spec import StudySpec, WarmConfig, evaluated_of, warm_of
+from warmstart.studies.state.sqlite_file import SQLITE
 from warmstart.studies.state.trial_queue import RUN, WORKER, interrupted, plan_of
 
 if TYPE_CHECKING:
@@ -341,4 +342,4 @@ def is_storage(path: Path) -> bool:
     """Tell whether a file is a storage of studies, by its first bytes: SQLite, or a journal of Optuna."""
     with path.open("rb") as file:
         head = file.read(65_536)
-    return head.startswith(b"SQLite format 3\x00") or (head.startswith(b"{") and b'"op_code"' in head.splitlines()[0])
+    return head.startswith(SQLITE) or (head.startswith(b"{") and b'"op_code"' in head.splitlines()[0])

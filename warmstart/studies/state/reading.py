@@ -7,21 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from history_store.errors import MissingPathError, StorageError, UsageError
-from warmstart.studies.state.sqlite_file import check_not_elsewhere, engine_options
+from history_store.errors import MissingPathError, StorageError
+from warmstart.studies.state.sqlite_file import SQLITE, check_not_elsewhere, engine_options
 from warmstart.studies.state.storage import (
     BUSY_S,
     DEFAULT,
     JOURNALS,
-    SERVERS,
     Store,
+    local_path,
     open_store,
-    path_of_url,
     telling,
-    typed_path,
 )
-
-_SQLITE = b"SQLite format 3\x00"
 
 
 @contextmanager
@@ -35,16 +31,8 @@ def open_to_read(text: str | os.PathLike[str] | None = None) -> Iterator[Store]:
         UsageError: a URL of another kind.
         StorageError: a storage that cannot be opened, an empty file that is no journal, or a file of something else.
     """
-    named = DEFAULT if text is None else os.fspath(text)
-    kind, separator, rest = named.partition("://")
-    is_server = bool(separator) and kind.split("+")[0] in SERVERS
-    if separator and not is_server and kind.split("+")[0] != "sqlite":
-        msg = f"expected a path, or a URL of sqlite, {', '.join(SERVERS)}, got {named!r}. Leave it out for {DEFAULT}."
-        raise UsageError(msg, param="storage")
-    if is_server:
-        store = open_store(named)
-    else:
-        store = _open_file((path_of_url(named, rest) if separator else typed_path(named)).absolute())
+    path = local_path(text)
+    store = open_store(text) if path is None else _open_file(path)
     try:
         yield store
     finally:
@@ -66,7 +54,7 @@ def _open_file(path: Path) -> Store:
             check_not_elsewhere(path)
             msg = f"{path}: expected a storage of studies, got an empty file. Check the path, or bring it back from a copy."
             raise StorageError(msg)
-        if head == _SQLITE:
+        if head == SQLITE:
             from optuna.storages import RDBStorage
 
             check_not_elsewhere(path)

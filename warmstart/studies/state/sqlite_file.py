@@ -11,7 +11,15 @@ from typing import Any
 
 from history_store.errors import StorageError
 
+SQLITE = b"SQLite format 3\x00"
+"""The first bytes of a database."""
 _STUDIES_SHOWN = 3
+
+
+def is_sqlite(path: Path) -> bool:
+    """Tell whether a file is an SQLite database."""
+    with path.open("rb") as file:
+        return file.read(len(SQLITE)) == SQLITE
 
 
 def engine_options(path: Path, *, timeout: float, write: bool = True) -> tuple[str, dict[str, Any]]:

@@ -153,15 +153,15 @@ def local_path(text: str | os.PathLike[str] | None = None) -> Path | None:
     kind, separator, rest = named.partition("://")
     if separator and kind.split("+")[0] != "sqlite":
         return None
-    return (path_of_url(named, rest) if separator else typed_path(named)).absolute()
+    return (_path_of_url(named, rest) if separator else _typed_path(named)).absolute()
 
 
-def typed_path(text: str) -> Path:
+def _typed_path(text: str) -> Path:
     """Take a path as it is, but for a leading `~/`, which no shell expands in `--storage=~/x.db`."""
     return Path(text).expanduser() if text.startswith("~/") and not Path("~").is_dir() else Path(text)
 
 
-def path_of_url(url: str, rest: str) -> Path:
+def _path_of_url(url: str, rest: str) -> Path:
     """Read the path of a URL of SQLite, percent signs decoded."""
     place, query, _ = rest.partition("?")
     if query or not place.startswith("/"):

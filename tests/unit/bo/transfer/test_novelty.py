@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from all_pairs import nearest_other_group
 from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
@@ -12,7 +13,7 @@ from bo.transfer.novelty import (
     WHITE,
     PixelNorms,
     judge_novelty,
-    nearest_other_group,
+    nearest_other_group_of,
     signal_limit,
     white_limit,
 )
@@ -23,26 +24,27 @@ NAN = np.nan
 
 class TestNearestOtherGroup:
     def test_siblings_are_passed_over(self):
-        distances = [[0.0, 0.1, 0.5, 0.9], [0.1, 0.0, 0.4, 0.8], [0.5, 0.4, 0.0, 0.2], [0.9, 0.8, 0.2, 0.0]]
-        np.testing.assert_array_equal(nearest_other_group(distances, ["a", "a", "b", "c"]), [0.5, 0.4, 0.2, 0.2])
+        found = nearest_other_group_of([[0.0], [0.125], [0.5], [0.75]], ["a", "a", "b", "c"])
+        np.testing.assert_array_equal(found, [0.5, 0.375, 0.25, 0.25])
 
     def test_equals_a_plain_loop(self):
         rng = np.random.default_rng(0)
         points, groups = rng.normal(size=(20, 5)), rng.integers(6, size=20).tolist()
         distances = cdist(points, points)
         expected = [min(distances[i, j] for j in range(20) if groups[j] != groups[i]) for i in range(20)]
+        np.testing.assert_allclose(nearest_other_group_of(points, groups), expected, rtol=1e-14)
         np.testing.assert_array_equal(nearest_other_group(distances, groups), expected)
 
     def test_one_group_has_no_other(self):
-        np.testing.assert_array_equal(nearest_other_group(np.zeros((2, 2)), ["a", "a"]), [NAN, NAN])
-        assert nearest_other_group(np.empty((0, 0)), []).shape == (0,)
+        np.testing.assert_array_equal(nearest_other_group_of(np.zeros((2, 3)), ["a", "a"]), [NAN, NAN])
+        assert nearest_other_group_of(np.empty((0, 3)), []).shape == (0,)
 
     def test_refusals(self):
         with pytest.raises(UsageError, match=r"for 3 groups, got shape \(2, 2\)"):
-            nearest_other_group(np.zeros((2, 2)), ["a", "b", "c"])
-        for bad in (NAN, np.inf, -1.0):
-            with pytest.raises(DataError, match="finite distances"):
-                nearest_other_group([[0.0, bad], [bad, 0.0]], ["a", "b"])
+            nearest_other_group_of(np.zeros((2, 2)), ["a", "b", "c"])
+        for bad in (NAN, np.inf):
+            with pytest.raises(DataError, match="finite vectors"):
+                nearest_other_group_of([[0.0, bad], [bad, 0.0]], ["a", "b"])
 
 
 class TestJudgeNovelty:
@@ -63,7 +65,7 @@ class TestJudgeNovelty:
     def test_percentiles_and_verdict(self, nearest, percentile, typical):
         verdict = judge_novelty(nearest, self.REFERENCE)
         assert verdict.percentile == pytest.approx(percentile)
-        assert verdict.is_typical is typical
+        assert (verdict.nearest <= verdict.limit) is typical
         assert verdict.limit == pytest.approx(20.6)
         assert verdict.nearest == nearest
 
@@ -82,24 +84,18 @@ class TestJudgeNovelty:
         reference = rng.integers(4, size=rng.integers(1, 30)).astype(float)
         for nearest in [*np.linspace(0, 5, 51), *reference]:
             verdict = judge_novelty(float(nearest), reference)
-            assert verdict.is_typical == (verdict.percentile <= TYPICAL_PERCENTILE)
+            assert (verdict.nearest <= verdict.limit) == (verdict.percentile <= TYPICAL_PERCENTILE)
 
     def test_values_are_plain(self):
         verdict = judge_novelty(np.float32(2.5), self.REFERENCE)
-        assert [type(verdict.is_typical), type(verdict.percentile), type(verdict.nearest), type(verdict.limit)] == [
-            bool,
-            float,
-            float,
-            float,
-        ]
+        assert [type(verdict.percentile), type(verdict.nearest), type(verdict.limit)] == [float, float, float]
 
     def test_gaps_in_the_reference_are_left_out(self):
         assert judge_novelty(1.5, [NAN, 1.0, 2.0]) == judge_novelty(1.5, [1.0, 2.0])
 
     @pytest.mark.parametrize("reference", [[], [NAN, NAN]])
-    def test_nothing_to_compare_with_is_not_typical(self, reference):
+    def test_nothing_to_compare_with_has_no_rank(self, reference):
         verdict = judge_novelty(0.5, reference)
-        assert not verdict.is_typical
         assert verdict.percentile is None
         assert verdict.limit is None
 
@@ -115,12 +111,12 @@ class TestJudgeNovelty:
         typical = []
         for group in range(20):
             rest, held_out = groups != group, groups == group
-            between = cdist(points[rest], points[rest])
-            own = nearest_other_group(between, groups[rest].tolist())
+            own = nearest_other_group_of(points[rest], groups[rest].tolist())
+            limit = judge_novelty(0.0, own).limit
             nearest = cdist(points[held_out], points[rest]).min(axis=1)
-            typical += [judge_novelty(float(distance), own).is_typical for distance in nearest]
+            typical += (nearest <= limit).tolist()
             half = points[rest][0] + 0.05 * rng.normal(size=6)
-            assert judge_novelty(float(cdist([half], points[rest]).min()), own).is_typical
+            assert cdist([half], points[rest]).min() <= limit
         assert np.mean(typical) >= 0.8
 
 

@@ -106,6 +106,8 @@ def test_ranks_equal_scipy():
     values = np.array([0.3, 0.1, 0.1, NAN, 0.7, 0.3, 0.3])
     expected = (rankdata(values, nan_policy="omit") - 0.5) / 6
     np.testing.assert_allclose(scaled_ranks(values), expected)
+    np.testing.assert_allclose(scaled_ranks(np.array([0.3, NAN, 0.1, 0.3])), [2 / 3, NAN, 1 / 6, 2 / 3])
+    np.testing.assert_array_equal(scaled_ranks(np.array([NAN, 0.5])), [NAN, 0.5])
     np.testing.assert_array_equal(scaled_ranks(np.array([NAN, NAN])), [NAN, NAN])
 
 

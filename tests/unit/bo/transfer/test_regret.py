@@ -1,4 +1,4 @@
-"""Regret curves and paired intervals."""
+"""Regret curves and clustered intervals."""
 
 import itertools
 
@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bo.transfer.regret import (
-    Interval,
-    clustered_interval,
-    expected_evaluations,
-    paired_interval,
-    random_curve,
-    regret_curve,
-)
+from bo.transfer.regret import clustered_interval, expected_evaluations, random_curve, regret_curve
 from history_store.errors import DataError, UsageError
 
 NAN = np.nan
@@ -77,73 +70,6 @@ class TestRandomCurve:
             random_curve([0.1, 0.2, 0.3], t)
 
 
-class TestPairedInterval:
-    def test_equals_scipy_paired_t(self):
-        rng = np.random.default_rng(0)
-        a, b = rng.random(12), rng.random(12)
-        reference = stats.ttest_rel(a, b).confidence_interval(0.9)
-        ours = paired_interval(a, b, level=0.9)
-        assert (ours.mean, ours.low, ours.high) == pytest.approx((np.mean(a - b), reference.low, reference.high))
-        assert ours.n == 12
-
-    def test_bootstrap_agrees_with_t_on_normal_differences(self):
-        rng = np.random.default_rng(0)
-        a, b = rng.normal(size=60) + 0.5, rng.normal(size=60)
-        t, boot = paired_interval(a, b), paired_interval(a, b, method="bootstrap", rng=rng)
-        assert boot.mean == t.mean
-        assert (boot.low, boot.high) == pytest.approx((t.low, t.high), abs=0.05)
-
-    def test_bootstrap_is_seeded(self):
-        a, b = np.arange(9.0), np.arange(9.0) ** 1.1
-        one, two = (paired_interval(a, b, method="bootstrap", rng=np.random.default_rng(1)) for _ in range(2))
-        assert one == two
-
-    @pytest.mark.parametrize("method", ["t", "bootstrap"])
-    def test_covers_the_truth_as_often_as_it_says(self, method):
-        rng = np.random.default_rng(0)
-        hits = 0
-        for _ in range(200):
-            found = paired_interval(
-                rng.normal(size=20) + 0.3, rng.normal(size=20), method=method, rng=rng, resamples=400
-            )
-            hits += found.low <= 0.3 <= found.high
-        assert 175 <= hits <= 199  # 190 expected, the percentile bootstrap a little below
-
-    def test_siblings_are_one_unit(self):
-        a = [0.1, 0.1, 0.1, 0.5]
-        grouped = paired_interval(a, [0.0] * 4, groups=["x", "x", "x", "y"])
-        assert grouped == paired_interval([0.1, 0.5], [0.0, 0.0])
-        assert grouped.n == 2
-
-    def test_pairs_with_a_gap_are_left_out(self):
-        assert paired_interval([0.1, NAN, 0.5, 0.2], [0.0, 0.0, NAN, 0.1]) == paired_interval([0.1, 0.2], [0.0, 0.1])
-
-    def test_one_unit_has_no_interval(self):
-        found = paired_interval([0.4], [0.1])
-        assert found.mean == pytest.approx(0.3)
-        assert np.isnan([found.low, found.high]).all()
-        assert not found.is_above_zero
-        assert not found.is_below_zero
-
-    def test_verdicts(self):
-        assert Interval(0.2, 0.1, 0.3, 0.95, 9).is_above_zero
-        assert Interval(-0.2, -0.3, -0.1, 0.95, 9).is_below_zero
-        across = Interval(0.0, -0.1, 0.1, 0.95, 9)
-        assert not across.is_above_zero
-        assert not across.is_below_zero
-
-    def test_refusals(self):
-        with pytest.raises(UsageError, match="of one length"):
-            paired_interval([0.1], [0.1, 0.2])
-        with pytest.raises(UsageError, match="1 groups"):
-            paired_interval([0.1, 0.2], [0.1, 0.2], groups=["a"])
-        for options in ({"level": 1.0}, {"method": "z"}, {"method": "bootstrap"}):
-            with pytest.raises(UsageError, match="expected level in"):
-                paired_interval([0.1, 0.2], [0.1, 0.2], **options)
-        with pytest.raises(DataError, match="at least one pair"):
-            paired_interval([NAN], [0.1])
-
-
 class TestExpectedEvaluations:
     def test_is_the_mean_over_all_orders(self):
         errors = [0.0, 0.04, 0.5, 1.0, 0.9]
@@ -164,11 +90,13 @@ class TestExpectedEvaluations:
 
 
 class TestClusteredInterval:
-    def test_without_siblings_is_the_plain_interval(self):
+    @pytest.mark.parametrize("level", [0.9, 0.95])
+    def test_without_siblings_is_scipys_t_interval(self, level):
         values = np.random.default_rng(0).normal(size=12)
-        found, plain = clustered_interval(values, groups=range(12)), paired_interval(values, np.zeros(12))
-        for name in ("mean", "low", "high", "standard_error", "n"):
-            assert getattr(found, name) == pytest.approx(getattr(plain, name))
+        found, plain = clustered_interval(values, groups=range(12), level=level), stats.ttest_1samp(values, 0.0)
+        assert (found.low, found.high) == pytest.approx(tuple(plain.confidence_interval(level)))
+        assert (found.mean, found.standard_error) == pytest.approx((values.mean(), stats.sem(values)))
+        assert (found.n, found.level) == (12, level)
 
     def test_copies_of_a_dataset_are_no_further_evidence(self):
         values = np.random.default_rng(0).normal(size=12)
@@ -178,7 +106,6 @@ class TestClusteredInterval:
 
     def test_every_dataset_weighs_alike_in_the_mean(self):
         assert clustered_interval([0.0, 0.0, 3.0], groups=["a", "a", "b"]).mean == 1.0
-        assert paired_interval([0.0, 0.0, 3.0], [0.0] * 3, groups=["a", "a", "b"]).mean == 1.5
 
     def test_what_is_not_defined_is_left_out(self):
         found = clustered_interval([1.0, np.nan, 3.0], groups=["a", "b", "c"])
@@ -186,7 +113,7 @@ class TestClusteredInterval:
         assert np.isnan(clustered_interval([np.nan], groups=["a"]).mean)
         alone = clustered_interval([1.0, 2.0], groups=["a", "a"])
         assert alone.mean == 1.5
-        assert np.isnan(alone.standard_error)
+        assert np.isnan([alone.low, alone.high, alone.standard_error]).all()
 
     def test_covers_the_truth_about_as_often_as_it_says(self):
         rng = np.random.default_rng(0)

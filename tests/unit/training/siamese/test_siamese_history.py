@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from history_store.error_tables import target_distance
-from history_store.errors import DataError, ImagesMissingError, ModelMismatchError
+from history_store.errors import DataError, ImagesMissingError
 from history_store.history import History
 from history_store.images import ImageSet
 from history_store.records import DatasetInfo, Evaluation
 from metafeat.model import MetaFeatureModel
-from metafeat.spec import ModelSpec
+from metafeat.spec import ModelSpec, space_digest
 from training.siamese.from_history import train_from_history
 from training.siamese.labelled_images import LabelledImages
 from training.siamese.settings import SiameseSettings
@@ -59,10 +59,9 @@ def test_header_ties_the_model_to_the_history(history, tmp_path):
     trained = train_from_history(history, SETTINGS, held_out=["d4"])
     trained.model.save(tmp_path / "m.safetensors")
     model = MetaFeatureModel.load(tmp_path / "m.safetensors")
-    model.check_fits(history.id, history.space_json, history.stored_size)
-    with pytest.raises(ModelMismatchError, match="expected history id other"):
-        model.check_fits("other", history.space_json, history.stored_size)
-    assert model.header["history_revision"] == history.revision
+    assert (model.header["history_id"], model.header["history_revision"]) == (history.id, history.revision)
+    assert model.header["space_digest"] == space_digest(history.space_json)
+    assert model.spec.image_size == history.stored_size
     assert (model.header["datasets"], model.header["held_out"]) == (["d0", "d1", "d2", "d3"], ["d4"])
     assert model.header["quality"]["loss"] == trained.quality.loss
     assert model.header["training"]["steps_done"] == 4

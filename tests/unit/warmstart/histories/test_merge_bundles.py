@@ -446,6 +446,22 @@ def test_a_dataset_whose_images_came_later_is_one_dataset(tmp_path, order):
         assert state(at_once) == found
 
 
+def test_a_terminal_shows_of_how_many_datasets_features_were_computed(tmp_path, cli, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with blank_history(tmp_path / "h.h5", [run("ants", 0, 0.1), run("bees", 0, 0.1)]) as made:
+        asked = ("history", "bundle", str(made.path), "--out", str(tmp_path / "b.txt"))
+        assert "computing features" not in cli(*asked, on_terminal=True).err  # there are no images
+        give_images(made, "ants")
+        give_images(made, "bees", seed=1)
+    asked = (*asked[:3], "--out", str(tmp_path / "c.txt"))
+    shown = cli(*asked, on_terminal=True)
+    assert shown.code == 0
+    assert "computing features" in shown.err
+    assert "2/2" in shown.err
+    assert "computing features" not in cli(*asked).err
+    assert "computing features" not in cli(*asked, "--quiet", on_terminal=True).err
+
+
 def test_images_of_one_s_own_for_a_dataset_that_came_by_its_name(tmp_path):
     with blank_history(tmp_path / "a.h5", [run("ants", 0, 0.1), run("bees", 0, 0.6)]) as a:
         theirs = bundle_history(a).bundle

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
+from all_pairs import nearest_other_group
 
-from bo.transfer.novelty import nearest_other_group
 from warmstart.suggestions import norms
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.norms import Norms, norms_of, spread_rows
