@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import BrokenImagesError, DataError, MissingPathError, UsageError
+from history_store.images import SPLITS
 from history_store.wording import counted
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Prediction:
         probability: of that class, in [0, 1].
         probabilities: by class, in the order of the classifier.
         truth: the class that the dataset names; None for files.
+        part: ``train``, ``val`` or ``test`` of a dataset that has parts of its own; else None.
     """
 
     image: str
@@ -41,6 +43,7 @@ class Prediction:
     probability: float
     probabilities: dict[str, float]
     truth: str | None = None
+    part: str | None = None
 
     @property
     def of_truth(self) -> float | None:
@@ -54,6 +57,7 @@ class Prediction:
             **found,
             "probabilities": self.probabilities,
             **({"truth": self.truth} if self.truth is not None else {}),
+            **({"part": self.part} if self.part is not None else {}),
         }
 
 
@@ -76,8 +80,19 @@ class Predictions:
     @property
     def error(self) -> float | None:
         """Return the share of wrong answers among pictures whose class is known; None where none is."""
-        known = [row for row in self.rows if row.truth is not None]
-        return sum(row.label != row.truth for row in known) / len(known) if known else None
+        return _error(self.rows)
+
+    @property
+    def part_errors(self) -> dict[str, float]:
+        """Return the error on each part of a dataset that has parts of its own; a classifier may have been trained on all but ``test``."""
+        found = {part: _error([row for row in self.rows if row.part == part]) for part in SPLITS}
+        return {part: error for part, error in found.items() if error is not None}
+
+    @property
+    def parts_line(self) -> str:
+        """Say in one line what the error of each part is; empty where there are none."""
+        said = ", ".join(f"{part} {error:.4g}" for part, error in self.part_errors.items())
+        return f"Errors by part: {said}. The model may have been trained on what is not test." if said else ""
 
     @property
     def line(self) -> str:
@@ -87,6 +102,18 @@ class Predictions:
         said = "" if error is None else f", {wrong} wrong, error {error:.4g}"
         left = f", {len(self.broken)} broken left out" if self.broken else ""
         return f"{counted(len(self.rows), 'picture')} by {self.model}{said}{left}"
+
+    @property
+    def unknown_line(self) -> str:
+        """Say in one line which true classes the classifier does not know, and its error without them; empty where it knows all."""
+        unknown = sorted({row.truth for row in self.rows if row.truth is not None} - set(self.classes))
+        if not unknown:
+            return ""
+        rest = replace(self, rows=tuple(row for row in self.rows if row.truth not in unknown))
+        more = f", and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        without = "" if rest.error is None else f" Without them the error is {rest.error:.4g}."
+        said = f"{counted(len(self.rows) - len(rest.rows), 'picture')} of classes that the model does not know"
+        return f"{said} ({', '.join(unknown[:_NAMED])}{more}): every answer is wrong there.{without}"
 
     def __repr__(self) -> str:
         """Return a few lines: how many, how good, the first of them."""
@@ -106,10 +133,10 @@ class Predictions:
         return sorted(wrong, key=lambda row: row.of_truth or 0.0)[:n]
 
     def confusion(self) -> list[dict[str, Any]]:
-        """Count answers: a row for each true class, a column for each answer that was given."""
+        """Count answers: a row for each true class, a column for each of the classifier's that was given or would have been right."""
         truths = [name for name in self.classes if any(row.truth == name for row in self.rows)]
         others = sorted({row.truth for row in self.rows if row.truth is not None} - set(truths))
-        answers = [name for name in self.classes if any(row.label == name for row in self.rows)]
+        answers = [name for name in self.classes if any(name in (row.label, row.truth) for row in self.rows)]
         return [
             {"truth": truth} | {name: sum(r.truth == truth and r.label == name for r in self.rows) for name in answers}
             for truth in (*truths, *others)
@@ -121,6 +148,8 @@ class Predictions:
         found["predictions"] = [row.to_dict() for row in self.rows]
         if self.error is not None:
             found |= {"error": self.error, "confusion": self.confusion()}
+        if self.part_errors:
+            found["part_errors"] = self.part_errors
         return found | {"broken": [{"image": image, "reason": reason} for image, reason in self.broken]}
 
 
@@ -326,6 +355,8 @@ def _of_dataset(
     broken: list[BrokenImage] = []
     waiting: list[NDArray[np.int64]] = []  # chunks without a whole picture: a reader refuses them alone
     whole: list[int] = []
+    parts = source.splits if len(source.splits) > 1 else {}
+    part_of = {row: part for part, of_part in parts.items() for row in of_part.tolist()}
     for start in range(0, len(source), _CHUNK):
         tell(start, len(source))
         wanted = np.arange(start, min(start + _CHUNK, len(source)))
@@ -340,7 +371,7 @@ def _of_dataset(
         whole = read.whole(source, wanted).tolist()
         truths = [source.class_names[label] for label in read.labels.tolist()]
         probabilities = classifier.predict(to_channels(read.images, classifier.channels))
-        rows += _told(classifier, _names(source, whole), probabilities, truths)
+        rows += _told(classifier, _names(source, whole), probabilities, truths, [part_of.get(row) for row in whole])
     for wanted in waiting:  # beside a whole picture it says why each is broken; without any it refuses again
         broken += source.read([*whole[:1], *wanted], size=classifier.size, skip_broken=True).broken
     tell(len(source), len(source))
@@ -352,11 +383,23 @@ def _told(
     names: Sequence[str],
     probabilities: NDArray[np.float64],
     truths: Sequence[str] | None = None,
+    parts: Sequence[str | None] | None = None,
 ) -> Iterator[Prediction]:
     """Yield what a classifier says of pictures."""
     for i, (name, row) in enumerate(zip(names, probabilities, strict=True)):
         best = int(row.argmax())
         by_class = {each: round(float(value), 6) for each, value in zip(classifier.classes, row, strict=True)}
         yield Prediction(
-            name, classifier.classes[best], round(float(row[best]), 6), by_class, truths[i] if truths else None
+            name,
+            classifier.classes[best],
+            round(float(row[best]), 6),
+            by_class,
+            truths[i] if truths else None,
+            parts[i] if parts else None,
         )
+
+
+def _error(rows: Sequence[Prediction]) -> float | None:
+    """Return the share of wrong answers among pictures whose class is known; None where none is."""
+    known = [row for row in rows if row.truth is not None]
+    return sum(row.label != row.truth for row in known) / len(known) if known else None

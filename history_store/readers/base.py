@@ -48,7 +48,7 @@ class Source(ABC):
         )
         if len(self.class_names) < 2:
             held = f"all {len(labels)} pictures in {self.class_names[0]!r}" if self.class_names else "no picture"
-            step = hint or "A similarity needs classes to tell apart: add the others."
+            step = hint or "One class leaves nothing to tell apart: add the others."
             msg = f"{location}: expected at least two classes, got {held}. {step}"
             raise LabelError(msg)
 

@@ -54,7 +54,7 @@ def choose_column(names: Sequence[str], wanted: str | None, where: str) -> str:
         return found
     if len(names) == 1:
         return names[0]
-    what = "columns of numbers or of several tasks" if len(names) > 1 else "no column"
+    what = "several columns that may be it" if len(names) > 1 else "no column"
     msg = f"{where}: expected a column of labels ({', '.join(LABELS[:4])}, …), got {what}: {shown}. Name it with `labels_column`; one-hot columns must become one."
     raise LabelError(msg)
 

@@ -59,5 +59,5 @@ def not_a_classifier(path: str | Path, error: Exception) -> ModelError:
     """Say that a file is none that we wrote."""
     return ModelError(
         f"{path}: expected networks that `warmstart tune --save-model` wrote, got {in_words(error)}. "
-        "Write them again: the same command takes the trials that it has."
+        "Name such a file; the same `warmstart tune` writes it again, from the trials that it has."
     )

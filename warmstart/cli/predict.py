@@ -52,6 +52,8 @@ def predict(
     if format is Format.TABLE and found.error is not None:
         wrong = sum(row.label != row.truth for row in found.rows)
         shell.table(found.confusion(), title=f"{wrong} of {len(found.rows)} wrong, error {found.error:.4g}\n")
+        for line in filter(None, (found.unknown_line, found.parts_line)):
+            shell.note(line)
         return
     rows = [
         {"image": row.image, "class": row.label, "probability": row.probability}

@@ -372,9 +372,10 @@ def _warm(warm: WarmName, *, no_warm: bool) -> str:
 
 
 def _report_line(report: str) -> str:
-    """Name the report, and the page with pictures where it was written."""
+    """Name the report, and the page with pictures where it was written: an older one is that of another call."""
     page = Path(report).with_suffix(".html")
-    return f"Report: {shown_path(report)}" + (f", and with pictures {shown_path(str(page))}" if page.is_file() else "")
+    is_of_it = page.is_file() and page.stat().st_mtime_ns >= Path(report).stat().st_mtime_ns
+    return f"Report: {shown_path(report)}" + (f", and with pictures {shown_path(str(page))}" if is_of_it else "")
 
 
 def _print_joint(shell: Shell, found: "JointResult") -> None:

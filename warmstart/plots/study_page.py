@@ -172,7 +172,8 @@ def _best_rows(found: StudyRecord) -> Sequence[Mapping[str, Any]]:
 def _warm_rows(found: StudyRecord) -> Sequence[Mapping[str, Any]]:
     rows = []
     for warm in found.warm:
-        came = next((trial for trial in found.trials if found.warm_of(trial) is warm), None)
+        tried = [trial for trial in found.trials if found.warm_of(trial) is warm]  # again where time ended the first
+        came = min(tried, key=lambda trial: trial.error is None, default=None)
         rows.append(
             {
                 "from": warm.source or "all datasets",

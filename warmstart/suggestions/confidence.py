@@ -41,16 +41,18 @@ def judge_query(
     doubts = find_doubts(sample, class_names, norms)
     slack = embedded.references.slack(sample.n_images) if embedded.references and sample else 0.0
     if verdict.limit is not None and verdict.nearest > verdict.limit + slack:
-        allowed = f", and so few images may add {slack:.2g}" if slack else ""
+        allowed = f", and so few images may add {slack:.2g} to a distance" if slack else ""
         text = (
             f"Far from everything: the nearest dataset is {nearest}. Of the history's own, "
             f"{TYPICAL_PERCENTILE:.0f} % have one nearer than {verdict.limit:.3g}{allowed}."
         )
         doubts = (Doubt(Code.FAR, text), *doubts)
     if not doubts:
+        is_within = verdict.limit is None or verdict.nearest <= verdict.limit
+        allowed = "" if is_within else f" where so few images may add {slack:.2g} to a distance"
         note = (
             f"Typical: in how configurations fare, the nearest dataset, {nearest}, is as near as the history's own are to "
-            f"each other (percentile {verdict.percentile:.0f})."
+            f"each other{allowed} (percentile {verdict.percentile:.0f})."
         )
         return Confidence(typical=True, distance_percentile=verdict.percentile, note=note)
     codes = tuple(doubt.code.value for doubt in doubts)

@@ -86,6 +86,44 @@ def test_a_labelled_dataset_is_counted(model, tmp_path):
         predict(model, dataset="sklearn:digits")
 
 
+def test_classes_that_the_classifier_does_not_know_are_told(model, tmp_path, cli):
+    images, labels = pictures(0)
+    named = np.array(["abxy"[label] for label in labels])
+    np.savez(tmp_path / "s.npz", images=images, labels=named)
+    found = predict(model, dataset=tmp_path / "s.npz")
+    known = [row for row in found.rows if row.truth in "ab"]
+    without = sum(row.label != row.truth for row in known) / len(known)
+    line = f"{len(named) - len(known)} pictures of classes that the model does not know (x, y): every answer is wrong there. Without them the error is {without:.4g}."
+    assert found.unknown_line == line
+    assert {"a", "b"} <= found.confusion()[0].keys() - {"truth"}
+    assert [row["truth"] for row in found.confusion()] == ["a", "b", "x", "y"]
+    assert line in " ".join(cli("predict", model, "--dataset", tmp_path / "s.npz").err.split())
+    assert line in found._repr_html_()
+    np.savez(tmp_path / "s.npz", images=images, labels=np.array(["abcd"[label] for label in labels]))
+    assert not predict(model, dataset=tmp_path / "s.npz").unknown_line
+
+
+def test_parts_of_a_dataset_are_told_apart(model, tmp_path, cli):
+    images, labels = pictures(0)
+    for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+        place = tmp_path / "photos" / ("train", "val", "test")[number % 3] / "abcd"[label] / f"{number}.png"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image.squeeze()).save(place)
+    found = predict(model, dataset=tmp_path / "photos")
+    of_file = {row.image: row for row in found.rows}
+    assert all(name.startswith(row.part) for name, row in of_file.items())
+    for part in ("train", "val", "test"):
+        alone = predict(model, dataset=tmp_path / "photos" / part)
+        assert alone.part_errors == {}
+        assert found.part_errors[part] == alone.error
+    assert found.to_dict()["part_errors"] == found.part_errors
+    assert found.to_dict()["predictions"][0]["part"] == found.rows[0].part
+    said = f"Errors by part: train {found.part_errors['train']:.4g}, val {found.part_errors['val']:.4g}, test {found.part_errors['test']:.4g}."
+    assert said in found._repr_html_()
+    assert said in " ".join(cli("predict", model, "--dataset", tmp_path / "photos").err.split())
+    assert "part" not in predict(model, [tmp_path / "photos"]).to_dict()["predictions"][0]
+
+
 def test_pictures_of_a_dataset_are_named_by_their_files(model, tmp_path, cli):
     images, labels = pictures(0)
     for number in range(8):

@@ -101,6 +101,8 @@ def _timm(config: TransferConfig, dataset: str, n_train: int, n_classes: int) ->
         notes.append(
             f"# It trains all stages; the configuration trains the last ones alone (tuned_stages {tuning.tuned_stages})."
         )
+    if features.flip_copies:
+        notes.append(_of_flip_copies(config).rstrip())
     if features.depth != "full":
         notes.append(
             f"# It trains on the whole network's features; the configuration takes those of depth {features.depth}."
@@ -158,6 +160,13 @@ def _image_folder(root: Path, part: str) -> dict[str, list[str]]:
     }
 
 
+def _of_flip_copies(config: TransferConfig) -> str:
+    """Say of mirrored copies what no other recipe does, as a line of comment; nothing where the configuration has none."""
+    if not config.features.flip_copies:
+        return ""
+    return "# The configuration fits its head to mirrored copies of the training images, too (flip_copies); this does not.\n"
+
+
 def _trainer(config: TransferConfig, dataset: str, n_train: int, n_classes: int) -> str:
     """Write Hugging Face's `TrainingArguments`, with what they have no word for as a comment."""
     features, tuning = config.features, config.tuning or LINEAR_PROBE
@@ -170,6 +179,7 @@ def _trainer(config: TransferConfig, dataset: str, n_train: int, n_classes: int)
         "from transformers import TrainingArguments\n\n"
         f"# {_in_comment(features.backbone)} at {features.image_size} pixels, depth {features.depth}, {n_classes} classes of {_in_comment(dataset)}.\n"
         f"{body}"
+        f"{_of_flip_copies(config)}"
         f"# Augmentation: random_flip={tuning.random_flip}, crop_scale={tuning.crop_scale:.3g}, mixup_alpha={tuning.mixup_alpha:.3g}.\n"
         "arguments = TrainingArguments(\n"
         '    output_dir="out",\n'

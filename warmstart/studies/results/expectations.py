@@ -51,8 +51,8 @@ class StudyExpectations:
     Attributes:
         promised: error of the best after a search, before the first trial.
         trials: those that ended, in order of their numbers.
-        warm: error of each warm configuration, by all trials; of one that was measured, what came.
-        next: the first warm configuration that gave no error yet; None where all did.
+        warm: error of each warm configuration that the history measured, by all trials; of one that was measured here, what came.
+        next: the first of these that gave no error yet; None where all did.
         is_as_measured: the study trains what the history measured, for as long.
     """
 
@@ -140,12 +140,13 @@ def expectations_of(plan: StudySpec, trials: Sequence[Trial]) -> StudyExpectatio
     if any(not 0.0 <= (trial.error or 0.0) <= 1.0 for trial in valid):
         return None
     foreseen = DatasetExpectation.from_dict(plan.expectation)
+    configs = plan.configs[: len(foreseen.mean) - 1]  # those after them, the history never measured
     told: dict[int, float] = {}
     others: list[float] = []
     now = first = foreseen.errors()
     seen = []
     for trial in trials:
-        place = _place(trial.config, {row: each for row, each in enumerate(plan.configs) if row not in told})
+        place = _place(trial.config, {row: each for row, each in enumerate(configs) if row not in told})
         expected = None if place is None else now[place]
         if trial.error is not None and trial.feasible:
             if place is not None:
@@ -155,8 +156,8 @@ def expectations_of(plan: StudySpec, trials: Sequence[Trial]) -> StudyExpectatio
             if place is not None or trial.error < now[-1].high:
                 now = foreseen.errors(told, others=others)
         seen.append(TrialExpectation(trial.number, expected, trial.error, now[-1]))
-    warm = tuple((each.config, error) for each, error in zip(plan.configs, now, strict=False))
-    upcoming = next((row for row in range(len(plan.configs)) if row not in told), None)
+    warm = tuple((each.config, error) for each, error in zip(configs, now[:-1], strict=True))
+    upcoming = next((row for row in range(len(configs)) if row not in told), None)
     is_own = plan.workload is None or plan.budget is not None
     return StudyExpectations(first[-1], tuple(seen), warm, upcoming, is_as_measured=not is_own)
 

@@ -207,7 +207,7 @@ def _warm(found: TuneResult, plan: StudySpec) -> list[str]:
     """Tell where the warm configurations came from and what became of them."""
     if not found.warm:
         return ["None: the study began cold."]
-    errors = {_key(trial.config): trial.error for trial in reversed(found.trials)}
+    errors = {_key(trial.config): trial.error for trial in reversed(found.trials) if trial.error is not None}
     rows = [
         {
             **shown(each.config),

@@ -404,7 +404,8 @@ def test_no_pictures(tree, names, message):
 
 def test_one_class(tree):
     with pytest.raises(
-        LabelError, match=r"expected at least two classes, got all 2 pictures in 'a'. A similarity needs"
+        LabelError,
+        match=r"expected at least two classes, got all 2 pictures in 'a'. One class leaves nothing to tell apart",
     ):
         open_images(tree("a/1.png", "a/2.png"))
 

@@ -62,6 +62,15 @@ def test_the_trainer_is_told_one_thing_of_the_body(steps, said):
     assert "of the rate" not in text or steps
 
 
+@pytest.mark.parametrize("program", ["timm", "trainer"])
+def test_mirrored_copies_are_told_where_a_program_has_none(program):
+    for flip_copies in (False, True):
+        text = write_recipe(
+            {**FROZEN, "flip_copies": flip_copies}, program, dataset="my photos", n_train=160, n_classes=3
+        )
+        assert ("(flip_copies); this does not." in text) == flip_copies
+
+
 def test_a_program_that_nobody_knows_is_refused():
     with pytest.raises(UsageError, match="expected one of timm, python, trainer, got 'keras'"):
         write_recipe(FROZEN, "keras", dataset="x", n_train=9, n_classes=2)

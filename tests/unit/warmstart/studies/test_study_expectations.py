@@ -11,6 +11,7 @@ from bo.transfer.expected_error import DatasetExpectation
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.results.expectations import StudyExpectations, expectations_of, promised_beside_came
+from warmstart.studies.results.report import _warm
 from warmstart.studies.results.study_record import read_study_record, records_of_report
 from warmstart.studies.results.trial import Trial
 from warmstart.studies.state.reading import open_to_read
@@ -69,6 +70,23 @@ def test_a_configuration_of_the_search_bounds_the_best_and_nothing_else():
     assert found.trials[1].expected is None
     assert found.best.value == found.best.high == 0.03
     assert found.next == 1
+
+
+def test_of_warm_configurations_that_the_history_never_measured_nothing_is_expected():
+    """Usual fine-tunings follow what the history suggests."""
+    known = plan()
+    spec = replace(known, configs=(*known.configs, *(WarmConfig({"x": x}, measured=False) for x in (0.1, 0.2, 0.3))))
+    trials = [trial(number, each.config["x"], 0.2 - number / 50) for number, each in enumerate(spec.configs)]
+    for n in range(len(trials) + 1):
+        found = expectations_of(spec, trials[:n])
+        assert [each.expected is None for each in found.trials] == [False, False, True, True, True][:n]
+        assert [config for config, _ in found.warm] == [{"x": 0.25}, {"x": 0.75}]
+        assert found.next == (n if n < 2 else None)
+        assert (found.upcoming is None) == (n >= 2)
+    assert found.best.value <= trials[-1].error
+    assert found.expected_of({"x": 0.1}) is None
+    record = json.loads(json.dumps(found.to_dict()))
+    assert StudyExpectations.from_dict(record).to_dict() == record
 
 
 @pytest.mark.parametrize(
@@ -138,6 +156,9 @@ def test_a_study_on_the_shipped_history_tells_all_of_it(tmp_path, monkeypatch):
     assert "## Promised and came" in (tmp_path / found.report).read_text()
     reported = json.loads((tmp_path / found.report).with_suffix(".json").read_text())
     assert reported["expectation"] == document["expectation"]
+    cut = replace(found.trials[0], number=2, error=None, status=TrialStatus.PRUNED)  # and then run again
+    again = replace(found, trials=(cut, *found.trials))
+    assert "\n".join(_warm(again, plan())).count("| 0.06 |") == 2
     (record,) = records_of_report(reported, "report")
     assert record.expected_line == found.expected_line
     with open_to_read(found.storage) as store:

@@ -1,0 +1,28 @@
+"""Whether the history knows anything of a query, by its nearest distance."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from bo.transfer.novelty import judge_novelty
+from warmstart.suggestions import confidence
+from warmstart.suggestions.advisor import Advisor
+from warmstart.suggestions.norms import norms_of
+
+
+@pytest.mark.parametrize("share", [0.5, 1.01, 3.0])
+def test_what_few_images_add_to_a_distance_is_said(monkeypatch, share):
+    """Beyond the limit, yet not by more than they may add, a dataset is typical, and the text says by what."""
+    monkeypatch.setattr(confidence, "find_doubts", lambda *_: ())
+    embedded = Advisor().embedded
+    rows = embedded.rows_without((), None)
+    limit = judge_novelty(0.0, norms_of(embedded, rows).nearest).limit
+    slack = embedded.references.slack(30)
+    assert 0.02 * limit < slack < limit
+    distances = np.full(len(rows), 9.0)
+    distances[3] = share * limit
+    found = confidence.judge_query(embedded, rows, distances, sample=SimpleNamespace(n_images=30), class_names=())
+    assert found.typical == (share < 3)
+    assert (f"may add {slack:.2g} to a distance" in found.note) == (share > 1)
+    assert found.note.startswith("Typical" if share < 3 else "Far from everything")
