@@ -316,7 +316,7 @@ def _of_files(
         step = (
             "Repair or remove them, or go on without them: `skip_broken`."
             if rows
-            else "Not one is left: check the files."
+            else "Not one is left: check the files; archives and tables are named by `dataset`."
         )
         msg = f"expected pictures that can be decoded, got {len(broken)} broken of {len(files)}: {named}{more}. {step}"
         raise BrokenImagesError(msg, [file for file, _ in broken])

@@ -68,10 +68,10 @@ class Translation:
         """Return the other space as ConfigSpace JSON."""
         return dump_space(self.space)
 
-    @property
-    def is_exact(self) -> bool:
-        """Tell whether a configuration says the same in either space."""
-        return all(match.action in ("kept", "renamed", "rescaled") and not match.rounded for match in self.matches)
+    def is_exact(self, config: Mapping[str, Value]) -> bool:
+        """Tell whether a configuration says the same in either space; what is inactive in it says nothing."""
+        telling = [match for match in self.matches if match.there is not None or match.here in config]
+        return all(match.action in ("kept", "renamed", "rescaled") and not match.rounded for match in telling)
 
     @property
     def knows(self) -> bool:
@@ -173,7 +173,7 @@ class Translation:
     def _design(self, design: InitialDesign, one: Picked) -> InitialDesign:
         design = replace(design, config=one.config, natural=natural(one.config))
         if not one.not_measured:
-            return design if self.is_exact else replace(design, expected_regret=None, expected_error=None)
+            return design if self.is_exact(one.config) else replace(design, expected_regret=None, expected_error=None)
         why = f"{design.why}, with other values of {', '.join(one.not_measured)}"
         return replace(
             design,
@@ -206,7 +206,7 @@ class Translation:
             )
             notes.append(f"Moved to the nearest value that your space allows: {said}.")
         varied = [str(match.here) for match in self.matches if match.there is None and match.filled]
-        varied = [name for name in varied if name not in self.trained_by]
+        varied = [n for n in varied if n not in self.trained_by and any(n in one.config for one in picked)]
         if varied:
             notes.append(f"Not measured there, so varied over the suggestions: {', '.join(varied)}.")
         notes += [

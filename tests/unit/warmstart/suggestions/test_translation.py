@@ -347,6 +347,22 @@ def test_an_inactive_child_there_is_not_known_here() -> None:
     assert one.not_measured == ("momentum",)
 
 
+def test_an_inactive_child_that_was_never_measured_says_nothing() -> None:
+    lr: dict[str, Any] = {"log": [1e-4, 0.1]}
+    there = build_space({"steps": {"ordered": [0, 40]}, "lr": lr}, Source(""))
+    form = {"steps": {"ordered": [0, 40]}, "lr": lr, "decay": {"float": [0, 1], "if": {"steps": 40}}}
+    configs = [{"steps": 0, "lr": 0.01}, {"steps": 40, "lr": 0.01}]
+    translation = translate_configs(configs, there, build_space(form, Source("")), rename={})
+    frozen, tuned = picks(translation, 2, 2)
+    assert (frozen.not_measured, tuned.not_measured) == ((), ("decay",))
+    promised = [InitialDesign(config, {}, "d", 0.1, 0.2, 0.3) for config in configs]
+    first, second = translation.designs(promised, [frozen, tuned])
+    assert (first.measured, first.expected_regret) == (True, promised[0].expected_regret)
+    assert (second.measured, second.expected_regret) == (False, None)
+    assert not any("Not measured" in note for note in translation.notes([frozen], 1))
+    assert any("Not measured there, so varied over the suggestions: decay." in note for note in translation.notes([frozen, tuned], 2))  # fmt: skip
+
+
 def test_a_small_space_gives_what_it_has() -> None:
     picked = picks(translated({"flag": ["on", "off"], "n_fc": {"int": [1, 2]}}), 64, 6)
     assert len({json.dumps(one.config) for one in picked}) == len(picked) == 4
