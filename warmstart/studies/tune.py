@@ -51,7 +51,7 @@ from warmstart.studies.output_places import (
 from warmstart.studies.results.comparison import Comparison, compare_with_uniform
 from warmstart.studies.results.progress import StudyProgress, Watch
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
-from warmstart.studies.results.saved_networks import Saved, check_savable, save_best
+from warmstart.studies.results.saved_networks import Saved, check_savable, save_best, seconds_of_best
 from warmstart.studies.results.summary import JointResult, TuneResult, summarise
 from warmstart.studies.results.trial import check_any_error, ended_trials
 from warmstart.studies.state.spec import StudySpec, check_warm
@@ -428,7 +428,7 @@ def tell_early_end(done: Sequence[TuneResult], limits: Limits, options: TuneOpti
 
 
 _QUICK, _AGAIN = 0.05, 0.35
-"""Of the time of a call, so much is kept at most for joining networks, and so much for training the best one once more on all images."""
+"""Of the time of a call, so much is kept at most for joining networks, and so much each for training networks of earlier calls again, and the best one once more on all images."""
 
 
 def _in_time(
@@ -447,8 +447,10 @@ def _in_time(
             load_space(queue.plan.space).get_default_configuration()
         ]
         seconds = pace.forecast(load_space(queue.plan.space), configs)
-        most = math.inf if networks is None else _QUICK * timed.seconds
-        back = min(options.ensemble * max((each.high for each in seconds), default=0.0), most)
+        back = options.ensemble * max((each.high for each in seconds), default=0.0)
+        if networks is not None:  # of this call; what earlier ones trained is trained again
+            earlier = seconds_of_best(ended_trials(queue.trials()), options.ensemble)
+            back = min(back, _QUICK * timed.seconds) + min(earlier, _AGAIN * timed.seconds)
         pace = replace(pace, ends=pace.ends - back, over=pace.over - back)
         if networks is not None and queue.plan.workload is not None:
             workload = get_workload(queue.plan.workload)

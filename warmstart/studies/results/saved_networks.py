@@ -58,7 +58,7 @@ def train_best(
         DataError: when the dataset cannot be read any more.
     """
     assert plan.dataset is not None  # noqa: S101  a workload has one
-    valid = sorted((t for t in trials if t.status is TrialStatus.OK and t.feasible), key=lambda t: (t.error, t.number))
+    valid = _best_first(trials)
     workload = get_workload(plan.workload or DEFAULT)
     budget = workload.budget(plan.objective["target_budget"], amount=plan.budget)
     found: list[_Trained] = []
@@ -86,6 +86,17 @@ def train_best(
         if all(each.model is model for each, model in zip(found, again, strict=True)):
             return judged, judged
         return judged, prepared.combine([each.member for each in found], again, error=judged.error)
+
+
+def seconds_of_best(trials: Sequence[Trial], k: int) -> float:
+    """Return the seconds that the k best trials took, of which nothing was kept: those of an earlier call are trained again to be saved."""
+    return sum(trial.duration or 0.0 for trial in _best_first(trials)[:k])
+
+
+def _best_first(trials: Sequence[Trial]) -> list[Trial]:
+    """List the trials that may be saved."""
+    valid = (trial for trial in trials if trial.status is TrialStatus.OK and trial.feasible)
+    return sorted(valid, key=lambda trial: (trial.error, trial.number))
 
 
 @dataclass(frozen=True, slots=True)

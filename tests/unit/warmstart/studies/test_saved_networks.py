@@ -9,7 +9,7 @@ import pytest
 from training.workloads.base import TrainingResult
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results import saved_networks
-from warmstart.studies.results.saved_networks import save_best, train_best
+from warmstart.studies.results.saved_networks import save_best, seconds_of_best, train_best
 from warmstart.studies.results.trial import Trial
 
 PLAN = SimpleNamespace(
@@ -65,6 +65,21 @@ def test_the_best_one_is_always_trained_and_others_as_they_fit(monkeypatch, seco
     assert after.error == before.error
     if seconds >= 25:
         assert clock.now <= seconds
+
+
+def test_the_best_of_earlier_calls_take_what_their_trials_took():
+    def trial(number, error, seconds, status=TrialStatus.OK, *, feasible=True):
+        return Trial(number, {"n": number}, error, status, seconds, 0, feasible=feasible)
+
+    trials = [
+        trial(0, 0.3, 7.0),
+        trial(1, 0.1, 2.0),
+        trial(2, 0.0, 50.0, feasible=False),
+        trial(3, None, 40.0, TrialStatus.PRUNED),
+        trial(4, 0.2, 1.0),
+    ]
+    assert [seconds_of_best(trials, k) for k in (1, 2, 3, 5)] == [2.0, 3.0, 10.0, 10.0]
+    assert seconds_of_best([], 5) == 0.0
 
 
 def test_networks_that_cannot_be_trained_again_are_told(monkeypatch, tmp_path):
