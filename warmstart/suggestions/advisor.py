@@ -321,7 +321,7 @@ class Advisor:
         if limit is not None and limit is not time and place.query is not None:
             request = replace(request, limit=replace(limit, measure=self._measure(place.query, limit)))
         found = recommend(replace(place, notes=(*said, *place.notes)), request, seed=self.seed)
-        if workload is not None and limit is None and space is None:
+        if workload is not None and limit is None:
             from warmstart.suggestions.durations import with_seconds
 
             found = with_seconds(found, place)

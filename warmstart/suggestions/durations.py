@@ -17,6 +17,7 @@ from bo.transfer.duration_forecast import (
     measured_durations,
     without_history,
 )
+from history_store.file.codec import config_key
 from history_store.file.table import STATUSES
 from history_store.one_thread import one_thread
 from history_store.records import Config, Status
@@ -133,13 +134,13 @@ def read_durations(history: History, names: Sequence[str]) -> tuple[Floats, str]
 
 
 def with_seconds(found: Answer, place: Location) -> Answer:
-    """Add to the suggestions of an answer how long each takes on a machine like the history's; nothing where no history tells."""
+    """Add to the suggestions of an answer how long each takes on a machine like the history's; nothing where no history tells.
+
+    Of a configuration that another space moved, nothing is known.
+    """
     known = measured_durations(**_known(place)[0])
-    configs = [dict(config) for config in place.embedded.configs]
-    columns = [configs.index(dict(design.config)) for design in found.suggestions]
-    designs = [
-        replace(design, seconds=known.get(column)) for design, column in zip(found.suggestions, columns, strict=True)
-    ]
+    seconds = {config_key(config): known.get(column) for column, config in enumerate(place.embedded.configs)}
+    designs = [replace(design, seconds=seconds.get(config_key(design.config))) for design in found.suggestions]
     return replace(found, suggestions=tuple(designs))
 
 
