@@ -193,7 +193,7 @@ def tune(
     target_budget: Annotated[
         str | None,
         typer.Option(
-            "--target-budget", help="Length of a training run of the workload; for cnn: compact-400 or paper."
+            "--target-budget", help="Length of a training run of the workload; for cnn: compact-400 or paper; for transfer: time or steps."
         ),
     ] = Problem.target_budget,
     trial_timeout: Annotated[
@@ -229,7 +229,7 @@ def tune(
     save_model: Annotated[
         str | None,
         typer.Option(
-            "--save-model", help="At the end, train the best built-in network again and save it to this file."
+            "--save-model", help="At the end, train the workload's best network again and save it to this file."
         ),
     ] = None,
     ensemble: Annotated[

@@ -48,7 +48,7 @@ def load_objective(
     if command is not None:
         return CommandObjective(command, tuple(names), dataset)
     if dataset is None:
-        msg = "tune: expected `dataset`, `objective` or `command`, got none of them. Give `dataset` to tune the built-in network on it."
+        msg = "tune: expected `dataset`, `objective` or `command`, got none of them. Give `dataset` to tune a network of a workload on it."
         raise UsageError(msg)
     get_workload(workload).check_names(names)
     return WorkloadObjective(dataset, workload, target_budget, device)
