@@ -193,7 +193,8 @@ def tune(
     target_budget: Annotated[
         str | None,
         typer.Option(
-            "--target-budget", help="Length of a training run of the workload; for cnn: compact-400 or paper; for transfer: time or steps."
+            "--target-budget",
+            help="Length of a training run of the workload; for cnn: compact-400 or paper; for transfer: time or steps.",
         ),
     ] = Problem.target_budget,
     trial_timeout: Annotated[
