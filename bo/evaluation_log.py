@@ -40,8 +40,8 @@ class EvaluationLog:
         told: `n` evaluations; `points`, theirs, each `p`; `keys`, theirs.
         pending: by key, oldest first.
         taken: keys of all configurations that were proposed or told.
-        recorded: how many evaluations were, those that took the place of a loss included.
-        revision: grows with every evaluation that is recorded.
+        recorded: number of evaluations that this log recorded, those that took the place of a loss included.
+        revision: grows with every evaluation that is recorded, from what another process counted on where one did.
     """
 
     def __init__(self, encoding: Encoding, *, timeout: float | None, clock: Callable[[], float]) -> None:

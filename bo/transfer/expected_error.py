@@ -58,6 +58,11 @@ class DatasetExpectation:
     high: Floats
     covariance: Floats
 
+    @property
+    def n_configs(self) -> int:
+        """Return c."""
+        return len(self.mean) - 1
+
     def errors(self, told: Mapping[int, float] | None = None, *, others: Sequence[float] = ()) -> list[ExpectedError]:
         """Return what to expect after errors that came.
 
@@ -85,7 +90,7 @@ class DatasetExpectation:
 
     def of(self, columns: Sequence[int]) -> "DatasetExpectation":
         """Return the same of some configurations, and of the best of all."""
-        kept = [*columns, len(self.mean) - 1]
+        kept = [*columns, self.n_configs]
         return DatasetExpectation(self.mean[kept], self.low[kept], self.high[kept], self.covariance[np.ix_(kept, kept)])
 
     def to_dict(self) -> dict[str, list[float]]:

@@ -92,7 +92,7 @@ def ask_history(
     configs = _warm_configs(found) + _other_kinds(plan, locate().embedded.configs)
     kept, expectation = _different(plan, configs, on_message), found.expectation
     if expectation is not None:
-        expectation = expectation.of([i for i in kept if i < len(expectation.mean) - 1])
+        expectation = expectation.of([i for i in kept if i < expectation.n_configs])
     return asked.with_warm(tuple(configs[i] for i in kept), history_state(Path(found.history)), expectation)
 
 

@@ -140,7 +140,7 @@ def expectations_of(plan: StudySpec, trials: Sequence[Trial]) -> StudyExpectatio
     if any(not 0.0 <= (trial.error or 0.0) <= 1.0 for trial in valid):
         return None
     foreseen = DatasetExpectation.from_dict(plan.expectation)
-    configs = plan.configs[: len(foreseen.mean) - 1]  # those after them, the history never measured
+    configs = plan.configs[: foreseen.n_configs]  # those after them, the history never measured
     told: dict[int, float] = {}
     others: list[float] = []
     now = first = foreseen.errors()

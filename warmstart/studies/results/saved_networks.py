@@ -89,12 +89,12 @@ def train_best(
 
 
 def seconds_of_best(trials: Sequence[Trial], k: int) -> float:
-    """Return the seconds that the k best trials took, of which nothing was kept: those of an earlier call are trained again to be saved."""
+    """Return the seconds that the k best trials took in all: those of earlier calls are trained again to be saved."""
     return sum(trial.duration or 0.0 for trial in _best_first(trials)[:k])
 
 
 def _best_first(trials: Sequence[Trial]) -> list[Trial]:
-    """List the trials that may be saved."""
+    """List the trials whose networks may be saved, the least error first."""
     valid = (trial for trial in trials if trial.status is TrialStatus.OK and trial.feasible)
     return sorted(valid, key=lambda trial: (trial.error, trial.number))
 

@@ -114,8 +114,8 @@ class StudySpec(Search, WarmStart):
         members: names of the studies of all datasets that are tuned together, this one among them; none where it is alone.
         split: how these share their trials.
         curves: `warmstart.suggestions.run_forecasts.RunForecasts` of the dataset as JSON, where the pruner is ``history``; else empty.
-        expectation: `bo.transfer.expected_error.DatasetExpectation` of `configs`, in their order, and of the best after a search, as JSON; empty
-            where the history knows too little.
+        expectation: `bo.transfer.expected_error.DatasetExpectation` of the first `configs`, those that the history measured, in their order, and
+            of the best after a search, as JSON; empty where the history knows too little.
     """
 
     space: str
