@@ -5,6 +5,7 @@ A library's own text is for those who know the library (`-vv` shows it).
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import shlex
@@ -39,6 +40,12 @@ def some_of(names: Collection[str], most: int = 5) -> str:
     """List the first names, and count the others: `a, b and 3 more`."""
     shown = list(names)[:most]
     return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def meant(names: Collection[str], known: Collection[str], *, otherwise: str) -> str:
+    """Ask whether names that nobody knows were meant as those that are nearly them; `otherwise` where none is."""
+    found = dict.fromkeys(near for name in names for near in difflib.get_close_matches(name, sorted(known), n=1))
+    return f"Did you mean {', '.join(found)}?" if found else otherwise
 
 
 def duration(seconds: float) -> str:

@@ -1,6 +1,5 @@
 """What a history holds in memory, images and embeddings apart, and how one operation of the journal changes it."""
 
-import difflib
 import math
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +29,7 @@ from history_store.file.table import (
     run_columns,
 )
 from history_store.records import Config, DatasetInfo, Evaluation, Value
+from history_store.wording import meant
 
 _NAME_BYTES = 200
 _FEW, _FEW_RUNS = 20, 10_000
@@ -158,8 +158,7 @@ class Content:
             UsageError: the history has none of that name.
         """
         if name not in self.dataset_of:
-            near = difflib.get_close_matches(name, list(self.dataset_of), n=1)
-            step = f"Did you mean {near[0]!r}?" if near else "`warmstart history list` names its datasets."
+            step = meant([name], self.dataset_of, otherwise="`warmstart history list` names its datasets.")
             msg = f"{where}: expected one of its datasets, got {name!r}. {step}"
             raise UsageError(msg)
         return self.dataset_of[name]

@@ -182,7 +182,7 @@ def test_a_run_is_refused_twice(history: History) -> None:
 def test_unknown_names_are_refused(history: History) -> None:
     with pytest.raises(DataError, match="expected an evaluation of one of its datasets, got 'digit'"):
         history.append(Evaluation("digit", histories.configs(1)[0], 0.5))
-    with pytest.raises(UsageError, match=r"got 'digit'\. Did you mean 'digits'\?"):
+    with pytest.raises(UsageError, match=r"got 'digit'\. Did you mean digits\?"):
         history.dataset("digit")
     with pytest.raises(DataError, match=r"expected one that the space .* allows"):
         history.append(Evaluation("digits", {"layers": 99}, 0.5))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from history_store.errors import StorageError, UsageError
 from history_store.json_text import finite
-from history_store.wording import some_of
+from history_store.wording import meant, some_of
 from warmstart.arguments import check_replaceable
 from warmstart.models.recipe import Recipe
 
@@ -240,6 +240,7 @@ def _held_out(names: Sequence[str], groups: Sequence[str], chosen: Sequence[str]
     """
     unknown = sorted(set(chosen) - set(groups))
     if unknown:
-        msg = f"expected groups of the history, got {', '.join(unknown)}. `warmstart history list` shows them."
+        step = meant(unknown, set(groups), otherwise="`warmstart history list` shows them.")
+        msg = f"expected groups of the history, got {', '.join(unknown)}. {step}"
         raise UsageError(msg, param="hold_out_group")
     return [name for name, group in zip(names, groups, strict=True) if group in chosen] if chosen else None

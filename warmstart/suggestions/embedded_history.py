@@ -12,7 +12,7 @@ from bo.transfer.calibration import Calibration
 from bo.transfer.strategies.sources import number_groups
 from history_store.errors import DataError, HistoryDamagedError, UsageError
 from history_store.records import Config, DatasetInfo
-from history_store.wording import counted, in_shell, some_of
+from history_store.wording import counted, in_shell, meant, some_of
 from metafeat.model_file import ModelHeader, check_fits, is_at_home, read_header
 from warmstart.measured_with import MeasuredWith, measured_with
 from warmstart.suggestions.embeddings import Embeddings, cannot_compare, embed_lacking
@@ -89,7 +89,8 @@ class EmbeddedHistory:
         """
         unknown = sorted(set(groups) - set(self.groups) - self.other_groups) if groups else []
         if unknown:
-            msg = f"expected groups of {self.path}, got {', '.join(unknown)}. `warmstart history list` shows them."
+            step = meant(unknown, {*self.groups, *self.other_groups}, otherwise="`warmstart history list` shows them.")
+            msg = f"expected groups of {self.path}, got {', '.join(unknown)}. {step}"
             raise UsageError(msg, param="exclude_group")
         pairs = zip(self.names, self.groups, strict=True)
         rows = np.arange(len(self.names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,6 +62,7 @@ class TransferClassifier(Classifier):
         size: pixels a side of the images, the largest of the models'; smaller ones are made from it.
         channels: 1 or 3.
         error: validation error of the average.
+        training_images: how many it was trained on at least; None = not known, as in files that do not say it.
     """
 
     _models: list[TransferModel]
@@ -78,8 +80,9 @@ class TransferClassifier(Classifier):
         classes: Sequence[str],
         channels: int,
         error: float,
+        training_images: int | None = None,
     ) -> None:
-        self.members, self.classes = tuple(members), tuple(classes)
+        self.members, self.classes, self.training_images = tuple(members), tuple(classes), training_images
         self.size, self.channels, self.error = max(model.image_size for model in models), channels, error
         self._models = [replace(model, network=model.network.cpu().eval()) for model in models]
 
@@ -98,8 +101,16 @@ class TransferClassifier(Classifier):
         taken = fitting(images, self.size, self.channels)
         if not len(taken):
             return np.zeros((0, len(self.classes)))
-        mean: NDArray[np.float64] = np.mean([model.probabilities(taken) for model in self._models], axis=0)
-        return mean
+        return self.average([model.probabilities(taken) for model in self._models])
+
+    def average(self, of_each: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Average what the models say, and let all classes share one more vote beside those of the training images.
+
+        So few images never make an answer certain; which class is the most probable stays as it is.
+        """
+        mean: NDArray[np.float64] = np.mean(of_each, axis=0)
+        votes = math.inf if self.training_images is None else self.training_images
+        return mean + (1 / len(self.classes) - mean) / (votes + 1)
 
     def save(self, path: Path) -> None:
         """Write one safetensors file; `timm.create_model` loads the first model's backbone from it.
@@ -125,6 +136,7 @@ class TransferClassifier(Classifier):
             "size": self.size,
             "channels": self.channels,
             "error": self.error,
+            "training_images": self.training_images,
             "models": described,
         }
         replace_file(path, save(tensors, metadata=to_metadata("transfer", header)))
@@ -155,7 +167,7 @@ class TransferClassifier(Classifier):
                 models.append(TransferModel(networks[place], head, found["depth"], int(found["image_size"]), origin))
             members = [Member(**member) for member in header["members"]]
             settings = {name: header[name] for name in ("classes", "channels", "error")}
-            return cls(members, models, **settings)
+            return cls(members, models, **settings, training_images=header.get("training_images"))
         except WarmstartError:
             raise
         except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:

@@ -152,12 +152,13 @@ class PreparedTransfer(Prepared):
         size = max(model.image_size for model in own)
         images = self._pictures(size, "val")
         made = TransferClassifier(
-            members, own, classes=self.dataset.class_names, channels=images.shape[3], error=error or 0.0
+            members, own, classes=self.dataset.class_names, channels=images.shape[3], error=error or 0.0,
+            training_images=len(self._labels(self._training)),
         )  # fmt: skip
         if error is None:
             pairs = zip(members, own, strict=True)
             of_each = [self._probabilities(member, model, images) for member, model in pairs]
-            made.validated = np.mean(of_each, axis=0)
+            made.validated = made.average(of_each)
             made.error, made.first_error = self._error(made.validated), self._error(of_each[0])
         return made
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from history_store.errors import UsageError
+from history_store.wording import meant
 from warmstart.studies.history.history_state import history_state
 from warmstart.studies.related_dataset import AUTO, EVALUATIONS, TOTAL, RelatedDataset
 from warmstart.studies.state.spec import StudySpec, same_space
@@ -88,7 +89,8 @@ def _checked(history: History, plan: StudySpec, path: Path) -> list[str]:
     """Check the names of related datasets."""
     groups = dict(zip(history.names, history.groups, strict=True))
     if unknown := [name for name in plan.related if name not in groups]:
-        msg = f"expected datasets of {path}, or {AUTO} alone, got {', '.join(unknown)}. `warmstart history list` shows them."
+        step = meant(unknown, history.names, otherwise="`warmstart history list` shows them.")
+        msg = f"expected datasets of {path}, or {AUTO} alone, got {', '.join(unknown)}. {step}"
         raise UsageError(msg, param="related")
     file, _, own = (plan.dataset or "").rpartition("::")
     is_own = bool(file) and Path(file).exists() and Path(file).samefile(path)

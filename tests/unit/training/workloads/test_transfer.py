@@ -397,6 +397,22 @@ def test_members_of_other_sizes_share_what_they_have_in_common(prepared, backbon
     assert (tmp_path / "c.safetensors").stat().st_size < 4 * tiny + 1_000_000
 
 
+def test_no_number_of_training_images_makes_an_answer_certain(prepared, backbone, tmp_path):
+    config = {**FROZEN, "backbone": backbone, "head": "ridge"}
+    result = train(prepared, config, keep=True)
+    certain = replace(result.model, head=replace(result.model.head, scale=1e9))
+    made = prepared.combine([Member(0, config, 0, result.error)], [certain])
+    made.save(tmp_path / "c.safetensors")
+    n_train, images = len(prepared._labels(prepared._training)), prepared._pictures(32, "val")
+    alone = certain.probabilities(images)
+    assert alone.max() == 1
+    for told in (made, load_classifier(tmp_path / "c.safetensors")):
+        found = told.predict(images)
+        assert found.max() == pytest.approx((n_train + 1 / 10) / (n_train + 1), abs=1e-9)
+        np.testing.assert_allclose(found.sum(1), 1)
+        np.testing.assert_array_equal(found.argmax(1), alone.argmax(1))
+
+
 # Names and weights.
 
 

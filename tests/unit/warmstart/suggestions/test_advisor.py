@@ -180,6 +180,9 @@ def test_wrong_calls(tiny, photos):
         advisor.suggest("nowhere", strategy="best")
     with pytest.raises(UsageError, match=r"^exclude_group: expected groups of"):
         _ = Advisor(tiny.history, tiny.model, exclude_group="nobody").embedded
+    group = Advisor(tiny.history, tiny.model).embedded.groups[0]
+    with pytest.raises(UsageError, match=rf"got {group}x\. Did you mean {group}\?$"):
+        _ = Advisor(tiny.history, tiny.model, exclude_group=f"{group}x").embedded
 
 
 def test_the_cache_is_never_trusted_with_a_damaged_entry(grown, tiny, photos, embedded, tmp_path):
