@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from history_store.errors import MissingPathError, StorageError
+from history_store.errors import MissingPathError, StorageError, UsageError
 from warmstart.glance import glance
 
 PathLike = str | os.PathLike[str]
@@ -25,6 +25,30 @@ def history_path(given: str | os.PathLike[str] | None = None, *, workload: str |
     """
     shipped = _DEFAULTS / f"{_OF_WORKLOADS.get(workload or '', 'history')}.h5"
     return _find(given, HISTORY_VARIABLE, shipped, "history", "warmstart history create")
+
+
+def measured_history(workload: str | None, given: str | os.PathLike[str] | None = None) -> Path:
+    """Find a history as `history_path` does, and where a workload is named, one that measured it.
+
+    Raises:
+        UsageError: no such workload, or the given history never measured it.
+        StorageError: as `history_path`, or what a history that cannot be read raises.
+    """
+    from training.workloads import measures
+
+    usual = history_path(given)
+    if workload is None or measures(glance(usual).space_json, workload):
+        return usual
+    own = history_path(given, workload=workload)
+    if own == usual or not measures(glance(own).space_json, workload):
+        raise never_measured(workload, usual)
+    return own
+
+
+def never_measured(workload: str, path: Path) -> UsageError:
+    """Refuse a history for a workload."""
+    msg = f"expected a history that measured {workload}, got {path}, which never did. Name one that did, or leave this out."
+    return UsageError(msg, param="workload")
 
 
 def shipped_history() -> Path:

@@ -13,6 +13,7 @@ from warmstart.cli.options import (
     ModelOption,
     QuietOption,
     SeedOption,
+    ShippedOfOption,
     VerboseOption,
     one_history,
 )
@@ -23,6 +24,7 @@ def list_(
     path: HistoryArgument = None,
     *,
     history: HistoryOption = None,
+    workload: ShippedOfOption = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Show only the first so many datasets.")] = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
@@ -32,10 +34,10 @@ def list_(
     """List the datasets of a history."""
     from history_store.history import History
     from warmstart.histories.listing import dataset_rows
-    from warmstart.locations import history_path
+    from warmstart.locations import measured_history
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    with History.open(history_path(one_history(path, history))) as opened:
+    with History.open(measured_history(workload, one_history(path, history))) as opened:
         rows, n = dataset_rows(opened, limit), len(opened.names)
         where = str(opened.path)
     shown = "" if len(rows) == n else f"the first {len(rows)} of "
@@ -51,6 +53,7 @@ def show(
     ] = None,
     *,
     history: HistoryOption = None,
+    workload: ShippedOfOption = None,
     model: ModelOption = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
@@ -63,14 +66,14 @@ def show(
     """
     from history_store.history import History
     from warmstart.histories.listing import describe, summary
-    from warmstart.locations import history_path, stored_hash
+    from warmstart.locations import measured_history, stored_hash
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     if name is not None and history is None and "::" in name:
         history, _, name = name.rpartition("::")
     elif name is not None and history is None and name.endswith((".h5", ".hdf5")):
         history, name = name, None
-    with History.open(history_path(history)) as opened:
+    with History.open(measured_history(workload, history)) as opened:
         known = None if name is None else stored_hash(opened.model_hashes, model)
         found = summary(opened) if name is None else describe(opened, name, model_hash=known)
     apart = (

@@ -114,6 +114,10 @@ ScaleOption = Annotated[
     ScaleName | None,
     typer.Option("--scale", help="Range of the metric: fraction (0 to 1), percent (0 to 100) or any number."),
 ]
+ShippedOfOption = Annotated[
+    str | None,
+    typer.Option("--workload", help="The history of this workload: cnn, transfer; the usual one when left out."),
+]
 HistoryArgument = Annotated[
     str | None,
     typer.Argument(metavar="HISTORY", help="The history file; $WARMSTART_HISTORY or the shipped one when left out."),

@@ -14,6 +14,7 @@ from warmstart.cli.options import (
     NoCacheOption,
     QuietOption,
     SeedOption,
+    ShippedOfOption,
     SkipBrokenOption,
     ThreadsOption,
     VerboseOption,
@@ -33,6 +34,7 @@ def map_(
     ] = None,
     out: Annotated[str, typer.Option("--out", "-o", help="The file to write; .png or .svg.")] = "map.png",
     history: HistoryOption = None,
+    workload: ShippedOfOption = None,
     model: ModelOption = None,
     skip_broken: SkipBrokenOption = False,
     download: DownloadOption = False,
@@ -67,7 +69,7 @@ def map_(
         device=device,
         threads=threads,
         cache=not no_cache,
-    )
+    ).of_workload(workload)
     found, memory, notes = map_history(dataset, advisor=advisor)
     for note in notes:
         shell.note(note)
@@ -99,6 +101,7 @@ def ccov(
     most: MostOption = 25,
     out: Annotated[str, typer.Option("--out", "-o", help="The file to write; .png or .svg.")] = "ccov.png",
     history: HistoryOption = None,
+    workload: ShippedOfOption = None,
     model: ModelOption = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
@@ -113,8 +116,8 @@ def ccov(
 
     from history_store.errors import UsageError
     from history_store.history import History
-    from warmstart.histories.ccov import centres_of, most_telling
-    from warmstart.locations import history_path
+    from warmstart.histories.ccov import centres_of, defined, most_telling
+    from warmstart.locations import measured_history
     from warmstart.plots.ccov import draw_ccov
     from warmstart.plots.style import check_target
 
@@ -127,20 +130,23 @@ def ccov(
     if dataset is not None:
         from warmstart.suggestions.advisor import Advisor
 
-        place = Advisor(history, model, seed=seed).locate(dataset).with_runs
+        place = Advisor(history, model, seed=seed).of_workload(workload).locate(dataset).with_runs
         if not place.has_distances:
             msg = f"{place.embedded.path}: expected a history with images to compare with, got runs alone. Name datasets instead, or leave this out."
             raise UsageError(msg, param="dataset")
         for note in place.notes:
             shell.note(note)
         wanted = [name for _, name in sorted(zip(place.distances.tolist(), place.names, strict=True))][: most or None]
-    with History.open(history_path(history)) as opened:
+    with History.open(measured_history(workload, history)) as opened:
         found = centres_of(opened, wanted or opened.names)
         where = str(opened.path)
     if not wanted and most and len(found.names) > most:
         shell.note(f"Drawn: the {most} of {len(found.names)} datasets whose errors gather most clearly. Name others, give --dataset for the nearest, or --most 0 for all.")  # fmt: skip
         found = most_telling(found, most)
-    draw_ccov(found, Path(out))
+    drawn = defined(found)
+    if left_out := [name for name in found.hyperparameters if name not in drawn.hyperparameters]:
+        shell.note(f"Left out, as their values never differ there: {', '.join(left_out)}.")
+    draw_ccov(drawn, Path(out))
     document = {"schema_version": 1, "history": where, "files": [out], "datasets": list(found.names)}
     shell.result(document, [{"file": out, "datasets": len(found.names)}])
 

@@ -66,6 +66,15 @@ def centres_of(history: "History", names: Sequence[str]) -> Centres:
     return Centres(tuple(names), hyperparameters, values, *ccov_by_chance(unit, errors))
 
 
+def defined(found: Centres) -> Centres:
+    """Keep the hyperparameters that have a centre on some dataset; all where none has."""
+    kept = np.flatnonzero(np.isfinite(found.values).any(axis=0))
+    if not len(kept):
+        return found
+    names = tuple(found.hyperparameters[column] for column in kept.tolist())
+    return Centres(found.names, names, found.values[:, kept], found.chance[:, kept], found.noise_std[:, kept])
+
+
 def most_telling(found: Centres, most: int) -> Centres:
     """Keep so many datasets whose errors gather most clearly, in their order: the most deviations from chance over all."""
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -27,7 +27,7 @@ from warmstart.arguments import (
 )
 from warmstart.descriptor import Description, Descriptor, UnknownExtractorError, count_classes
 from warmstart.glance import glance
-from warmstart.locations import PathLike, history_path, model_path, usual_model
+from warmstart.locations import PathLike, history_path, measured_history, model_path, never_measured, usual_model
 from warmstart.suggestions.answer import Answer, DatasetSummary
 from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
 from warmstart.suggestions.embeddings import store_embeddings
@@ -260,12 +260,10 @@ class Advisor:
             UsageError: k < 1, an unknown workload, one that the history did not measure, or a history of runs alone; else as `locate`.
         """
         check_whole("k", k, least=1)
+        if workload is not None and not isinstance(dataset, Location):
+            return self.of_workload(workload).neighbours(dataset, k)
         if workload is not None and not self.has_measured(workload):
-            own = replace(self, history=history_path(self.history, workload=workload))
-            if isinstance(dataset, Location) or not own.has_measured(workload):
-                msg = f"expected a history that measured {workload}, got {history_path(self.history)}, which never did. Name one that did, or leave this out."
-                raise UsageError(msg, param="workload")
-            return own.neighbours(dataset, k)
+            raise never_measured(workload, history_path(self.history))
         place = self.locate(dataset)
         if not place.has_distances:
             msg = f"{place.embedded.path}: expected a history with images to compare with, got runs alone. `warmstart history add` gives its datasets their images."
@@ -353,6 +351,15 @@ class Advisor:
             skip_broken=self.skip_broken,
             longer_s=LONGER_SHARE * limit.seconds,
         )
+
+    def of_workload(self, workload: str | None) -> "Advisor":
+        """Return this advisor where its history measured a workload, or else one with the shipped history of the workload.
+
+        Raises:
+            UsageError: no such workload, or one that the history never measured.
+        """
+        path = measured_history(workload, self.history)
+        return self if path == history_path(self.history) else replace(self, history=path)
 
     def has_measured(self, workload: str) -> bool:
         """Tell whether the configurations of the history are those of a workload.

@@ -125,6 +125,20 @@ def test_neighbours_are_those_of_the_workload(shipped, photos, cli):
     assert warmstart.neighbours(photos, workload="cnn", k=1) == warmstart.neighbours(photos, k=1)
 
 
+def test_commands_that_show_a_history_take_that_of_a_workload(shipped, cli, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    own, usual = str(shipped / "transfer.h5"), str(shipped / "history.h5")
+    for command in (("history", "list"), ("history", "show"), ("plot", "map"), ("plot", "ccov")):
+        told = [json.loads(cli(*command, *more, "--format", "json").out) for more in ((), ("--workload", "transfer"))]
+        assert [each.get("history") or each["path"] for each in told] == [usual, own]
+    run = cli("plot", "ccov", "--workload", "transfer")
+    assert "Left out, as their values never differ there: " in run.err
+    assert ", steps, " in run.err
+    for command in (("history", "list"), ("history", "show"), ("plot", "map"), ("plot", "ccov")):
+        run = cli(*command, "--history", usual, "--workload", "transfer")
+        assert (run.code, "history.h5, which never did. Name one that did" in run.err) == (2, True)
+
+
 def test_the_workload_has_its_own_history_and_model(shipped):
     assert history_path(workload="transfer").name == "transfer.h5"
     assert history_path().name == history_path(workload="cnn").name == "history.h5"
