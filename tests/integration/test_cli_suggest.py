@@ -130,6 +130,13 @@ def test_the_table_says_the_same_and_explains(cli, photos):
     assert "…" not in run.out
 
 
+def test_what_no_configuration_has_is_no_row(cli, photos):
+    nearest, portfolio = (cli("suggest", photos, "--strategy", name).out for name in ("nearest", "portfolio"))
+    assert "error there" in nearest
+    assert "error there" not in portfolio
+    assert "from" not in portfolio.split("Try these first")[1].split("Seconds")[0].split()
+
+
 def test_reasons_agree_with_the_history(cli, photos, tiny):
     plain = cli("suggest", "--dataset", photos, "--format", "json").json()
     document = cli("suggest", "--dataset", photos, "--explain", "--format", "json").json()

@@ -259,7 +259,10 @@ def print_answer(shell: Shell, found: Any, *, is_workload_named: bool) -> None:
     else:
         write(_head(found).rstrip())
     is_known = any(design.is_of_history for design in found.suggestions)
-    rows = [_design_row(rank, design, is_known) for rank, design in enumerate(found.suggestions, start=1)]
+    rows = [_design_row(rank, design) for rank, design in enumerate(found.suggestions, start=1)]
+    for name in ("from", "error there"):  # a portfolio is of all datasets, a space of yours of none
+        if all(row[name] is None for row in rows):
+            rows = [{key: value for key, value in row.items() if key != name} for row in rows]
     write("")
     how = f"strategy {found.strategy}" if is_known else "spread evenly over your space"
     if rows or found.plan is None:
@@ -290,14 +293,13 @@ def print_answer(shell: Shell, found: Any, *, is_workload_named: bool) -> None:
         )
 
 
-def _design_row(rank: int, design: Any, is_known: bool) -> dict[str, Any]:  # noqa: FBT001  a column or none
-    """Return the row of a suggestion, with natural values; where it comes from only if the history has something to say."""
+def _design_row(rank: int, design: Any) -> dict[str, Any]:
+    """Return the row of a suggestion, with natural values."""
     row: dict[str, Any] = {"": rank}
     for name, value in design.config.items():
         plain = name.removeprefix("log10_")
         row[plain] = design.natural.get(plain, value)
-    if is_known:
-        row["from"] = design.source
+    row["from"] = design.source
     row["error there"] = design.source_error if design.measured else "not measured"
     if design.seconds is not None:
         row["takes"] = f"{design.seconds.value:.0f} s"
@@ -316,6 +318,8 @@ def _print_reasons(shell: Shell, found: Any) -> None:
         place = "" if near.percentile is None else f": nearer than {100 - near.percentile:.0f} % of the history's pairs"
         shell.say(f"  {near.name} (distance {near.distance:.3g}{place})" + (f". {near.what}" if near.what else ""))
     write("\nWhy these configurations")
+    if found.plan is not None:
+        shell.say("  In this order each lowers the expected best error most per second, after those before it.")
     for number, (design, why) in enumerate(
         zip(found.suggestions, found.explanation.suggestions, strict=False), start=1
     ):

@@ -73,7 +73,7 @@ def recommend(place: Location, request: Request, *, seed: int) -> Answer:
     picked = [] if translation is None else translation.pick(chosen, k=k, seed=seed)
     choices = list(chosen(k)) if translation is None else [each.choice for each in picked if each.choice is not None]
     listed = list_neighbours(place, LEAST_NEIGHBOURS, used={choice.neighbour for choice in choices})
-    designed = _initial_designs(place, errors, choices, strategy, known=known)
+    designed = _initial_designs(place, errors, choices, strategy, known=known, is_timed=plan is not None)
     found = compose_answer(place, designed, strategy, neighbours=listed, seed=seed)
     found = replace(found, tuned_before=known)
     if plan is not None:
@@ -252,6 +252,7 @@ def _initial_designs(
     strategy: str,
     *,
     known: TunedBefore | None,
+    is_timed: bool,
 ) -> list[InitialDesign]:
     """Turn choices of rows into configurations with their origin and, where it was calibrated, what they promise."""
     embedded = place.embedded
@@ -263,12 +264,14 @@ def _initial_designs(
         query = StrategyQuery(errors, place.distances, len(choices), reach=reach, groups=place.groups)
         expected = expected_regrets(query, [choice.row for choice in choices])
         promised = [float(regret) for regret in embedded.calibration.promise(expected)]
+    of_all = "adds most per second" if is_timed else "best average rank" if strategy == "average-rank" else "adds most"
     found = []
     for choice, regret in zip(choices, promised, strict=True):
         config = dict(embedded.configs[choice.row])
         if choice.neighbour is None:
-            how = "best average rank over all datasets" if strategy == "average-rank" else "adds most over all datasets"
-            found.append(InitialDesign(config, natural(config), expected_regret=regret, why=how))
+            found.append(
+                InitialDesign(config, natural(config), expected_regret=regret, why=f"{of_all} over all datasets")
+            )
             continue
         name = embedded.names[place.rows[choice.neighbour]]
         how = f"reached error {choice.source_error:.3g} on {name}"

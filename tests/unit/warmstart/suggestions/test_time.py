@@ -259,6 +259,14 @@ def test_the_command_shows_the_plan(cli, timed, tiny, photos):
     assert (refused.code, refused.out) == (2, "")
 
 
+def test_reasons_are_those_of_a_choice_by_seconds(cli, timed, tiny, photos):
+    ask = ("suggest", photos, "--history", timed, "--model", tiny.model, "--strategy", "portfolio", "--explain")
+    with_time, without = (" ".join(cli(*ask, *more).out.split()) for more in (("--time", "1h"), ()))
+    assert "In this order each lowers the expected best error most per second" in with_time
+    assert "1. adds most per second over all datasets" in with_time
+    assert "per second" not in without
+
+
 def test_the_command_says_so_where_nothing_fits(cli, timed, tiny, photos):
     run = cli("suggest", photos, "--history", timed, "--model", tiny.model, "--time", "0.5s")
     assert run.code == 0
