@@ -73,6 +73,7 @@ def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) ->
     if save is None:
         return found
     saved = save_best(save, one.plan, found.trials, options.ensemble, options.on_message)
+    found = found if saved is None else replace(found, saved_model=saved.record)
     if saved is not None and place is not None and found.report is not None and dataset is not None:
         said = predict_validation(saved.judged, save, dataset, skip_broken=options.skip_broken)
         _written(place, lambda: add_classifier(place, said, is_retrained=saved.is_retrained), options)
@@ -101,10 +102,11 @@ def tune_several_on_server(paths: Sequence[str], options: TuneOptions, client: C
         is_written = _written(place, lambda: write_joint_report(place, title, reported, plans), options)
         joint = reported if is_written else joint
     check_any_error(title, [trial for one in done for trial in one.result.trials], workload=done[0].plan.workload)
-    for one, file in zip(done, saved, strict=True):
-        if file is not None:
-            save_best(file, one.plan, one.result.trials, options.ensemble, options.on_message)
-    return joint
+    studies = []
+    for found, one, file in zip(joint.studies, done, saved, strict=True):
+        made = None if file is None else save_best(file, one.plan, found.trials, options.ensemble, options.on_message)
+        studies.append(found if made is None else replace(found, saved_model=made.record))
+    return replace(joint, studies=tuple(studies))
 
 
 @dataclass(frozen=True, slots=True)

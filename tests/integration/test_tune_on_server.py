@@ -131,6 +131,7 @@ def test_related_datasets_and_the_best_network(tiny, place, cli):
         assert [each["evaluations"] for each in told["related"]] == [8]
         saved = Networks.load("n.safetensors")
         assert saved.members[0].trial == told["best"]["trial"]
+        assert told["saved_model"]["trials"] == [told["best"]["trial"]]
         assert saved.error == pytest.approx(told["best"]["error"])
         assert "## The saved classifier" in (place / "r.md").read_text()
         for wrong, match in (

@@ -243,7 +243,7 @@ def _tune_one(name: str, dataset: str | None, output: _Outputs, options: TuneOpt
         reported = replace(found, report=str(place))
         found = reported if _written(place, lambda: write_report(place, reported, plan), options) else found
     check_any_error(name, found.trials, workload=plan.workload)
-    saved = _hand_out(options, outputs[name], found, plan, over=began + options.check_time())
+    found, saved = _hand_out(options, outputs[name], found, plan, over=began + options.check_time())
     if saved is not None and found.report is not None and dataset is not None:
         place = Path(found.report)
         said = predict_validation(saved.judged, options.save_model or "", dataset, skip_broken=options.skip_broken)
@@ -327,9 +327,8 @@ def _tune_several(
         is_written = _written(place, lambda: write_joint_report(place, title, reported, plans), options)
         joint = reported if is_written else joint
     check_any_error(title, [trial for found, _ in done for trial in found.trials], workload=done[0][1].workload)
-    for (found, plan), output in zip(done, outputs.values(), strict=True):
-        _hand_out(options, output, found, plan)
-    return joint
+    pairs = zip(joint.studies, done, outputs.values(), strict=True)
+    return replace(joint, studies=tuple(_hand_out(options, to, found, plan)[0] for found, (_, plan), to in pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -546,14 +545,14 @@ def _check_outputs(output: _Outputs, plan: StudySpec, options: TuneOptions) -> N
 
 def _hand_out(
     options: TuneOptions, output: _Outputs, found: TuneResult, plan: StudySpec, *, over: float = math.inf
-) -> Saved | None:
+) -> tuple[TuneResult, Saved | None]:
     """Add a study to the history, and save its networks, as far as that is wanted and fits in until the call is over; return what was saved."""
     if output.record is not None:
         path = history_path(options.history, workload=plan.workload)
         options.on_message(record_study(path, output.record, plan, found.trials, download=options.download).line)
     if output.save_model is None:
-        return None
-    return save_best(
+        return found, None
+    saved = save_best(
         output.save_model,
         plan,
         found.trials,
@@ -563,6 +562,7 @@ def _hand_out(
         networks=output.networks,
         threads=options.workers or 1 if options.cluster is None else 1,
     )
+    return (found, None) if saved is None else (replace(found, saved_model=saved.record), saved)
 
 
 def _timed(options: TuneOptions, target: Objective, began: float) -> TimedCall:

@@ -19,6 +19,7 @@ from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.kept_networks import KeptNetworks
 from warmstart.studies.objectives.workload import prepare
 from warmstart.studies.output_places import check_place
+from warmstart.studies.results.summary import SavedModel
 from warmstart.studies.results.trial import Trial
 
 if TYPE_CHECKING:
@@ -104,12 +105,20 @@ class Saved:
     """What was written.
 
     Attributes:
+        path: of the file.
         judged: the classifier as the validation images judged it.
         is_retrained: whether it was then trained on these images too.
     """
 
+    path: Path
     judged: Classifier
     is_retrained: bool
+
+    @property
+    def record(self) -> SavedModel:
+        """Return what a study's result tells of it."""
+        trials = tuple(member.trial for member in self.judged.members)
+        return SavedModel(str(self.path), trials, self.judged.error, self.is_retrained)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +197,7 @@ def save_best(
         return None
     judged, final = trained
     final.save(path)
-    saved = Saved(judged, is_retrained=final is not judged)
+    saved = Saved(path, judged, is_retrained=final is not judged)
     why = _why_fewer(len(judged.members), k, n_valid, is_timed=math.isfinite(left()))
     on_message(" ".join(filter(None, [f"{path}: {_said(saved)}", why, _better_alone(judged)])))
     return saved

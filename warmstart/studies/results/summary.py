@@ -24,6 +24,27 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 
+@dataclass(frozen=True, slots=True)
+class SavedModel:
+    """A file of the best networks of a study.
+
+    Attributes:
+        path: of the file.
+        trials: whose networks it has, best first.
+        validation_error: of them together, in [0, 1].
+        retrained: whether they were trained on the validation images too, after these had judged them.
+    """
+
+    path: str
+    trials: tuple[int, ...]
+    validation_error: float
+    retrained: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON has them."""
+        return {**asdict(self), "trials": list(self.trials)}
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class TuneResult:
     """What a study came to so far.
@@ -44,6 +65,7 @@ class TuneResult:
         plan: what the history planned for the time of this call; None where it planned nothing.
         expected: what error was promised, and what is expected after each trial; None where the history knows too little.
         n_extra: trials among them that nobody asked for: results that came too late for their own trials.
+        saved_model: the file of its best networks; None where none was written.
     """
 
     study: str
@@ -61,6 +83,7 @@ class TuneResult:
     plan: TimePlan | None = None
     expected: StudyExpectations | None = None
     n_extra: int = 0
+    saved_model: SavedModel | None = None
 
     @property
     def expected_line(self) -> str:
@@ -152,6 +175,7 @@ class TuneResult:
             "related": [each.summary() for each in self.related],
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "report": self.report,
+            "saved_model": None if self.saved_model is None else self.saved_model.to_dict(),
             "seconds": self.seconds,
             "expected_error": None if self.expected is None else self.expected.best.to_dict(),
             "expectation": None if self.expected is None else self.expected.to_dict(),

@@ -31,6 +31,10 @@ def test_they_repeat_their_trials_and_come_back(tuned, tiny, tmp_path):
     assert [(m.trial, m.config, m.seed, m.error) for m in networks.members] == [
         (t.number, t.config, t.seed, t.error) for t in best
     ]
+    about = found.to_dict()["saved_model"]
+    assert about == {
+        "path": "n.safetensors", "trials": [t.number for t in best], "validation_error": networks.error, "retrained": False
+    }  # fmt: skip
     assert told[0].startswith(f"n.safetensors: 2 networks, validation error {networks.error:.4g} together.")
     source = open_images(f"{tiny.history}::stripes0")
     val = source.splits["val"]
