@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import IO, Any
 
 import numpy as np
@@ -170,6 +171,19 @@ def decode(file: str | IO[bytes], size: int | None, where: str = "picture") -> N
         picture.load()
         flat = plain(picture, where)
         return np.asarray(flat if size is None else square(flat, size))
+
+
+def side_of(file: str | IO[bytes]) -> int | None:
+    """Read the shorter side of a picture file, in pixels, from its first bytes; None where they do not tell."""
+    try:
+        if isinstance(file, str):
+            check_picture_file(file, "picture")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(file, formats=FORMATS) as picture:
+                return min(picture.size)
+    except Exception:  # noqa: BLE001 - damaged bytes make decoders raise anything
+        return None
 
 
 def reason_broken(error: Exception, path: str) -> str:

@@ -82,6 +82,12 @@ class ArraySource(Source):
             return file_signature(self._files.root, self._files.names)
         return self.fingerprint("listing")
 
+    def side(self, index: int) -> int | None:
+        """Return the shorter side of a picture, in pixels."""
+        owner = int(np.searchsorted(self._starts, index, side="right")) - 1
+        rows = self._blocks[owner].rows(np.array([index - self._starts[owner]]))
+        return int(min(rows.shape[1:3]))
+
     def _decode(self, indices: NDArray[np.int64], size: int | None) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
         owner = np.searchsorted(self._starts, indices, side="right") - 1
         parts: list[tuple[NDArray[np.intp], NDArray[np.uint8]]] = []

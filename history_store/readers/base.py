@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import BrokenImagesError, LabelError, UsageError
+from history_store.errors import BrokenImagesError, LabelError, UsageError, WarmstartError
 from history_store.images import SPLITS, BrokenImage, FingerprintKind, ImageSet
 
 _PACKED = {
@@ -76,6 +76,13 @@ class Source(ABC):
             if not len(wanted):
                 self._refuse(broken, len(broken))
         return ImageSet(images, self.labels[wanted], self.class_names, tuple(broken.values()), wanted)
+
+    def side(self, index: int) -> int | None:
+        """Return the shorter side of a picture as it is stored, in pixels; None where it cannot be told."""
+        try:
+            return int(self.read([index], size=None).images.shape[1])
+        except WarmstartError:  # broken, or no square
+            return None
 
     @abstractmethod
     def fingerprint(self, kind: FingerprintKind) -> str:

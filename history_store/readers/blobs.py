@@ -17,7 +17,7 @@ from history_store.errors import DataError, UsageError
 from history_store.fingerprint import named_fingerprint
 from history_store.images import BrokenImage, FingerprintKind
 from history_store.limits import FILE_BYTES
-from history_store.picture import decode
+from history_store.picture import decode, side_of
 from history_store.readers.base import Canvas, Source, printable
 
 
@@ -52,6 +52,13 @@ class BlobSource(Source):
     def size_of(self, index: int) -> int:
         """Return the number of bytes of one picture."""
         return len(self.blob(index))
+
+    def side(self, index: int) -> int | None:
+        """Return the shorter side of a picture, in pixels; None where its bytes do not tell."""
+        try:
+            return side_of(BytesIO(self.blob(index)))
+        except DataError:
+            return None
 
     def fingerprint(self, kind: FingerprintKind) -> str:
         """Fingerprint the pictures by name and content, and their labels where the names do not tell them."""

@@ -11,7 +11,7 @@ from history_store.errors import UsageError
 from history_store.fingerprint import file_fingerprint, file_signature
 from history_store.images import BrokenImage, FingerprintKind
 from history_store.limits import FILE_BYTES
-from history_store.picture import decode, reason_broken
+from history_store.picture import decode, reason_broken, side_of
 from history_store.readers.base import Canvas, Source, printable
 from history_store.readers.tree import labels_hint, list_folder
 
@@ -44,6 +44,10 @@ class FolderSource(Source):
     def signature(self) -> str:
         """Name the listed pictures by path, size and time of change."""
         return file_signature(self.root, self.files)
+
+    def side(self, index: int) -> int | None:
+        """Return the shorter side of a picture, in pixels; None where its file does not tell."""
+        return side_of(f"{self.root}/{self.files[index]}")
 
     def _decode(self, indices: NDArray[np.int64], size: int | None) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
         canvas = Canvas(len(indices), self.location)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from history_store.errors import DataError, LabelError, UsageError
+from history_store.errors import DataError, LabelError, UsageError, WarmstartError
 from history_store.fingerprint import SAMPLED_FILES
 from history_store.images import BrokenImage, FingerprintKind
 from history_store.picture import opaque, plain, square, square_arrays, to_uint8
@@ -54,6 +54,13 @@ class TorchSource(Source):
                 continue
             whole.update(f"{index} {pixels.shape}\0".encode() + pixels.tobytes())
         return f"{kind}:{whole.hexdigest()[:40]}"
+
+    def side(self, index: int) -> int | None:
+        """Return the shorter side of a picture, in pixels; None where it cannot be read."""
+        try:
+            return int(min(self._pixels(index, None).shape[:2]))
+        except (OSError, WarmstartError):
+            return None
 
     def _decode(self, indices: NDArray[np.int64], size: int | None) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
         canvas = Canvas(len(indices), self.location)

@@ -283,6 +283,15 @@ class Workload(ABC):
         """Return the pixels a side of the largest images that configurations of a space ask for; None where they ask for none."""
         return None
 
+    def space_for_larger(self, side: int, measured: int) -> tuple[str, int] | None:  # noqa: ARG002  the interface
+        """Name a space with larger images, and the pixels a side of its largest; None where there is none to gain from.
+
+        Args:
+            side: of the pictures, in pixels.
+            measured: pixels a side of the largest images that the history measured.
+        """
+        return None
+
     def canonical(self, config: Config) -> Config:
         """Return a configuration without what means nothing in it: two that train alike are equal then."""
         return config

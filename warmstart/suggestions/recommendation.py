@@ -17,10 +17,12 @@ from bo.transfer.strategies.query import UNCALIBRATED
 from history_store.error_tables import fill_failed
 from history_store.file.codec import config_key
 from history_store.space import natural
+from warmstart.measured_with import workload_of
 from warmstart.suggestions.answer import Answer, InitialDesign, Neighbour
 from warmstart.suggestions.doubts import NOTHING_TO_EXPECT
 from warmstart.suggestions.embedded_history import EmbeddedHistory, nearest_places, spread_places
 from warmstart.suggestions.explanation import explain_answer
+from warmstart.suggestions.larger_pictures import note_of_larger
 from warmstart.suggestions.location import Location
 from warmstart.suggestions.neighbours import list_neighbours
 from warmstart.suggestions.request import NEEDS_NO_MODEL, Request
@@ -82,6 +84,8 @@ def recommend(place: Location, request: Request, *, seed: int) -> Answer:
         found = _with_expected_errors(found, place, choices)
     if translation is not None:
         found = _translated(found, translation, picked, k)
+    else:
+        found = replace(found, notes=(*found.notes, *_notes_of_size(place)))
     if len(choices) < k and len(broken):
         found = replace(found, notes=(*found.notes, _note_broken(len(broken), len(choices), k)))
     if not request.explain or not choices:
@@ -89,6 +93,16 @@ def recommend(place: Location, request: Request, *, seed: int) -> Answer:
     names = [neighbour.name for neighbour in listed]
     why = explain_answer(embedded, place.rows, place.distances, errors=errors, choices=choices, listed=names)
     return replace(found, explanation=why)
+
+
+def _notes_of_size(place: Location) -> tuple[str, ...]:
+    """Say which space to try where the pictures have more pixels than the history measured."""
+    about = place.embedded.measured_with
+    named = None if about is None else workload_of(next(iter(about.origins), ""))
+    if named is None or place.query is None:
+        return ()
+    note = note_of_larger(place.query.source, place.embedded.configs, named[0])
+    return () if note is None else (note,)
 
 
 def _planned(

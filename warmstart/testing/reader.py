@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from history_store.errors import LabelError, UsageError
 from history_store.images import SPLITS, ImageSource
 from history_store.picture import square_arrays
+from history_store.readers.base import Source
 
 Pixels = NDArray[np.uint8]
 
@@ -70,6 +71,10 @@ class ReaderContract(ABC):
 
     def test_size_none_keeps_the_stored_side(self, source, images):
         np.testing.assert_array_equal(source.read([3, 1], size=None).images, images[[3, 1]])
+
+    def test_the_side_of_a_picture_is_known(self, source):
+        if isinstance(source, Source):
+            assert source.side(3) == self.side
 
     def test_reads_in_the_order_asked_for(self, source, images):
         got = source.read(np.array([20, 3, 3, 11]), size=self.side)

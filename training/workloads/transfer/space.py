@@ -12,10 +12,12 @@ from metafeat.pretrained.depths import DEPTHS, TUNED_STAGES
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
-SpaceName = Literal["full", "frozen"]
+SpaceName = Literal["full", "frozen", "large"]
 SPACES: tuple[SpaceName, ...] = get_args(SpaceName)
 BACKBONES = tuple(PACKAGED)
 IMAGE_SIZES = (32, 64, 96, 128)
+LARGER = (160, 224)
+"""Pixels a side, for pictures that have them: an image of 224 costs three times one of 128."""
 STEPS = (0, 40, 120, 400)
 
 
@@ -29,19 +31,21 @@ def transfer_space(
     """Build the space: a feature set and, where steps > 0, how the network is trained on.
 
     Args:
-        name: `frozen` keeps the features frozen: its only number of steps is 0.
+        name: `frozen` keeps the features frozen: its only number of steps is 0. `large` has image sizes of 160 and 224 pixels too.
         backbones: as `find_backbone` takes them.
         image_sizes: pixels a side, rising.
         steps: of fine-tuning, rising from 0.
 
     Raises:
-        UsageError: when the name is neither of the two.
+        UsageError: when the name is none of the three.
     """
     from ConfigSpace import Categorical, ConfigurationSpace, Constant, Float, InCondition, OrdinalHyperparameter
 
     if name not in SPACES:
         msg = f"transfer:{name}: expected a space of the workload, one of {', '.join(SPACES)}, got {name!r}. Give a file for another space."
         raise UsageError(msg)
+    if name == "large":
+        image_sizes = sorted({*image_sizes, *LARGER})
     space = ConfigurationSpace(name=f"transfer-{name}")
     space.add(
         Categorical("backbone", list(backbones), default=backbones[0]),

@@ -26,7 +26,7 @@ from training.workloads.transfer.config import (
     TransferConfig,
 )
 from training.workloads.transfer.recipes import RECIPES, write_recipe
-from training.workloads.transfer.space import BACKBONES, IMAGE_SIZES, SPACES, STEPS, SpaceName, transfer_space
+from training.workloads.transfer.space import BACKBONES, IMAGE_SIZES, LARGER, SPACES, STEPS, SpaceName, transfer_space
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -58,7 +58,7 @@ class Transfer(Workload):
         self.backbones, self.image_sizes = tuple(backbones), tuple(image_sizes)
 
     def space(self, name: str | None = None) -> ConfigurationSpace:
-        """Build `full` or `frozen`; see `transfer_space`."""
+        """Build `full`, `frozen` or `large`; see `transfer_space`."""
         wanted = cast("SpaceName", name or SPACES[0])
         return transfer_space(wanted, backbones=self.backbones, image_sizes=self.image_sizes)
 
@@ -106,6 +106,10 @@ class Transfer(Workload):
         values = values or (getattr(known, "upper", None), getattr(known, "value", None))
         sizes = (int(value) for value in values if isinstance(value, int | float))
         return max((size for size in sizes if SMALLEST <= size <= LARGEST), default=None)
+
+    def space_for_larger(self, side: int, measured: int) -> tuple[str, int] | None:
+        """Name `large` for pictures that have its pixels, where the history measured fewer."""
+        return (f"{self.name}:large", LARGER[-1]) if side >= LARGER[0] > measured else None
 
     def canonical(self, config: Config) -> Config:
         """Leave out the hyperparameters of fine-tuning with 0 steps."""

@@ -89,7 +89,8 @@ def ask_history(
     found = _suggested(plan, locate(), advisor(), timed)
     for note in (*found.notes, *(() if found.suggestions else ("The study begins cold.",))):
         on_message(note)
-    configs = _warm_configs(found) + _other_kinds(plan, locate().embedded.configs)
+    configs = _warm_configs(found)
+    configs += _unmeasured(plan, configs[0].config if configs else None, locate().embedded.configs)
     kept, expectation = _different(plan, configs, on_message), found.expectation
     if expectation is not None:
         expectation = expectation.of([i for i in kept if i < expectation.n_configs])
@@ -241,15 +242,24 @@ def _usual_configs(plan: StudySpec, history: str | os.PathLike[str] | None) -> t
     return tuple(WarmConfig(config, measured=False) for config in found.configs)
 
 
-def _other_kinds(plan: StudySpec, measured: Sequence[Config]) -> tuple[WarmConfig, ...]:
-    """Return the usual configurations of a workload that its space allows and that have hyperparameters no configuration of the history has."""
+def _unmeasured(plan: StudySpec, best: Config | None, measured: Sequence[Config]) -> tuple[WarmConfig, ...]:
+    """Return what to try beside what the history measured, as far as the space of a plan allows it.
+
+    The best suggestion at the largest image size of the space, where the history measured none as large; and the usual
+    configurations of the workload that have hyperparameters no configuration of the history has.
+    """
     from bo.space.encoding import Encoding
 
-    known = {name for config in measured for name in config}
-    named = () if plan.workload is None else get_workload(plan.workload).usual_configs()
-    unknown = [dict(config) for config in named if set(config) - known]
-    fits = Encoding(load_space(plan.space)).fits(unknown) if unknown else ()
-    return tuple(WarmConfig(config, measured=False) for config, is_fit in zip(unknown, fits, strict=True) if is_fit)
+    if plan.workload is None:
+        return ()
+    workload, space = get_workload(plan.workload), load_space(plan.space)
+    sizes = [size for config in measured if isinstance(size := config.get("image_size"), int)]
+    largest, known = workload.largest_image(space), {name for config in measured for name in config}
+    named: list[Config] = [dict(config) for config in workload.usual_configs() if set(config) - known]
+    if best is not None and largest is not None and largest > max(sizes, default=largest):
+        named.insert(0, {**best, "image_size": largest})
+    fits = Encoding(space).fits(named) if named else ()
+    return tuple(WarmConfig(config, measured=False) for config, is_fit in zip(named, fits, strict=True) if is_fit)
 
 
 def _other_space(plan: StudySpec, place: Location) -> ConfigurationSpace | None:

@@ -479,6 +479,9 @@ def test_the_space_is_conditional_and_read_back():
         assert TransferConfig.of(config).features.backbone in Transfer().backbones
     assert {config["steps"] for config in configs} == {0, 40, 120, 400}
     assert "learning_rate" not in named_space("transfer:frozen")
+    large = named_space("transfer:large")
+    assert large["image_size"].sequence == (32, 64, 96, 128, 160, 224)
+    assert set(large) == set(space)
     assert load_space(json.dumps(space.to_serialized_dict())) == space
     for config in Transfer().usual_configs():
         Configuration(space, values=dict(config))  # raises where it does not fit

@@ -11,7 +11,7 @@ from training.workloads import Member, get_workload
 from training.workloads.cnn.classifier import Networks
 from training.workloads.cnn.workload import PreparedCNN
 from training.workloads.transfer.space import transfer_space
-from warmstart.studies.history.warm_start import _other_kinds
+from warmstart.studies.history.warm_start import _unmeasured
 from warmstart.studies.objectives import kept_networks
 from warmstart.studies.objectives.kept_networks import KeptNetworks
 from warmstart.studies.objectives.workload import WorkloadObjective
@@ -87,14 +87,14 @@ def plan_of(workload, space="{}"):
 def test_a_study_begins_with_the_kinds_that_the_history_never_measured_too():
     plan = plan_of("transfer", dump_space(get_workload("transfer").space("full")))
     frozen = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
-    both = _other_kinds(plan, [frozen])
+    both = _unmeasured(plan, None, [frozen])
     assert [each.config["image_size"] for each in both] == [128, 64]
     for tuned in both:
         assert tuned.config["steps"] > 0
         assert not tuned.measured
-        assert _other_kinds(plan, [frozen, dict(tuned.config)]) == ()
-    assert _other_kinds(plan_of("cnn"), [{"x": 1}]) == ()
-    assert _other_kinds(plan_of(None), [{"x": 1}]) == ()
+        assert _unmeasured(plan, None, [frozen, dict(tuned.config)]) == ()
+    assert _unmeasured(plan_of("cnn", dump_space(get_workload("cnn").space())), {"x": 1}, [{"x": 1}]) == ()
+    assert _unmeasured(plan_of(None), {"x": 1}, [{"x": 1}]) == ()
 
 
 @pytest.mark.parametrize(
@@ -102,4 +102,20 @@ def test_a_study_begins_with_the_kinds_that_the_history_never_measured_too():
 )
 def test_a_study_begins_with_no_kind_that_its_space_does_not_allow(space):
     frozen = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
-    assert _other_kinds(plan_of("transfer", dump_space(space)), [frozen]) == ()
+    assert _unmeasured(plan_of("transfer", dump_space(space)), None, [frozen]) == ()
+
+
+@pytest.mark.parametrize(("sizes", "tried"), [((32, 64, 96, 128), [224]), ((32, 64, 160, 224), [])])
+def test_a_study_over_larger_images_begins_with_the_best_at_the_largest(sizes, tried):
+    plan = plan_of("transfer", dump_space(transfer_space("large")))
+    best = {
+        "backbone": "tf_efficientnet_lite1",
+        "image_size": sizes[-2],
+        "depth": "s16+full",
+        "flip_copies": True,
+        "steps": 0,
+    }
+    measured = [{**best, "image_size": size} for size in sizes]
+    found = [each for each in _unmeasured(plan, best, measured) if each.config["steps"] == 0]
+    assert [each.config for each in found] == [{**best, "image_size": size} for size in tried]
+    assert not any(each.measured for each in found)

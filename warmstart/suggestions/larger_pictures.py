@@ -1,0 +1,33 @@
+"""Pictures with more detail than a history has measured."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from history_store.images import ImageSource
+from history_store.readers.base import Source
+from training.workloads import Workload
+
+_LOOKED_AT = 9
+
+
+def note_of_larger(source: ImageSource, configs: Sequence[Mapping[str, object]], workload: Workload) -> str | None:
+    """Name the space to try where pictures have more pixels than the configurations of a history ask for; None where none is better."""
+    measured = max((size for config in configs if isinstance(size := config.get("image_size"), int)), default=None)
+    side = None if measured is None else typical_side(source)
+    if side is None or measured is None or (found := workload.space_for_larger(side, measured)) is None:
+        return None
+    name, largest = found
+    return (
+        f"Your pictures have about {side} pixels a side, and the history measured {measured} at most. Photographs can gain "
+        f"much from more: --space {name} tries up to {largest}."
+    )
+
+
+def typical_side(source: ImageSource) -> int | None:
+    """Return the shorter side of a typical picture, in pixels, by a few of them; None where it cannot be told."""
+    if not isinstance(source, Source):  # a reader of an installed package
+        return None
+    rows = np.unique(np.linspace(0, len(source) - 1, _LOOKED_AT).astype(int)).tolist()
+    sides = [side for row in rows if (side := source.side(row)) is not None]
+    return int(np.median(sides)) if sides else None
