@@ -44,7 +44,14 @@ def answer_html(found: Answer) -> str:
             parts.append(f"<p>{escape(found.plan.line)}</p>")
         if is_known and found.measured_with is not None and found.measured_with.line:
             parts.append(f"<p>{escape(found.measured_with.line)}</p>")
+    if found.expected_line:
+        parts.append(f"<p>{escape(found.expected_line)}</p>")
     parts.append(table("Datasets that it resembles most", [each.to_row() for each in found.neighbours]))
+    reasons = (
+        [] if (why := found.explanation) is None else why.in_words(found.suggestions, is_timed=found.plan is not None)
+    )
+    for heading, lines in reasons:
+        parts.append(f"<p>{escape(heading)}</p><ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>")
     return section(parts)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from history_store.wording import counted, in_short
+from history_store.wording import counted
 from warmstart.cli.options import (
     DatasetArgument,
     DeviceOption,
@@ -285,12 +285,8 @@ def print_answer(shell: Shell, found: Any, *, is_workload_named: bool) -> None:
         _print_reasons(shell, found)
     write("")
     shell.say(found.confidence.note)
-    if is_known and found.expected_error is not None:
-        best, is_theirs = found.expected_error, all(design.measured for design in found.suggestions)
-        shell.say(
-            f"{'Expect' if is_theirs else 'With the network of the history, expect'} the best of a search to reach an "
-            f"error of {best.value:.3g}, in {10 * best.level:.0f} of 10 cases between {best.low:.3g} and {best.high:.3g}."
-        )
+    if found.expected_line:
+        shell.say(found.expected_line)
 
 
 def _design_row(rank: int, design: Any) -> dict[str, Any]:
@@ -310,33 +306,7 @@ def _design_row(rank: int, design: Any) -> dict[str, Any]:
 
 def _print_reasons(shell: Shell, found: Any) -> None:
     """Write why the neighbours are near and why the configurations are there."""
-    from history_store.space import shown as as_shown
-
-    if found.explanation.neighbours:
-        write("\nWhy these datasets")
-    for near in found.explanation.neighbours:
-        place = "" if near.percentile is None else f": nearer than {100 - near.percentile:.0f} % of the history's pairs"
-        shell.say(f"  {near.name} (distance {near.distance:.3g}{place})" + (f". {near.what}" if near.what else ""))
-    write("\nWhy these configurations")
-    if found.plan is not None:
-        shell.say("  In this order each lowers the expected best error most per second, after those before it.")
-    for number, (design, why) in enumerate(
-        zip(found.suggestions, found.explanation.suggestions, strict=False), start=1
-    ):
-        text = f"  {number}. {design.why}"
-        if why.source_rank is not None:
-            text += f", rank {why.source_rank} of {why.of}"
-        if why.near_ranks:
-            text += f"; ranks on the nearest {len(why.near_ranks)}: {', '.join(map(str, why.near_ranks))}"
-        place = (
-            "not in the portfolio" if why.portfolio_place is None else f"number {why.portfolio_place} of the portfolio"
-        )
-        shell.say(f"{text}; {place}.")
-        if design.expected_regret is not None:
-            shell.say(
-                f"     After it, the best so far is expected at {100 * design.expected_regret:.1f} % of the way from the "
-                "best to the worst known configuration."
-            )
-    write("\nA portfolio that ignores your images would have said")
-    for number, config in enumerate(found.explanation.portfolio, start=1):
-        shell.say(f"  {number}. " + ", ".join(f"{name} {in_short(value)}" for name, value in as_shown(config).items()))
+    for heading, lines in found.explanation.in_words(found.suggestions, is_timed=found.plan is not None):
+        write(f"\n{heading}")
+        for line in lines:
+            shell.say(f"  {line}")

@@ -220,6 +220,17 @@ class Answer:
     plan: "TimePlan | None" = None
     expectation: "DatasetExpectation | None" = field(default=None, compare=False)
 
+    @property
+    def expected_line(self) -> str:
+        """Say what error a search is expected to reach; empty where the history does not tell."""
+        if (best := self.expected_error) is None:
+            return ""
+        is_theirs = all(design.measured for design in self.suggestions)
+        return (
+            f"{'Expect' if is_theirs else 'With the network of the history, expect'} the best of a search to reach an "
+            f"error of {best.value:.3g}, in {10 * best.level:.0f} of 10 cases between {best.low:.3g} and {best.high:.3g}."
+        )
+
     def __repr__(self) -> str:
         """Return a few lines: the dataset, doubts, the first configurations, who chose them, the nearest datasets."""
         about, more = self.dataset, len(self.suggestions) - LINES
@@ -230,11 +241,7 @@ class Answer:
             *(f"  {rank}. {_line(each)}" for rank, each in enumerate(self.suggestions[:LINES], start=1)),
             *([f"  and {more} more in .suggestions"] if more > 0 else []),
             *([f"  strategy: {self.strategy}"] if any(each.is_of_history for each in self.suggestions) else []),
-            *(
-                []
-                if (best := self.expected_error) is None
-                else [f"  error expected of a search: {best.value:.3g} ({best.low:.3g} to {best.high:.3g})"]
-            ),
+            *([f"  {self.expected_line}"] if self.expected_line else []),
             *([f"  near: {near}"] if near else []),
         ]
         return "\n".join(lines)

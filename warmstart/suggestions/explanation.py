@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,15 @@ from bo.transfer.designs import designs
 from bo.transfer.strategies import Choice
 from bo.transfer.strategies.noise import USUAL_NOISE
 from history_store.records import Value
+from history_store.space import shown
+from history_store.wording import in_short
 from warmstart.suggestions.embedded_history import EmbeddedHistory, nearest_places
 
+if TYPE_CHECKING:
+    from warmstart.suggestions.answer import InitialDesign
+
 NEIGHBOURHOOD = 5
+BY_SECONDS = "In this order each lowers the expected best error most per second, after those before it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,30 @@ class Explanation:
             "portfolio": [dict(config) for config in self.portfolio],
         }
 
+    def in_words(self, designs: "Sequence[InitialDesign]", *, is_timed: bool) -> list[tuple[str, list[str]]]:
+        """Say the reasons: headings, each with its lines.
+
+        Args:
+            designs: the suggestions.
+            is_timed: whether they were chosen by what they add per second.
+        """
+        configs = [BY_SECONDS] if is_timed else []
+        for number, (design, reason) in enumerate(zip(designs, self.suggestions, strict=False), start=1):
+            configs.append(f"{number}. {design.why}{_ranks(reason)}.")
+            if design.expected_regret is not None:
+                configs[-1] += (
+                    f" After it, the best so far is expected at {100 * design.expected_regret:.1f} % of the way from the best to the worst known configuration."
+                )
+        portfolio = [
+            f"{number}. " + ", ".join(f"{name} {in_short(value)}" for name, value in shown(config).items())
+            for number, config in enumerate(self.portfolio, start=1)
+        ]
+        return [
+            *([("Why these datasets", [_nearness(near) for near in self.neighbours])] if self.neighbours else []),
+            ("Why these configurations", configs),
+            ("A portfolio that ignores your images would have said", portfolio),
+        ]
+
 
 def explain_answer(
     embedded: EmbeddedHistory,
@@ -163,3 +193,16 @@ def _distances_between_groups(embedded: EmbeddedHistory, rows: NDArray[np.int64]
     wide = embedded.vectors[rows].astype(np.float64)
     pairs = zip(wide, groups, strict=True)
     return np.concatenate([np.linalg.norm(wide[groups != own] - row, axis=1) for row, own in pairs])
+
+
+def _nearness(near: NeighbourReason) -> str:
+    place = "" if near.percentile is None else f": nearer than {100 - near.percentile:.0f} % of the history's pairs"
+    return f"{near.name} (distance {near.distance:.3g}{place})" + (f". {near.what}" if near.what else "")
+
+
+def _ranks(reason: ConfigReason) -> str:
+    text = "" if reason.source_rank is None else f", rank {reason.source_rank} of {reason.of}"
+    if reason.near_ranks:
+        text += f"; ranks on the nearest {len(reason.near_ranks)}: {', '.join(map(str, reason.near_ranks))}"
+    is_there = reason.portfolio_place is not None
+    return text + ("; " + (f"number {reason.portfolio_place} of" if is_there else "not in") + " the portfolio")

@@ -253,6 +253,7 @@ def _translated(found: Answer, translation: "Translation", picked: "Sequence[Pic
         found,
         suggestions=designs,
         expectation=found.expectation if is_same else None,
+        expected_error=found.expected_error if any(design.is_of_history for design in designs) else None,
         space_json=translation.space_json,
         notes=(*found.notes, *translation.notes(picked, k)),
         mapping=translation.matches,

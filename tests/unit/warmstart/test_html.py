@@ -90,7 +90,9 @@ def test_an_answer_shows_its_configurations(tiny, monkeypatch):
     assert text[1].endswith(f"(from {found.suggestions[0].source or 'all datasets'})")
     assert text[4] == "  and 3 more in .suggestions"
     assert text[5] == f"  strategy: {found.strategy}"
-    assert text[6] == "  error expected of a search: 0.0867 (0.0294 to 0.14)"
+    line = "Expect the best of a search to reach an error of 0.0867, in 8 of 10 cases between 0.0294 and 0.14."
+    assert text[6] == f"  {line}"
+    assert line in replace(found, expected_error=expected)._repr_html_()
     assert text[7].startswith(f"  near: {found.neighbours[0].name} (")
     assert len(text) == 8
 
