@@ -24,6 +24,8 @@ SUFFIXES = frozenset(
 """File endings, lower case, that count as pictures."""
 
 _ORIENTATION = 0x0112
+ROUNDING = 1e-6
+"""By which floats may leave [0, 1]: less than half a step of 8 bits, and what single precision adds when colours are converted."""
 
 
 def to_uint8(array: NDArray[Any], where: str = "images") -> NDArray[np.uint8]:
@@ -59,7 +61,7 @@ def check_floats(array: NDArray[Any], where: str) -> None:
         DataError: when a value is not finite, or lies outside [0, 1]; it names the minimum and the maximum.
     """
     low, high = (float(np.min(array)), float(np.max(array))) if array.size else (0.0, 0.0)
-    if low >= 0.0 and high <= 1.0:
+    if low >= -ROUNDING and high <= 1.0 + ROUNDING:
         return
     if np.isnan(low):
         n_nan = int(np.isnan(array).sum())
@@ -67,7 +69,9 @@ def check_floats(array: NDArray[Any], where: str) -> None:
         span = f"the others between {finite.min():g} and {finite.max():g}" if finite.size else "no finite value"
         msg = f"{where}: expected floats in [0, 1], got {n_nan} NaN ({span}). Replace the missing pixels, or leave those pictures out."
         raise DataError(msg)
-    msg = f"{where}: expected floats in [0, 1], got minimum {low:g} and maximum {high:g}. Scale them, or give uint8."
+    msg = (
+        f"{where}: expected floats in [0, 1], got minimum {low:.9g} and maximum {high:.9g}. Scale them, or give uint8."
+    )
     raise DataError(msg)
 
 

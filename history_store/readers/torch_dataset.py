@@ -93,7 +93,14 @@ class TorchSource(Source):
         return np.asarray(squares[0])
 
     def _fetched_labels(self, n: int) -> list[Any]:
-        return [_item(self._dataset, index, self._kind)[1] for index in range(n)]
+        found = []
+        for index in range(n):
+            try:
+                found.append(_item(self._dataset, index, self._kind)[1])
+            except OSError as error:
+                msg = f"{self._kind} item {index}: expected (picture, label), got {' '.join(str(error).split())[:120]}. Repair the file, or give the Dataset `targets`: with them broken pictures can be left out."
+                raise DataError(msg) from error
+        return found
 
 
 def _length(dataset: Any) -> int:
@@ -112,8 +119,11 @@ def _length(dataset: Any) -> int:
 def _item(dataset: Any, index: int, kind: str) -> tuple[Any, Any]:
     try:
         item = dataset[index]
-    except (KeyError, TypeError) as error:
-        msg = f"{kind}: expected a Dataset whose items are (picture, label), got none for {index} ({type(error).__name__}). Give a map-style Dataset."
+    except OSError:  # a damaged file, which may be left out
+        raise
+    except Exception as error:
+        said = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}".rstrip(": ")
+        msg = f"{kind} item {index}: expected (picture, label), got {said}. Correct the Dataset or its transforms; items are fetched by number."
         raise DataError(msg) from error
     if not isinstance(item, tuple | list) or len(item) < 2:
         msg = f"{kind} item {index}: expected (picture, label), got {type(item).__name__}. Give a Dataset whose items are such pairs."

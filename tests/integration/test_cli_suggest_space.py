@@ -144,6 +144,7 @@ def test_a_space_of_which_nothing_is_known_is_filled_evenly(cli, call, tmp_path,
     assert len(suggestions) == 3
     assert {(one["measured"], one["from"], one["source_error"]) for one in suggestions} == {(False, None, None)}
     assert "The history knows nothing about your space" in run.err
+    assert run.json()["expected_error"] is None
     assert ("another scale" in run.err) == ("100" in text)
     table = cli(*call, "--space", tmp_path / "space.yaml", "--explain").out
     assert "Try these first (spread evenly over your space)" in table

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from history_store.deprecation import renamed
 from history_store.errors import UsageError, WarmstartError
 from history_store.space import load_space
+from history_store.wording import counted
 from training.workloads import get_workload
 from warmstart.arguments import check_path
 from warmstart.locations import PathLike, history_path
@@ -485,7 +486,7 @@ def _tell_known(study: str, store: Store, trials: int, limits: Limits, options: 
             )
     elif trials and other:
         options.on_message(
-            f"{study} in {store.shown}: goes on from {trials} trials, begun with a function of the same name. {other}"
+            f"{study} in {store.shown}: goes on from {counted(trials, 'trial')}, begun with a function of the same name. {other}"
         )
 
 

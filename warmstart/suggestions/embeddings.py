@@ -107,7 +107,7 @@ def cannot_compare(history: "History", names: Collection[str], header: ModelHead
     if len(unseen) == len(history.names) and not merged:
         described = next((name for name in history.names if history.dataset(name).n_images), None)
         if described is not None:
-            msg = f"{history.path}: expected embeddings of model {header.hash} or images to make them from, got neither, for {described!r} as for all others. Use the model that the history was published with, rebuild its images, or ask with `strategy` portfolio, which needs neither."
+            msg = f"{history.path}: expected embeddings of model {header.hash} or images to make them from, got neither, for {described!r} as for all others. Add the images under the same names (`warmstart history add`), use the model that the history was published with, or let `suggest` answer with `strategy` portfolio, which needs neither."
             raise ImagesMissingError(msg)
     return unseen
 

@@ -37,6 +37,7 @@ def test_pixel_values(values, expected):
     ("values", "message"),
     [
         ([0.0, 1.5], "expected floats in .0, 1., got minimum 0 and maximum 1.5. Scale them"),
+        ([0.0, 1.00001], "maximum 1.00001. Scale"),
         ([-0.25, 1.0], "minimum -0.25 and maximum 1"),
         ([0.0, float("inf")], "minimum 0 and maximum inf"),
         ([0.5, float("nan"), 0.75], r"got 1 NaN \(the others between 0.5 and 0.75\)"),
@@ -47,6 +48,11 @@ def test_pixel_values(values, expected):
 def test_refuses_pixel_values(values, message):
     with pytest.raises(DataError, match=message):
         to_uint8(np.array(values), "x")
+
+
+def test_floats_may_leave_their_range_by_rounding():
+    assert to_uint8(np.array([-1e-7, 0.5, 1.0000002])).tolist() == [0, 128, 255]
+    assert to_uint8(np.array([-1e-7, 1.0000002], np.float32)).tolist() == [0, 255]
 
 
 def test_arrays_are_squared_bit_for_bit_as_recorded():

@@ -162,3 +162,14 @@ def test_what_a_study_keeps_forecasts_alike(pruner, shipped):
     runs = [each.run(space, configs[3], {100: 0.4}, length=400) for each in (kept, pruner._forecasts)]
     one, other = (each.forecast(run) for each, run in zip((kept, pruner._forecasts), runs, strict=True))
     assert one.centre == pytest.approx(other.centre, abs=1e-3)
+
+
+def test_percents_are_told_once(pruner, shipped, caplog):
+    space, configs = shipped
+    study = optuna.create_study(pruner=pickle.loads(pickle.dumps(pruner)))
+    with caplog.at_level("WARNING", logger="warmstart"):
+        assert run(study, space, configs[0], (0.3, 0.1, 0.05, 0.03)) is None
+        assert not [each for each in caplog.records if each.name == "warmstart"]
+        assert [run(study, space, configs[n], (90.0, 90.0, 90.0, 90.0)) for n in (1, 2)] == [None, None]
+    (record,) = [each for each in caplog.records if each.name == "warmstart"]
+    assert "trial 1 reported 90, which is no error in [0, 1]" in record.getMessage()

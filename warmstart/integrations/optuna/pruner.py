@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
     from warmstart.suggestions.query import Dataset
 
+_log = logging.getLogger("warmstart")
 CHANCE = 0.02
 """A run stops where its chance to end below the best so far is smaller."""
 
@@ -61,13 +63,26 @@ class HistoryPruner(BasePruner):
         _check_chance(chance)
         self._forecasts, self._space, self._chance = forecasts, space, chance
         self._length = length or partial(_same_length, None)
+        self._has_told = False
 
     def prune(self, study: Study, trial: FrozenTrial) -> bool:
         """Tell whether a trial should stop, after what it reported last."""
+        self._tell_of_scale(trial)
         others = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         forecast = self.forecast(trial, others, maximize=study.direction == StudyDirection.MAXIMIZE)
         ended = [error for error in (_error(t.value, study.direction) for t in others) if error is not None]
         return forecast is not None and bool(ended) and forecast.chance_below(min(ended)) < self._chance
+
+    def _tell_of_scale(self, trial: FrozenTrial) -> None:
+        """Say once that reports are no errors in [0, 1], and nothing will be stopped."""
+        found = [value for value in trial.intermediate_values.values() if not 0.0 <= value <= 1.0]
+        if found and not self._has_told:
+            self._has_told = True
+            _log.warning(
+                "trial %d reported %g, which is no error in [0, 1]: the pruner stops nothing. Report fractions (percent divided by 100), or choose the pruner median.",
+                trial.number,
+                found[0],
+            )
 
     def forecast(
         self, trial: FrozenTrial, trials: Sequence[FrozenTrial], *, maximize: bool = False

@@ -55,7 +55,7 @@ class Recorded:
             if self.left_out
             else ""
         )
-        return f"{self.history}: {self.added} evaluations of {self.name!r} added{rest}."
+        return f"{self.history}: {counted(self.added, 'evaluation')} of {self.name!r} added{rest}."
 
 
 def record_study(

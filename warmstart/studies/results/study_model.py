@@ -53,7 +53,7 @@ def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
     trials = [trial for trial in found.trials if trial.error is not None and trial.feasible]
     if found.space is None or len(trials) < LEAST:
         got = "none that share a space" if found.space is None else f"{len(trials)}"
-        msg = f"{found.name}: expected at least {LEAST} trials with an error for importance and slices, got {got}. Run some more."
+        msg = f"{found.name}: expected at least {LEAST} trials with an error, all constraints met, for importance and slices, got {got}. Run some more."
         raise DataError(msg)
     if all_equal(np.array([trial.error for trial in trials], dtype=np.float64)):
         msg = f"{found.name}: expected errors that differ for importance and slices, got {len(trials)} that are all equal: nothing to tell apart. Run other configurations, or a metric that is finer."

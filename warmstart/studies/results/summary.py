@@ -126,7 +126,8 @@ class TuneResult:
         if self.comparison is None:
             return ""
         if self.comparison.gain is None:
-            return self.comparison.line
+            breaks_one = any(trial.error is not None and not trial.feasible for trial in self.trials)
+            return self.comparison.line + (" Those that break a constraint do not count." if breaks_one else "")
         of_metric = f" These are errors that {self.metric.name} stands for." if self.metric.maximize else ""
         as_fractions = " These are errors as fractions." if not of_metric and self.metric.scale == "percent" else ""
         return self.comparison.line + of_metric + as_fractions

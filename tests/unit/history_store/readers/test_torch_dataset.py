@@ -121,6 +121,37 @@ def test_items_that_cannot_be_fetched_are_broken():
     assert source.fingerprint("content") == open_torch_dataset(Broken()).fingerprint("content")
 
 
+class Failing:
+    """A Dataset without targets, one of whose items cannot be made."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        if index == 2:
+            raise self.error
+        return IMAGES[0], index % 2
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            RuntimeError("bad sample"),
+            "Failing item 2: expected .picture, label., got RuntimeError: bad sample. Correct",
+        ),
+        (KeyError("x"), "Failing item 2: expected .picture, label., got KeyError: 'x'. Correct"),
+        (OSError("cannot identify"), "Failing item 2: .*, got cannot identify. Repair .* give the Dataset `targets`"),
+    ],
+)
+def test_an_item_that_cannot_be_made_is_named(error, told):
+    with pytest.raises(DataError, match=told):
+        open_torch_dataset(Failing(error))
+
+
 class Iterable:
     def __iter__(self):
         return iter([])

@@ -161,3 +161,9 @@ def test_a_history_of_one_run_gives_what_it_has(tmp_path, caplog, tiny):
     assert [dict(design.config) for design in designs] == [dict(run.config)]
     assert len(study.trials) == 1
     assert "3 configurations were asked for, the history has 1" in caplog.text
+
+
+def test_what_fills_a_space_evenly_is_not_the_history_s():
+    study = optuna.create_study()
+    warm_start(study, dataset="sklearn:digits", k=1, space={"svm_C": (0.0, 1.0)})
+    assert study.trials[0].user_attrs["source"] == "an even spread"
