@@ -89,8 +89,7 @@ def ask_history(
     found = _suggested(plan, locate(), advisor(), timed)
     for note in (*found.notes, *(() if found.suggestions else ("The study begins cold.",))):
         on_message(note)
-    configs = _warm_configs(found)
-    configs += _unmeasured(plan, configs[0].config if configs else None, locate().embedded.configs)
+    configs = _begun_with(plan, found, locate().embedded.configs)
     kept, expectation = _different(plan, configs, on_message), found.expectation
     if expectation is not None:
         expectation = expectation.of([i for i in kept if i < expectation.n_configs])
@@ -240,6 +239,12 @@ def _usual_configs(plan: StudySpec, history: str | os.PathLike[str] | None) -> t
         return None
     found = put_into(load_space(plan.space), named[: plan.k], rename={}, seed=plan.seed)
     return tuple(WarmConfig(config, measured=False) for config in found.configs)
+
+
+def _begun_with(plan: StudySpec, found: Answer, measured: Sequence[Config]) -> tuple[WarmConfig, ...]:
+    """Return what a study begins with: what the history suggests, then what it never measured."""
+    configs = _warm_configs(found)
+    return configs + _unmeasured(plan, configs[0].config if configs else None, measured)
 
 
 def _unmeasured(plan: StudySpec, best: Config | None, measured: Sequence[Config]) -> tuple[WarmConfig, ...]:

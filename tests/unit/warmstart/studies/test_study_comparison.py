@@ -69,6 +69,8 @@ def test_few_trials_and_those_that_break_a_constraint_tell_nothing():
         compared = compare(found)
         assert (compared.verdict, compared.gain) == ("unknown", None)
         assert "cannot tell" in compared.line
+        said = TuneResult("s", "s.db", None, None, tuple(found), comparison=compared).comparison_line
+        assert said.endswith(" Those that break a constraint do not count.") == (not found[0].feasible)
     assert compare(trials(uniform(12, 0))).to_dict() == compare(trials(uniform(12, 0))).to_dict()
 
 
