@@ -60,7 +60,12 @@ def study_pictures(found: StudyRecord, *, notes: list[str], seed: int = 0) -> It
     ranked = [by_name[name] for name in order]
     yield from _drawn("best-so-far", best_so_far_figure(found))
     if model is not None:
-        yield from _drawn("importance", importance_figure(model.importance, by_name))
+        if model.never_varied:
+            notes.append(
+                f"{found.name}: no importance without two values that were tried: {', '.join(model.never_varied)}."
+            )
+        if model.importance.names:
+            yield from _drawn("importance", importance_figure(model.importance, by_name))
     yield from _drawn("parallel", parallel_figure(found, ranked))
     if model is not None:
         cuts = sorted(model.profiles, key=lambda cut: order.index(cut.name) if cut.name in order else len(order))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,12 +32,14 @@ class StudyModel:
     """What a surrogate that saw this study's own trials believes.
 
     Attributes:
-        importance: of each hyperparameter.
+        importance: of each hyperparameter of which two values were tried.
         profiles: predicted errors along each, the others as in the best trial.
+        never_varied: the other hyperparameters: what the surrogate believes of them comes from no trial.
     """
 
     importance: Importance
     profiles: Sequence[Profile]
+    never_varied: tuple[str, ...] = ()
 
 
 def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
@@ -48,7 +51,7 @@ def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
     from bo import Optimizer
     from bo.diagnostics import read_run
     from bo.error_units import all_equal
-    from bo.importance import importance, profiles
+    from bo.importance import Importance, importance, profiles
 
     trials = [trial for trial in found.trials if trial.error is not None and trial.feasible]
     if found.space is None or len(trials) < LEAST:
@@ -87,7 +90,10 @@ def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
     best = run.points[int(np.nanargmin(run.errors))]
     rng = np.random.default_rng(seed)
     with one_thread():
-        return StudyModel(importance(means, encoding, rng=rng), profiles(band, encoding, best))
+        whole, cuts = importance(means, encoding, rng=rng), profiles(band, encoding, best)
+    tried = [len({trial.config[name] for trial in trials if name in trial.config}) > 1 for name in whole.names]
+    varied = Importance(tuple(compress(whole.names, tried)), whole.total[:, tried], whole.alone[:, tried])
+    return StudyModel(varied, cuts, tuple(name for name in whole.names if name not in varied.names))
 
 
 def _thinned(trials: Sequence[Trial]) -> list[Trial]:

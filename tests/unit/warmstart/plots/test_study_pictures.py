@@ -97,6 +97,19 @@ def test_a_young_study_has_what_there_is(tmp_path):
         draw_study(StudyRecord("s", "x.db", "f", ()), tmp_path)
 
 
+@pytest.mark.timeout(60)
+def test_what_never_varied_has_no_importance(tmp_path):
+    study = a_study(12)
+    fixed = [replace(trial, config={**trial.config, "layers": 2}) for trial in study.trials]
+    files, notes = draw_study(replace(study, trials=tuple(fixed)), tmp_path, suffix=".svg")
+    assert notes == ["s & <t>: no importance without two values that were tried: layers."]
+    (importances,) = [text_of(file) for file in files if file.stem.endswith("importance")]
+    assert "layers" not in importances
+    assert "rate" in importances
+    (slices,) = [text_of(file) for file in files if file.stem.endswith("slices")]
+    assert "layers" in slices
+
+
 def test_equal_errors_have_no_importance(tmp_path):
     study = a_study(9)
     equal = [replace(trial, error=trial.error and 0.25) for trial in study.trials]
