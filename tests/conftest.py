@@ -125,6 +125,14 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_folder(tmp_path_factory.mktemp("data") / "photos", *pictures(9))
 
 
+@pytest.fixture
+def trials_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run trials of the built-in networks in this process, where torch is loaded: for tests of something else."""
+    from trial_threads import use_threads
+
+    use_threads(monkeypatch)
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """What a command gave."""

@@ -69,7 +69,7 @@ def words(text):
 
 
 @pytest.fixture
-def files(tiny, monkeypatch, tmp_path):
+def files(tiny, monkeypatch, tmp_path, trials_here):
     """Run in an empty folder, on the shipped history and model or, until there are any, on the tiny ones."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")  # python means this one
