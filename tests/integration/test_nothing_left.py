@@ -58,7 +58,7 @@ def wait_until(true, *, within=15.0):
     until = time.monotonic() + within
     while not true():
         assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.02)
+        time.sleep(0.1)  # each look reads what /proc says of all processes
 
 
 def command(way, mark):

@@ -68,7 +68,7 @@ def kill_at_random(folder, rng, *more):
     known = calls.stat().st_size if calls.exists() else 0
     if rng.random() < 0.8:  # some way into it
         while process.poll() is None and (calls.stat().st_size if calls.exists() else 0) <= known:
-            time.sleep(0.002)
+            time.sleep(0.01)
     time.sleep(rng.random() * 0.6)
     over = process.poll() is not None
     if not over:
