@@ -133,6 +133,12 @@ def trials_here(monkeypatch: pytest.MonkeyPatch) -> None:
     use_threads(monkeypatch)
 
 
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `warmstart tune` write its page without pictures, a second or more of each call."""
+    monkeypatch.setattr("warmstart.plots.study_page._figures", lambda *_: "")
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """What a command gave."""
