@@ -135,8 +135,9 @@ def trials_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `warmstart tune` write its page without pictures, a second or more of each call."""
+    """Let `warmstart tune` write its page without pictures, a second or more of each call, here and in processes."""
     monkeypatch.setattr("warmstart.plots.study_page._figures", lambda *_: "")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent / "without_matplotlib"), prepend=os.pathsep)
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,7 @@ def test_many_that_start_others_all_end(tmp_path):
     assert beats.stat().st_size == size
 
 
-TUNE = ["-m", "warmstart", "tune", "--space", "space.json", "--no-warm", "--trials", "2", "--command"]
+TUNE = ["-m", "warmstart", "tune", "--space", "space.json", "--no-warm", "--trials", "2", "--storage", "s.journal", "--command"]  # fmt: skip
 
 
 def start(folder, way, mark, *more):
