@@ -135,8 +135,13 @@ def trials_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `warmstart tune` write its page without pictures, a second or more of each call, here and in processes."""
+    """Let `warmstart tune` write its page without pictures, a second or more of each call."""
     monkeypatch.setattr("warmstart.plots.study_page._figures", lambda *_: "")
+
+
+@pytest.fixture
+def no_pictures_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do likewise in processes that a test starts."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent / "without_matplotlib"), prepend=os.pathsep)
 
 

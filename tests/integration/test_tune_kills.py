@@ -23,6 +23,8 @@ from warmstart.studies.results.trial import ended_trials  # noqa: E402
 from warmstart.studies.state.storage import open_store  # noqa: E402
 from warmstart.studies.state.trial_queue import open_queue  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_pictures_in_processes")
+
 COMMAND = [
     sys.executable, "-m", "warmstart", "tune", "--objective", "studies:objective", "--space", "space.json",
     "--surrogate", "gp-map", "--seed", "5",
