@@ -125,6 +125,26 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_folder(tmp_path_factory.mktemp("data") / "photos", *pictures(9))
 
 
+@pytest.fixture
+def trials_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run trials of the built-in networks in this process, where torch is loaded: for tests of something else."""
+    from trial_threads import use_threads
+
+    use_threads(monkeypatch)
+
+
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `warmstart tune` write its page without pictures, a second or more of each call."""
+    monkeypatch.setattr("warmstart.plots.study_page._figures", lambda *_: "")
+
+
+@pytest.fixture
+def no_pictures_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do likewise in processes that a test starts."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent / "without_matplotlib"), prepend=os.pathsep)
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """What a command gave."""

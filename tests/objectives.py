@@ -73,6 +73,38 @@ def quick(config):
     return {"error": config["x"], "duration": 0.5}
 
 
+def letter(config):
+    return {"a": 0.25, "b": 0.75}[config["x"]]
+
+
+def by_model(config, dataset):
+    return {"score": 90.0 if config["model"] == "small" else 60.0, "note": dataset}
+
+
+def blind(config):
+    return 0.5
+
+
+class Model:
+    """One whose method measures, and that measures itself."""
+
+    def __init__(self, best):
+        self.best = best
+
+    def fit(self, config):
+        return abs(config["x"] - self.best)
+
+    __call__ = fit
+
+
+def shifted(best, config):
+    return abs(config["x"] - best)
+
+
+def inner(best):
+    return lambda config: abs(config["x"] - best)
+
+
 CURVES = {True: (0.3, 0.1, 0.05, 0.03), False: (0.9, 0.9, 0.9, 0.9)}
 
 

@@ -87,7 +87,7 @@ STUDIES = _studies()
 
 
 @pytest.fixture
-def archive(tmp_path, monkeypatch):
+def archive(tmp_path, monkeypatch, trials_here, no_pictures):
     """Unpack a copy, and work in its folder."""
     for path in ARCHIVE.iterdir():
         if path.suffix == ".gz":

@@ -50,11 +50,14 @@ def commands(block):
 
 
 def run_command(command, cli):
-    """Run a command here where it is one of ours alone, else in bash."""
-    if command.startswith("warmstart ") and not re.search(r"[|<>;&$]", command):
-        run = cli(*shlex.split(command, comments=True)[1:])
+    """Run a command here where it is one of ours alone, perhaps into a file, else in bash."""
+    ours, _, file = command.partition(" > ")
+    if ours.startswith("warmstart ") and not re.search(r"[|<>;&$]", ours + file):
+        run = cli(*shlex.split(ours, comments=True)[1:])
         assert run.code == 0, f"{command}: {run.err}"
-        return run.out
+        if file:
+            Path(file).write_text(run.out, encoding="utf-8")
+        return "" if file else run.out
     done = subprocess.run(["bash", "-ec", command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}: {done.stderr}"
     return done.stdout
@@ -66,7 +69,7 @@ def words(text):
 
 
 @pytest.fixture
-def files(tiny, monkeypatch, tmp_path):
+def files(tiny, monkeypatch, tmp_path, trials_here):
     """Run in an empty folder, on the shipped history and model or, until there are any, on the tiny ones."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")  # python means this one

@@ -29,7 +29,7 @@ def shape(lines):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, no_pictures_in_processes):
     """Write the programs of the page and what they make; `python` means this one."""
     for name, code in re.findall(r"```(?:python|yaml)\n# (\w+\.(?:py|yaml))\n(.*?)```", TEXT, re.DOTALL):
         (tmp_path / name).write_text(code)

@@ -27,5 +27,6 @@ def test_the_study_of_the_page_goes_on(tmp_path, monkeypatch, cli):
     assert found["best"]["error"] < 0.2
     assert set(found["best"]["natural"]) == {"learning_rate"}
     assert set(re.findall(r"^\| `(\w+)`", PAGE.split("With `--format json`:")[1].split("**Was it")[0], re.MULTILINE)) - {"plan", "unfinished"} <= set(found)  # fmt: skip
-    report = Path(found["report"]).read_text()
-    assert report.startswith("# Study train-objective")
+    report = Path(found["report"])
+    assert report.read_text().startswith("# Study train-objective")
+    assert report.with_suffix(".html").read_text().count("<img ") > 2

@@ -9,6 +9,7 @@ import time
 
 import pytest
 from ConfigSpace import ConfigurationSpace
+from objectives import Model, inner, shifted
 
 import warmstart
 from history_store.errors import AllTrialsFailedError, UsageError
@@ -84,26 +85,6 @@ def test_a_script_whose_function_cannot_be_sent_is_imported_or_told(guarded, tmp
     else:
         assert "own.py:f, which tunes when it is imported. Put its last lines under if __name__" in run.stderr
     assert (tmp_path / "began").read_text() == "once once "
-
-
-class Model:
-    """Not at the top of a module that the child could not import: what matters is the method."""
-
-    def __init__(self, best):
-        self.best = best
-
-    def fit(self, config):
-        return abs(config["x"] - self.best)
-
-    __call__ = fit
-
-
-def shifted(best, config):
-    return abs(config["x"] - best)
-
-
-def inner(best):
-    return lambda config: abs(config["x"] - best)
 
 
 @pytest.mark.parametrize(

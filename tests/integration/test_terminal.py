@@ -9,7 +9,7 @@ from terminal import type_in
 
 from history_store.history import History
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("no_pictures_in_processes")]
 
 OBJECTIVE = """
 import time

@@ -23,6 +23,8 @@ from warmstart.studies.results.trial import ended_trials  # noqa: E402
 from warmstart.studies.state.storage import open_store  # noqa: E402
 from warmstart.studies.state.trial_queue import open_queue  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_pictures_in_processes")
+
 COMMAND = [
     sys.executable, "-m", "warmstart", "tune", "--objective", "studies:objective", "--space", "space.json",
     "--surrogate", "gp-map", "--seed", "5",
@@ -68,7 +70,7 @@ def kill_at_random(folder, rng, *more):
     known = calls.stat().st_size if calls.exists() else 0
     if rng.random() < 0.8:  # some way into it
         while process.poll() is None and (calls.stat().st_size if calls.exists() else 0) <= known:
-            time.sleep(0.002)
+            time.sleep(0.01)
     time.sleep(rng.random() * 0.6)
     over = process.poll() is not None
     if not over:

@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 from ConfigSpace import ConfigurationSpace
+from objectives import letter
 
 import warmstart
 from bo import Optimizer
@@ -30,14 +31,10 @@ def test_the_sampler_takes_startup():
     assert sampler._n_startup_trials == WarmStartSampler(space=SPACE, n_startup_trials=7)._n_startup_trials == 7
 
 
-def objective(config):
-    return {"a": 0.25, "b": 0.75}[config["x"]]
-
-
 def test_tune_takes_startup_and_tell(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = []
-    call = {"objective": objective, "space": ConfigurationSpace({"x": ["a", "b"]}), "trials": 3, "surrogate": "gp-map"}
+    call = {"objective": letter, "space": ConfigurationSpace({"x": ["a", "b"]}), "trials": 3, "surrogate": "gp-map"}
     with pytest.warns(DeprecationWarning, match="is now") as told:
         found = warmstart.tune(**call, storage=tmp_path / "a.db", startup=2, tell=said.append)
     assert [str(each.message).partition(".")[0] for each in told] == [
@@ -57,7 +54,7 @@ def test_many_take_them_too():
     assert {"startup", "tell", "n_startup_trials", "on_message"} <= set(shown)
 
 
-def test_the_command_has_both_names(cli, tmp_path):
+def test_the_command_has_both_names(cli, tmp_path, no_pictures):
     (tmp_path / "f.py").write_text("def f(config):\n    return config['x']\n")
     (tmp_path / "space.yaml").write_text("x: [0.0, 1.0]\n")
     call = ("tune", "--objective", tmp_path / "f.py:f", "--space", tmp_path / "space.yaml", "--trials", 2)

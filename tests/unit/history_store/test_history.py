@@ -686,16 +686,16 @@ class TestImages:
 def test_a_reader_keeps_up_with_a_writer(path: Path) -> None:
     """Another process appends and compacts; every state that a reader sees is whole and never goes back."""
     code = (
-        "import sys; sys.path.insert(0, 'tests'); import histories; from history_store.history import History\n"
+        "import json, sys; from history_store.history import History\n"
         "from history_store.records import Evaluation\n"
         "with History.open(sys.argv[1], write=True) as h:\n"
         "    for i in range(25):\n"
-        "        h.append(Evaluation('digits', histories.configs(1)[0], 0.5, seed=1000 + i))\n"
+        "        h.append(Evaluation('digits', json.loads(sys.argv[2]), 0.5, seed=1000 + i))\n"
         "        print(h.n_evaluations, flush=True)\n"
         "        if i % 5 == 0: h.compact()\n"
     )
-    said = path.with_name("said")
-    with said.open("w") as out, subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=out) as writer:
+    said, config = path.with_name("said"), json.dumps(histories.configs(1)[0])
+    with said.open("w") as out, subprocess.Popen([sys.executable, "-c", code, str(path), config], stdout=out) as writer:
         seen = 0
         with History.open(path) as old:
             while writer.poll() is None:

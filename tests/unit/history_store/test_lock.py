@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -72,13 +73,14 @@ def test_another_process_that_dies_frees_it(path: Path) -> None:
 
 def test_many_writers_lose_nothing(path: Path) -> None:
     code = (
-        "import sys; sys.path.insert(0, 'tests'); import histories; from history_store.history import History\n"
+        "import json, sys; from history_store.history import History\n"
         "from history_store.records import Evaluation\n"
         "for i in range(5):\n"
         "    with History.open(sys.argv[1], write=True, lock_timeout=60) as h:\n"
-        "        h.append(Evaluation('digits', histories.configs(1)[0], 0.5, seed=int(sys.argv[2]) + i))\n"
+        "        h.append(Evaluation('digits', json.loads(sys.argv[3]), 0.5, seed=int(sys.argv[2]) + i))\n"
     )
-    writers = [subprocess.Popen([sys.executable, "-c", code, str(path), str(1000 * k)]) for k in (1, 2, 3)]
+    config = json.dumps(histories.configs(1)[0])
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(path), str(1000 * k), config]) for k in (1, 2, 3)]
     assert [writer.wait() for writer in writers] == [0, 0, 0]
     with History.open(path) as history:
         seeds = {run.seed for run in history.evaluations("digits")}

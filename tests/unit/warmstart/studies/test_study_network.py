@@ -13,7 +13,7 @@ from warmstart.prediction import predict_validation
 
 
 @pytest.fixture
-def tuned(tiny, tmp_path, monkeypatch):
+def tuned(tiny, tmp_path, monkeypatch, trials_here):
     """Tune the target network for a few updates, and save the two best."""
     monkeypatch.chdir(tmp_path)
     told = []
@@ -120,7 +120,7 @@ def test_it_is_checked_before_anything_runs(tiny, tmp_path, monkeypatch, changes
         warmstart.tune(f"{tiny.history}::stripes0", **settings | changes)
 
 
-def test_a_class_without_training_pictures_is_told_before_the_first_trial(tmp_path, monkeypatch, tiny):
+def test_a_class_without_training_pictures_is_told_before_the_first_trial(tmp_path, monkeypatch, tiny, trials_here):
     """By the answer of a history where one is asked, else by the study: once."""
     images, labels = pictures(0)
     for number, (image, label) in enumerate(zip(images, labels, strict=True)):

@@ -184,7 +184,7 @@ def test_landmarks_go_with_an_own_history_whose_images_are_large_enough(shipped,
     assert usual_model(shipped / "own.h5").name == model
 
 
-def test_a_history_keeps_images_as_large_as_its_space_asks_for(shipped, made, photos):
+def test_a_history_keeps_images_as_large_as_its_space_asks_for(shipped, made, photos, trials_here):
     _, backbone, _ = made
     space = {
         "backbone": {"value": backbone},
@@ -219,7 +219,7 @@ def test_a_history_keeps_images_as_large_as_its_space_asks_for(shipped, made, ph
     assert warmstart.answer(photos, workload="transfer", history=own).neighbours == found.neighbours
 
 
-def test_pictures_that_are_measured_enlarged_are_told(shipped, made):
+def test_pictures_that_are_measured_enlarged_are_told(shipped, made, trials_here):
     space = dump_space(transfer_space("frozen", backbones=[made[1]], image_sizes=[16, 48]))
     History.create(shipped / "small.h5", space).close()
     np.savez(shipped / "kind0.npz", **dict(zip(("images", "labels"), pictures(0), strict=True)))
@@ -335,7 +335,7 @@ def test_the_command_line_writes_recipes(shipped, photos, cli):
     assert "create_model" in cli("suggest", photos, "--workload", "transfer", "--format", "python").out
 
 
-def test_tune_begins_with_what_the_history_says(shipped, photos, tmp_path, monkeypatch):
+def test_tune_begins_with_what_the_history_says(shipped, photos, tmp_path, monkeypatch, trials_here):
     monkeypatch.chdir(tmp_path)
     said = warmstart.answer(photos, workload="transfer", k=3)
     study = warmstart.tune(dataset=str(photos), workload="transfer", trials=2, k=3, storage="s.db")

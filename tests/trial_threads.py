@@ -1,0 +1,52 @@
+"""Trials and cells of the built-in networks in this process: each process of their own would load torch anew, for ten seconds."""
+
+import multiprocessing
+import os
+import pickle
+import threading
+
+from training.collection.measure import Measure
+from training.processes import executor
+from training.processes.supervisor import SupervisedProcess
+from warmstart.studies.execution import child, trial_process
+from warmstart.studies.objectives.workload import WorkloadObjective
+
+
+class TrialThread:
+    """What a `SupervisedProcess` is to its parent, but a thread."""
+
+    def __init__(self, target, *args):
+        self.pid, self.code = os.getpid(), None
+        self.pipe, theirs = multiprocessing.Pipe()
+        self.thread = threading.Thread(target=target, args=(theirs, *args), daemon=True)
+        self.thread.start()
+
+    def kill(self):
+        """Leave it to `end`."""
+
+    def end(self, wait_s=0.0):
+        """Close the pipe, on which it leaves: at once, or with the next report of a trial."""
+        self.pipe.close()
+        self.thread.join(60)
+        assert not self.thread.is_alive()
+
+
+def begin_trials(target, pickled, **settings):
+    """Begin a thread where the objective is one of the built-in ones, else a process."""
+    if isinstance(pickle.loads(pickled), WorkloadObjective):
+        return TrialThread(target, pickled)
+    return SupervisedProcess(target, pickled, **settings)
+
+
+def begin_cells(target, work, tells):
+    """Begin a thread where a built-in network is measured, else a process."""
+    if isinstance(work, Measure) and not work.workload.is_own:
+        return TrialThread(target, pickle.loads(pickle.dumps(work)), tells)
+    return SupervisedProcess(target, work, tells)
+
+
+def use_threads(monkeypatch):
+    """Let trials and cells of the built-in networks run in this process."""
+    monkeypatch.setattr(trial_process, "SupervisedProcess", begin_trials)
+    monkeypatch.setattr(executor, "SupervisedProcess", begin_cells)
+    monkeypatch.setattr(child, "_settle_in", lambda: None)  # it is for a process of one's own

@@ -1,0 +1,5 @@
+"""For processes that tests start: without matplotlib, whose import and drawing take two seconds, `tune` draws nothing."""
+
+import sys
+
+sys.modules["matplotlib"] = None
