@@ -19,6 +19,7 @@ from history_store.subsample import TRAIN, VAL
 from training.workloads.cnn.budget import Budget
 from training.workloads.cnn.config import TargetConfig
 from training.workloads.cnn.network import bf16_pays, build_network
+from training.workloads.optimisers import load_optimisers
 
 Route = Literal["fast", "eager"]
 EVALUATION_BATCH = 256
@@ -137,6 +138,7 @@ def train_target(
     """
     cast = TargetConfig.of(config)
     device = data.images.device
+    load_optimisers()
     clock = _Clock(device)
     # Dropout draws from torch's global generator; the fork puts the caller's back.
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
