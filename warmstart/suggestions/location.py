@@ -1,6 +1,6 @@
 """Where a dataset lies among those of a history."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,15 +42,15 @@ class Location:
     """
 
     query: Query | None
-    vector: NDArray[np.float32]
-    rows: NDArray[np.int64]
-    distances: NDArray[np.float64]
+    vector: NDArray[np.float32] = field(repr=False)
+    rows: NDArray[np.int64] = field(repr=False)
+    distances: NDArray[np.float64] = field(repr=False)
     confidence: Confidence
     notes: tuple[str, ...]
-    embedded: EmbeddedHistory
+    embedded: EmbeddedHistory = field(repr=False)
     summary: DatasetSummary
     movement: float | None = None
-    features: NDArray[np.float64] | None = None
+    features: NDArray[np.float64] | None = field(default=None, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:

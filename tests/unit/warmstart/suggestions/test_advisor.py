@@ -185,6 +185,13 @@ def test_wrong_calls(tiny, photos):
         _ = Advisor(tiny.history, tiny.model, exclude_group=f"{group}x").embedded
 
 
+def test_a_location_is_shown_in_a_few_lines(tiny, photos):
+    shown = repr(Advisor(tiny.history, tiny.model).locate(photos))
+    assert shown.startswith("Location(")
+    assert "array" not in shown
+    assert len(shown) < 2000
+
+
 def test_the_cache_is_never_trusted_with_a_damaged_entry(grown, tiny, photos, embedded, tmp_path):
     kept = Advisor(grown, tiny.model).neighbours(photos, 7).neighbours
     for entry in EmbeddingCache(tmp_path / "cache" / "embeddings").folder.glob("*.emb"):
