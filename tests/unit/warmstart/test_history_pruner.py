@@ -164,9 +164,9 @@ def test_what_a_study_keeps_forecasts_alike(pruner, shipped):
     assert one.centre == pytest.approx(other.centre, abs=1e-3)
 
 
-def test_percents_are_told_once(pruner, shipped, caplog):
+def test_percents_are_told_once(digits, shipped, caplog):
     space, configs = shipped
-    study = optuna.create_study(pruner=pickle.loads(pickle.dumps(pruner)))
+    study = optuna.create_study(pruner=history_pruner(digits, n_steps=400))
     with caplog.at_level("WARNING", logger="warmstart"):
         assert run(study, space, configs[0], (0.3, 0.1, 0.05, 0.03)) is None
         assert not [each for each in caplog.records if each.name == "warmstart"]

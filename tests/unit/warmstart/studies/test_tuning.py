@@ -440,7 +440,7 @@ def test_a_function_of_the_same_name_goes_on_and_it_is_said():
     tune(objective=lambda config: -config["x"], study=None, trials=2, on_message=told.append)
     assert len(told) == 1
     assert "lambda in " in told[0]
-    assert told[0].endswith("goes on from 1 trials, begun with a function of the same name. For another function begin another study with `study`.")  # fmt: skip
+    assert told[0].endswith("goes on from 1 trial, begun with a function of the same name. For another function begin another study with `study`.")  # fmt: skip
 
 
 def test_a_study_that_has_all_its_trials_says_so():
