@@ -20,7 +20,7 @@ def note_of_larger(source: ImageSource, configs: Sequence[Mapping[str, object]],
     name, largest = found
     return (
         f"Your pictures have about {side} pixels a side, and the history measured {measured} at most. Photographs can gain "
-        f"much from more: --space {name} tries up to {largest}."
+        f"much from more: `tune --space {name}` tries {largest}."
     )
 
 
