@@ -547,7 +547,7 @@ def _check_outputs(output: _Outputs, plan: StudySpec, options: TuneOptions) -> N
 def _hand_out(
     options: TuneOptions, output: _Outputs, found: TuneResult, plan: StudySpec, *, over: float = math.inf
 ) -> tuple[TuneResult, Saved | None]:
-    """Add a study to the history, and save its networks, as far as that is wanted and fits in until the call is over; return what was saved."""
+    """Add a study to the history, and save its networks, as far as that is wanted and fits in until the call is over; return the result, which tells of it, and what was saved."""
     if output.record is not None:
         path = history_path(options.history, workload=plan.workload)
         options.on_message(record_study(path, output.record, plan, found.trials, download=options.download).line)
