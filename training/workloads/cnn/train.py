@@ -16,10 +16,10 @@ from torch import nn
 from history_store.errors import LabelError
 from history_store.records import Config, Status
 from history_store.subsample import TRAIN, VAL
+from training.workloads.adam import Adam
 from training.workloads.cnn.budget import Budget
 from training.workloads.cnn.config import TargetConfig
 from training.workloads.cnn.network import bf16_pays, build_network
-from training.workloads.optimisers import load_optimisers
 
 Route = Literal["fast", "eager"]
 EVALUATION_BATCH = 256
@@ -138,7 +138,6 @@ def train_target(
     """
     cast = TargetConfig.of(config)
     device = data.images.device
-    load_optimisers()
     clock = _Clock(device)
     # Dropout draws from torch's global generator; the fork puts the caller's back.
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -223,7 +222,7 @@ class _Run:
         network = build_network(config, data.images.shape[3], data.images.shape[1], data.n_classes).to(device)
         layout = torch.channels_last if self.fast else torch.contiguous_format
         self.network = network.to(memory_format=layout)
-        self.optimizer = torch.optim.Adam(network.parameters(), lr=config.learning_rate, fused=self.fast)
+        self.optimizer = Adam(network.parameters(), fused=self.fast)
         self.loss = nn.CrossEntropyLoss()
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -236,12 +235,9 @@ class _Run:
         return logits.float()
 
     def update(self, rows: torch.Tensor, rate: float) -> torch.Tensor:
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
         loss: torch.Tensor = self.loss(self.forward(self.data.images[rows]), self.data.labels[rows])
-        self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
+        self.optimizer.step(rate)
         return loss.detach()
 
     @torch.no_grad()

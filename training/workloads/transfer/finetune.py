@@ -17,6 +17,7 @@ from history_store.records import Status
 from metafeat.pretrained.depths import Depth, TunedStages
 from metafeat.pretrained.features import BATCH, FeatureNetwork, to_pixels
 from metafeat.pretrained.heads import LinearHead
+from training.workloads.adam import Adam
 from training.workloads.transfer.budget import TransferBudget
 from training.workloads.transfer.config import BATCH_SIZE, FIRST_RATE, WARM_UP, Tuning
 
@@ -124,8 +125,7 @@ def fine_tune(
     device = network.weight.device
     draws = torch.Generator().manual_seed(seed)
     beta = np.random.default_rng(seed)
-    optimizer = _optimizer(network, tuning, to_pixels(data.images[:2], device))
-    rates = [group["lr"] for group in optimizer.param_groups]
+    optimizers = _optimizers(network, tuning, to_pixels(data.images[:2], device))
     length, begun = budget.steps(tuning.steps), seconds()
     watch = np.linspace(0, len(data.val_labels) - 1, min(WATCHED, len(data.val_labels))).astype(np.int64)
     queue = torch.empty(0, dtype=torch.int64)
@@ -136,12 +136,10 @@ def fine_tune(
         if len(queue) < min(BATCH_SIZE, len(data.labels)):
             queue = torch.cat([queue, torch.randperm(len(data.labels), generator=draws)])
         rows, queue = queue[:BATCH_SIZE].numpy(), queue[BATCH_SIZE:]
-        for group, rate in zip(optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate * _schedule(progress)
         loss = _loss(network, data, rows, tuning, draws, beta)
-        optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        for optimizer, rate in optimizers:
+            optimizer.step(rate * _schedule(progress))
         step += 1
         progress = budget.progress(step, length, seconds() - begun)
         if progress * budget.curve_points >= marks + 1 or progress >= 1:
@@ -184,14 +182,14 @@ def _schedule(progress: float) -> float:
     return min(1.0, (progress + FIRST_RATE) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * progress))
 
 
-def _optimizer(network: TunedNetwork, tuning: Tuning, pixels: torch.Tensor) -> torch.optim.Optimizer:
+def _optimizers(network: TunedNetwork, tuning: Tuning, pixels: torch.Tensor) -> tuple[tuple[Adam, float], ...]:
+    """Make an optimiser of the head and one of the body, each with its highest learning rate."""
     body = tuned_parameters(network, tuning.tuned_stages, pixels)
     for parameter in network.body.parameters():
         parameter.requires_grad_(any(parameter is each for each in body))
-    head = [network.weight, network.bias]
     rate = tuning.learning_rate
-    groups = [{"params": head, "lr": rate}, {"params": body, "lr": rate * tuning.body_lr_multiplier}]
-    return torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=tuning.weight_decay)
+    head = Adam([network.weight, network.bias], weight_decay=tuning.weight_decay)
+    return (head, rate), (Adam(body, weight_decay=tuning.weight_decay), rate * tuning.body_lr_multiplier)
 
 
 def tuned_parameters(network: TunedNetwork, stages: TunedStages, pixels: torch.Tensor) -> list[nn.Parameter]:

@@ -26,7 +26,6 @@ from metafeat.pretrained.features import (
 from metafeat.pretrained.heads import Head, HeadKind, HeadSearch, LinearHead, TrainingFeatures, head_specs
 from training.workloads.base import Budget, Classifier, Member, Prepared, Report, TrainingResult
 from training.workloads.dataset import Dataset
-from training.workloads.optimisers import load_optimisers
 from training.workloads.transfer.budget import TransferBudget, own_budget
 from training.workloads.transfer.classifier import TransferClassifier, TransferModel
 from training.workloads.transfer.config import FeatureSet, TransferConfig
@@ -102,8 +101,6 @@ class PreparedTransfer(Prepared):
         wall: float = math.inf,
     ) -> TrainingResult:
         """Train on some parts of the images; a budget of time counts wall seconds where these are given."""
-        if config.tuning is not None:
-            load_optimisers()
         seconds, began = process_seconds(self.device), time.monotonic()
         backbone = find_backbone(config.features.backbone)
         head, left_out = self._head(config, backbone, parts=parts)

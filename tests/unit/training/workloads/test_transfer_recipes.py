@@ -355,8 +355,8 @@ def trial_of(monkeypatch, place, config, seed=0):
     begun = {}
 
     def begin(network, data, tuning, **more):
-        optimizer = finetune._optimizer(network, tuning, finetune.to_pixels(data.images[:2], network.weight.device))
-        begun.update(network=network, data=data, optimizer=optimizer, finetune=finetune)
+        optimizers = finetune._optimizers(network, tuning, finetune.to_pixels(data.images[:2], network.weight.device))
+        begun.update(network=network, data=data, optimizers=optimizers, finetune=finetune)
         begun["weight"] = network.weight.detach().clone()
         return finetune.fine_tune(network, data, tuning, **more)
 
@@ -398,12 +398,14 @@ def test_the_script_begins_its_fine_tuning_as_a_trial_does(
     assert not found["body"].training
     groups = found["optimizer"].param_groups
     assert [len(group["params"]) for group in groups] == [
-        len(group["params"]) for group in trial["optimizer"].param_groups
+        len(optimizer.parameters) for optimizer, _ in trial["optimizers"]
     ]
+    rates = [rate for _, rate in trial["optimizers"]]
+    assert rates == pytest.approx([TUNED["learning_rate"], TUNED["learning_rate"] * 0.1])
     for step in range(20):
-        for group, rate in zip(groups, (TUNED["learning_rate"], TUNED["learning_rate"] * 0.1), strict=True):
+        for group, (optimizer, rate) in zip(groups, trial["optimizers"], strict=True):
             assert group["lr"] == pytest.approx(rate * trial["finetune"]._schedule(step / 20))
-            assert group["weight_decay"] == TUNED["weight_decay"]
+            assert group["weight_decay"] == optimizer.weight_decay == TUNED["weight_decay"]
         found["optimizer"].step()
         found["schedule"].step()
 
