@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 from history_store.deprecation import renamed
@@ -19,19 +17,17 @@ from history_store.space import load_space
 from history_store.wording import counted
 from training.workloads import get_workload
 from warmstart.arguments import check_path
-from warmstart.locations import PathLike, history_path
+from warmstart.locations import PathLike
 from warmstart.prediction import predict_validation
 from warmstart.studies.execution.first_failures import ALIKE, fail_alike
 from warmstart.studies.execution.local_workers import run_workers
 from warmstart.studies.execution.worker import Job, Limits, Runners, work
-from warmstart.studies.history.record import check_recordable, record_study
 from warmstart.studies.history.time_plan import TimedCall, plan_lines, tell_unrun
 from warmstart.studies.history.warm_start import check_history
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.function import check_not_importing
 from warmstart.studies.objectives.kept_networks import KeptNetworks
 from warmstart.studies.objectives.metric import Scale
-from warmstart.studies.objectives.workload import WorkloadObjective
 from warmstart.studies.options import (
     Execution,
     Outputs,
@@ -42,17 +38,10 @@ from warmstart.studies.options import (
     Warm,
     WarmStart,
 )
-from warmstart.studies.output_places import (
-    check_apart,
-    check_log,
-    check_report_place,
-    log_beside,
-    study_folder,
-)
 from warmstart.studies.results.comparison import Comparison, compare_with_uniform
 from warmstart.studies.results.progress import StudyProgress, Watch
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
-from warmstart.studies.results.saved_networks import Saved, check_savable, save_best, seconds_of_best
+from warmstart.studies.results.saved_networks import seconds_of_best
 from warmstart.studies.results.summary import JointResult, TuneResult, summarise
 from warmstart.studies.results.trial import check_any_error, ended_trials
 from warmstart.studies.state.spec import StudySpec, check_warm
@@ -60,6 +49,15 @@ from warmstart.studies.state.split import Split
 from warmstart.studies.state.storage import Store, is_still_to_be_made, local_path, open_store
 from warmstart.studies.state.study_group import StudyGroup, check_different
 from warmstart.studies.state.trial_queue import TrialQueue, find_plan
+from warmstart.studies.study_outputs import (
+    StudyOutputs,
+    check_places,
+    log_file,
+    networks_of,
+    report_place,
+    with_log,
+    write_or_tell,
+)
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
 
 if TYPE_CHECKING:
@@ -219,19 +217,11 @@ def tune_dataset(dataset: str | None, options: TuneOptions, *, began: float | No
     name = options.study or options.name(dataset)
     with ExitStack() as stack:
         save = None if options.save_model is None else Path(options.save_model)
-        output = _Outputs(options.record, save, _networks(options, stack))
+        output = StudyOutputs(options.record, save, networks_of(options, stack))
         return _tune_one(name, dataset, output, options, began)
 
 
-def _networks(options: TuneOptions, stack: ExitStack) -> KeptNetworks | None:
-    """Make a folder for the networks of the best trials; other machines could not write to it."""
-    if options.save_model is None or options.cluster is not None:
-        return None
-    folder = stack.enter_context(TemporaryDirectory(prefix="warmstart-networks-", ignore_cleanup_errors=True))
-    return KeptNetworks(folder, options.ensemble)
-
-
-def _tune_one(name: str, dataset: str | None, output: _Outputs, options: TuneOptions, began: float) -> TuneResult:
+def _tune_one(name: str, dataset: str | None, output: StudyOutputs, options: TuneOptions, began: float) -> TuneResult:
     """Tune on one dataset, and write all that is wanted."""
     outputs = {name: output}
     store, done = _tuned(options, {name: dataset}, outputs, (), "equal", name, began=began)
@@ -240,15 +230,15 @@ def _tune_one(name: str, dataset: str | None, output: _Outputs, options: TuneOpt
         options.on_message(f"{name}: no trial has ended with an error in this time: give it more.")
     found = replace(found, seconds=time.monotonic() - began)
     if options.report is not None:
-        place = _report_place(options.report, store, name)
+        place = report_place(options.report, store, name)
         reported = replace(found, report=str(place))
-        found = reported if _written(place, lambda: write_report(place, reported, plan), options) else found
+        found = reported if write_or_tell(place, lambda: write_report(place, reported, plan), options) else found
     check_any_error(name, found.trials, workload=plan.workload)
-    found, saved = _hand_out(options, outputs[name], found, plan, over=began + options.check_time())
+    found, saved = outputs[name].hand_out(found, plan, options, over=began + options.check_time())
     if saved is not None and found.report is not None and dataset is not None:
         place = Path(found.report)
         said = predict_validation(saved.judged, options.save_model or "", dataset, skip_broken=options.skip_broken)
-        _written(place, lambda: add_classifier(place, said, is_retrained=saved.is_retrained), options)
+        write_or_tell(place, lambda: add_classifier(place, said, is_retrained=saved.is_retrained), options)
     return found
 
 
@@ -306,7 +296,9 @@ def _tune_several(
     labels = dataset_labels(paths)
     names = [f"{study}-{label}" if study else options.name(label) for label in labels]
     outputs = {
-        name: _Outputs(record and f"{record}-{label}", save and with_label(save, label), _networks(options, stack))
+        name: StudyOutputs(
+            record and f"{record}-{label}", save and with_label(save, label), networks_of(options, stack)
+        )
         for name, label in zip(names, labels, strict=True)
     }
     title = study or f"{labels[0]}-and-{len(labels) - 1}-more"
@@ -322,39 +314,20 @@ def _tune_several(
         seconds=time.monotonic() - began,
     )
     if options.report is not None:
-        place = _report_place(options.report, store, title)
+        place = report_place(options.report, store, title)
         reported = replace(joint, report=str(place))
         plans = [plan for _, plan in done]
-        is_written = _written(place, lambda: write_joint_report(place, title, reported, plans), options)
+        is_written = write_or_tell(place, lambda: write_joint_report(place, title, reported, plans), options)
         joint = reported if is_written else joint
     check_any_error(title, [trial for found, _ in done for trial in found.trials], workload=done[0][1].workload)
     pairs = zip(joint.studies, done, outputs.values(), strict=True)
-    return replace(joint, studies=tuple(_hand_out(options, to, found, plan)[0] for found, (_, plan), to in pairs))
-
-
-@dataclass(frozen=True, slots=True)
-class _Outputs:
-    """What becomes of one study in the end: its name in the history, and the file of its networks; None = nothing.
-
-    Attributes:
-        record: the name.
-        save_model: the file.
-        networks: of the best trials, until then.
-    """
-
-    record: str | None
-    save_model: Path | None
-    networks: KeptNetworks | None = None
-
-    def kept_by(self, target: Objective) -> Objective:
-        """Let an objective keep its networks, where it is a workload."""
-        return replace(target, networks=self.networks) if isinstance(target, WorkloadObjective) else target
+    return replace(joint, studies=tuple(to.hand_out(found, plan, options)[0] for found, (_, plan), to in pairs))
 
 
 def _tuned(
     options: TuneOptions,
     paths: Mapping[str, str | None],
-    outputs: Mapping[str, _Outputs],
+    outputs: Mapping[str, StudyOutputs],
     members: tuple[str, ...],
     split: Split,
     title: str,
@@ -375,7 +348,7 @@ def _tuned(
     if members:
         check_different([path or "" for path in paths.values()], [plan.fingerprint for plan in plans.values()])
     targets = tuple(outputs[name].kept_by(options.target(plan)) for name, plan in plans.items())
-    _check_places(options, plans, outputs)
+    check_places(options, plans, outputs)
     timed = None if options.time is None else _timed(options, targets[0], began)
 
     def complete(plan: StudySpec) -> StudySpec:
@@ -385,11 +358,11 @@ def _tuned(
     with ExitStack() as stack:
         runners, tried = None, stack.enter_context(ExitStack())
         if timed is not None:
-            options = _with_log(options, local_path(options.storage), title)
+            options = with_log(options, local_path(options.storage), title)
             runners = timed.runs_by(lambda: _loaded(options, targets, tried))
         # A call that is refused, be it by the history, leaves neither an empty storage nor an empty study behind.
         begun = {n: options.complete(p, queries[n], timed=timed) for n, p in plans.items() if known[n] is None}
-        options = _with_log(options, local_path(options.storage), title)
+        options = with_log(options, local_path(options.storage), title)
         runners = runners or (_loaded(options, targets, tried) if None in known.values() else None)
         store = store or open_store(options.storage)
         stack.enter_context(_quiet_optuna())
@@ -403,7 +376,7 @@ def _tuned(
         if options.workers not in (None, 1):  # each has processes of its own
             tried.close()
         watch = Watch(group, limits, options.progress, options.on_message)
-        before, job = watch.look(), Job(store.url, tuple(paths), limits, targets, _log_file(options))
+        before, job = watch.look(), Job(store.url, tuple(paths), limits, targets, log_file(options))
         _tell_known(title, store, before, limits, options)
         if before < limits.trials:
             _run(group, job, options, store, watch, runners)
@@ -503,7 +476,7 @@ def _loaded(options: TuneOptions, targets: Sequence[Objective], stack: ExitStack
     """
     if options.cluster is not None:
         return None
-    log = _log_file(options)
+    log = log_file(options)
     is_new = log is not None and not log.exists()
     try:
         return Runners(targets, log, stack)
@@ -516,10 +489,6 @@ def _loaded(options: TuneOptions, targets: Sequence[Objective], stack: ExitStack
                     log.parent.rmdir()
                     log.parent.parent.rmdir()
         raise
-
-
-def _log_file(options: TuneOptions) -> Path | None:
-    return None if options.log is None else Path(options.log)
 
 
 def _concluded(found: TuneResult, plan: StudySpec, timed: TimedCall | None, limits: Limits) -> TuneResult:
@@ -535,84 +504,9 @@ def compared(found: TuneResult, plan: StudySpec) -> Comparison:
     return compare_with_uniform(load_space(plan.space), found.trials, surrogate=plan.surrogate, seed=plan.seed)
 
 
-def _check_outputs(output: _Outputs, plan: StudySpec, options: TuneOptions) -> None:
-    """Check that there will be what is wanted in the end, and a place for it."""
-    if output.record is not None:
-        path = history_path(options.history, workload=plan.workload)
-        check_recordable(path, output.record, plan, download=options.download)
-    if output.save_model is not None:
-        check_savable(output.save_model, is_own=plan.workload is None)
-
-
-def _hand_out(
-    options: TuneOptions, output: _Outputs, found: TuneResult, plan: StudySpec, *, over: float = math.inf
-) -> tuple[TuneResult, Saved | None]:
-    """Add a study to the history, and save its networks, as far as that is wanted and fits in until the call is over; return the result, which tells of it, and what was saved."""
-    if output.record is not None:
-        path = history_path(options.history, workload=plan.workload)
-        options.on_message(record_study(path, output.record, plan, found.trials, download=options.download).line)
-    if output.save_model is None:
-        return found, None
-    saved = save_best(
-        output.save_model,
-        plan,
-        found.trials,
-        options.ensemble,
-        options.on_message,
-        left=lambda: over - time.monotonic(),
-        networks=output.networks,
-        threads=options.workers or 1 if options.cluster is None else 1,
-    )
-    return (found, None) if saved is None else (replace(found, saved_model=saved.record), saved)
-
-
 def _timed(options: TuneOptions, target: Objective, began: float) -> TimedCall:
     """Return the time of a call that has one."""
     return TimedCall(began, options.check_time(), options.workers or 1, target, options.on_message)
-
-
-def _check_places(options: TuneOptions, plans: Mapping[str, StudySpec], outputs: Mapping[str, _Outputs]) -> None:
-    """Check that there is a place for all that a call shall write."""
-    storage = local_path(options.storage)
-    check_apart(storage=storage, log=options.log, report=options.report, save_model=options.save_model)
-    check_log(options.log)
-    check_report_place(options.report)
-    for name, plan in plans.items():
-        _check_outputs(outputs[name], plan, options)
-
-
-def _written(place: Path, write: Callable[[], None], options: TuneOptions) -> bool:
-    """Write a report; where that fails, say so: the study is kept all the same."""
-    try:
-        if options.report is True:
-            place.parent.mkdir(parents=True, exist_ok=True)
-        write()
-    except OSError as error:
-        options.on_message(
-            f"{place}: the report could not be written ({error.strerror}); the study itself is kept. The same call writes it: name another file with `report`, or correct this."
-        )
-        return False
-    return True
-
-
-def _report_place(report: PathLike | Literal[True], store: Store, name: str) -> Path:
-    """Return the place of the report: the one named, else in the study's folder."""
-    return study_folder(store.path, name) / "report.md" if report is True else Path(report)
-
-
-def _with_log(options: TuneOptions, storage: Path | None, name: str) -> TuneOptions:
-    """Put the log beside the report where it is not named; a cluster's nodes may not see the folder."""
-    if options.report is None or options.log is not None or options.cluster is not None:
-        return options
-    if options.report is not True:
-        return replace(options, log=log_beside(options.report))
-    folder = study_folder(storage, name)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        options.on_message(f"{folder}: no folder for the report and the log could be made ({error.strerror}).")
-        return options
-    return replace(options, log=log_beside(folder / "report.md"))
 
 
 @contextmanager
