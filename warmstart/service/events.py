@@ -13,7 +13,7 @@ from warmstart.service.bodies import problems
 from warmstart.service.core import Reader, Service, Shared
 from warmstart.service.problems import ProblemError
 from warmstart.service.strict import StrictRoute
-from warmstart.service.studies import StudyName
+from warmstart.service.study_bodies import StudyName
 from warmstart.service.study_records import trial_record
 
 router = APIRouter(tags=["studies"], route_class=StrictRoute)

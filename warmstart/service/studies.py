@@ -2,18 +2,16 @@
 
 import contextlib
 import math
-import re
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from anyio import to_thread
-from fastapi import APIRouter, Header, Path, Request, Response
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Request, Response
 
 from history_store.errors import UsageError
-from warmstart.service.bodies import KEY, Body, Name, plain_key, problems
+from warmstart.service.bodies import plain_key, problems
 from warmstart.service.core import Reader, Runner, Service, Shared, audit
 from warmstart.service.descriptors import read_descriptor
 from warmstart.service.etags import UNCHANGED, NoneMatch, tagged
@@ -24,8 +22,22 @@ from warmstart.service.problems import ProblemError
 from warmstart.service.records import BegunStudy, StudyPage, StudyRecord, TrialPage, TrialRecord
 from warmstart.service.spaces import space_from_wire
 from warmstart.service.strict import StrictRoute
+from warmstart.service.study_bodies import (
+    AskKey,
+    AskRequest,
+    HeartbeatRequest,
+    Number_,
+    Offered,
+    OfferedTrial,
+    ReleaseRequest,
+    Renewed,
+    Reported,
+    ReportRequest,
+    StudyName,
+    StudyRequest,
+    TellRequest,
+)
 from warmstart.service.study_records import study_record, trial_record
-from warmstart.service.suggestions import Given, Seed, StrategyName
 
 if TYPE_CHECKING:
     from warmstart.descriptor import Descriptor
@@ -34,210 +46,6 @@ if TYPE_CHECKING:
     from warmstart.studies.state.spec import StudySpec
 
 router = APIRouter(tags=["studies"], route_class=StrictRoute)
-NAME = r"^(\.{0,2}[^./\x00-\x1f\x7f][^/\x00-\x1f\x7f]*|\.{3,}[^/\x00-\x1f\x7f]*)$"
-"""No slash, no control character, and neither . nor .., which clients take for folders."""
-
-
-def _check_name(name: str) -> str:
-    if re.fullmatch(NAME, name) is None:
-        msg = "expected a name without slashes and control characters, other than . and .., which clients take for folders"
-        raise ValueError(msg)
-    return name
-
-
-StudyName = Annotated[str, Path(min_length=1, max_length=200, pattern=r"^[^/]+$")]
-StudyId = Annotated[
-    str, Field(min_length=1, max_length=200, json_schema_extra={"pattern": NAME}), AfterValidator(_check_name)
-]
-Number_ = Annotated[int, Path(ge=0, le=2**31 - 1, description="Of the trial, as it was offered.")]
-Client = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=100,
-        pattern=r"^[\w.:@-]+$",
-        description="Names the worker: what it asked for, it tells of.",
-    ),
-]
-LeaseS = Annotated[
-    float, Field(gt=0, le=86_400, description="Seconds in which a report, a heartbeat or a result has to come.")
-]
-AskKey = Annotated[
-    str | None,
-    Header(alias="Idempotency-Key", pattern=KEY, description="The same key again gets the same trial."),
-]
-Config = Annotated[dict[str, int | float | str | bool], Field(min_length=1, max_length=1000)]
-
-
-class StudyRequest(Body):
-    """A study to begin, or to find as it was begun; the options are those of `warmstart tune`."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"name": "photos", "space": {"lr": {"log": [1e-5, 0.1]}, "layers": {"int": [1, 4]}}, "surrogate": "gp"}
-            ]
-        }
-    )
-
-    name: StudyId
-    space: dict[str, Any] | Name | None = Field(
-        None, description="ConfigSpace JSON, the short form, or a name; the history's when left out."
-    )
-    descriptor: Given | None = Field(
-        None, description="Of the dataset: the study begins with what won on those like it."
-    )
-    fingerprint: Annotated[str, Field(max_length=200)] | None = Field(
-        None, description="Of the dataset, where `warmstart tune --dataset` shall be able to go on with the study."
-    )
-    objective: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
-        None, description="Name of the function that workers evaluate; never loaded here."
-    )
-    command: Annotated[str, Field(min_length=1, max_length=5000)] | None = Field(
-        None, description="Command that workers run; never run here."
-    )
-    workload: Name | None = Field(None, description="Instead of these: what workers train; never trained here.")
-    target_budget: Name | None = None
-    seed: Seed = 0
-    surrogate: Annotated[str, Field(max_length=100)] = Field(
-        "gp", description="gp, gp-map, dngo, bohamiann, or one of a plugin."
-    )
-    acquisition: Literal["ei", "pi", "lcb", "ei-per-second"] = "ei"
-    pruner: Literal["none", "median", "asha", "hyperband", "history"] = "none"
-    budget: Annotated[float, Field(gt=0, le=3e38)] | None = None
-    metric: Annotated[str, Field(max_length=200)] | None = None
-    maximize: bool = False
-    scale: Literal["fraction", "percent", "any"] | None = None
-    warm: Literal["design", "initial", "extra", "none"] = "design"
-    k: Annotated[int, Field(ge=1, le=1000)] = 3
-    strategy: StrategyName | None = None
-    exclude_group: Annotated[list[Name], Field(max_length=200, default_factory=list)]
-    startup: Annotated[int, Field(ge=1, le=1000)] = 3
-    rename: Annotated[dict[Name, Name], Field(max_length=200, default_factory=dict)]
-    initial: Annotated[list[Config], Field(max_length=1000, default_factory=list)]
-    related: Annotated[
-        list[Name],
-        Field(
-            max_length=100,
-            default_factory=list,
-            description="Datasets of the history whose runs the surrogate learns from too; auto, alone: the nearest to the descriptor.",
-        ),
-    ]
-    neighbours: Annotated[int, Field(ge=1, le=100, description="How many auto stands for.")] = 3
-    members: Annotated[
-        list[StudyId],
-        Field(
-            max_length=100,
-            default_factory=list,
-            description="Studies that are tuned together, this one among them: they share a number of trials, and each learns from the others.",
-        ),
-    ]
-    split: Literal["equal", "gain"] = Field(
-        "equal", description="How these share the trials: in turn, or where the next one promises the most."
-    )
-
-
-class AskRequest(Body):
-    """A trial to work on."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"client": "worker-1", "lease_s": 60}]})
-
-    client: Client
-    lease_s: LeaseS = 60.0
-    count: Annotated[int, Field(ge=1, le=64, description="Trials, at most.")] = 1
-    trials: Annotated[int, Field(ge=1, le=10_000_000)] | None = Field(
-        None, description="That the study shall have in the end; any when left out."
-    )
-
-
-class OfferedTrial(BaseModel):
-    """A trial that the client has until its lease ends."""
-
-    study: str = Field(description="Whose it is: of studies that are tuned together, it may be another one.")
-    number: int
-    config: dict[str, Any]
-    seed: int
-    budget: float | None
-    lease_until: float = Field(description="Seconds since 1970; a report or a heartbeat moves it.")
-    is_over: bool = Field(description="It was told of already: the request is an old one.")
-
-
-class Offered(BaseModel):
-    """What there is to work on."""
-
-    state: Literal["offered", "wait", "done"] = Field(
-        description="wait: the last trials run elsewhere, ask again; done: the study has all that it shall have."
-    )
-    trials: list[OfferedTrial]
-
-
-class ReportRequest(Body):
-    """What a trial has so far; give the error, or the study's metric as value."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"client": "worker-1", "step": 100, "error": 0.35}]})
-
-    client: Client
-    step: Annotated[float, Field(ge=0, le=2**53)]
-    error: float | None = None
-    value: float | None = None
-    lease_s: LeaseS = 60.0
-
-
-class Reported(BaseModel):
-    """Whether to go on."""
-
-    stop: bool = Field(description="The pruner would stop the trial here: tell its result with status pruned.")
-    lease_until: float
-    expected_error: dict[str, float] | None = Field(
-        default=None, description="Of the trial at its end: value, low, high, level; where the pruner is history."
-    )
-
-
-class HeartbeatRequest(Body):
-    """A sign of life."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"client": "worker-1", "lease_s": 60}]})
-
-    client: Client
-    lease_s: LeaseS = 60.0
-
-
-class Renewed(BaseModel):
-    """A lease that goes on."""
-
-    lease_until: float
-
-
-class ReleaseRequest(Body):
-    """The end of a client that has no result."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"client": "worker-1"}]})
-
-    client: Client
-
-
-class TellRequest(Body):
-    """What came of a trial; give the error, or the study's metric as value, or a status that has none."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"client": "worker-1", "error": 0.12, "duration": 340.5}]}
-    )
-
-    client: Client
-    error: float | None = None
-    value: float | None = None
-    status: Literal["ok", "diverged", "failed", "crashed", "timeout", "oom", "killed", "pruned"] | None = Field(
-        None, description="ok with an error, failed without one, when left out."
-    )
-    duration: Annotated[float, Field(ge=0)] | None = None
-    note: Annotated[str, Field(max_length=1000)] = ""
-    curve: Annotated[
-        list[Annotated[list[float], Field(min_length=2, max_length=2)]],
-        Field(max_length=100_000, default_factory=list),
-    ]
-    metrics: Annotated[dict[Name, float], Field(max_length=200, default_factory=dict)]
-    constraints: Annotated[dict[Name, float], Field(max_length=200, default_factory=dict)]
-
 
 _OF_STUDY = {
     "ask": {"operationId": "ask", "parameters": {"name": "$response.body#/name"}},
