@@ -20,22 +20,31 @@ class Adam:
             fused: compute all in one kernel, or not; None leaves it to torch.
         """
         self.parameters, self.weight_decay, self.fused = list(parameters), weight_decay, fused
-        self._moments: dict[Tensor, tuple[Tensor, Tensor, Tensor]] = {}
+        # torch wants the number of steps where its kernel runs: beside the parameter when fused, else on the CPU.
+        self._moments = [
+            (torch.zeros_like(each), torch.zeros_like(each), torch.zeros((), device=each.device if fused else "cpu"))
+            for each in self.parameters
+        ]
 
     @torch.no_grad()
     def step(self, rate: float) -> None:
         """Move the parameters that have gradients by a learning rate, and drop the gradients."""
-        moved = [each for each in self.parameters if each.grad is not None]
-        gradients = [each.grad for each in moved if each.grad is not None]
-        first, second, steps = zip(*map(self._moments_of, moved), strict=True) if moved else ((), (), ())
+        moved = [
+            (each, each.grad, *moments)
+            for each, moments in zip(self.parameters, self._moments, strict=True)
+            if each.grad is not None
+        ]
+        if not moved:
+            return
+        parameters, gradients, first, second, steps = (list(column) for column in zip(*moved, strict=True))
         rule = adamw if self.weight_decay else adam
         rule(
-            moved,
+            parameters,
             gradients,
-            list(first),
-            list(second),
+            first,
+            second,
             [],
-            list(steps),
+            steps,
             fused=self.fused,
             amsgrad=False,
             beta1=0.9,
@@ -45,13 +54,5 @@ class Adam:
             eps=1e-8,
             maximize=False,
         )
-        for each in moved:
+        for each in parameters:
             each.grad = None
-
-    def _moments_of(self, parameter: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return a parameter's first and second moment and its number of steps."""
-        if parameter not in self._moments:
-            # torch wants the number where its kernel runs: beside the parameter when fused, else on the CPU.
-            steps = torch.zeros((), dtype=torch.float32, device=parameter.device if self.fused else "cpu")
-            self._moments[parameter] = torch.zeros_like(parameter), torch.zeros_like(parameter), steps
-        return self._moments[parameter]

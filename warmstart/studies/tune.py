@@ -223,8 +223,7 @@ def tune_dataset(dataset: str | None, options: TuneOptions, *, began: float | No
 
 def _tune_one(name: str, dataset: str | None, output: StudyOutputs, options: TuneOptions, began: float) -> TuneResult:
     """Tune on one dataset, and write all that is wanted."""
-    outputs = {name: output}
-    store, done = _tuned(options, {name: dataset}, outputs, (), "equal", name, began=began)
+    store, done = _tuned(options, {name: dataset}, {name: output}, (), "equal", name, began=began)
     found, plan = done[0]
     if options.time is not None and found.best is None:
         options.on_message(f"{name}: no trial has ended with an error in this time: give it more.")
@@ -234,7 +233,7 @@ def _tune_one(name: str, dataset: str | None, output: StudyOutputs, options: Tun
         reported = replace(found, report=str(place))
         found = reported if write_or_tell(place, lambda: write_report(place, reported, plan), options) else found
     check_any_error(name, found.trials, workload=plan.workload)
-    found, saved = outputs[name].hand_out(found, plan, options, over=began + options.check_time())
+    found, saved = output.hand_out(found, plan, options, over=began + options.check_time())
     if saved is not None and found.report is not None and dataset is not None:
         place = Path(found.report)
         said = predict_validation(saved.judged, options.save_model or "", dataset, skip_broken=options.skip_broken)
