@@ -54,6 +54,10 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         where = f"evaluation of {self.dataset!r}"
+        for name, value in (("error", self.error), ("duration", self.duration)):
+            if not hasattr(value, "__float__"):
+                msg = f"{where}: expected a number as {name}, got {value!r}. Use NaN where it is unknown."
+                raise DataError(msg)
         if self.status.has_error:
             if not 0.0 <= self.error <= 1.0:
                 msg = f"{where}: expected an error in [0, 1], got error={self.error}. Record a run without one under its status: crashed, timeout or oom."

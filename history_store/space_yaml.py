@@ -123,7 +123,7 @@ def build_space(entries: Mapping[Any, Any], source: Source) -> ConfigurationSpac
         if not isinstance(name, str) or not name.strip():
             step = "Write lr: {log: [1e-5, 0.1]}." if isinstance(name, str) else "Put it in quotes."
             raise source.error((str(name).strip(),), "a name of a hyperparameter", name, step)
-        native = _native(entry)
+        native = _native(_whole_numbers(entry) if isinstance(entry, range) else entry)
         spec = _spec(name, tuple(native) if isinstance(entry, tuple) else native, source)
         conditions[name] = spec.pop("if", None)
         try:
@@ -179,7 +179,8 @@ def _kind_of(name: str, entry: Any, source: Source) -> str:
     if not isinstance(entry, list | tuple):
         if isinstance(entry, bool | int | float | str):
             return "value"
-        raise source.error((name,), "a range, a list of choices or one value", entry, f"Write {name}: [0, 0.5].")
+        step = "Write a list: a set has no order." if isinstance(entry, set | frozenset) else f"Write {name}: [0, 0.5]."
+        raise source.error((name,), "a range, a list of choices or one value", entry, step)
     if not all(map(_is_number, entry)):
         return "choice"
     if len(entry) != 2:
@@ -347,11 +348,17 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _whole_numbers(values: range) -> dict[str, Any]:
+    """Write the whole numbers of a range as a hyperparameter."""
+    ends = sorted((values[0], values[-1])) if values else []
+    return {"int": ends, **({"step": abs(values.step)} if abs(values.step) > 1 else {})}
+
+
 def _native(value: Any) -> Any:
-    """Return a Python value as YAML would: lists for tuples, Python's scalars for numpy's."""
+    """Return a Python value as YAML would: lists for tuples, ranges and arrays, Python's scalars for numpy's."""
     if isinstance(value, Mapping):
         return {key: _native(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | range) or (isinstance(value, np.ndarray) and value.ndim):
         found = [_native(each) for each in value]
         numbers = [_unquoted(each) for each in found]
         return numbers if all(map(_is_number, numbers)) else found

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from history_store.images import BrokenImage, ImageSource
     from training.workloads import Classifier
     from warmstart.locations import PathLike
+    from warmstart.suggestions.query import Dataset
 
 SCHEMA = 1
 _CHUNK = 256
@@ -30,7 +31,7 @@ class Prediction:
     """What a classifier says of one picture.
 
     Attributes:
-        image: path of the file, below its folder where it is of a dataset; a number where the dataset has no files.
+        image: path of the file, below its folder where it is of a dataset; a number where there are no files.
         label: the most probable class.
         probability: of that class, in [0, 1].
         probabilities: by class, in the order of the classifier.
@@ -155,9 +156,9 @@ class Predictions:
 
 def predict(
     model: PathLike,
-    images: PathLike | Sequence[PathLike] = (),
+    images: PathLike | Sequence[PathLike] | NDArray[Any] = (),
     *,
-    dataset: PathLike | None = None,
+    dataset: Dataset | None = None,
     skip_broken: bool = False,
     download: bool = False,
     progress: Callable[[int, int], object] | None = None,
@@ -166,35 +167,56 @@ def predict(
 
     Args:
         model: a file that ``warmstart tune --save-model`` wrote, also with a release before 0.2.
-        images: picture files, and folders of which all pictures are taken, in the order of their names.
-        dataset: labelled pictures instead, in any layout that ``warmstart.suggest`` takes, ``photos/::labels=labels.csv`` among them;
-            then the error is known too.
+        images: picture files, and folders of which all pictures are taken, in the order of their names; or
+            `n x h x w [x c]` uint8, uint16, bool or floats in [0, 1].
+        dataset: labelled pictures instead, in any layout that ``warmstart.suggest`` takes, ``photos/::labels=labels.csv`` among them,
+            ``(images, labels)`` or a torch Dataset; then the error is known too.
         skip_broken: leave out pictures that cannot be decoded.
         download: let torchvision fetch what is missing of a dataset.
         progress: called with the pictures that are done, and how many there are.
 
     Raises:
         MissingPathError: when a path is not there.
-        UsageError: when there are no pictures, or both kinds; or the workload of the classifier is not installed.
+        UsageError: when there are no pictures, or both kinds, or what is neither a path nor an array; or the workload of the
+            classifier is not installed.
         DataError: when pictures cannot be decoded, or are none.
         ModelError: when the model is no such file, or damaged.
     """
     from training.workloads import load_classifier
 
-    given = [images] if isinstance(images, str | os.PathLike) else list(images)
-    if bool(given) == (dataset is not None):
-        msg = f"expected labelled pictures, or else picture files and folders, got {'both' if given else 'neither'}. Name the pictures, as in `warmstart predict clf.safetensors photos/`."
+    pixels = np.asarray(images) if hasattr(images, "shape") else None
+    given = [] if pixels is not None else _paths(images)
+    if (bool(given) or pixels is not None) == (dataset is not None):
+        got = "neither" if dataset is None else "both"
+        msg = f"expected labelled pictures, or else picture files and folders, got {got}. Name the pictures, as in `warmstart predict clf.safetensors photos/`."
         raise UsageError(msg, param="dataset")
     pictures = list_pictures(given)  # a wrong path is told before torch is loaded
     tell = progress or _nobody
     if pictures:
         tell(0, len(pictures))
     classifier = load_classifier(os.fspath(model))
+    broken: list[tuple[str, str]] = []
     if dataset is not None:
-        rows, broken = _of_dataset(classifier, os.fspath(dataset), tell, skip_broken=skip_broken, download=download)
+        rows, broken = _of_dataset(classifier, dataset, tell, skip_broken=skip_broken, download=download)
+    elif pixels is not None:
+        rows = _of_array(classifier, pixels, tell)
     else:
         rows, broken = _of_files(classifier, pictures, tell, skip_broken=skip_broken)
     return Predictions(os.fspath(model), classifier.classes, tuple(rows), tuple(broken))
+
+
+def _paths(images: Any) -> list[PathLike]:
+    """List the paths that were given.
+
+    Raises:
+        UsageError: when something among them is none.
+    """
+    given = [images] if isinstance(images, str | os.PathLike) else list(images)
+    for each in given:
+        if not isinstance(each, str | os.PathLike):
+            msg = f"images: expected paths, or one array n x h x w x c, got a {type(each).__name__} among them. Give numpy.stack(...) of pictures of one size, or their files."
+            raise UsageError(msg, param="images")
+    return given
 
 
 def predict_validation(
@@ -323,6 +345,23 @@ def _of_files(
     return rows, broken
 
 
+def _of_array(classifier: Classifier, pixels: NDArray[Any], tell: Callable[[int, int], object]) -> list[Prediction]:
+    from history_store.picture import opaque, square_arrays, to_uint8
+    from history_store.readers.arrays import check_pixels
+    from training.workloads.classifier_images import to_channels
+
+    check_pixels(pixels, "images")
+    rows: list[Prediction] = []
+    for start in range(0, len(pixels), _CHUNK):
+        tell(start, len(pixels))
+        part = to_uint8(pixels[start : start + _CHUNK], "images")
+        part = square_arrays(opaque(part if part.ndim == 4 else part[..., None]), classifier.size)
+        names = [str(number) for number in range(start, start + len(part))]
+        rows += _told(classifier, names, classifier.predict(to_channels(part, classifier.channels)))
+    tell(len(pixels), len(pixels))
+    return rows
+
+
 def _read(file: str, classifier: Classifier) -> NDArray[np.uint8] | str:
     """Decode one picture for a classifier; the reason where that is not possible."""
     import warnings
@@ -342,14 +381,14 @@ def _read(file: str, classifier: Classifier) -> NDArray[np.uint8] | str:
 
 
 def _of_dataset(
-    classifier: Classifier, dataset: str, tell: Callable[[int, int], object], *, skip_broken: bool, download: bool
+    classifier: Classifier, dataset: Dataset, tell: Callable[[int, int], object], *, skip_broken: bool, download: bool
 ) -> tuple[list[Prediction], list[tuple[str, str]]]:
     from training.workloads.classifier_images import to_channels
-    from warmstart.suggestions.query import open_path
+    from warmstart.suggestions.query import open_source
 
-    source = open_path(dataset, download=download)
+    source = open_source(dataset, download=download)
     if not set(source.class_names) & set(classifier.classes):
-        msg = f"{dataset}: expected some of the classes {', '.join(classifier.classes[:_NAMED])}, got {', '.join(source.class_names[:_NAMED])}. Give pictures as files where their classes are others."
+        msg = f"{source.location}: expected some of the classes {', '.join(classifier.classes[:_NAMED])}, got {', '.join(source.class_names[:_NAMED])}. Give pictures as files where their classes are others."
         raise DataError(msg)
     rows: list[Prediction] = []
     broken: list[BrokenImage] = []

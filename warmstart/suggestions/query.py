@@ -69,14 +69,8 @@ def open_query(dataset: Dataset, *, download: bool = False) -> Query:
     """
     if isinstance(dataset, Query):
         return dataset
-    if isinstance(dataset, tuple):
-        if len(dataset) != 2:
-            msg = f"dataset: expected (images, labels), got a tuple of {len(dataset)}. Give both."
-            raise UsageError(msg)
-        source = open_arrays(*dataset)
-        return Query(source, source.fingerprint("listing"))
     if not isinstance(dataset, str | os.PathLike):
-        source = open_torch_dataset(dataset)
+        source = open_source(dataset)
         return Query(source, source.fingerprint("listing"))
     text = os.fspath(dataset)
     file, separator, _ = text.rpartition("::")
@@ -87,6 +81,20 @@ def open_query(dataset: Dataset, *, download: bool = False) -> Query:
         return _opened(text, file_state(Path(file)) if separator else ())
     source = open_path(text, download=download)
     return Query(source, known_fingerprint(source, "listing"))
+
+
+def open_source(dataset: Dataset, *, download: bool = False) -> ImageSource:
+    """Open the pictures of a dataset, without their fingerprint; raises as `open_query`."""
+    if isinstance(dataset, Query):
+        return dataset.source
+    if isinstance(dataset, str | os.PathLike):
+        return open_path(os.fspath(dataset), download=download)
+    if not isinstance(dataset, tuple):
+        return open_torch_dataset(dataset)
+    if len(dataset) != 2:
+        msg = f"dataset: expected (images, labels), got a tuple of {len(dataset)}. Give both."
+        raise UsageError(msg)
+    return open_arrays(*dataset)
 
 
 def open_path(path: str, *, download: bool = False) -> ImageSource:

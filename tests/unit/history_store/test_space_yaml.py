@@ -92,6 +92,19 @@ def test_a_dict_says_the_same() -> None:
     assert (made["lr"].lower, made["layers"].upper, made["kind"].choices) == (1e-5, 9, ("a", "b"))
 
 
+def test_a_dict_may_have_arrays_and_ranges() -> None:
+    odd = {"a": np.array([16, 32, 64]), "b": range(1, 5), "c": range(8, 1, -2), "d": {"choice": range(2)}}
+    plain = {"a": [16, 32, 64], "b": {"int": [1, 4]}, "c": {"int": [2, 8], "step": 2}, "d": {"choice": [0, 1]}}
+    assert build_space(odd, Source("space")) == build_space(plain, Source("space"))
+    with pytest.raises(
+        DataError, match=r"space: a: expected a range, .*, got {'x'}. Write a list: a set has no order."
+    ):
+        build_space({"a": {"x"}}, Source("space"))
+    for empty in (range(0), range(3, 4)):
+        with pytest.raises(DataError, match="space: a int: expected two"):
+            build_space({"a": empty}, Source("space"))
+
+
 def test_json_says_the_same() -> None:
     entries = {"lr": {"log": [1e-5, 0.1]}, "flag": [True, False], "model/name": ["a\tb", "é"]}
     for indent in (None, 4, "\t"):

@@ -224,6 +224,37 @@ def test_what_cannot_be_asked_is_told(model, folder, tmp_path):
         predict(folder / "bad.png", folder)
 
 
+def test_arrays_are_asked_as_the_same_pictures_in_files_are(model, folder):
+    images, labels = pictures(0)
+    told, files = [], predict(model, [folder / "0.png", folder / "2.png"])
+    opaque = np.pad(images[:3], [(0, 0)] * 3 + [(0, 1)], constant_values=255)
+    for given in (images[:3], images[:3] / 255, opaque, images[:3] * np.uint16(257)):
+        found = predict(model, given, progress=lambda *now: told.append(now))
+        assert [row.image for row in found.rows] == ["0", "1", "2"]
+        assert [row.probabilities for row in found.rows[::2]] == [row.probabilities for row in files.rows]
+    assert told[:2] == [(0, 3), (3, 3)]
+    names = ["abcd"[label] for label in labels]
+    labelled = predict(model, dataset=(images, names))
+    assert [row.truth for row in labelled.rows] == names
+    assert labelled.rows[2].probabilities == files.rows[1].probabilities
+    pairs = list(zip(images, names, strict=True))
+    assert predict(model, dataset=pairs).rows == labelled.rows
+
+
+def test_what_is_neither_path_nor_array_is_told(model):
+    images, _ = pictures(0)
+    with pytest.raises(DataError, match="images: expected n x h x w"):
+        predict(model, images[0, ..., 0])
+    with pytest.raises(DataError, match="expected at least one picture"):
+        predict(model, images[:0])
+    with pytest.raises(UsageError, match=r"one array n x h x w x c, got a ndarray among them. Give numpy\.stack"):
+        predict(model, list(images))
+    with pytest.raises(UsageError, match="got both"):
+        predict(model, images, dataset=(images, ["a"] * len(images)))
+    with pytest.raises(UsageError, match=r"expected \(images, labels\), got a tuple of 1"):
+        predict(model, dataset=(images,))
+
+
 def test_grey_and_coloured_pictures_fit_a_classifier_of_the_other_kind():
     grey = np.arange(4, dtype=np.uint8).reshape(1, 2, 2, 1)
     assert np.array_equal(to_channels(to_channels(grey, 3), 1), grey)

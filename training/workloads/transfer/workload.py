@@ -185,6 +185,8 @@ class Transfer(Workload):
             UsageError: when there is no such device, or timm is not installed.
         """
         require_timm()
+        import timm  # noqa: F401  it takes seconds, which are of no run
+
         from metafeat.device import open_device
         from training.workloads.transfer.prepared import PreparedTransfer
 

@@ -592,6 +592,12 @@ print(sorted({"torch", "torchvision", "timm"} & set(sys.modules)))
     assert done.stdout.strip() == "[]"
 
 
+def test_what_takes_seconds_to_load_is_loaded_before_a_run_is_timed(digits, monkeypatch):
+    monkeypatch.delitem(sys.modules, "timm")
+    get_workload("transfer").prepare(digits, device="cpu")
+    assert "timm" in sys.modules
+
+
 def test_without_timm_the_command_to_install_it_is_told(cli, monkeypatch, tmp_path):
     import importlib.util
 
