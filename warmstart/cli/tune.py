@@ -432,7 +432,7 @@ def _show(show: "Show", now: "StudyProgress", where: str, metric: "Metric") -> N
     if now.n_failed:
         said.append(f"{now.n_failed} failed")
     if now.expected is not None:
-        said.append(f"{_range(now.expected.best, metric)} expected")
+        said.append(f"in the end {_range(now.expected.best, metric)}")
     text, since = "", None
     if len(now.running) == 1:
         (trial,) = now.running
@@ -442,7 +442,7 @@ def _show(show: "Show", now: "StudyProgress", where: str, metric: "Metric") -> N
         if trial.heading is not None:
             said.insert(1, f"heading for {_range(trial.heading, metric)}")
         elif trial.step is None and trial.expected is not None:
-            text += f" ({_range(trial.expected, metric)})"
+            text += f" ({_range(trial.expected, metric)} expected)"
     elif now.running:
         shown = ", ".join(str(trial.number) for trial in now.running[:8])
         text = f"{where}trials {shown}" + (" and others" if len(now.running) > 8 else "")

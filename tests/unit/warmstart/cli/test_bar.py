@@ -6,12 +6,14 @@ import time
 
 import pytest
 
+from bo.transfer.expected_error import ExpectedError
 from history_store.wording import duration
 from warmstart.cli import bar as module
 from warmstart.cli.bar import Bar, progress_on_stderr
 from warmstart.cli.tune import _show
 from warmstart.studies.objectives.metric import Metric
-from warmstart.studies.results.progress import StudyProgress
+from warmstart.studies.results.expectations import StudyExpectations
+from warmstart.studies.results.progress import RunningTrial, StudyProgress
 
 
 @pytest.fixture
@@ -65,6 +67,15 @@ def test_what_nobody_knows_is_not_estimated(clock):
     clock.now += 10
     _show(bar.show, StudyProgress(1, 2, None, math.nan, (), "s"), "", Metric())
     assert bar.line() == "tuning: 1/2"
+
+
+def test_each_interval_says_what_it_is_of(clock):
+    bar, accuracy = Bar("tuning", clock=clock), Metric("accuracy", maximize=True)
+    known = StudyExpectations(ExpectedError(0.1, 0.05, 0.2), (), (), None)
+    for metric, trial, end in ((Metric(), "0.08 to 0.3", "0.05 to 0.2"), (accuracy, "0.7 to 0.92", "0.8 to 0.95")):
+        running = (RunningTrial(3, clock.now - 7, None, None, None, expected=ExpectedError(0.2, 0.08, 0.3)),)
+        _show(bar.show, StudyProgress(3, 9, None, math.nan, (), "s", running, known), "", metric)
+        assert bar.line() == f"tuning: 3/9, trial 3 ({trial} expected) for 7 s, in the end {end}"
 
 
 @pytest.mark.parametrize(("total", "count"), [(None, "3"), (12, "3/12")])
