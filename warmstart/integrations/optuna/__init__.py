@@ -6,15 +6,21 @@ if TYPE_CHECKING:
     from warmstart.integrations.optuna.pruner import HistoryPruner as HistoryPruner
     from warmstart.integrations.optuna.pruner import history_pruner as history_pruner
     from warmstart.integrations.optuna.sampler import WarmStartSampler as WarmStartSampler
-    from warmstart.integrations.optuna.sampler import warm_start as warm_start
+    from warmstart.integrations.optuna.warm_trials import warm_start as warm_start
 
+_HOMES = {
+    "HistoryPruner": "pruner",
+    "WarmStartSampler": "sampler",
+    "history_pruner": "pruner",
+    "warm_start": "warm_trials",
+}
 __all__ = ["HistoryPruner", "WarmStartSampler", "history_pruner", "warm_start"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:  # the rest of the package needs neither
+    if name not in _HOMES:  # the rest of the package needs neither
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    from warmstart.integrations.optuna import pruner, sampler
+    from importlib import import_module
 
-    return getattr(pruner if "runer" in name else sampler, name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

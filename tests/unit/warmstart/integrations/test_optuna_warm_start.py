@@ -10,7 +10,7 @@ import pytest
 from history_store.errors import MissingPathError, UsageError
 from history_store.history import History
 from warmstart.api import suggest
-from warmstart.integrations.optuna.sampler import WarmStartSampler, warm_start
+from warmstart.integrations.optuna import WarmStartSampler, warm_start
 from warmstart.spaces import read_space
 
 
@@ -33,6 +33,23 @@ def test_suggestions_run_first_and_in_order_and_carry_their_origin():
     study.optimize(lambda trial: sum(ask_all(trial, designs).values()), n_trials=3)
     assert [trial.params for trial in study.trials] == [design.config for design in designs]
     assert [trial.user_attrs["warmstart"]["from"] for trial in study.trials] == [design.source for design in designs]
+
+
+@pytest.mark.parametrize("workload", ["cnn", "transfer"])
+def test_a_workload_is_answered_by_its_history_or_its_usual_configurations(workload):
+    study = optuna.create_study()
+    designs = warm_start(study, dataset="sklearn:digits", k=2, workload=workload)
+    assert designs == suggest("sklearn:digits", k=2, workload=workload)
+    for trial, design in zip(study.trials, designs, strict=True):
+        assert design.config.items() <= trial.system_attrs["fixed_params"].items()
+    with pytest.raises(UsageError, match="workload"):
+        warm_start(study, dataset="sklearn:digits", workload="none")
+
+
+def test_it_is_found_where_it_was_in_0_1():
+    from warmstart.integrations.optuna import sampler
+
+    assert sampler.warm_start is warm_start
 
 
 def test_the_same_again_enqueues_nothing():
