@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.error_units import Band, all_equal, preferred_logarithms
-from bo.models import MANY_FAIL, Related, SurrogateModels, TrialData
+from bo.error_units import MANY_FAIL, Band, all_equal, preferred_logarithms
+from bo.models import Related, SurrogateModels, TrialData
 from bo.observation import Observation
 from bo.optimizer import SCHEMA
 from bo.related import RelatedTask, tasks_of

@@ -37,6 +37,8 @@ MOST = 100
 STEPS = 40
 ROUGHLY = 1e-4
 """Growth of the log evidence, as a share, with which a search for them ends: tenths of a nat do not matter."""
+MANY_FAIL = 0.1
+"""Share of evaluations that fail, or miss a constraint, above which logarithms are not taken."""
 LARGEST = float(np.finfo(np.float64).max)
 """The largest number there is."""
 

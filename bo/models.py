@@ -16,7 +16,7 @@ from bo.acquisition.pending import Fantasies, Observed, fantasise
 from bo.acquisition.scores import SCORES
 from bo.checkpointed_model import CheckpointedModel
 from bo.constraints.classifier import CLASSIFIERS, Classifier
-from bo.error_units import ErrorUnits, preferred_logarithms
+from bo.error_units import MANY_FAIL, ErrorUnits, preferred_logarithms
 from bo.forecasts import STALLED, Forecast, Forecasts, has_stalled, moments
 from bo.observation import Observation
 from bo.strangers import are_strangers
@@ -42,8 +42,6 @@ JUDGE = "gp"
 """The surrogate of the task at hand alone whose forecasts those with related tasks are compared with."""
 JUDGES_UP_TO = 300
 """Valid evaluations up to which related tasks are judged: a process grows with the third power of their number."""
-MANY_FAIL = 0.1
-"""Share of evaluations that fail, or miss a constraint, above which logarithms are not taken."""
 FORECASTS = "forecasts"
 """The record that is no model's."""
 SUCCESS = "evaluation succeeds"

@@ -500,7 +500,10 @@ def _concluded(found: TuneResult, plan: StudySpec, timed: TimedCall | None, limi
 
 def compared(found: TuneResult, plan: StudySpec) -> Comparison:
     """Compare a study with uniform configurations of its space."""
-    return compare_with_uniform(load_space(plan.space), found.trials, surrogate=plan.surrogate, seed=plan.seed)
+    least = found.metric.least_error if plan.workload is None else 0.0
+    return compare_with_uniform(
+        load_space(plan.space), found.trials, surrogate=plan.surrogate, seed=plan.seed, least=least
+    )
 
 
 def _timed(options: TuneOptions, target: Objective, began: float) -> TimedCall:

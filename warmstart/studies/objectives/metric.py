@@ -139,6 +139,12 @@ class Metric:
             return self.file[1]
         return self.key or ("score" if self.maximize else "error")
 
+    @property
+    def least_error(self) -> float:
+        """Return the error below which there is none; minus infinity where a value may be any number."""
+        is_bound = self.scale in ("fraction", "percent") or (self.scale is None and self.maximize)
+        return 0.0 if is_bound else -math.inf
+
     def to_error(self, value: float) -> float:
         """Return the error of a value: 1 - value where larger is better, percent as a fraction, - value on scale ``any``.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from history_store.one_thread import one_thread
 from history_store.wording import counted
+from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.trial import Trial
 
 if TYPE_CHECKING:
@@ -66,46 +68,50 @@ class Comparison:
 
 
 def compare_with_uniform(
-    space: ConfigurationSpace, trials: Sequence[Trial], *, surrogate: str, seed: int
+    space: ConfigurationSpace, trials: Sequence[Trial], *, surrogate: str, seed: int, least: float = -math.inf
 ) -> Comparison:
     """Compare the best found with the best of as many uniform configurations.
 
-    The surrogate is fitted to all errors. Each of its joint draws gives errors to the best configuration and to a set of
-    uniform ones, of which the one with the least error, noise added as in the study, is taken. Configurations that would
-    fail are not told apart: the uniform ones all count.
+    The surrogate is fitted to all errors, or to their logarithms where the search prefers these. Each of its joint draws gives
+    errors to the best configuration and to a set of uniform ones, of which the one with the least error, noise added as in the
+    study, is taken. Configurations that would fail are not told apart: the uniform ones all count.
 
     Args:
         space: of the study.
         trials: that ended.
         surrogate: a name in `bo.surrogates.SURROGATES`.
         seed: of everything random.
+        least: error below which there is none; draws below it count as it.
     """
     valid = [trial for trial in trials if trial.error is not None and trial.feasible]
     n = len(valid)
     if n < LEAST:
         return Comparison(n, None, None, None, "unknown")
+    n_failed = sum(trial.status is not TrialStatus.PRUNED for trial in trials) - n
     with one_thread():
-        ours, theirs = _drawn(space, valid, surrogate, seed)
+        drawn = _drawn(space, valid, n_failed, surrogate, seed)
+    ours, theirs = (np.maximum(each, least) for each in drawn)
     low, high = np.quantile(theirs - ours, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
     verdict: Verdict = "better" if low > 0 else "worse" if high < 0 else "unknown"
     return Comparison(n, float(np.median(ours)), float(np.median(theirs)), (low, high), verdict)
 
 
 def _drawn(
-    space: ConfigurationSpace, valid: Sequence[Trial], surrogate: str, seed: int
+    space: ConfigurationSpace, valid: Sequence[Trial], n_failed: int, surrogate: str, seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Draw errors of the best trial, and of the best of as many uniform configurations, from a surrogate of all trials."""
+    from bo.error_units import MANY_FAIL, WARPING, ErrorUnits, preferred_logarithms
     from bo.space.encoding import Encoding
     from bo.surrogates import SURROGATES
-    from bo.surrogates.base import Standardised
 
     n = len(valid)
     rng = np.random.default_rng([seed, 1])
     encoding = Encoding(space)
     X = encoding.columns(encoding.encode([trial.config for trial in valid]))
     y = np.array([trial.error for trial in valid])
-    scaled = Standardised.of(y)
-    model = SURROGATES[surrogate](conditional=encoding.conditional).fit(X, scaled.z, rng=rng)
+    warps = surrogate in WARPING and n_failed <= MANY_FAIL * (n + n_failed)  # as in the search
+    z, units = (warps and preferred_logarithms(X, y, encoding.conditional)) or ErrorUnits.standard(y)
+    model = SURROGATES[surrogate](conditional=encoding.conditional).fit(X, z, rng=rng)
     best = X[y.argmin()][None]
     noise_sd = np.sqrt(model.predict(best).noise)[:, None, None]
     found, uniform = [], []
@@ -116,5 +122,4 @@ def _drawn(
         chosen = (others + noise_sd * rng.standard_normal(others.shape)).argmin(axis=2)
         found.append(drawn[:, :, 0].ravel())
         uniform.append(np.take_along_axis(others, chosen[:, :, None], axis=2).ravel())
-    ours, theirs = (scaled.mean + scaled.sd * np.concatenate(part) for part in (found, uniform))
-    return ours, theirs
+    return units.errors(np.concatenate(found)), units.errors(np.concatenate(uniform))

@@ -64,6 +64,38 @@ def test_uniform_configurations_cannot_be_told_from_uniform_ones():
     assert compare(trials(uniform(20, 7), noise=0.05)).verdict == "unknown"
 
 
+@pytest.mark.parametrize("n_crashed", [0, 4, 12])
+def test_errors_over_orders_of_magnitude_are_compared_as_the_search_models_them(n_crashed):
+    """On errors as they are, the best of as many uniform configurations came to less than nothing; so it does where many fail."""
+    steep = [replace(trial, error=1e-4 * np.exp(12 * trial.error)) for trial in trials(uniform(40, 3))]
+    failed = [replace(trial, error=None, status=TrialStatus.CRASHED) for trial in trials(uniform(n_crashed, 4))]
+    pruned = [replace(trial, error=None, status=TrialStatus.PRUNED) for trial in trials(uniform(9, 5))]
+    found = compare_with_uniform(SPACE, [*steep, *failed, *pruned], surrogate="gp-map", seed=0)
+    truth = [min(1e-4 * np.exp(12 * error(config)) for config in uniform(40, seed)) for seed in range(10, 400)]
+    is_close = found.uniform == pytest.approx(np.median(truth), rel=0.1)
+    assert is_close == (n_crashed <= 4), found.line
+    if is_close:
+        assert found.verdict == "unknown"
+    else:
+        bounded = compare_with_uniform(SPACE, [*steep, *failed], surrogate="gp-map", seed=0, least=0.0)
+        assert found.uniform < 0 <= bounded.uniform
+
+
+@pytest.mark.parametrize(
+    ("metric", "least"),
+    [
+        (Metric(), -np.inf),
+        (Metric("loss"), -np.inf),
+        (Metric("acc", maximize=True), 0.0),
+        (Metric("reward", maximize=True, scale="any"), -np.inf),
+        (Metric("error", scale="percent"), 0.0),
+        (Metric("error", scale="fraction"), 0.0),
+    ],
+)
+def test_the_least_error_of_a_metric(metric, least):
+    assert metric.least_error == least
+
+
 def test_few_trials_and_those_that_break_a_constraint_tell_nothing():
     for found in (trials(uniform(LEAST - 1, 0)), trials(uniform(30, 0), feasible=False)):
         compared = compare(found)
