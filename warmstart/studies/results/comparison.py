@@ -58,13 +58,9 @@ class Comparison:
         if self.gain is None or self.found is None or self.uniform is None:
             trials = counted(self.n, "trial")
             return f"Against uniform configurations: cannot tell from {trials} with an error; {LEAST} are needed."
-        how = {
-            "better": f"better than the best of {self.n} uniform configurations",
-            "worse": f"worse than the best of {self.n} uniform configurations",
-            "unknown": f"cannot tell it from the best of {self.n} uniform configurations",
-        }[self.verdict]
+        how = {"better": "is better than", "worse": "is worse than", "unknown": "cannot be told from"}[self.verdict]
         low, high = self.gain
-        return f"Under the final surrogate, {how}: {self.found:.4g} against {self.uniform:.4g}, a gain of {low:.2g} to {high:.2g} (90 %)."
+        return f"Under the final surrogate the best found {how} the best of {self.n} uniform configurations: {self.found:.4g} against {self.uniform:.4g}, a gain of {low:.2g} to {high:.2g} (90 %)."
 
 
 def compare_with_uniform(

@@ -48,7 +48,7 @@ def test_a_search_that_found_the_optimum_is_better_than_uniform():
     assert found.uniform == pytest.approx(np.median(truth), rel=0.35)
     assert 0 < found.gain[0] < np.quantile(truth, 0.3)
     assert found.gain[1] == pytest.approx(np.quantile(truth, 0.95), rel=0.35)
-    assert "better than the best of 45 uniform configurations" in found.line
+    assert "the best found is better than the best of 45 uniform configurations" in found.line
 
 
 def test_a_search_in_a_corner_is_worse_than_uniform():
