@@ -39,8 +39,17 @@ def check_given(record: object, *names: str) -> None:
 
 def check_path(name: str, value: object) -> None:
     """Check that a value is a path."""
-    if not isinstance(value, str | os.PathLike) or not str(value) or "\0" in str(value):
-        raise _wrong(name, "a path", value)
+    if isinstance(value, str | os.PathLike) and str(value) and "\0" not in str(value):
+        return
+    if any(hasattr(each, "shape") for each in (value if isinstance(value, tuple | list) else [value])):
+        step = (
+            "Give them as `images` and `labels`."
+            if name == "path"
+            else "Save pictures and labels with numpy.savez('photos.npz', images=images, labels=labels), and name that file."
+        )
+        msg = f"expected a path, got arrays. {step}"
+        raise UsageError(msg, param=name)
+    raise _wrong(name, "a path", value)
 
 
 def check_replaceable(name: str, path: Path, read: Callable[[Path], object], kind: str) -> None:

@@ -215,7 +215,7 @@ def _paths(images: Any) -> list[PathLike]:
     for each in given:
         if not isinstance(each, str | os.PathLike):
             msg = f"images: expected paths, or one array n x h x w x c, got a {type(each).__name__} among them. Give numpy.stack(...) of pictures of one size, or their files."
-            raise UsageError(msg, param="images")
+            raise UsageError(msg)
     return given
 
 

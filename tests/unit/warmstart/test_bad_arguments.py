@@ -9,7 +9,7 @@ from ConfigSpace import ConfigurationSpace
 import warmstart
 from bo import Optimizer
 from bo.transfer.designs import initial_designs
-from history_store.errors import WarmstartError
+from history_store.errors import UsageError, WarmstartError
 
 SPACE = ConfigurationSpace({"x": (0.0, 1.0)})
 IMAGES = np.zeros((20, 8, 8), np.uint8)
@@ -142,3 +142,15 @@ def test_a_bad_argument_is_told_by_an_error_of_ours(what):
 
 def test_they_are_many():
     assert sum(map(len, CALLS.values())) >= 60
+
+
+@pytest.mark.parametrize("given", [IMAGES, (IMAGES, LABELS), [IMAGES]])
+def test_arrays_where_a_path_belongs_are_told_where_they_go(given):
+    for ask in (warmstart.suggest, warmstart.neighbours, warmstart.answer):
+        with pytest.raises(UsageError, match=r"path: expected a path, got arrays. Give them as `images` and `labels`"):
+            ask(given)
+    for call in (tuned(dataset=given), several([given])):
+        with pytest.raises(
+            UsageError, match=r"dataset: expected a path, got arrays. Save .* with numpy.savez\('photos"
+        ):
+            call()
