@@ -1,6 +1,7 @@
 """Pictures with more detail than a history has measured."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,19 +9,40 @@ from history_store.images import ImageSource
 from history_store.readers.base import Source
 from training.workloads import Workload
 
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
 _LOOKED_AT = 9
 
 
-def note_of_larger(source: ImageSource, configs: Sequence[Mapping[str, object]], workload: Workload) -> str | None:
-    """Name the space to try where pictures have more pixels than the configurations of a history ask for; None where none is better."""
+def note_of_larger(
+    source: ImageSource,
+    configs: Sequence[Mapping[str, object]],
+    workload: Workload,
+    space: "ConfigurationSpace | None" = None,
+) -> str | None:
+    """Say what to try where pictures have more pixels than the configurations of a history ask for; None where nothing is better.
+
+    Args:
+        source: the pictures.
+        configs: of the history.
+        workload: that it measured.
+        space: that is asked for, where it is another one than the history's.
+    """
     measured = max((size for config in configs if isinstance(size := config.get("image_size"), int)), default=None)
     side = None if measured is None else typical_side(source)
     if side is None or measured is None or (found := workload.space_for_larger(side, measured)) is None:
         return None
     name, largest = found
+    step = f"`tune --space {name}` tries {largest}."
+    if space is not None:
+        here = workload.largest_image(space)
+        if here is None or here <= measured:
+            return None
+        step = f"try the first of these at image_size {here} too, as `tune` does."
     return (
         f"Your pictures have about {side} pixels a side, and the history measured {measured} at most. Photographs can gain "
-        f"much from more: `tune --space {name}` tries {largest}."
+        f"much from more: {step}"
     )
 
 

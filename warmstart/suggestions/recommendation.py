@@ -29,6 +29,8 @@ from warmstart.suggestions.request import NEEDS_NO_MODEL, Request
 from warmstart.suggestions.tuned_before import TunedBefore, find_tuned_before
 
 if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
     from warmstart.spaces import SpaceLike
     from warmstart.suggestions.time_plan import TimeLimit, TimePlan
     from warmstart.suggestions.translation import Picked, Translation
@@ -84,8 +86,8 @@ def recommend(place: Location, request: Request, *, seed: int) -> Answer:
         found = _with_expected_errors(found, place, choices)
     if translation is not None:
         found = _translated(found, translation, picked, k)
-    else:
-        found = replace(found, notes=(*found.notes, *_notes_of_size(place)))
+    asked = None if translation is None else translation.space
+    found = replace(found, notes=(*found.notes, *_notes_of_size(place, asked)))
     if len(choices) < k and len(broken):
         found = replace(found, notes=(*found.notes, _note_broken(len(broken), len(choices), k)))
     if not request.explain or not choices:
@@ -95,13 +97,13 @@ def recommend(place: Location, request: Request, *, seed: int) -> Answer:
     return replace(found, explanation=why)
 
 
-def _notes_of_size(place: Location) -> tuple[str, ...]:
-    """Say which space to try where the pictures have more pixels than the history measured."""
+def _notes_of_size(place: Location, space: "ConfigurationSpace | None") -> tuple[str, ...]:
+    """Say what to try where the pictures have more pixels than the history measured."""
     about = place.embedded.measured_with
     named = None if about is None else workload_of(next(iter(about.origins), ""))
     if named is None or place.query is None:
         return ()
-    note = note_of_larger(place.query.source, place.embedded.configs, named[0])
+    note = note_of_larger(place.query.source, place.embedded.configs, named[0], space)
     return () if note is None else (note,)
 
 

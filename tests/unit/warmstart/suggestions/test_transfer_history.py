@@ -139,9 +139,12 @@ def test_pictures_with_more_detail_than_was_measured_are_told(shipped, tmp_path,
     told = [note for note in found.notes if "`tune --space transfer:large` tries 224" in note]
     assert told == [note for note in found.notes if f"about {side} pixels a side, and the history measured" in note]
     assert bool(told) == tried
-    assert not any(
-        "transfer:large" in note for note in warmstart.answer(tmp_path / "set", **ask, space="transfer:large").notes
-    )
+    small = {"image_size": {"ordered": [32, 64]}, "depth": ["s8", "full"]}
+    for space, size in (("transfer:large", 224), ("transfer:frozen", 128), (small, None)):
+        notes = warmstart.answer(tmp_path / "set", **ask, space=space).notes
+        step = f"from more: try the first of these at image_size {size} too, as `tune` does."
+        assert any("pixels a side" in note for note in notes) == (tried and size is not None)
+        assert any(step in note for note in notes) == (tried and size is not None)
     assert not any("transfer:large" in note for note in warmstart.answer(tmp_path / "set", k=1, skip_broken=True).notes)
 
 
