@@ -40,3 +40,9 @@ def _cpu_seconds(command):
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0
     return used.ru_utime + used.ru_stime
+
+
+def test_the_process_of_a_persons_trials_loads_no_numpy():
+    code = "import sys; import warmstart.studies.execution.child; print({'numpy', 'PIL', 'training.workloads'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

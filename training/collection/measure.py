@@ -11,6 +11,7 @@ from pathlib import Path
 from history_store.errors import WarmstartError
 from history_store.records import Evaluation, Status
 from training.collection.plan import Cell
+from training.processes.memory import out_of_memory
 from training.workloads import Budget, Prepared, StoredDataset, Workload, get_workload
 
 
@@ -130,13 +131,3 @@ class Measure:
                 prepared = self.workload.prepare(dataset, device=self.device)
                 self._kept[name] = prepared, len(dataset.rows("train"))
         return self._kept[name]
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says that memory ran out."""
-    # By name, so that torch is not loaded for it; torch's CPU allocator raises a plain RuntimeError.
-    return (
-        isinstance(error, MemoryError)
-        or type(error).__name__ == "OutOfMemoryError"
-        or "can't allocate memory" in str(error)
-    )

@@ -17,7 +17,7 @@ from typing import Any
 
 from history_store.errors import UsageError, WarmstartError
 from history_store.records import Config
-from training.collection.measure import out_of_memory
+from training.processes.memory import out_of_memory
 from warmstart.studies.objectives.base import Objective, Outcome, Pruned, TrialStatus
 from warmstart.studies.objectives.result import one_line, plain_number, read_result, shown_value
 
