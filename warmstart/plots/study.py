@@ -51,7 +51,8 @@ def study_pictures(found: StudyRecord, *, notes: list[str], seed: int = 0) -> It
         msg = f"{found.name}: expected a trial with an error to draw, got none of {len(found.trials)}. Run some more, or correct the objective."
         raise DataError(msg)
     model = _model(found, notes, seed)
-    axes = axes_of(found.space) if found.space is not None else []
+    space = found.space
+    axes = [] if space is None else axes_of(space)
     by_name = {axis.name: axis for axis in axes}
     order = [axis.name for axis in axes]
     if model is not None:

@@ -61,13 +61,12 @@ class KeptImportance:
 
 
 def _computed(name: str, trials: LeasedTrials, ended: Sequence[Trial]) -> ImportanceRecord:
-    from history_store.space import load_space
     from warmstart.studies.results.study_model import model_study
     from warmstart.studies.results.study_record import StudyRecord
 
     plan = trials.queue.plan
     settings = {"surrogate": plan.surrogate}
-    found = model_study(StudyRecord(name, "", "", tuple(ended), space=load_space(plan.space), settings=settings))
+    found = model_study(StudyRecord(name, "", "", tuple(ended), space_json=plan.space, settings=settings))
     total, alone = found.importance.total, np.median(found.importance.alone, axis=0)
     low, middle, high = np.percentile(total, [LOW, 50, HIGH], axis=0)
     columns = zip(found.importance.names, middle, low, high, alone, strict=True)

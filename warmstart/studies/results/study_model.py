@@ -54,8 +54,9 @@ def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
     from bo.importance import Importance, importance, profiles
 
     trials = [trial for trial in found.trials if trial.error is not None and trial.feasible]
-    if found.space is None or len(trials) < LEAST:
-        got = "none that share a space" if found.space is None else f"{len(trials)}"
+    space = found.space
+    if space is None or len(trials) < LEAST:
+        got = "none that share a space" if space is None else f"{len(trials)}"
         msg = f"{found.name}: expected at least {LEAST} trials with an error, all constraints met, for importance and slices, got {got}. Run some more."
         raise DataError(msg)
     if all_equal(np.array([trial.error for trial in trials], dtype=np.float64)):
@@ -64,7 +65,7 @@ def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
     trials = _thinned(trials)
     search = found.settings or {}
     surrogate = search.get("surrogate") or "gp"
-    optimizer = Optimizer(found.space, surrogate=surrogate, seed=seed, restarts=False)
+    optimizer = Optimizer(space, surrogate=surrogate, seed=seed, restarts=False)
     for trial in trials:
         optimizer.tell(trial.config, trial.error)
     run = read_run(optimizer.to_dict())

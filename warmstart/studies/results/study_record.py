@@ -37,7 +37,7 @@ class StudyRecord:
         evaluated: what its trials evaluate; empty where another program made it.
         trials: those that ended, in order of their numbers.
         running: trials that were begun and have not ended, those left out that are known to be interrupted.
-        space: that is searched; None where the trials do not show one.
+        space_json: what is searched, as ConfigSpace JSON; empty where the trials do not show it.
         dataset: path; None where there is none.
         warm: configurations that the history suggested, or a person gave, best first.
         metric: what the trials are judged by.
@@ -52,7 +52,7 @@ class StudyRecord:
     evaluated: str
     trials: tuple[Trial, ...]
     running: int = 0
-    space: ConfigurationSpace | None = None
+    space_json: str = ""
     dataset: str | None = None
     warm: tuple[WarmConfig, ...] = ()
     metric: Metric = PLAIN
@@ -60,6 +60,13 @@ class StudyRecord:
     updated: str | None = None
     expected: StudyExpectations | None = None
     interrupted: int = 0
+
+    @property
+    def space(self) -> ConfigurationSpace | None:
+        """Read the space; None where the trials do not show one."""
+        from history_store.space import load_space
+
+        return load_space(self.space_json) if self.space_json else None
 
     @property
     def expected_line(self) -> str:
@@ -208,8 +215,6 @@ def read_study_record(store: Store, name: str) -> StudyRecord:
     updated = max(ends).astimezone().isoformat(timespec="seconds") if ends else None
     if plan is None:
         return _external(store, study, trials, running, updated)
-    from history_store.space import load_space
-
     ended, lost = ended_trials(trials), len(interrupted(store, study, plan, trials))
     return StudyRecord(
         name,
@@ -217,7 +222,7 @@ def read_study_record(store: Store, name: str) -> StudyRecord:
         plan.measured,
         ended,
         running - lost,
-        load_space(plan.space),
+        plan.space,
         plan.dataset,
         plan.configs,
         plan.measure,
@@ -245,6 +250,7 @@ def _external(
     """Read a study that another program made: its space is what its trials show."""
     from optuna.study import StudyDirection
 
+    from history_store.space import dump_space
     from warmstart.integrations.optuna.problem import Problem
     from warmstart.integrations.optuna.space import shown, to_space
 
@@ -261,7 +267,8 @@ def _external(
         reports = sorted(trial.intermediate_values.items())
         curve = tuple((float(step), metric.to_error(value)) for step, value in reports if math.isfinite(value))
         read.append(replace(ended, config=config or ended.config, error=error, duration=seconds, seed=0, curve=curve))
-    return StudyRecord(study.study_name, store.shown, "", tuple(read), running, space, metric=metric, updated=updated)
+    text = "" if space is None else dump_space(space)
+    return StudyRecord(study.study_name, store.shown, "", tuple(read), running, text, metric=metric, updated=updated)
 
 
 def unended_rows(store: Store, name: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -313,6 +320,8 @@ def _of_report(entry: Mapping[str, Any], storage: str) -> StudyRecord:
     from history_store.space import load_space
 
     settings, metric = entry["settings"], entry.get("metric")
+    space = json.dumps(settings["space"])
+    load_space(space)  # what is none is told here
     trials = tuple(
         Trial(**{**trial, "status": TrialStatus(trial["status"]), "curve": tuple(map(tuple, trial["curve"]))})
         for trial in entry["all"]
@@ -322,7 +331,7 @@ def _of_report(entry: Mapping[str, Any], storage: str) -> StudyRecord:
         storage,
         evaluated_of(settings["objective"]),
         trials,
-        space=load_space(json.dumps(settings["space"])),
+        space_json=space,
         dataset=entry["dataset"],
         warm=tuple(WarmConfig(**each) for each in entry["warm"]),
         metric=PLAIN if metric is None else Metric(metric["spec"], metric["maximize"], metric["scale"]),

@@ -14,6 +14,7 @@ from PIL import Image
 from bo.importance import importance
 from bo.space.encoding import Encoding
 from history_store.errors import DataError
+from history_store.space import dump_space
 from warmstart.plots.natural_axis import axes_of, write_number
 from warmstart.plots.study import PICTURES, draw_study
 from warmstart.plots.study_page import write_page
@@ -46,7 +47,7 @@ def a_study(n=16, *, metric=None):
         trials.append(Trial(number, values, known, status, 1.0, 0, "it <broke>" if number == 3 else "", curve=curve))
     warm = (WarmConfig(dict(trials[0].config), "mnist", 0.1, 0.2), WarmConfig(dict(trials[1].config), None, None, None))
     metric = metric or Metric()
-    return StudyRecord("s & <t>", "x.db", "train.py", tuple(trials), 1, space, "photos", warm, metric, {"surrogate": "gp-map"})  # fmt: skip
+    return StudyRecord("s & <t>", "x.db", "train.py", tuple(trials), 1, dump_space(space), "photos", warm, metric, {"surrogate": "gp-map"})  # fmt: skip
 
 
 def text_of(path):

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -40,6 +41,16 @@ KEPT = ("best", "trials", "warm")
 def begun(folder, **options):
     space = {"x": (0.0, 1.0)}
     return tune(objective=parabola, space=space, storage=folder / "s.db", study="s", trials=4, **options)
+
+
+@pytest.mark.parametrize("asked", [["list"], ["show", "--trials", "2"]])
+def test_looking_at_a_study_loads_no_search_space(tmp_path, asked):
+    begun(tmp_path, warm="none")
+    command = ["studies", *asked, "--storage", str(tmp_path / "s.db")]
+    code = f"import sys; from warmstart.cli import main; main({command}); print({{'scipy.stats', 'ConfigSpace'}} & {{*sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "4 ok" in done.stdout or " 4 " in done.stdout
+    assert done.stdout.splitlines()[-1] == "set()"
 
 
 @pytest.fixture
