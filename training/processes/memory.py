@@ -1,4 +1,4 @@
-"""What says that memory ran out."""
+"""Errors that say that memory ran out."""
 
 
 def out_of_memory(error: BaseException) -> bool:
