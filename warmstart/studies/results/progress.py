@@ -150,7 +150,7 @@ def _share(trial: RunningTrial, took: Sequence[float], now: float) -> float:
 def tell_first_failure(
     study: str, new: Sequence[Trial], ended: Sequence[Trial], on_message: Callable[[str], object]
 ) -> None:
-    """Say why a trial failed, where it is the study's first to fail and none has given an error: it may be the objective's fault.
+    """Say why a trial failed, where none failed before it and none has given an error: it may be the objective's fault.
 
     Args:
         study: its name.
@@ -159,7 +159,8 @@ def tell_first_failure(
         on_message: is told.
     """
     failed = failures(ended)
-    if failed and failed[0] in new and all(trial.error is None for trial in ended):
+    # Beside others a later trial may end first: the one of the least number is new once more when it ends.
+    if failed and all(trial in new for trial in failed) and all(trial.error is None for trial in ended):
         trial = failed[0]
         note = trial.note.rstrip(".") or "no note"
         on_message(f"{study}: trial {trial.number} gave no error ({trial.status.value}): {note}. The study goes on.")

@@ -8,7 +8,9 @@ from objectives import quick
 from optuna.trial import TrialState, create_trial
 
 from warmstart.studies.execution.worker import Limits
-from warmstart.studies.results.progress import Watch
+from warmstart.studies.objectives.base import TrialStatus
+from warmstart.studies.results.progress import Watch, tell_first_failure
+from warmstart.studies.results.trial import Trial
 from warmstart.studies.state.lease import EXTRA
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.study_group import StudyGroup
@@ -76,3 +78,32 @@ def test_results_that_came_too_late_are_listed_and_do_not_count(tmp_path):
     found = tune(**settings, trials=4, on_message=said.append)
     assert len(found.trials) == 5
     assert said == ["s: all 4 trials are there already: none was run. A larger `trials` goes on."]
+
+
+def ended(number, error=None):
+    status = TrialStatus.CRASHED if error is None else TrialStatus.OK
+    return Trial(number, {}, error, status, duration=1.0, seed=0, note=f"note of {number}.")
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        ([[1], [0]], [1]),
+        ([[1, 0], [2]], [0]),
+        ([[], [3], [2, 4], [1]], [3]),
+    ],
+)
+def test_the_first_failure_is_told_once_in_whatever_order_trials_end(ends, told):
+    said, known = [], []
+    for numbers in ends:
+        new = [ended(number) for number in numbers]
+        known = sorted([*known, *new], key=lambda trial: trial.number)
+        tell_first_failure("s", new, known, said.append)
+    assert said == [f"s: trial {n} gave no error (crashed): note of {n}. The study goes on." for n in told]
+
+
+def test_a_failure_beside_an_error_or_of_an_earlier_call_is_not_told():
+    good, bad = ended(0, error=0.5), ended(1)
+    tell_first_failure("s", [good, bad], [good, bad], pytest.fail)
+    tell_first_failure("s", [bad], [good, bad], pytest.fail)
+    tell_first_failure("s", [ended(2)], [bad, ended(2)], pytest.fail)

@@ -382,9 +382,8 @@ def test_first_trials_that_all_fail_alike_end_the_call_and_the_same_call_goes_on
         assert least <= ended <= least * workers
         assert said[-1] == f"All {ended} trials failed in the same way, so no more was begun."
     (told,) = [line for line in said if "gave no error" in line]
-    assert told.startswith(
-        "s: trial 0 gave no error (failed): expected an error that is one finite number, got nothing"
-    )
+    first = "[01]" if workers == 2 else "0"  # of two at once either may end before the other
+    assert re.match(rf"s: trial {first} gave no error \(failed\): expected an error that is one finite number, got nothing", told)  # fmt: skip
 
 
 def test_failures_that_configurations_may_cause_do_not_end_a_call():
