@@ -17,6 +17,7 @@ from history_store.records import Status
 from metafeat.pretrained.depths import Depth, TunedStages
 from metafeat.pretrained.features import BATCH, FeatureNetwork, to_pixels
 from metafeat.pretrained.heads import LinearHead
+from metafeat.pretrained.quick_copy import quick_copy
 from training.workloads.adam import Adam
 from training.workloads.transfer.budget import TransferBudget
 from training.workloads.transfer.config import BATCH_SIZE, FIRST_RATE, WARM_UP, Tuning
@@ -132,11 +133,12 @@ def fine_tune(
     curve: list[tuple[int, float]] = []
     step, progress, marks = 0, 0.0, 0
     network.eval()
+    quick = quick_copy(network, to_pixels(data.images[:2], device))
     while progress < 1:
         if len(queue) < min(BATCH_SIZE, len(data.labels)):
             queue = torch.cat([queue, torch.randperm(len(data.labels), generator=draws)])
         rows, queue = queue[:BATCH_SIZE].numpy(), queue[BATCH_SIZE:]
-        loss = _loss(network, data, rows, tuning, draws, beta)
+        loss = _loss(quick, data, rows, tuning, draws, beta)
         loss.backward()  # type: ignore[no-untyped-call]
         for optimizer, rate in optimizers:
             optimizer.step(rate * _schedule(progress))
