@@ -71,12 +71,14 @@ class Predictions:
         classes: in its order.
         rows: one a picture, in the order given.
         broken: pictures that were left out, with the reason.
+        tuned_error: validation error of the classifier, where it was tuned on this very dataset; else None.
     """
 
     model: str
     classes: tuple[str, ...]
     rows: tuple[Prediction, ...]
     broken: tuple[tuple[str, str], ...] = ()
+    tuned_error: float | None = None
 
     @property
     def error(self) -> float | None:
@@ -94,6 +96,13 @@ class Predictions:
         """Say in one line what the error of each part is; empty where there are none."""
         said = ", ".join(f"{part} {error:.4g}" for part, error in self.part_errors.items())
         return f"Errors by part: {said}. The model may have been trained on what is not test." if said else ""
+
+    @property
+    def tuned_line(self) -> str:
+        """Say in one line that the classifier was trained on these pictures; empty where it was not, or where a test part tells how it does on others."""
+        if self.tuned_error is None or "test" in self.part_errors:
+            return ""
+        return f"The model was tuned on this dataset and trained on pictures of it: expect more errors on others. Its validation error was {self.tuned_error:.4g}."
 
     @property
     def line(self) -> str:
@@ -151,6 +160,8 @@ class Predictions:
             found |= {"error": self.error, "confusion": self.confusion()}
         if self.part_errors:
             found["part_errors"] = self.part_errors
+        if self.tuned_error is not None:
+            found["tuned_error"] = self.tuned_error
         return found | {"broken": [{"image": image, "reason": reason} for image, reason in self.broken]}
 
 
@@ -183,6 +194,7 @@ def predict(
         ModelError: when the model is no such file, or damaged.
     """
     from training.workloads import load_classifier
+    from warmstart.suggestions.query import open_source
 
     pixels = np.asarray(images) if hasattr(images, "shape") else None
     given = [] if pixels is not None else _paths(images)
@@ -196,13 +208,17 @@ def predict(
         tell(0, len(pictures))
     classifier = load_classifier(os.fspath(model))
     broken: list[tuple[str, str]] = []
+    was_tuned_on = False
     if dataset is not None:
-        rows, broken = _of_dataset(classifier, dataset, tell, skip_broken=skip_broken, download=download)
+        source = open_source(dataset, download=download)
+        rows, broken = _of_dataset(classifier, source, tell, skip_broken=skip_broken)
+        was_tuned_on = classifier.dataset is not None and classifier.dataset == source.fingerprint("listing")
     elif pixels is not None:
         rows = _of_array(classifier, pixels, tell)
     else:
         rows, broken = _of_files(classifier, pictures, tell, skip_broken=skip_broken)
-    return Predictions(os.fspath(model), classifier.classes, tuple(rows), tuple(broken))
+    tuned_error = classifier.error if was_tuned_on else None
+    return Predictions(os.fspath(model), classifier.classes, tuple(rows), tuple(broken), tuned_error)
 
 
 def _paths(images: Any) -> list[PathLike]:
@@ -381,12 +397,10 @@ def _read(file: str, classifier: Classifier) -> NDArray[np.uint8] | str:
 
 
 def _of_dataset(
-    classifier: Classifier, dataset: Dataset, tell: Callable[[int, int], object], *, skip_broken: bool, download: bool
+    classifier: Classifier, source: ImageSource, tell: Callable[[int, int], object], *, skip_broken: bool
 ) -> tuple[list[Prediction], list[tuple[str, str]]]:
     from training.workloads.classifier_images import to_channels
-    from warmstart.suggestions.query import open_source
 
-    source = open_source(dataset, download=download)
     if not set(source.class_names) & set(classifier.classes):
         msg = f"{source.location}: expected some of the classes {', '.join(classifier.classes[:_NAMED])}, got {', '.join(source.class_names[:_NAMED])}. Give pictures as files where their classes are others."
         raise DataError(msg)

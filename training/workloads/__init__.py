@@ -84,7 +84,10 @@ def load_classifier(path: str | Path) -> Classifier:
         ModelError: when it is something else, damaged or of a newer version.
         UsageError: when the workload that wrote it is not installed.
     """
-    return get_workload(read_header(path)["workload"]).load(Path(path))
+    header = read_header(path)
+    found = get_workload(header["workload"]).load(Path(path))
+    found.dataset = header.get("dataset")
+    return found
 
 
 __all__ = [

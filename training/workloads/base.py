@@ -98,6 +98,7 @@ class Classifier(ABC):
         error: validation error of the average.
         validated: `v x classes`, what it says of the validation images of its dataset, in the order of their rows; None = not known.
         first_error: validation error of the first of several models alone; None = not known.
+        dataset: fingerprint of the images that it was tuned on; None = not known.
     """
 
     members: tuple[Member, ...]
@@ -107,6 +108,7 @@ class Classifier(ABC):
     error: float
     validated: NDArray[np.float64] | None = None
     first_error: float | None = None
+    dataset: str | None = None
 
     @property
     def models(self) -> Sequence[object]:

@@ -120,10 +120,13 @@ class Shell:
             yield show
 
     @contextmanager
-    def features_progress(self) -> Iterator[Callable[[float, float], None]]:
+    def features_progress(self, title: str = "computing features") -> Iterator[Callable[[float, float], None]]:
         """Show on a terminal how many images a network has looked at, unless quiet; nothing elsewhere.
 
         Most calls find what they need in the cache: the bar begins when it is told of images, and goes with the last one.
+
+        Args:
+            title: before the bar.
 
         Yields: takes the images that are done, and how many there are.
         """
@@ -135,7 +138,7 @@ class Shell:
 
             def tell(done: float, total: float) -> None:
                 if not shown:
-                    shown.append(opened.enter_context(self.progress("computing features")))
+                    shown.append(opened.enter_context(self.progress(title)))
                 shown[0](done, total, "")
                 if done >= total:
                     opened.close()

@@ -9,8 +9,8 @@ from PIL import Image
 from stripes import pictures
 
 from history_store.errors import BrokenImagesError, DataError, MissingPathError, ModelError, UsageError
-from history_store.readers import open_arrays
-from training.workloads import Member, SourceDataset, get_workload
+from history_store.readers import open_arrays, open_images
+from training.workloads import Member, SourceDataset, get_workload, load_classifier
 from training.workloads.classifier_images import to_channels
 from warmstart import predict
 
@@ -70,6 +70,7 @@ def test_a_terminal_shows_how_many_pictures_are_done(model, folder, cli, monkeyp
     monkeypatch.setenv("TERM", "xterm-256color")
     shown = cli("predict", model, folder, "--format", "json", on_terminal=True)
     assert shown.out == plain.out
+    assert "predicting" in shown.err
     assert "6/6" in shown.err
     assert plain.err == cli("predict", model, folder, "--quiet", on_terminal=True).err == ""
 
@@ -122,6 +123,27 @@ def test_parts_of_a_dataset_are_told_apart(model, tmp_path, cli):
     assert said in found._repr_html_()
     assert said in " ".join(cli("predict", model, "--dataset", tmp_path / "photos").err.split())
     assert "part" not in predict(model, [tmp_path / "photos"]).to_dict()["predictions"][0]
+
+
+def test_the_dataset_that_it_was_tuned_on_is_told(model, tmp_path, cli):
+    images, labels = pictures(0)
+    named = np.array(["abcd"[label] for label in labels])
+    np.savez(tmp_path / "s.npz", images=images, labels=named)
+    np.savez(tmp_path / "other.npz", images=images[:-1], labels=named[:-1])
+    classifier = load_classifier(model)
+    assert classifier.dataset is None
+    assert predict(model, dataset=tmp_path / "s.npz").tuned_line == ""
+    classifier.dataset = open_images(tmp_path / "s.npz").fingerprint("listing")
+    classifier.save(tmp_path / "clf.safetensors")
+    found = predict(tmp_path / "clf.safetensors", dataset=tmp_path / "s.npz")
+    said = f"The model was tuned on this dataset and trained on pictures of it: expect more errors on others. Its validation error was {classifier.error:.4g}."
+    assert found.tuned_line == said
+    assert found.to_dict()["tuned_error"] == classifier.error
+    assert said in found._repr_html_()
+    assert said in " ".join(cli("predict", tmp_path / "clf.safetensors", "--dataset", tmp_path / "s.npz").err.split())
+    other = predict(tmp_path / "clf.safetensors", dataset=tmp_path / "other.npz")
+    assert other.tuned_line == ""
+    assert "tuned_error" not in other.to_dict()
 
 
 def test_pictures_of_a_dataset_are_named_by_their_files(model, tmp_path, cli):

@@ -111,6 +111,7 @@ class Networks(Classifier):
             "classes": list(self.classes),
             "size": self.size,
             "error": self.error,
+            "dataset": self.dataset,
         }
         tensors = {"mean": self._mean.contiguous(), "spread": self._spread.contiguous()}
         for i, network in enumerate(self._networks):

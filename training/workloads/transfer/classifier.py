@@ -136,6 +136,7 @@ class TransferClassifier(Classifier):
             "size": self.size,
             "channels": self.channels,
             "error": self.error,
+            "dataset": self.dataset,
             "training_images": self.training_images,
             "models": described,
         }

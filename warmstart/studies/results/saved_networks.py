@@ -196,6 +196,7 @@ def save_best(
         )
         return None
     judged, final = trained
+    final.dataset = plan.fingerprint
     final.save(path)
     saved = Saved(path, judged, is_retrained=final is not judged)
     why = _why_fewer(len(judged.members), k, n_valid, is_timed=math.isfinite(left()))

@@ -13,7 +13,13 @@ from warmstart.studies.results.saved_networks import save_best, seconds_of_best,
 from warmstart.studies.results.trial import Trial
 
 PLAN = SimpleNamespace(
-    dataset="d", workload="transfer", objective={"target_budget": None}, budget=None, device="cpu", skip_broken=False
+    fingerprint="listing:0",
+    dataset="d",
+    workload="transfer",
+    objective={"target_budget": None},
+    budget=None,
+    device="cpu",
+    skip_broken=False,
 )
 
 
@@ -100,7 +106,7 @@ def test_the_validation_error_says_of_how_many_images_it_is(monkeypatch, tmp_pat
     monkeypatch.setattr(saved_networks, "train_best", lambda *_, **__: (judged, judged))
     lines = []
     trial = Trial(0, {}, 0.05, TrialStatus.OK, 1.0, seed=0)
-    save_best(tmp_path / "clf.safetensors", None, [trial], 1, lines.append)
+    save_best(tmp_path / "clf.safetensors", PLAN, [trial], 1, lines.append)
     assert lines == [f"{tmp_path / 'clf.safetensors'}: 1 network, validation error {said}."]
 
 
@@ -133,7 +139,7 @@ def saved_line(monkeypatch, tmp_path, n, *, k, first_error, **options):
     trials = [Trial(number, {}, 0.05, TrialStatus.OK, 1.0, seed=0) for number in range(3)]
     trials.append(Trial(3, {}, None, TrialStatus.CRASHED, 1.0, seed=0))
     lines = []
-    saved = save_best(tmp_path / "clf.safetensors", None, trials, k, lines.append, **options)
+    saved = save_best(tmp_path / "clf.safetensors", PLAN, trials, k, lines.append, **options)
     assert saved.judged is judged
     assert not saved.is_retrained
     (line,) = lines

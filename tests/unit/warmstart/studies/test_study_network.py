@@ -8,6 +8,7 @@ from stripes import pictures
 import warmstart
 from history_store.errors import BrokenImagesError, DataError, MissingPathError, ModelError, UsageError
 from history_store.readers import open_images
+from training.workloads import load_classifier
 from training.workloads.cnn.classifier import Networks
 from warmstart.prediction import predict_validation
 
@@ -37,6 +38,7 @@ def test_they_repeat_their_trials_and_come_back(tuned, tiny, tmp_path):
     }  # fmt: skip
     assert told[0].startswith(f"n.safetensors: 2 networks, validation error {networks.error:.4g} together.")
     source = open_images(f"{tiny.history}::stripes0")
+    assert load_classifier("n.safetensors").dataset == source.fingerprint("listing")
     val = source.splits["val"]
     read = source.read(val, size=networks.size)
     probabilities = networks.predict(read.images)
