@@ -140,8 +140,16 @@ class Aside(Twice):
         return (self.norm(given) + given).flatten(1)
 
 
-def test_where_a_copy_would_answer_otherwise_it_is_the_network_itself():
-    network = frozen(Aside())
+class Reads(Twice):
+    """A network that does more with its convolution than call it."""
+
+    def forward(self, maps):
+        return self.norm(self.convolution(maps)).flatten(1) * self.convolution.weight.mean()
+
+
+@pytest.mark.parametrize("kind", [Aside, Reads])
+def test_where_a_copy_would_answer_otherwise_it_is_the_network_itself(kind):
+    network = frozen(kind())
     assert quick_copy(network, torch.rand(2, 3, 4, 4, dtype=torch.float64)) is network
 
 
