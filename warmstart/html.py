@@ -59,7 +59,7 @@ def predictions_html(found: Predictions) -> str:
     """Return what a classifier says of pictures: counts by class where the classes are known, else the first pictures."""
     parts = [f"<p>{escape(found.line)}</p>"]
     if found.error is not None:
-        parts += [f"<p>{escape(line)}</p>" for line in (found.unknown_line, found.parts_line, found.tuned_line) if line]
+        parts += [f"<p>{escape(line)}</p>" for line in found.remarks]
         parts.append(table("Answers (columns) by true class (rows)", found.confusion()))
         return section(parts)
     rows = [{"image": row.image, "class": row.label, "probability": row.probability} for row in found.rows[:_SHOWN]]

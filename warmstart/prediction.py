@@ -105,6 +105,11 @@ class Predictions:
         return f"The model was tuned on this dataset and trained on pictures of it: expect more errors on others. Its validation error was {self.tuned_error:.4g}."
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """Say what to know of the errors, a line each."""
+        return tuple(filter(None, (self.unknown_line, self.parts_line, self.tuned_line)))
+
+    @property
     def line(self) -> str:
         """Say in one line how many pictures there are, and how many answers are wrong where that is known."""
         error = self.error
@@ -194,7 +199,6 @@ def predict(
         ModelError: when the model is no such file, or damaged.
     """
     from training.workloads import load_classifier
-    from warmstart.suggestions.query import open_source
 
     pixels = np.asarray(images) if hasattr(images, "shape") else None
     given = [] if pixels is not None else _paths(images)
@@ -210,6 +214,8 @@ def predict(
     broken: list[tuple[str, str]] = []
     was_tuned_on = False
     if dataset is not None:
+        from warmstart.suggestions.query import open_source
+
         source = open_source(dataset, download=download)
         rows, broken = _of_dataset(classifier, source, tell, skip_broken=skip_broken)
         was_tuned_on = classifier.dataset is not None and classifier.dataset == source.fingerprint("listing")

@@ -1,4 +1,7 @@
-"""A copy of a network that answers the same and is trained in less CPU time: own code, since torch has none and fine-tuning spends most of its time here.
+"""A copy of a network that answers the same and is trained in less CPU time.
+
+Own code, since fine-tuning spends most of its time here, and torch's `fuse_conv_bn_eval` makes parameters of its own, so
+that what trains them does not train the network.
 
 Norms that stand still are folded into the convolutions before them. Of the convolutions, those of 1x1 pixels are one
 matrix product, and depthwise ones on small maps a product a channel: torch's own, backwards above all, take several

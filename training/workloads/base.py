@@ -131,7 +131,7 @@ class Classifier(ABC):
 
     @abstractmethod
     def save(self, path: Path) -> None:
-        """Write one safetensors file, whole or not at all; its metadata are those of `training.workloads.classifier_file`.
+        """Write one safetensors file, whole or not at all; its metadata are those of `training.workloads.classifier_file`, with `dataset` in the header.
 
         Raises:
             StorageError: the place cannot be written, or is full.

@@ -90,7 +90,7 @@ def embed(
     from warmstart.suggestions.advisor import Advisor
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    with shell.features_progress() as told:
+    with shell.images_progress() as told:
         names = Advisor(history, model, device=device, threads=threads, progress=told).refresh()
     row = {"history": history, "embedded": len(names)}
     shell.result({"schema_version": 1, **row, "datasets": list(names)}, [row])

@@ -44,7 +44,7 @@ def predict(
     from warmstart.prediction import predict as ask
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    with cpu_threads(threads), shell.features_progress("predicting") as told:
+    with cpu_threads(threads), shell.images_progress("predicting") as told:
         asked = _labelled(dataset, labels, labels_column)
         found = ask(model, images or (), dataset=asked, skip_broken=skip_broken, download=download, progress=told)
     for image, reason in found.broken:
@@ -52,7 +52,7 @@ def predict(
     if format is Format.TABLE and found.error is not None:
         wrong = sum(row.label != row.truth for row in found.rows)
         shell.table(found.confusion(), title=f"{wrong} of {len(found.rows)} wrong, error {found.error:.4g}\n")
-        for line in filter(None, (found.unknown_line, found.parts_line, found.tuned_line)):
+        for line in found.remarks:
             shell.note(line)
         return
     rows = [

@@ -45,7 +45,7 @@ def bundle(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
-    with History.open(path) as opened, shell.features_progress() as told:
+    with History.open(path) as opened, shell.images_progress() as told:
         made = bundle_history(opened, datasets=dataset, own=own, progress=told)
         licences = {name: opened.dataset(name).licence for name in made.datasets}
     target = write_bundle(made.bundle, out)

@@ -120,7 +120,7 @@ class Shell:
             yield show
 
     @contextmanager
-    def features_progress(self, title: str = "computing features") -> Iterator[Callable[[float, float], None]]:
+    def images_progress(self, title: str = "computing features") -> Iterator[Callable[[float, float], None]]:
         """Show on a terminal how many images a network has looked at, unless quiet; nothing elsewhere.
 
         Most calls find what they need in the cache: the bar begins when it is told of images, and goes with the last one.

@@ -91,7 +91,7 @@ def suggest(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     asked, renamed = labelled(_one_dataset(path, dataset), labels, labels_column), _renamed(rename, space)
-    with shell.features_progress() as told:
+    with shell.images_progress() as told:
         advice = _advice(given, told)
         more = _given(server, workload=workload, time=time)
         found = advice.suggest(asked, k, strategy=strategy, space=space, rename=renamed, explain=explain, **more)
@@ -227,7 +227,7 @@ def neighbours(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     asked = labelled(_one_dataset(path, dataset), labels, labels_column)
-    with shell.features_progress() as told:
+    with shell.images_progress() as told:
         advice = _advice(given, told)
         found = advice.neighbours(asked, k, **_given(server, workload=workload))
     _tell_notes(shell, found)

@@ -159,7 +159,7 @@ def tell_first_failure(
         on_message: is told.
     """
     failed = failures(ended)
-    # Beside others a later trial may end first: the one of the least number is new once more when it ends.
+    # With several workers trial 1 may fail before trial 0. Each is then the first one when it ends, and one is told.
     if failed and all(trial in new for trial in failed) and all(trial.error is None for trial in ended):
         trial = failed[0]
         note = trial.note.rstrip(".") or "no note"
