@@ -249,7 +249,7 @@ class Workload(ABC):
         return ()
 
     def steps_again(self, config: Config) -> int:  # noqa: ARG002  the interface
-        """Tell for how many steps a network that is saved is trained once more before, where there is time; 0 = it is not."""
+        """Tell for how many steps a network is trained once more before it is saved, where there is time; 0 = it is not."""
         return 0
 
     def recipe(

@@ -63,9 +63,10 @@ class Pace:
         told: what a short run told.
         over: `time.monotonic` at which the whole call is over.
         choices: seconds that each choice of a trial took so far; the end of the call fits the same model once more.
-        again: seconds that are kept at most for training the best network once more.
+        again: seconds that are kept at most for training a network once more.
         steps_again: tells for how many steps that is done with a configuration; see `training.workloads.Workload`.
-        kept: seconds that were kept for the best trial so far, the latest last.
+        saved: networks of so many of the best trials are saved; the first of them that is trained once more gets the time.
+        kept: seconds that were kept for it after the trials so far, the latest last.
     """
 
     ends: float
@@ -75,6 +76,7 @@ class Pace:
     choices: list[float] = field(default_factory=list)
     again: float = 0.0
     steps_again: Callable[[Config], int] = never
+    saved: int = 1
     kept: list[float] = field(default_factory=list)
 
     @property
@@ -89,14 +91,17 @@ class Pace:
         return max(min(self.ends, self.over - self.slowest) - again - time.monotonic(), 0.0)
 
     def look(self, trials: Sequence[FrozenTrial]) -> None:
-        """See how long it takes to train the network of the best trial so far once more, for all its steps."""
-        best = _best(trials) if self.again else None
-        if best is None:
+        """See how long it takes to train a network of the best trials so far once more, for all its steps."""
+        if not self.again:
             return
-        config, seconds = best.user_attrs[RUN]["config"], best.user_attrs[OUTCOME]["duration"]
-        steps, last = self.steps_again(config), max(best.intermediate_values, default=0)
-        whole = seconds * max(steps / last, 1.0) if last else seconds
-        self.kept.append(min(self.again, _MORE * whole) if steps else 0.0)
+        for trial in _best(trials, self.saved):
+            config, seconds = trial.user_attrs[RUN]["config"], trial.user_attrs[OUTCOME]["duration"]
+            if steps := self.steps_again(config):
+                last = max(trial.intermediate_values, default=0)
+                whole = seconds * max(steps / last, 1.0) if last else seconds
+                self.kept.append(min(self.again, _MORE * whole))
+                return
+        self.kept.append(0.0)
 
     def fits(self, queue: TrialQueue, space: ConfigurationSpace, configs: Sequence[Config]) -> list[bool]:
         """Tell of configurations which are likely to end in time; all where nothing is known of how long they take.
@@ -265,13 +270,13 @@ def _untried(queue: TrialQueue, trials: Sequence[FrozenTrial]) -> list[Config]:
     return [dict(each.config) for each in queue.plan.configs if not any(each is other for other in known)]
 
 
-def _best(trials: Sequence[FrozenTrial]) -> FrozenTrial | None:
-    """Return the trial with the least error; None where there is none."""
+def _best(trials: Sequence[FrozenTrial], k: int) -> list[FrozenTrial]:
+    """List the k trials with the least errors, the least first."""
     told = [(trial.user_attrs.get(OUTCOME, {}), trial) for trial in trials]
     ended = [
         each for each in told if each[0].get("status") == TrialStatus.OK.value and each[0].get("error") is not None
     ]
-    return None if not ended else min(ended, key=lambda each: each[0]["error"])[1]
+    return [trial for _, trial in sorted(ended, key=lambda each: each[0]["error"])[:k]]
 
 
 def has_result(trials: Sequence[FrozenTrial]) -> bool:

@@ -477,7 +477,7 @@ def test_the_space_is_conditional_and_read_back():
     for config in configs:
         assert all((name in config) == (config["steps"] > 0) for name in TUNING_NAMES)
         assert TransferConfig.of(config).features.backbone in Transfer().backbones
-    assert {config["steps"] for config in configs} == {0, 40, 120, 400}
+    assert {config["steps"] for config in configs} == {0, 40, 120, 400, 1200}
     assert "learning_rate" not in named_space("transfer:frozen")
     large = named_space("transfer:large")
     assert large["image_size"].sequence == (32, 64, 96, 128, 160, 224)

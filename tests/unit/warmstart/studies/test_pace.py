@@ -185,6 +185,13 @@ def test_time_is_kept_for_training_the_best_once_more_where_that_takes_long():
     queue = Queue(Trial(0.9, error=0.3), Trial(0.1, error=0.2))
     call.watch(queue, SPACE, Run(0, 0, {"x": 0.3}, 0))
     assert call.left == pytest.approx(60, abs=0.5), "a better one that takes no time"
+    queue = Queue(Trial(0.9, error=0.3, seconds=10), Trial(0.1, error=0.2), Trial(0.8, error=0.31, seconds=12))
+    both = replace(call, saved=2)
+    both.look(queue.trials())
+    assert both.left == pytest.approx(45, abs=0.5), "which is saved beside it: the first of these that takes time"
+    queue = Queue(*queue.trials(), Trial(0.2, error=0.2))
+    both.look(queue.trials())
+    assert both.left == pytest.approx(60, abs=0.5), "and the third best is not"
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(10.0, 2.0), (45.0, 9.0), (600.0, 10.0), (3600.0, 10.0)])
