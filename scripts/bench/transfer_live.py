@@ -13,7 +13,9 @@ with the same command: `WORK/runs.jsonl` holds a line a run.
 
 import argparse
 import json
+import os
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -56,7 +58,8 @@ def tuned(workload: str, *more: str) -> Callable[..., NDArray[np.int64]]:
     def method(
         given: ImageSet, asked: Images, *, minutes: float, threads: int, folder: Path, group: str | None
     ) -> NDArray[np.int64]:
-        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed: its study would go on
+        folder.mkdir(parents=True)
         np.savez(folder / "given.npz", images=given.images, labels=given.labels)
         saved = folder / "classifier.safetensors"
         command = [
@@ -73,7 +76,9 @@ def tuned(workload: str, *more: str) -> Callable[..., NDArray[np.int64]]:
         ]
         command += ["--time", f"{minutes * 60:g}s", "--workers", str(threads), "--save-model", saved.name, *more]
         command += [] if group is None else [part for name in group.split("+") for part in ("--exclude-group", name)]
-        subprocess.run(command, cwd=folder, check=True)
+        subprocess.run(
+            command, cwd=folder, check=True, env=os.environ | {"WARMSTART_CACHE": str(folder.resolve() / "cache")}
+        )
         if not saved.exists():  # no trial ended in time: the most frequent class
             return np.full(len(asked), np.bincount(given.labels).argmax())
         classifier = load_classifier(saved)
