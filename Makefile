@@ -9,7 +9,7 @@ check:  ## format, lint, types, layers
 test:  ## the ordinary tests
 	pytest -n 4
 
-slow:  ## statistics and kills, under an hour
+slow:  ## statistics and kills, about an hour
 	pytest -m slow -n 2
 
 bench:  ## list the benchmarks; each prints peers and ours and writes JSON

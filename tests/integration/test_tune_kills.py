@@ -127,12 +127,14 @@ def test_workers_that_are_killed_lose_nothing_and_do_nothing_twice(tmp_path):
     check_shared(folder, 1, random.Random(3), total=8, workers=2)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(4 * 3600)
 @pytest.mark.parametrize("storage", ["s.db", "s.journal"])
-def test_a_hundred_kills_of_workers(tmp_path, storage):
+@pytest.mark.parametrize(
+    "least", [pytest.param(20, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.campaign)]
+)
+def test_many_kills_of_workers(tmp_path, least, storage):
     kills = rounds = 0
-    while kills < 100:
+    while kills < least:
         kills += check_shared(prepare(tmp_path / str(rounds)), 20, random.Random(rounds), storage)
         rounds += 1
 

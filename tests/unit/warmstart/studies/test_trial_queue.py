@@ -135,10 +135,12 @@ def test_a_study_killed_between_writes_again_and_again_is_the_uninterrupted_one(
     assert [row[1] for row in uninterrupted[:2]] == [dict(warm.config) for warm in WARM]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3000)
-def test_a_kill_before_any_write(uninterrupted, tmp_path):
-    for life in range(1, 200):
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    "apart", [pytest.param(4, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.campaign)]
+)
+def test_a_kill_before_any_write(uninterrupted, tmp_path, apart):
+    for life in range(1, 200, apart):
         path = tmp_path / f"{life}.db"
         deaths = work_under_kills(path, [life, 10**6])
         with begun(path) as queue:
