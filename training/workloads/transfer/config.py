@@ -31,6 +31,13 @@ WARM_UP = 0.1
 """Share of a fine-tuning in which the learning rate rises; after it, it falls as a cosine to zero."""
 FIRST_RATE = 0.01
 """What is added to the share that is done while it rises, so that the first step moves something."""
+MANY, MORE = 400, 1200
+"""A fine-tuning of so many steps is limited by its seconds; where the last one has more of these, it makes up to so many."""
+
+
+def steps_at_the_end(steps: int) -> int:
+    """Return the steps of a fine-tuning whose network is trained once more to be saved, in all the time that is left."""
+    return max(steps, MORE) if steps >= MANY else steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from training.workloads.base import Budget, Classifier, Member, Prepared, Report
 from training.workloads.dataset import Dataset
 from training.workloads.transfer.budget import TransferBudget, own_budget
 from training.workloads.transfer.classifier import TransferClassifier, TransferModel
-from training.workloads.transfer.config import FeatureSet, TransferConfig
+from training.workloads.transfer.config import FeatureSet, TransferConfig, steps_at_the_end
 from training.workloads.transfer.finetune import (
     TunedNetwork,
     TuningImages,
@@ -126,10 +126,12 @@ class PreparedTransfer(Prepared):
         size = config.features.image_size
         images = np.concatenate([self._pictures(size, part) for part in parts])
         data = TuningImages(images, self._labels(parts), self._pictures(size, "val"), self.val_labels, wrong)
+        tuning = config.tuning
         if math.isfinite(wall) and budget.name == "time":
             budget, seconds = replace(budget, amount=max(wall - time.monotonic() + began, _LEAST_S)), time.monotonic
+            tuning = replace(tuning, steps=steps_at_the_end(tuning.steps))
         done = fine_tune(
-            network, data, config.tuning, budget=budget, seed=seed, seconds=seconds, timeout_s=timeout_s,
+            network, data, tuning, budget=budget, seed=seed, seconds=seconds, timeout_s=timeout_s,
             report=lambda step, change: report(step, of_both(change)),
         )  # fmt: skip
         final = {Status.OK: of_both(done.change), Status.DIVERGED: self.constant_error()}.get(done.status, math.nan)

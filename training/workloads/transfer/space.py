@@ -18,7 +18,7 @@ BACKBONES = tuple(PACKAGED)
 IMAGE_SIZES = (32, 64, 96, 128)
 LARGER = (160, 224)
 """Pixels a side, for pictures that have them: an image of 224 costs three times one of 128."""
-STEPS = (0, 40, 120, 400, 1200)
+STEPS = (0, 40, 120, 400)
 
 
 def transfer_space(

@@ -24,6 +24,7 @@ from training.workloads.transfer.config import (
     SMALLEST,
     TUNING_NAMES,
     TransferConfig,
+    steps_at_the_end,
 )
 from training.workloads.transfer.recipes import RECIPES, write_recipe
 from training.workloads.transfer.space import BACKBONES, IMAGE_SIZES, LARGER, SPACES, STEPS, SpaceName, transfer_space
@@ -85,9 +86,9 @@ class Transfer(Workload):
         )
 
     def steps_again(self, config: Config) -> int:
-        """Tell that what was fine-tuned is fine-tuned again, on all images; heads are fitted in no time."""
+        """Tell that what was fine-tuned is fine-tuned again, on all images, and longer; heads are fitted in no time."""
         tuning = TransferConfig.of(config).tuning
-        return 0 if tuning is None else tuning.steps
+        return 0 if tuning is None else steps_at_the_end(tuning.steps)
 
     def recipe(
         self, config: Config, program: str, *, dataset: str, n_train: int, n_classes: int, skip_broken: bool = False

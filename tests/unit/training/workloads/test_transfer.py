@@ -270,8 +270,10 @@ def test_training_again_takes_the_time_that_is_left(prepared, backbone, monkeypa
 
     def spied(network, data, tuning, **options):
         seen.append(options["budget"])
-        return tune(network, data, tuning, **options)
+        steps.append(tuning.steps)
+        return tune(network, data, replace(tuning, steps=3), **options)
 
+    steps = []
     result = train(prepared, config, keep=True)
     monkeypatch.setattr(module, "fine_tune", spied)
     member = Member(0, config, 0, result.error)
@@ -281,6 +283,18 @@ def test_training_again_takes_the_time_that_is_left(prepared, backbone, monkeypa
     assert 400 < timed.amount <= 500
     assert counted.amount == 2
     assert timed.curve_points == counted.curve_points == 1, "nobody looks"
+    seen.clear()
+    steps.clear()
+    for name, seconds, wanted in (
+        ("time", 500.0, 400),
+        ("time", math.inf, 400),
+        ("steps", 500.0, 400),
+        ("time", 500.0, 120),
+    ):
+        longer = replace(member, config=config | {"steps": wanted})
+        prepared.refit(longer, result.model, budget=Transfer().budget(name, amount=2), seconds=seconds)
+    assert steps == [1200, 400, 400, 120], "what its seconds limit goes on where there are more of them"
+    assert [Transfer().steps_again(config | {"steps": n}) for n in (0, 3, 120, 400, 2000)] == [0, 3, 120, 1200, 2000]
 
 
 def test_a_curve_is_of_the_images_that_are_watched(prepared, backbone, monkeypatch):
@@ -477,7 +491,7 @@ def test_the_space_is_conditional_and_read_back():
     for config in configs:
         assert all((name in config) == (config["steps"] > 0) for name in TUNING_NAMES)
         assert TransferConfig.of(config).features.backbone in Transfer().backbones
-    assert {config["steps"] for config in configs} == {0, 40, 120, 400, 1200}
+    assert {config["steps"] for config in configs} == {0, 40, 120, 400}
     assert "learning_rate" not in named_space("transfer:frozen")
     large = named_space("transfer:large")
     assert large["image_size"].sequence == (32, 64, 96, 128, 160, 224)

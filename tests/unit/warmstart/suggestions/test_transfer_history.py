@@ -14,7 +14,7 @@ from history_store.errors import UsageError
 from history_store.history import History
 from history_store.images import ImageSet
 from history_store.records import DatasetInfo, Evaluation
-from history_store.space import dump_space
+from history_store.space import dump_space, load_space
 from metafeat.embed import embed_history, stored_sample
 from metafeat.model_file import read_header
 from metafeat.pretrained.landmark_model import LandmarkModel
@@ -160,6 +160,12 @@ def test_commands_that_show_a_history_take_that_of_a_workload(shipped, cli, monk
     for command in (("history", "list"), ("history", "show"), ("plot", "map"), ("plot", "ccov")):
         run = cli(*command, "--history", usual, "--workload", "transfer")
         assert (run.code, "history.h5, which never did. Name one that did" in run.err) == (2, True)
+
+
+def test_the_shipped_history_has_the_space_of_the_workload():
+    """A study takes the history's: a fine-tuning that this space lacks would be left out of its beginning."""
+    with History.open(history_path(None, workload="transfer")) as history:
+        assert load_space(history.space_json) == transfer_space()
 
 
 def test_the_workload_has_its_own_history_and_model(shipped):
