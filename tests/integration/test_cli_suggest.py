@@ -369,8 +369,7 @@ def test_neighbours_need_no_evaluations(cli, photos, tiny, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_warm_call_takes_less_than_10_ms_on_our_machine(photos):
-    """3 ms there (docs/benchmarks.md); one that is five times as slow passes."""
+def test_a_warm_call_takes_less_than_10_ms(photos):
     import time
 
     def call():
@@ -378,7 +377,7 @@ def test_a_warm_call_takes_less_than_10_ms_on_our_machine(photos):
         warmstart.suggest(photos)
         return time.perf_counter() - start
 
-    assert min(call() for _ in range(20)) < 0.05
+    assert min(call() for _ in range(20)) < 0.01
 
 
 @pytest.mark.slow

@@ -89,9 +89,8 @@ def test_tune_moves_inside_a_trial(place, env):
 
 @pytest.mark.slow
 def test_tune_with_two_workers(place, env):
-    seen = type_in(
-        *TUNE, 12, "--workers", 2, folder=place, env=env
-    )  # so many that the second worker is there before the end
+    # So many trials that the second worker has loaded before the last one.
+    seen = type_in(*TUNE, 12, "--workers", 2, folder=place, env=env)
     check(seen, 80)
     assert any(re.search(r"trials \d+, \d+", frame) for frame in bars(seen))
 

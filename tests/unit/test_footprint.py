@@ -29,13 +29,9 @@ def test_help_imports_the_command_that_is_called_alone(args, loaded):
 
 
 @pytest.mark.slow
-def test_help_takes_a_few_times_what_python_takes_to_start():
-    """Five times, 0.09 s, where docs/benchmarks.md was measured; numpy alone is as much again. CPU seconds, the least of twenty runs."""
-    help_, nothing = (
-        min(_cpu_seconds([sys.executable, *args]) for _ in range(20))
-        for args in (["-m", "warmstart", "--help"], ["-c", "pass"])
-    )
-    assert help_ <= 8 * nothing
+def test_help_takes_at_most_100_ms():
+    """CPU seconds, the least of twenty runs: others that work beside take nothing from it but the cache."""
+    assert min(_cpu_seconds([sys.executable, "-m", "warmstart", "--help"]) for _ in range(20)) <= 0.1
 
 
 def _cpu_seconds(command):

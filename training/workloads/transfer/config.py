@@ -32,7 +32,7 @@ WARM_UP = 0.1
 FIRST_RATE = 0.01
 """What is added to the share that is done while it rises, so that the first step moves something."""
 MANY, MORE = 400, 1200
-"""A fine-tuning of so many steps is limited by its seconds; where the last one has more of these, it makes up to so many."""
+"""A fine-tuning of `MANY` steps is mostly ended by its seconds; the last training, which has more of them, makes up to `MORE`."""
 
 
 def steps_at_the_end(steps: int) -> int:
