@@ -175,8 +175,8 @@ class ErrorForecaster:
         weights = np.ones(len(self.residuals))
         if size is not None and self.sizes is not None:  # of a dataset half or twice as large, half
             weights = np.minimum(size / self.sizes, self.sizes / size)
-        reach = np.array([_tails(column, weights) for column in self.residuals.T])
-        return np.minimum(reach[:, 0], 0.0), np.maximum(reach[:, 1], 0.0)
+        low, high = _tails(self.residuals, weights)
+        return np.minimum(low, 0.0), np.maximum(high, 0.0)
 
 
 def fit_forecaster(
@@ -263,18 +263,28 @@ class _Ridge:
         return self.roots((features - self.centre) / self.scale @ self.weights + self.offset)
 
 
-def _tails(residuals: Floats, weights: Floats) -> tuple[float, float]:
-    """Return the quantiles between which `LEVEL` of weighted residuals lie, corrected for their number; without any residual, all may come."""
-    known = ~np.isnan(residuals)
-    if not known.any():
-        return -1.0, 1.0
-    order = np.argsort(residuals[known], kind="stable")
-    values, weights = residuals[known][order], weights[known][order]
-    n = weights.sum() ** 2 / np.square(weights).sum()  # with equal weights their number, as numpy's quantiles have it
-    tail = (1 - LEVEL) / 2 * (n - 1) / n
-    middles = np.cumsum(weights) - weights / 2
-    places = (middles - middles[0]) / (middles[-1] - middles[0]) if len(values) > 1 else np.zeros(1)
-    return float(np.interp(tail, places, values)), float(np.interp(1 - tail, places, values))
+def _tails(residuals: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return the quantiles between which `LEVEL` of the weighted residuals of each column lie, corrected for their number.
+
+    Args:
+        residuals: `m x c`, NaN = not measured; a column without any may be off by all, -1 to 1.
+        weights: `m`, > 0.
+    """
+    order = np.argsort(residuals, axis=0, kind="stable")  # NaN last
+    values = np.take_along_axis(residuals, order, axis=0)
+    worth = np.where(np.isnan(values), 0.0, weights[order])
+    measured = (~np.isnan(values)).sum(axis=0)
+    middles = np.cumsum(worth, axis=0) - worth / 2
+    low, high = np.full(len(measured), -1.0), np.ones(len(measured))
+    for column, known in enumerate(measured):
+        if not known:
+            continue
+        own, middle, told = worth[:known, column], middles[:known, column], values[:known, column]
+        n = own.sum() ** 2 / np.square(own).sum()  # with equal weights their number, as numpy's quantiles have it
+        tail = (1 - LEVEL) / 2 * (n - 1) / n
+        places = (middle - middle[0]) / (middle[-1] - middle[0]) if known > 1 else np.zeros(1)
+        low[column], high[column] = np.interp((tail, 1 - tail), places, told)
+    return low, high
 
 
 def _logit(roots: Floats) -> Floats:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from history_store.wording import in_short
-from warmstart.suggestions.formats import heads_of
 
 Row = Mapping[str, Any]
 GAP = "   "
@@ -67,6 +66,8 @@ def table(rows: Sequence[Row], width: int, *, optional: Sequence[str] = ()) -> T
         width: cells of a line.
         optional: heads that may be left out, the first one first.
     """
+    from warmstart.suggestions.formats import heads_of  # `--help` shows no table of rows
+
     heads = heads_of(rows)
     columns = [_column(rows, head) for head in heads]
     if not columns:

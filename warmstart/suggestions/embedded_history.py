@@ -22,9 +22,11 @@ from warmstart.suggestions.references import (
     read_features,
     read_references,
 )
+from warmstart.suggestions.row_memory import RowMemory
 from warmstart.suggestions.smaller_parts import SmallerParts, read_smaller_parts
 
 if TYPE_CHECKING:
+    from bo.transfer.expected_error import ErrorForecaster
     from history_store.history import History
     from warmstart.suggestions.norms import Norms
 
@@ -58,7 +60,8 @@ class EmbeddedHistory:
         smaller_parts: errors on parts of the datasets, where the history holds such.
         other_groups: groups of the history's other datasets.
         measured_with: what its runs were measured with.
-        norms: what `warmstart.suggestions.norms.norms_of` remembers, by the rows that may answer.
+        norms: what `warmstart.suggestions.norms.norms_of` found, by the rows that may answer.
+        forecasters: what `warmstart.suggestions.expectations.forecaster_of` fitted, by the rows it was fitted to.
     """
 
     path: Path
@@ -79,7 +82,10 @@ class EmbeddedHistory:
     smaller_parts: SmallerParts | None = None
     other_groups: frozenset[str] = frozenset()
     measured_with: MeasuredWith | None = None
-    norms: "dict[bytes, Norms]" = field(default_factory=dict, compare=False, repr=False)
+    norms: "RowMemory[Norms]" = field(default_factory=RowMemory, init=False, compare=False, repr=False)
+    forecasters: "RowMemory[ErrorForecaster | None]" = field(
+        default_factory=RowMemory, init=False, compare=False, repr=False
+    )
 
     def rows_without(self, groups: Collection[str], own: str | None) -> NDArray[np.int64]:
         """Return the rows that may answer: not of these groups, not the query itself.

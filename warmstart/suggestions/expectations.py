@@ -17,7 +17,15 @@ _FEW = ("ridge_full_64", "ridge_s16_64", "largest_class", "log_classes", "log_n"
 
 
 def forecaster_of(embedded: EmbeddedHistory, rows: Sequence[int] | NDArray[np.int64]) -> ErrorForecaster | None:
-    """Fit a forecast to some rows of an embedded history, and to smaller parts of these datasets; None where too little is known of them."""
+    """Fit a forecast to some rows of an embedded history, and to smaller parts of these datasets, once for the same rows.
+
+    Returns: the forecast; None where too little is known of the datasets.
+    """
+    asked = np.asarray(rows, dtype=np.int64)
+    return embedded.forecasters.recall(asked, lambda: _fit(embedded, asked.tolist()))
+
+
+def _fit(embedded: EmbeddedHistory, rows: Sequence[int]) -> ErrorForecaster | None:
     if embedded.references is None or embedded.references.features is None:
         return None
     place = {name: row for row, name in enumerate(embedded.references.names)}

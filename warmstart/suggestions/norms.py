@@ -14,8 +14,6 @@ from warmstart.suggestions.references import References
 
 ASKED = 1000
 """Datasets of a larger history than `MANY`, evenly spread, whose own distances say what is usual."""
-KEPT = 8
-"""Sets of datasets that may answer whose norms are remembered."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,23 +61,20 @@ class Norms:
 
 def norms_of(embedded: EmbeddedHistory, rows: NDArray[np.int64]) -> Norms:
     """Return the norms of the datasets in some rows of a history, computed once for the same rows."""
-    key = rows.tobytes()
-    if (known := embedded.norms.get(key)) is not None:
-        return known
+    return embedded.norms.recall(rows, lambda: _norms_of(embedded, rows))
+
+
+def _norms_of(embedded: EmbeddedHistory, rows: NDArray[np.int64]) -> Norms:
     is_whole = len(rows) == len(embedded.names)
     seen = rows[spread_rows(len(rows))].tolist()
     drawn = () if embedded.references is None else embedded.references.sizes
-    found = Norms.of(
+    return Norms.of(
         embedded.vectors if is_whole else embedded.vectors[rows],
         groups=embedded.groups if is_whole else [embedded.groups[row] for row in rows.tolist()],
         names=embedded.names if is_whole else [embedded.names[row] for row in rows.tolist()],
         images_seen=min(*(embedded.about[row].n_train for row in seen), *drawn, SAMPLE),
         references=embedded.references,
     )
-    while len(embedded.norms) >= KEPT:
-        embedded.norms.pop(next(iter(embedded.norms)), None)
-    embedded.norms[key] = found
-    return found
 
 
 def spread_rows(m: int) -> NDArray[np.int64]:

@@ -5,6 +5,7 @@ such leads. Those of a portfolio of many noisy tables help in most of them.
 """
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,12 +17,14 @@ MOST_CELLS = 2**18
 """Of all drawn tables together, at most: more draws change choices little and cost time."""
 
 
+@lru_cache(maxsize=2)
 def with_noise(worlds: Scenarios, noise: float) -> Scenarios:
     """Draw each scenario many times with independent normal noise.
 
     Draws come in pairs of opposite signs. So the mean regrets of all configurations on a dataset move by one amount, and
     the first choice of a portfolio stays. The draws are fixed: equal tables get equal answers. Datasets whose errors are
     all equal get no noise. A table with no room for a pair is returned as it is: many datasets average their own noise.
+    The last tables are kept, as the datasets of a history are asked about again and again.
 
     Args:
         worlds: `n x c` scenarios of a table.
@@ -42,4 +45,4 @@ def with_noise(worlds: Scenarios, noise: float) -> Scenarios:
         regrets=regrets - regrets.min(axis=1, keepdims=True),
         dataset=np.tile(worlds.dataset, 2 * pairs),
         share=np.tile(worlds.share / (2 * pairs), 2 * pairs),
-    )
+    ).read_only()

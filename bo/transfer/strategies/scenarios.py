@@ -6,6 +6,7 @@ would win. Here a gap takes, in turn, the values of the most similar datasets th
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ FEW_CELLS = 3.0
 """Two rows count as so many cells of average difference more alike or unlike than what they share says."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Scenarios:
     """Completed rows of a table of errors; a complete row is its own only scenario.
 
@@ -37,6 +38,12 @@ class Scenarios:
     regrets: Matrix
     dataset: NDArray[np.int64]
     share: Matrix
+
+    def read_only(self) -> Self:
+        """Return itself, whose arrays can no longer be changed: it is kept for whoever asks next."""
+        for array in (self.errors, self.regrets, self.dataset, self.share):
+            array.flags.writeable = False
+        return self
 
     def expected_errors(self, m: int) -> Matrix:
         """Return the average over the scenarios of each dataset: `m x c`, NaN where nothing is known."""
@@ -60,12 +67,6 @@ def make_scenarios(errors: Matrix) -> Scenarios:
 
     Returns: the scenarios, by row.
     """
-    known = ~np.isnan(errors)
-    if known.all():
-        return Scenarios(errors, _regrets(errors), np.arange(len(errors)), np.ones(len(errors)))
-    kept = np.flatnonzero(known.any(axis=1))
-    if not (known.any(axis=0) & ~known[kept]).any():
-        return Scenarios(errors[kept], _regrets(errors[kept]), kept, np.ones(len(kept)))
     return _completed(np.ascontiguousarray(errors, dtype=np.float64).tobytes(), errors.shape[1])
 
 
@@ -74,8 +75,10 @@ def _completed(table: bytes, c: int) -> Scenarios:
     """Complete the rows of a table, given as the bytes of its cells; several strategies ask about the same one."""
     errors = np.frombuffer(table).reshape(-1, c)
     known = ~np.isnan(errors)
-    measured = known.sum(axis=0) > 0
     kept = np.flatnonzero(known.any(axis=1))
+    if not (known.any(axis=0) & ~known[kept]).any():
+        return Scenarios(errors[kept], _regrets(errors[kept]), kept, np.ones(len(kept))).read_only()
+    measured = known.sum(axis=0) > 0
     gaps = (measured & ~known).any(axis=1)
     level, spread = _levels(errors)
     values = _on_profile(errors, level, spread)
@@ -88,10 +91,7 @@ def _completed(table: bytes, c: int) -> Scenarios:
         shares.append(share)
     every = np.concatenate(completed)
     which = np.repeat(kept, [len(share) for share in shares])
-    found = Scenarios(every, _regrets(every), which, np.concatenate(shares))
-    for array in (found.errors, found.regrets, found.dataset, found.share):
-        array.flags.writeable = False
-    return found
+    return Scenarios(every, _regrets(every), which, np.concatenate(shares)).read_only()
 
 
 def _regrets(errors: Matrix) -> Matrix:
