@@ -251,7 +251,7 @@ def _unmeasured(plan: StudySpec, best: Config | None, measured: Sequence[Config]
     """Return what to try beside what the history measured, as far as the space of a plan allows it.
 
     The best suggestion at the largest image size of the space, where the history measured none as large; and the usual
-    configurations of the workload that have hyperparameters no configuration of the history has.
+    configurations of the workload that have hyperparameters no configuration of the history has, put into the space.
     """
     from bo.space.encoding import Encoding
 
@@ -260,11 +260,32 @@ def _unmeasured(plan: StudySpec, best: Config | None, measured: Sequence[Config]
     workload, space = get_workload(plan.workload), load_space(plan.space)
     sizes = [size for config in measured if isinstance(size := config.get("image_size"), int)]
     largest, known = workload.largest_image(space), {name for config in measured for name in config}
-    named: list[Config] = [dict(config) for config in workload.usual_configs() if set(config) - known]
+    named: list[Config] = []
     if best is not None and largest is not None and largest > max(sizes, default=largest):
-        named.insert(0, {**best, "image_size": largest})
-    fits = Encoding(space).fits(named) if named else ()
-    return tuple(WarmConfig(config, measured=False) for config, is_fit in zip(named, fits, strict=True) if is_fit)
+        named += [larger for larger in ({**best, "image_size": largest},) if Encoding(space).fits([larger])[0]]
+    named += _usual_in(space, [config for config in workload.usual_configs() if set(config) - known], seed=plan.seed)
+    return tuple(WarmConfig(config, measured=False) for config in named)
+
+
+def _usual_in(space: ConfigurationSpace, usual: Sequence[Config], *, seed: int) -> list[Config]:
+    """Put usual configurations into a space that has all of their names: its nearest numbers, and its own backbones for ours."""
+    from warmstart.suggestions.initial_configs import put_into
+
+    found: list[Config] = []
+    for config in usual:
+        if not set(config) <= set(space):
+            continue
+        allowed = {
+            name: value
+            for name, value in config.items()
+            if isinstance(value, int | float) or space[name].legal_value(value)
+        }
+        try:
+            made = put_into(space, [allowed], rename={}, seed=seed).configs
+        except UsageError:  # a combination that the space forbids
+            continue
+        found += [each for each in made if set(each) == set(config) and each not in found]
+    return found
 
 
 def _other_space(plan: StudySpec, place: Location) -> ConfigurationSpace | None:

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from ConfigSpace import ForbiddenEqualsClause
 
 import warmstart
 from history_store.errors import StorageFullError
@@ -81,7 +82,7 @@ def test_a_full_disk_costs_no_trial(tiny, tmp_path, monkeypatch):
 
 
 def plan_of(workload, space="{}"):
-    return SimpleNamespace(workload=workload, space=space)
+    return SimpleNamespace(workload=workload, space=space, seed=0)
 
 
 def test_a_study_begins_with_the_kinds_that_the_history_never_measured_too():
@@ -98,9 +99,28 @@ def test_a_study_begins_with_the_kinds_that_the_history_never_measured_too():
 
 
 @pytest.mark.parametrize(
-    "space", [transfer_space(backbones=["resnet18"]), transfer_space("frozen"), transfer_space(image_sizes=[32, 48])]
+    ("space", "changed"),
+    [
+        (transfer_space(backbones=["resnet18"]), {"backbone": "resnet18"}),
+        (transfer_space(image_sizes=[32, 48]), {"image_size": 48}),
+        (transfer_space(steps=[0, 50]), {"steps": 50}),
+    ],
 )
-def test_a_study_begins_with_no_kind_that_its_space_does_not_allow(space):
+def test_the_usual_kinds_are_put_into_a_space_of_other_values(space, changed):
+    frozen = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
+    found = [each.config for each in _unmeasured(plan_of("transfer", dump_space(space)), None, [frozen])]
+    usual = [dict(config) | changed for config in get_workload("transfer").usual_configs() if config["steps"]]
+    assert found == [config for place, config in enumerate(usual) if config not in usual[:place]]
+
+
+def test_a_study_begins_with_no_kind_that_its_space_has_no_names_for():
+    frozen = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
+    assert _unmeasured(plan_of("transfer", dump_space(transfer_space("frozen"))), None, [frozen]) == ()
+
+
+def test_a_study_begins_with_no_kind_that_its_space_forbids():
+    space = transfer_space()
+    space.add(ForbiddenEqualsClause(space["steps"], 400))
     frozen = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
     assert _unmeasured(plan_of("transfer", dump_space(space)), None, [frozen]) == ()
 
