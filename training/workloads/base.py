@@ -179,6 +179,9 @@ class Prepared(ABC):
             members: what each model is.
             models: of results that kept them, on this dataset.
             error: validation error of their average, where it need not be computed.
+
+        A workload that has `steps_again` takes ``leading`` too: the place of a model that is trained for longer than the others in the
+        end, and has as many votes as these together. It is given where there is one.
         """
 
     def refit(self, member: Member, model: object, *, budget: Budget, seconds: float = math.inf) -> object:  # noqa: ARG002  the interface
@@ -251,6 +254,17 @@ class Workload(ABC):
     def steps_again(self, config: Config) -> int:  # noqa: ARG002  the interface
         """Tell for how many steps a network is trained once more before it is saved, where there is time; 0 = it is not."""
         return 0
+
+    def error_again(self, config: Config, error: float, *, steps: float, longer: float) -> float:  # noqa: ARG002  the interface
+        """Estimate the error that a network comes to where it is trained once more before it is saved.
+
+        Args:
+            config: of the network.
+            error: that it came to.
+            steps: after so many.
+            longer: how many times as long it may then take.
+        """
+        return error
 
     def recipe(
         self,

@@ -426,7 +426,7 @@ def _in_time(
         pace = replace(pace, ends=pace.ends - back, over=pace.over - back)
         if networks is not None and queue.plan.workload is not None:
             workload = get_workload(queue.plan.workload)
-            pace = replace(pace, again=_AGAIN * timed.seconds, steps_again=workload.steps_again, saved=options.ensemble)
+            pace = replace(pace, again=_AGAIN * timed.seconds, workload=workload, saved=options.ensemble)
     for line in plan_lines(timed, pace, queue.plan, done=len(ended_trials(queue.trials()))):
         options.on_message(line)
     return replace(limits, until=min(limits.until, pace.ends), pace=pace)

@@ -63,6 +63,7 @@ class TransferClassifier(Classifier):
         channels: 1 or 3.
         error: validation error of the average.
         training_images: how many it was trained on at least; None = not known, as in files that do not say it.
+        votes: by how much each model counts in the average; all alike where files do not say it.
     """
 
     _models: list[TransferModel]
@@ -81,8 +82,10 @@ class TransferClassifier(Classifier):
         channels: int,
         error: float,
         training_images: int | None = None,
+        votes: Sequence[float] | None = None,
     ) -> None:
         self.members, self.classes, self.training_images = tuple(members), tuple(classes), training_images
+        self.votes = tuple(1.0 for _ in models) if votes is None else tuple(votes)
         self.size, self.channels, self.error = max(model.image_size for model in models), channels, error
         self._models = [replace(model, network=model.network.cpu().eval()) for model in models]
 
@@ -108,7 +111,7 @@ class TransferClassifier(Classifier):
 
         So few images never make an answer certain; which class is the most probable stays as it is.
         """
-        mean: NDArray[np.float64] = np.mean(of_each, axis=0)
+        mean: NDArray[np.float64] = np.average(of_each, axis=0, weights=self.votes)
         votes = math.inf if self.training_images is None else self.training_images
         return mean + (1 / len(self.classes) - mean) / (votes + 1)
 
@@ -138,6 +141,7 @@ class TransferClassifier(Classifier):
             "error": self.error,
             "dataset": self.dataset,
             "training_images": self.training_images,
+            "votes": list(self.votes),
             "models": described,
         }
         replace_file(path, save(tensors, metadata=to_metadata("transfer", header)))
@@ -168,7 +172,8 @@ class TransferClassifier(Classifier):
                 models.append(TransferModel(networks[place], head, found["depth"], int(found["image_size"]), origin))
             members = [Member(**member) for member in header["members"]]
             settings = {name: header[name] for name in ("classes", "channels", "error")}
-            return cls(members, models, **settings, training_images=header.get("training_images"))
+            seen, votes = header.get("training_images"), header.get("votes")
+            return cls(members, models, **settings, training_images=seen, votes=votes)
         except WarmstartError:
             raise
         except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:

@@ -148,14 +148,21 @@ class PreparedTransfer(Prepared):
         majority = int(np.bincount(self._labels(self._training)).argmax())
         return int((self.val_labels != majority).sum()) / len(self.val_labels)
 
-    def combine(self, members: Sequence[Member], models: Sequence[object], *, error: float | None = None) -> Classifier:
+    def combine(
+        self,
+        members: Sequence[Member],
+        models: Sequence[object],
+        *,
+        error: float | None = None,
+        leading: int | None = None,
+    ) -> Classifier:
         """Join models; their probabilities are averaged."""
         own = [model for model in models if isinstance(model, TransferModel)]
         size = max(model.image_size for model in own)
         images = self._pictures(size, "val")
         made = TransferClassifier(
             members, own, classes=self.dataset.class_names, channels=images.shape[3], error=error or 0.0,
-            training_images=len(self._labels(self._training)),
+            training_images=len(self._labels(self._training)), votes=_votes(len(own), leading),
         )  # fmt: skip
         if error is None:
             pairs = zip(members, own, strict=True)
@@ -251,6 +258,11 @@ class PreparedTransfer(Prepared):
     def _model(self, features: FeatureSet, backbone: Backbone, head: Head) -> TransferModel:
         network = self._network(backbone, features.image_size)
         return TransferModel(network, head, features.depth, features.image_size, _origin(backbone, tuned=False))
+
+
+def _votes(n: int, leading: int | None) -> list[float]:
+    """Give each of n models a vote, and the leading one as many as the others together."""
+    return [float(max(n - 1, 1)) if place == leading else 1.0 for place in range(n)]
 
 
 def _origin(backbone: Backbone, *, tuned: bool) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from training.workloads.transfer.config import (
     SMALLEST,
     TUNING_NAMES,
     TransferConfig,
+    error_at_the_end,
     steps_at_the_end,
 )
 from training.workloads.transfer.recipes import RECIPES, write_recipe
@@ -89,6 +90,10 @@ class Transfer(Workload):
         """Tell that what was fine-tuned is fine-tuned again, on all images, and longer; heads are fitted in no time."""
         tuning = TransferConfig.of(config).tuning
         return 0 if tuning is None else steps_at_the_end(tuning.steps)
+
+    def error_again(self, config: Config, error: float, *, steps: float, longer: float) -> float:
+        """Estimate the error of a fine-tuning that makes more steps in the end."""
+        return error_at_the_end(error, steps, min(self.steps_again(config), steps * longer))
 
     def recipe(
         self, config: Config, program: str, *, dataset: str, n_train: int, n_classes: int, skip_broken: bool = False

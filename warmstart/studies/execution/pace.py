@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from bo.transfer.time_plan import SURE
 from history_store.one_thread import one_thread
 from history_store.records import Config
 from history_store.wording import exact_duration
+from warmstart.studies.execution.final_networks import Candidate, choose_networks
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.spec import warm_of
 from warmstart.studies.state.trial_queue import OUTCOME, RUN, WORKER, Run, TrialQueue
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
     from optuna.trial import FrozenTrial
 
+    from training.workloads import Workload
     from warmstart.suggestions.durations import Durations
 
 LIKELY = 0.5
@@ -48,11 +50,6 @@ _TRIED = 128
 """Configurations all over the space among which one is sought that would still end in time."""
 
 
-def never(config: Config) -> int:  # noqa: ARG001  as the others
-    """Tell that no network is trained again."""
-    return 0
-
-
 @dataclass(frozen=True, slots=True)
 class Pace:
     """The end of a call, and what is known of how long trials take on this machine.
@@ -64,8 +61,8 @@ class Pace:
         over: `time.monotonic` at which the whole call is over.
         choices: seconds that each choice of a trial took so far; the end of the call fits the same model once more.
         again: seconds that are kept at most for training a network once more.
-        steps_again: tells for how many steps that is done with a configuration; see `training.workloads.Workload`.
-        saved: networks of so many of the best trials are saved; the first of them that is trained once more gets the time.
+        workload: that trains it; None = of no study whose networks are saved.
+        saved: so many networks are saved; the first of them that is trained once more gets the time.
         kept: seconds that were kept for it after the trials so far, the latest last.
     """
 
@@ -75,7 +72,7 @@ class Pace:
     over: float = math.inf
     choices: list[float] = field(default_factory=list)
     again: float = 0.0
-    steps_again: Callable[[Config], int] = never
+    workload: Workload | None = None
     saved: int = 1
     kept: list[float] = field(default_factory=list)
 
@@ -92,13 +89,13 @@ class Pace:
 
     def look(self, trials: Sequence[FrozenTrial]) -> None:
         """See how long it takes to train a network of the best trials so far once more, for all its steps."""
-        if not self.again:
+        if not self.again or self.workload is None:
             return
-        for trial in _best(trials, self.saved):
-            config, seconds = trial.user_attrs[RUN]["config"], trial.user_attrs[OUTCOME]["duration"]
-            if steps := self.steps_again(config):
-                last = max(trial.intermediate_values, default=0)
-                whole = seconds * max(steps / last, 1.0) if last else seconds
+        ended = _ended_well(trials)
+        for place in choose_networks(self.workload, ended, self.saved, seconds=self.again):
+            trial = ended[place]
+            if steps := self.workload.steps_again(trial.config):
+                whole = trial.seconds * max(steps / trial.steps, 1.0) if trial.steps else trial.seconds
                 self.kept.append(min(self.again, _MORE * whole))
                 return
         self.kept.append(0.0)
@@ -270,13 +267,19 @@ def _untried(queue: TrialQueue, trials: Sequence[FrozenTrial]) -> list[Config]:
     return [dict(each.config) for each in queue.plan.configs if not any(each is other for other in known)]
 
 
-def _best(trials: Sequence[FrozenTrial], k: int) -> list[FrozenTrial]:
-    """List the k trials with the least errors, the least first."""
+def _ended_well(trials: Sequence[FrozenTrial]) -> list[Candidate]:
+    """Return the trials that gave an error."""
     told = [(trial.user_attrs.get(OUTCOME, {}), trial) for trial in trials]
-    ended = [
-        each for each in told if each[0].get("status") == TrialStatus.OK.value and each[0].get("error") is not None
+    return [
+        Candidate(
+            trial.user_attrs[RUN]["config"],
+            outcome["error"],
+            outcome.get("duration") or 0.0,
+            max(trial.intermediate_values, default=0),
+        )
+        for outcome, trial in told
+        if outcome.get("status") == TrialStatus.OK.value and outcome.get("error") is not None
     ]
-    return [trial for _, trial in sorted(ended, key=lambda each: each[0]["error"])[:k]]
 
 
 def has_result(trials: Sequence[FrozenTrial]) -> bool:

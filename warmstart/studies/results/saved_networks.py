@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from history_store.errors import UsageError
 from history_store.wording import counted
@@ -15,6 +15,7 @@ from metafeat.device import cpu_threads
 from training.workloads import DEFAULT, Classifier, Member, get_workload
 from training.workloads.classifier_file import read_header
 from warmstart.arguments import check_replaceable
+from warmstart.studies.execution.final_networks import Candidate, choose_networks
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.kept_networks import KeptNetworks
 from warmstart.studies.objectives.workload import prepare
@@ -23,7 +24,7 @@ from warmstart.studies.results.summary import SavedModel
 from warmstart.studies.results.trial import Trial
 
 if TYPE_CHECKING:
-    from training.workloads import Budget, Prepared
+    from training.workloads import Budget, Prepared, Workload
     from warmstart.studies.state.spec import StudySpec
 
 _END = 1.0
@@ -39,7 +40,7 @@ def train_best(
     networks: KeptNetworks | None = None,
     threads: int = 1,
 ) -> tuple[Classifier, Classifier] | None:
-    """Join the k best models of a study of a workload, as far as they were kept; the others are trained again with the seeds of their trials.
+    """Join the k best models of a study of a workload (see `choose_networks`), as far as they were kept; the others are trained again with the seeds of their trials.
 
     On the device of the study this gives the models that the trials had. Where the workload does that, each is then trained
     once more, on all images that nobody keeps for later; in a limited time the best one first, for all of what is left.
@@ -59,8 +60,8 @@ def train_best(
         DataError: when the dataset cannot be read any more.
     """
     assert plan.dataset is not None  # noqa: S101  a workload has one
-    valid = _best_first(trials)
     workload = get_workload(plan.workload or DEFAULT)
+    valid = _chosen_first(workload, _best_first(trials), k, left())
     budget = workload.budget(plan.objective["target_budget"], amount=plan.budget)
     found: list[_Trained] = []
     with cpu_threads(1):
@@ -80,13 +81,14 @@ def train_best(
         if not found:
             return None
         began = time.monotonic()
-        judged = prepared.combine([each.member for each in found], [each.model for each in found])
+        members, votes = [each.member for each in found], _leading(workload, found, left())
+        judged = prepared.combine(members, [each.model for each in found], **votes)
         kept_back = _END * (time.monotonic() - began)
     with cpu_threads(threads):
         again = _trained_again(prepared, found, budget, lambda: left() - kept_back)
         if all(each.model is model for each, model in zip(found, again, strict=True)):
             return judged, judged
-        return judged, prepared.combine([each.member for each in found], again, error=judged.error)
+        return judged, prepared.combine(members, again, error=judged.error, **votes)
 
 
 def seconds_of_best(trials: Sequence[Trial], k: int) -> float:
@@ -98,6 +100,18 @@ def _best_first(trials: Sequence[Trial]) -> list[Trial]:
     """List the trials whose networks may be saved, the least error first."""
     valid = (trial for trial in trials if trial.status is TrialStatus.OK and trial.feasible)
     return sorted(valid, key=lambda trial: (trial.error, trial.number))
+
+
+def _chosen_first(workload: Workload, valid: Sequence[Trial], k: int, seconds: float) -> list[Trial]:
+    """Put the trials first whose networks are to be saved; the others take their place where one gives no network."""
+    ended = [
+        Candidate(
+            trial.config, trial.error or 0.0, trial.duration or 0.0, max((step for step, _ in trial.curve), default=0)
+        )
+        for trial in valid
+    ]
+    chosen = choose_networks(workload, ended, k, seconds=seconds)
+    return [valid[place] for place in (*chosen, *(place for place in range(len(valid)) if place not in chosen))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +142,14 @@ class _Trained:
     member: Member
     model: object
     seconds: float
+
+
+def _leading(workload: Workload, found: Sequence[_Trained], seconds: float) -> dict[str, Any]:
+    """Name the model that is trained once more in all of a limited time, for `Prepared.combine`; nothing where there is none."""
+    longer = (place for place, each in enumerate(found) if workload.steps_again(each.member.config))
+    place = next(longer, None)
+    has_time = math.isfinite(seconds) and place is not None and found[place].seconds <= seconds
+    return {"leading": place} if has_time else {}
 
 
 def _trained_again(

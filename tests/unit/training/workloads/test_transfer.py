@@ -297,6 +297,15 @@ def test_training_again_takes_the_time_that_is_left(prepared, backbone, monkeypa
     assert [Transfer().steps_again(config | {"steps": n}) for n in (0, 3, 120, 400, 2000)] == [0, 3, 120, 1200, 2000]
 
 
+@pytest.mark.parametrize(
+    ("steps", "longer", "expected"),
+    [(100, 2.0, 0.4 * 2**-0.15), (600, 5.0, 0.4 * 2**-0.15), (1300, 5.0, 0.4), (100, 0.5, 0.4)],
+)
+def test_more_steps_are_expected_to_lower_the_error(steps, longer, expected):
+    config = {**FROZEN, **TUNING, "backbone": "b", "steps": 400}
+    assert Transfer().error_again(config, 0.4, steps=steps, longer=longer) == pytest.approx(expected)
+
+
 def test_a_curve_is_of_the_images_that_are_watched(prepared, backbone, monkeypatch):
     from training.workloads.transfer import finetune
 
@@ -409,6 +418,40 @@ def test_members_of_other_sizes_share_what_they_have_in_common(prepared, backbon
     assert made.first_error == results[0].metrics["validation_error"]
     tiny = sum(p.numel() for name in ("test_efficientnet", "test_resnet") for p in timm.create_model(name).parameters())
     assert (tmp_path / "c.safetensors").stat().st_size < 4 * tiny + 1_000_000
+
+
+def test_a_leading_model_has_as_many_votes_as_the_others_together(prepared, backbone, tmp_path):
+    frozen = {**FROZEN, "backbone": backbone}
+    configs = [frozen, {**frozen, **TUNING, "steps": 4}, {**frozen, "head": "knn"}]
+    models = [train(prepared, config, keep=True).model for config in configs]
+    members, images = [Member(n, config, 0, 0.1) for n, config in enumerate(configs)], prepared._pictures(32, "val")
+    ridge, tuned, nearest = (model.probabilities(images) for model in models)
+    n_train = len(prepared._labels(prepared._training))
+    for leading, expected in ((1, (ridge + 2 * tuned + nearest) / 4), (None, (ridge + tuned + nearest) / 3)):
+        made = prepared.combine(members, models, leading=leading)
+        made.save(tmp_path / "c.safetensors")
+        expected += (1 / 10 - expected) / (n_train + 1)
+        np.testing.assert_allclose(made.predict(images), expected, atol=1e-6)
+        np.testing.assert_allclose(made.validated, expected, atol=1e-6)
+        np.testing.assert_array_equal(load_classifier(tmp_path / "c.safetensors").predict(images), made.predict(images))
+    assert prepared.combine(members[:1], models[:1], leading=0).votes == (1.0,)
+
+
+def test_a_file_that_tells_no_votes_counts_all_models_alike(prepared, backbone, tmp_path):
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    configs = [{**FROZEN, **TUNING, "backbone": backbone, "steps": 4}, *({**FROZEN, "backbone": backbone},) * 2]
+    models = [train(prepared, config, keep=True).model for config in configs]
+    members = [Member(n, config, 0, 0.1) for n, config in enumerate(configs)]
+    prepared.combine(members, models, leading=0).save(tmp_path / "new.safetensors")
+    with safe_open(tmp_path / "new.safetensors", framework="pt") as file:
+        tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+    header = json.loads(metadata["warmstart-networks"])
+    assert header.pop("votes") == [2.0, 1.0, 1.0]
+    save_file(tensors, tmp_path / "old.safetensors", metadata | {"warmstart-networks": json.dumps(header)})
+    images, old = prepared._pictures(32, "val"), load_classifier(tmp_path / "old.safetensors")
+    np.testing.assert_allclose(old.predict(images), prepared.combine(members, models).predict(images), atol=1e-6)
 
 
 def test_no_number_of_training_images_makes_an_answer_certain(prepared, backbone, tmp_path):

@@ -164,11 +164,19 @@ def test_slow_choices_are_reserved_for():
     assert call.left == pytest.approx(57, abs=0.5)
 
 
+class TrainsAgain:
+    """A workload that trains what lies above 0.5 once more, and then expects half the error."""
+
+    def steps_again(self, config):
+        return 100 * (config["x"] > 0.5)
+
+    def error_again(self, config, error, *, steps, longer):
+        return error / 2
+
+
 def test_time_is_kept_for_training_the_best_once_more_where_that_takes_long():
     now = time.monotonic()
-    call = Pace(
-        now + 60, no_durations(SPACE), (), now + 65, again=25.0, steps_again=lambda config: 100 * (config["x"] > 0.5)
-    )
+    call = Pace(now + 60, no_durations(SPACE), (), now + 65, again=25.0, workload=TrainsAgain())
     queue = Queue()
     assert call.fits(queue, SPACE, [{"x": 0.0}]) == [True]
     assert call.left == pytest.approx(60, abs=0.5)

@@ -40,8 +40,15 @@ class Fake:
         self.clock.now += self.seconds_again(member.config, member.config["takes"])
         return f"{model} of all images"
 
-    def combine(self, members, models, *, error=0.1):
-        return SimpleNamespace(members=members, models=list(models), error=error)
+    def combine(self, members, models, *, error=0.1, **votes):
+        return SimpleNamespace(members=members, models=list(models), error=error, votes=votes)
+
+
+def play(monkeypatch, fake, **of_workload):
+    """Let a prepared dataset be that of a workload, which trains nothing longer in the end unless it is told so."""
+    workload = {"budget": lambda *_, **__: None, "steps_again": lambda _: 0} | of_workload
+    monkeypatch.setattr(saved_networks, "prepare", lambda *_, **__: fake)
+    monkeypatch.setattr(saved_networks, "get_workload", lambda _: SimpleNamespace(**workload))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +68,7 @@ class Fake:
 def test_the_best_one_is_always_trained_and_others_as_they_fit(monkeypatch, seconds, heads, judged, final):
     clock = SimpleNamespace(now=0.0)
     fake = Fake(clock, heads)
-    monkeypatch.setattr(saved_networks, "prepare", lambda *_, **__: fake)
+    play(monkeypatch, fake)
     takes = [10.0, 60.0, 5.0, 5.0]
     trials = [Trial(n, {"n": n, "takes": t}, 0.1 + n / 100, TrialStatus.OK, t, seed=n) for n, t in enumerate(takes)]
     before, after = train_best(PLAN, trials, k=3, left=lambda: seconds - clock.now)
@@ -71,6 +78,24 @@ def test_the_best_one_is_always_trained_and_others_as_they_fit(monkeypatch, seco
     assert after.error == before.error
     if seconds >= 25:
         assert clock.now <= seconds
+
+
+def test_one_that_is_expected_to_be_better_after_the_last_training_is_saved_too(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    play(
+        monkeypatch,
+        Fake(clock, heads=(0, 1, 2)),
+        steps_again=lambda config: 100 * (config["n"] == 3),
+        error_again=lambda config, error, *, steps, longer: error * steps / 100 if longer > 2 else error,
+    )
+    trials = [Trial(n, {"n": n, "takes": 10.0}, 0.1 + n / 100, TrialStatus.OK, 10.0, seed=n) for n in range(3)]
+    tuned = Trial(3, {"n": 3, "takes": 10.0}, 0.2, TrialStatus.OK, 10.0, 3, curve=((0, 0.3), (50, 0.2)))
+    for seconds, chosen in ((60.0, [0, 1, 3]), (15.0, [0, 1, 2]), (math.inf, [0, 1, 2])):
+        clock.now = 0.0
+        before, after = train_best(PLAN, [*trials, tuned], k=3, left=lambda end=seconds: end - clock.now)
+        assert [member.trial for member in before.members] == chosen
+        assert after.models[-1] == f"model {chosen[-1]} of all images"
+        assert before.votes == after.votes == ({"leading": 2} if chosen[-1] == 3 else {})
 
 
 def test_the_best_of_earlier_calls_take_what_their_trials_took():
@@ -91,7 +116,7 @@ def test_the_best_of_earlier_calls_take_what_their_trials_took():
 def test_networks_that_cannot_be_trained_again_are_told(monkeypatch, tmp_path):
     fake = Fake(SimpleNamespace(now=0.0))
     fake.train = lambda *_, **__: TrainingResult(0.9, "diverged", 1.0, (), model=None)
-    monkeypatch.setattr(saved_networks, "prepare", lambda *_, **__: fake)
+    play(monkeypatch, fake)
     trials = [Trial(n, {"n": n, "takes": 1.0}, 0.1, TrialStatus.OK, 1.0, seed=n) for n in range(2)]
     lines = []
     assert save_best(tmp_path / "n.safetensors", PLAN, trials, 1, lines.append) is None

@@ -1,0 +1,57 @@
+"""Which networks are saved: the best, and beside them one that is trained on where that is expected to pay."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from training.workloads import get_workload
+from warmstart.studies.execution.final_networks import Candidate, choose_networks
+
+HEAD = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
+TUNED = {
+    **HEAD,
+    **{name: value for name, value in get_workload("transfer").usual_configs()[-1].items() if name not in HEAD},
+    "steps": 400,
+}
+
+
+def chosen(*errors_of_heads, tuned=None, k=3, seconds=200.0, **about):
+    made = [Candidate(HEAD, error, 5.0, 0) for error in errors_of_heads]
+    made += [] if tuned is None else [Candidate(TUNED, tuned, **{"seconds": 60.0, "steps": 100} | about)]
+    return choose_networks(get_workload("transfer"), made, k, seconds=seconds)
+
+
+def test_the_best_are_saved_and_equal_ones_as_they_stand():
+    assert chosen(0.3, 0.1, 0.2, 0.1) == [1, 3, 2]
+    assert chosen(0.3, 0.1) == [1, 0]
+    assert chosen() == []
+
+
+def test_one_that_is_trained_on_gets_the_last_place_where_it_is_expected_to_be_better():
+    # 3.33 times as many steps: 0.31 comes to 0.31 x 3.33^-0.15 = 0.2588.
+    assert chosen(0.2, 0.25, 0.26, tuned=0.31) == [0, 1, 3]
+    assert chosen(0.2, 0.25, 0.258, tuned=0.31) == [0, 1, 2]
+    assert chosen(0.2, 0.25, 0.26, tuned=0.31, seconds=150.0) == [0, 1, 2], "with less time it is not"
+    assert chosen(0.2, 0.25, 0.26, tuned=0.31, steps=1200) == [0, 1, 2], "nor where no more steps are made"
+
+
+def test_nothing_changes_where_one_is_among_the_best_or_nothing_is_trained_on():
+    assert chosen(0.2, 0.25, 0.26, tuned=0.1) == [3, 0, 1]
+    assert chosen(0.2, 0.25, 0.26, tuned=0.31, k=1) == [0], "what is saved alone is what was measured"
+    assert chosen(0.2, 0.25, 0.26, tuned=0.31, seconds=math.inf) == [0, 1, 2]
+    assert chosen(0.2, 0.25, 0.26, tuned=0.27, steps=0) == [0, 1, 2], "nobody knows how far it came"
+    networks = [Candidate({}, error, 60.0, 100) for error in (0.3, 0.2, 0.1, 0.301)]
+    assert choose_networks(get_workload("cnn"), networks, 3, seconds=200.0) == [2, 1, 0]
+
+
+@pytest.mark.parametrize("k", [2, 3, 10])
+def test_several_that_are_trained_on_compete_by_what_is_expected_of_them(k):
+    ours = SimpleNamespace(
+        steps_again=lambda config: config["again"], error_again=lambda config, error, **_: config["later"]
+    )
+    made = [Candidate({"again": 0}, 0.1, 5.0, 0)] * 3 + [
+        Candidate({"again": 9, "later": later}, error, 5.0, 9)
+        for error, later in ((0.3, 0.2), (0.5, 0.05), (0.4, 0.06))
+    ]
+    assert choose_networks(ours, made, k, seconds=9.0) == {2: [0, 4], 3: [0, 1, 4], 10: [0, 1, 2, 3, 5, 4]}[k]
