@@ -45,15 +45,15 @@ def choose_networks(
     chosen, rest = order[:k], order[k:]
     if k < 2 or math.isinf(seconds) or any(workload.steps_again(candidates[place].config) for place in chosen):
         return chosen
-    later = {place: _error_again(workload, candidates[place], seconds) for place in rest}
+    later = {place: expected_error(workload, candidates[place], seconds) for place in rest}
     best = min(later, key=lambda place: later[place], default=None)
     if best is not None and later[best] < candidates[chosen[-1]].error:
         chosen[-1] = best
     return chosen
 
 
-def _error_again(workload: Workload, trial: Candidate, seconds: float) -> float:
-    """Return the error that is expected after the last training; infinite where there is none."""
+def expected_error(workload: Workload, trial: Candidate, seconds: float) -> float:
+    """Return the error that is expected after a last training of so many seconds; infinite where there is none."""
     if not (workload.steps_again(trial.config) and trial.seconds > 0 and trial.steps > 0):
         return math.inf
     return workload.error_again(trial.config, trial.error, steps=trial.steps, longer=seconds / trial.seconds)

@@ -15,7 +15,7 @@ from metafeat.device import cpu_threads
 from training.workloads import DEFAULT, Classifier, Member, get_workload
 from training.workloads.classifier_file import read_header
 from warmstart.arguments import check_replaceable
-from warmstart.studies.execution.final_networks import Candidate, choose_networks
+from warmstart.studies.execution.final_networks import Candidate, choose_networks, expected_error
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.kept_networks import KeptNetworks
 from warmstart.studies.objectives.workload import prepare
@@ -75,7 +75,7 @@ def train_best(
                 model, error = result.model, result.error
             if model is not None:
                 member = Member(trial.number, dict(trial.config), trial.seed, error or 0.0)
-                found.append(_Trained(member, model, seconds))
+                found.append(_Trained(member, model, seconds, _steps(trial)))
             if len(found) == k:
                 break
         if not found:
@@ -104,14 +104,14 @@ def _best_first(trials: Sequence[Trial]) -> list[Trial]:
 
 def _chosen_first(workload: Workload, valid: Sequence[Trial], k: int, seconds: float) -> list[Trial]:
     """Put the trials first whose networks are to be saved; the others take their place where one gives no network."""
-    ended = [
-        Candidate(
-            trial.config, trial.error or 0.0, trial.duration or 0.0, max((step for step, _ in trial.curve), default=0)
-        )
-        for trial in valid
-    ]
+    ended = [Candidate(trial.config, trial.error or 0.0, trial.duration or 0.0, _steps(trial)) for trial in valid]
     chosen = choose_networks(workload, ended, k, seconds=seconds)
     return [valid[place] for place in (*chosen, *(place for place in range(len(valid)) if place not in chosen))]
+
+
+def _steps(trial: Trial) -> float:
+    """Return the steps that a trial made; 0 = unknown."""
+    return max((step for step, _ in trial.curve), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,19 +137,23 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class _Trained:
-    """A model, and the seconds that training it again takes: 0 = next to none."""
+    """A model, the seconds that training it again takes (0 = next to none), and the steps that its trial made (0 = unknown)."""
 
     member: Member
     model: object
     seconds: float
+    steps: float
 
 
 def _leading(workload: Workload, found: Sequence[_Trained], seconds: float) -> dict[str, Any]:
-    """Name the model that is trained once more in all of a limited time, for `Prepared.combine`; nothing where there is none."""
-    longer = (place for place, each in enumerate(found) if workload.steps_again(each.member.config))
-    place = next(longer, None)
-    has_time = math.isfinite(seconds) and place is not None and found[place].seconds <= seconds
-    return {"leading": place} if has_time else {}
+    """Name the model that is trained for longer in all of a limited time, for `Prepared.combine`; nothing where there is none."""
+    if not math.isfinite(seconds):
+        return {}
+    for place, each in enumerate(found):
+        candidate = Candidate(each.member.config, each.member.error, each.seconds, each.steps)
+        if each.seconds <= seconds and expected_error(workload, candidate, seconds) < candidate.error:
+            return {"leading": place}
+    return {}
 
 
 def _trained_again(

@@ -90,12 +90,27 @@ def test_one_that_is_expected_to_be_better_after_the_last_training_is_saved_too(
     )
     trials = [Trial(n, {"n": n, "takes": 10.0}, 0.1 + n / 100, TrialStatus.OK, 10.0, seed=n) for n in range(3)]
     tuned = Trial(3, {"n": 3, "takes": 10.0}, 0.2, TrialStatus.OK, 10.0, 3, curve=((0, 0.3), (50, 0.2)))
-    for seconds, chosen in ((60.0, [0, 1, 3]), (15.0, [0, 1, 2]), (math.inf, [0, 1, 2])):
+    for seconds, chosen in ((60.0, [0, 1, 3]), (15.0, [0, 1, 2]), (math.inf, [0, 1, 2])):  # at 15 s it is no longer run
         clock.now = 0.0
         before, after = train_best(PLAN, [*trials, tuned], k=3, left=lambda end=seconds: end - clock.now)
         assert [member.trial for member in before.members] == chosen
         assert after.models[-1] == f"model {chosen[-1]} of all images"
         assert before.votes == after.votes == ({"leading": 2} if chosen[-1] == 3 else {})
+
+
+@pytest.mark.parametrize(("done", "leads"), [(50, True), (100, False)])
+def test_what_runs_no_longer_than_its_trial_does_not_lead(monkeypatch, done, leads):
+    play(
+        monkeypatch,
+        Fake(SimpleNamespace(now=0.0), heads=(0,)),
+        steps_again=lambda config: 100 * (config["n"] == 1),
+        error_again=lambda config, error, *, steps, longer: error * steps / 100,
+    )
+    trials = [
+        Trial(n, {"n": n, "takes": 10.0}, 0.1, TrialStatus.OK, 10.0, seed=n, curve=((done, 0.1),)) for n in range(2)
+    ]
+    judged, _ = train_best(PLAN, trials, k=2, left=lambda: 60.0)
+    assert judged.votes == ({"leading": 1} if leads else {})
 
 
 def test_the_best_of_earlier_calls_take_what_their_trials_took():
