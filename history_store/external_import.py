@@ -45,11 +45,17 @@ class ImportPlan:
     notes: tuple[str, ...]
     n_evaluations: int
 
+    @property
+    def n_without_error(self) -> int:
+        """Return how many of the evaluations gave no error: crashed, or out of time or memory."""
+        return sum(math.isnan(each.error) for each in self.evaluations)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON types."""
         return {
             "kind": self.kind,
             "imported": len(self.evaluations),
+            "without_error": self.n_without_error,
             "n_evaluations": self.n_evaluations,
             "already_there": self.already_there,
             "left_out": dict(self.left_out),
@@ -110,11 +116,14 @@ def plan_import(
     known = {info.name: info for info in described}
     new = [name for name in dict.fromkeys(e.dataset for e in fresh) if name not in history.names]
     notes = [f"{seedless} runs of one configuration and seed: the seed is left out"] if seedless else []
+    hints = sorted({name for name in runs.datasets if name is not None} - {dataset})
+    if dataset is not None and len(hints) > 1:
+        notes.append(f"all runs are taken for {dataset!r}, though their settings name {', '.join(hints)}")
     return ImportPlan(
         runs.kind,
         tuple(fresh),
         tuple(known.get(name) or _blank(name, runs.kind) for name in new),
-        mapped.matches,
+        tuple(match for match in mapped.matches if match.here is not None or match.there not in runs.switches),
         objective,
         there,
         {**runs.left_out, **mapped.lost},
@@ -160,6 +169,9 @@ def _errors(
     if runs.maximised and best < worst:
         msg = f"expected the best value first, and more is better in {runs.kind}, got {best:g},{worst:g}. Give {worst:g},{best:g}."
         raise UsageError(msg, param="error_range")
+    if runs.are_fractions and abs(worst - best) > 1:
+        msg = f"expected values from 0 to 1, as {runs.kind} has fractions of what it writes in per cent, got {best:g},{worst:g}. Leave it out, or give 1,0."
+        raise UsageError(msg, param="error_range")
     has = np.array([status.has_error for status in runs.status], dtype=np.bool_)
     errors = np.where(has, (runs.values - best) / (worst - best), np.nan)
     is_ok = np.array([status is Status.OK for status in runs.status], dtype=np.bool_)
@@ -172,6 +184,10 @@ def _errors(
         what = "accuracies" if runs.maximised else "errors"
         msg = f"{runs.kind}: expected {what} in [0, 1], got values from {low:g} to {high:g}. Say which values count as error 0 and error 1: `error_range` BEST,WORST."
         raise DataError(msg)
+    if error_range is not None and bool((errors[has] < -1e-9).all()) and has.any():
+        low, high = float(runs.values[has].min()), float(runs.values[has].max())
+        msg = f"expected values that are no better than the best, {best:g}, got {low:g} to {high:g} in all runs. Give what they may be at best and at worst."
+        raise UsageError(msg, param="error_range")
     clipped = f"; {int(beyond.sum())} beyond are clipped" if beyond.any() else ""
     objective = f"{best:g} is error 0, {worst:g} is error 1{clipped}"
     return np.clip(errors, 0.0, 1.0).tolist(), objective, (best, worst, error_range is not None)

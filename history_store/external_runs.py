@@ -57,6 +57,8 @@ class ForeignRuns:
         space: what is known of the hyperparameters, by name.
         left_out: number of runs that are no result, by reason.
         are_hints: whether a dataset that a person names counts instead of those that the tool names.
+        are_fractions: whether values that the source has in per cent are fractions here.
+        switches: names of settings that are one and the same truth in all runs; where a space lacks them, nobody need hear of it.
     """
 
     kind: str
@@ -72,6 +74,8 @@ class ForeignRuns:
     space: Mapping[str, ForeignParameter] = field(default_factory=lambda: MappingProxyType({}))
     left_out: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     are_hints: bool = False
+    are_fractions: bool = False
+    switches: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.values)

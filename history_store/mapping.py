@@ -216,6 +216,8 @@ def _assembled(
         columns[name] = [defaults[name] if value is None else value for value in values]
         if name in found:
             lost |= found[name].bad
+    silent = ~lost & np.all(list(absent.values()), axis=0)
+    lost |= silent
     unit, sure = encode_columns(space, columns, n)
     active = active_values(space, unit)
     unit = np.where(active, unit, np.nan)
@@ -236,6 +238,7 @@ def _assembled(
         for row, gone in zip(rows, lost.tolist(), strict=True)
     )
     reasons = {"forbidden by the space": int(forbidden.sum())} if forbidden.any() else {}
+    reasons |= {"naming no hyperparameter of the space": int(silent.sum())} if silent.any() else {}
     return Mapped(configs, (), reasons), matches
 
 

@@ -106,7 +106,7 @@ def test_a_table_of_another_space(cli, copy, tmp_path):
     frame.to_csv(tmp_path / "trials.csv", index=False)
     call = ["history", "import", copy, tmp_path / "trials.csv", "--dataset", "stripes1", "--format", "json"]
     assert "expected a column 'error' or 'status'" in cli(*call).err
-    assert "Say which values count" in cli(*call, "--metric", "value").err
+    assert "expected which values of" in cli(*call, "--metric", "value").err
     named = frame.rename(columns={"value": "val_acc"})
     named.to_csv(tmp_path / "percent.csv", index=False)
     named.assign(val_acc=[0.97, 0.955]).to_csv(tmp_path / "fraction.csv", index=False)

@@ -106,6 +106,9 @@ def add(
     if plan is not None:
         report = replace(plan, datasets=()).to_dict()
         shell.note(f"{plan.kind}: {counted(len(plan.evaluations), 'run')}; {plan.objective}")
+        left = {**plan.left_out, "there already": plan.already_there, "of them without an error": plan.n_without_error}
+        for note in (*plan.notes, *(f"{count} {why}" for why, count in left.items() if count)):
+            shell.note(f"  {note}")
         for match in plan.matches:
             shell.note(f"  {match.there or '-'} -> {match.here or '-'}: {match.action}: {match.reason}")
         document, row = document | {"runs": report}, row | {"runs": len(plan.evaluations)}
@@ -271,6 +274,7 @@ def import_(
         )
     report = done.to_dict()
     title = [f"{done.kind}: {counted(len(done.evaluations), 'run')} {'would be ' if dry_run else ''}added to {history}"]
+    title += [f"  {count} of them without an error"] if (count := done.n_without_error) else []
     title += [f"  {count} there already"] if (count := done.already_there) else []
     title += [f"  {count} left out: {why}" for why, count in done.left_out.items()]
     title += [f"  {done.objective}", ""]

@@ -10,6 +10,7 @@ from typing import Any
 
 from history_store.errors import DataError
 from history_store.external_runs import ForeignRuns
+from history_store.hyperparameter_names import meaning_of
 from history_store.json_text import parse_json
 from warmstart.integrations.importers.external_json import read_json
 from warmstart.integrations.importers.registry import Importer, by_metric
@@ -59,13 +60,13 @@ def read_trainer(source: Path, *, metric: str | None = None) -> ForeignRuns:
         if not isinstance(state, dict) or not isinstance(state.get("log_history"), list):
             msg = f"{path}: expected the state of a Trainer, got JSON without log_history. Take the file out."
             raise DataError(msg)
-        if folder not in latest or _step(state) >= _step(latest[folder][1]):
+        if folder not in latest or _step(state) > _step(latest[folder][1]):
             latest[folder] = (path, state)
     if not latest:
         msg = f"{source}: expected {STATE}, got none. Give the output folder of the Trainer."
         raise DataError(msg)
     names = sorted({name for _, state in latest.values() for row in state["log_history"] if isinstance(row, Mapping) for name in row if _is_evaluated(name)})  # fmt: skip
-    chosen = choose_metric(names, metric, LIKELY, str(source)) if names else metric or LIKELY[0]
+    chosen = choose_metric(names, metric, LIKELY, str(source))
     place = source.resolve()
     origin = f"import/hf-trainer/{place.name if source.is_dir() else place.parent.name}"
     runs = [_run(folder, path, state, chosen, origin) for folder, (path, state) in sorted(latest.items())]
@@ -86,11 +87,12 @@ def _run(folder: Path, path: Path, state: Mapping[str, Any], metric: str, origin
 
 def _settings(folder: Path, path: Path, state: Mapping[str, Any], log: list[Any]) -> dict[str, Any]:
     rates = [real(row.get("learning_rate")) for row in log if "learning_rate" in row]
-    found: dict[str, Any] = {
+    own: dict[str, Any] = {
         "learning_rate": max((rate for rate in rates if math.isfinite(rate)), default=None),
         "train_batch_size": state.get("train_batch_size"),
         "num_train_epochs": state.get("num_train_epochs"),
     }
+    found: dict[str, Any] = {}
     for card in (folder / "README.md", path.parent / "README.md"):
         if card.is_file():
             text = card.read_text(encoding="utf-8", errors="replace").partition("hyperparameters were used during training:")[2]  # fmt: skip
@@ -103,6 +105,8 @@ def _settings(folder: Path, path: Path, state: Mapping[str, Any], log: list[Any]
                 found.update(flat(said) if isinstance(said, Mapping) else {})
     trial = state.get("trial_params")
     found.update(flat(trial) if isinstance(trial, Mapping) else {})
+    stated = {meaning_of(name) for name in found}  # what the state says besides, under another name, would be a rival
+    found |= {name: value for name, value in own.items() if meaning_of(name) not in stated}
     return {name: value for name, value in found.items() if value is not None}
 
 

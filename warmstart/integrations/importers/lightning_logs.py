@@ -46,7 +46,7 @@ def read_lightning(source: Path, *, metric: str | None = None) -> ForeignRuns:
         raise DataError(msg)
     tables = [read_rows(folder / METRICS, "metrics of Lightning") for folder in folders]
     names = sorted({name for table in tables for name in (table[0] if table else ()) if name not in ("epoch", "step")})
-    chosen = choose_metric(names, metric, LIKELY, str(source)) if names else metric or LIKELY[0]
+    chosen = choose_metric(names, metric, LIKELY, str(source))
     origin = f"import/lightning/{(source if source.is_dir() else source.parent).resolve().name}"
     runs = [_run(folder, table, chosen, origin) for folder, table in zip(folders, tables, strict=True)]
     return as_foreign(f"Lightning logs {source.resolve().name!r}, {chosen}", runs, maximised=is_maximised(chosen))

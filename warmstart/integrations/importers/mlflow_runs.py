@@ -114,7 +114,7 @@ def _of_files(root: Path, study: str | None, metric: str | None) -> tuple[str, s
     metas = [(folder, _meta(folder / META)) for folder in folders]
     kept = [(folder, meta) for folder, meta in metas if meta.get("lifecycle_stage", "active") == "active"]
     known = sorted({name for folder, _ in kept for name in _names(folder / "metrics")})
-    chosen = choose_metric(known, metric, LIKELY, str(root)) if known else metric or LIKELY[0]
+    chosen = choose_metric(known, metric, LIKELY, str(root))
     runs = [_file_run(folder, meta, chosen) for folder, meta in kept]
     return str(_meta(experiment / META).get("name", experiment.name)), chosen, runs
 
@@ -193,7 +193,7 @@ def _rows(base: sqlite3.Connection, where: str, study: str | None, metric: str |
     for key, name, value in base.execute(f"SELECT run_uuid, key, value FROM params WHERE run_uuid IN ({mine})", (number,)):  # noqa: S608  # fmt: skip
         runs[key].params[name] = value
     known = [name for (name,) in base.execute(f"SELECT DISTINCT key FROM metrics WHERE run_uuid IN ({mine})", (number,))]  # noqa: S608  # fmt: skip
-    chosen = choose_metric(known, metric, LIKELY, where) if known else metric or LIKELY[0]
+    chosen = choose_metric(known, metric, LIKELY, where)
     points = base.execute(f"SELECT run_uuid, value, step, is_nan FROM metrics WHERE key = ? AND run_uuid IN ({mine}) ORDER BY step, timestamp", (chosen, number))  # noqa: S608  # fmt: skip
     for key, value, step, is_nan in points:
         reading = real(value)  # infinity is kept as the largest number

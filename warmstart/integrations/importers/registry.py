@@ -104,7 +104,7 @@ def _read_table(source: str, *, study: str | None, metric: str | None) -> Runs: 
 
     runs, described = read_table(Path(source), metric=metric)
     # A column called `error` is one; `val_acc` says by its name that it is none.
-    return replace(runs, maximised=metric is not None and bool(is_maximised(metric))), described
+    return replace(runs, maximised=False if metric is None else is_maximised(metric)), described
 
 
 @by_metric

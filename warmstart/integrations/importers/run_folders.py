@@ -25,6 +25,10 @@ DEPTH = 4
 """Folders below the one that was named in which run folders are looked for."""
 DATASETS = ("dataset", "dataset_name", "data_name", "data_dir", "data", "data_path", "data_root", "dataset_path")
 """Settings that say what a run was on, by name or by path."""
+_NO_NAMES = frozenset({"train", "training", "val", "valid", "validation", "test", "images", "imagefolder"})
+"""Parts of paths, and loaders, that say nothing of what the images show."""
+_ERRORS = frozenset({"err", "error", "wer"})
+"""Metrics that are errors in [0, 1]."""
 _DEEPEST, _MOST_VALUES = 100, 100_000
 """Levels and values that the settings of one run may have."""
 _PLAIN = re.compile(r"^([A-Za-z_][\w./-]*): ?(.*)$")
@@ -57,20 +61,41 @@ class FoundRun:
 def find_files(root: Path, *names: str, depth: int = DEPTH) -> Iterator[Path]:
     """Find files of some names in a folder and in those below it, in order; hidden folders are passed over.
 
-    A link to a folder is followed once, whatever leads to it: links may run in circles.
+    A link to a folder is followed once, whatever leads to it: links may run in circles. A file that is there without a link too is
+    found once; those behind links come last.
     """
-    level, followed = [str(root)], set[tuple[int, int]]()
+    level, followed = [(str(root), False)], set[tuple[int, int]]()
+    found, behind = set[tuple[int, int]](), list[Path]()
     for _ in range(depth + 1):
-        below: list[str] = []
-        for folder in level:
+        below: list[tuple[str, bool]] = []
+        for folder, is_behind in level:
             try:
                 with os.scandir(folder) as entries:
                     inside = sorted(entries, key=lambda entry: entry.name)
             except OSError:
                 continue
-            yield from (Path(entry.path) for entry in inside if entry.name in names)
-            below += [entry.path for entry in inside if entry.name[0] != "." and _leads_on(entry, followed)]
+            hits = [Path(entry.path) for entry in inside if entry.name in names]
+            if is_behind:
+                behind += hits
+            else:
+                found |= {_identity(path) for path in hits}
+                yield from hits
+            below += [
+                (entry.path, is_behind or entry.is_symlink())
+                for entry in inside
+                if entry.name[0] != "." and _leads_on(entry, followed)
+            ]
         level = below
+    yield from (path for path in behind if _identity(path) not in found)
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """Name a file, whatever path leads to it; one that is gone like no other."""
+    try:
+        status = path.stat()
+    except OSError:
+        return -1, hash(path)
+    return status.st_dev, status.st_ino
 
 
 def _leads_on(entry: os.DirEntry[str], followed: set[tuple[int, int]]) -> bool:
@@ -250,36 +275,44 @@ def choose_metric(names: Sequence[str], wanted: str | None, likely: Sequence[str
     """Return the name of the value that is meant: the one asked for, else the likeliest that is there.
 
     Raises:
+        DataError: no run reported any value.
         UsageError: none of that name, or none that is told from the others.
     """
+    if not names:
+        msg = f"{where}: expected runs that reported a value, such as {likely[0]}, got none that did. Give the folder that holds their results too."
+        raise DataError(msg)
     if wanted is not None:
         if wanted in names:
             return wanted
-        msg = f"expected one of {', '.join(sorted(names)) or 'no value'}, which the runs of {where} reported, got {wanted!r}. Correct it."
+        msg = f"expected one of {', '.join(sorted(names))}, which the runs of {where} reported, got {wanted!r}. Correct it."
         raise UsageError(msg, param="metric")
     found = next((name for name in likely if name in names), None)
     if found is None and len(names) == 1:
         found = names[0]
     if found is None:
-        msg = f"expected one of {', '.join(sorted(names)) or 'no value'}, which the runs of {where} reported, got none. Name the one that is the error or the accuracy."
+        msg = f"expected one of {', '.join(sorted(names))}, which the runs of {where} reported, got none. Name the one that is the error or the accuracy."
         raise UsageError(msg, param="metric")
     return found
 
 
 def is_maximised(name: str) -> bool | None:
-    """Tell by its name whether more of a value is better; None where the name does not tell."""
+    """Tell by its name whether more of a value is better: of an error, or a share of right answers; None where the name does not tell, as for a loss."""
     words = set(re.split(r"[\W_]+", name.lower()))
     words |= {re.sub(r"\d+$", "", word) for word in words}
-    if words & {*SMALLER, "error"}:
-        return False
+    if words & SMALLER:
+        return False if words & _ERRORS else None
     return True if words & {*LARGER, "top", "acc"} else None
 
 
 def take_dataset(params: dict[str, Any]) -> str | None:
-    """Take out of the settings what says on which data a run was; return a name: the last part of a path."""
-    taken = {name: params.pop(name) for name in DATASETS if name in params}
-    found = next((value for value in taken.values() if isinstance(value, str) and value.strip("/ .")), None)
-    return None if found is None else PurePosixPath(found.strip().rstrip("/")).name or None
+    """Take out of the settings what says on which data a run was; return a name: the last part of a path that is no split's or loader's."""
+    taken = [params.pop(name) for name in DATASETS if name in params]
+    for value in taken:
+        parts = PurePosixPath(value.strip()).parts if isinstance(value, str) else ()
+        named = [part for part in parts if part.strip("/ .") and part.lower() not in _NO_NAMES]
+        if named:
+            return named[-1]
+    return None
 
 
 def take_seed(params: Mapping[str, Any]) -> int | None:
@@ -304,8 +337,9 @@ def as_foreign(
     maximised: bool | None,
     left_out: Mapping[str, int] | None = None,
     passed_over: frozenset[str] = frozenset(),
+    are_fractions: bool = False,
 ) -> ForeignRuns:
-    """Return runs as columns; settings that never vary and hold no number or choice are left out of them.
+    """Return runs as columns; settings that are empty in all of them are left out, and those that never vary are marked.
 
     Args:
         kind: what they are, for people.
@@ -313,13 +347,16 @@ def as_foreign(
         maximised: whether more of the metric is better.
         left_out: number of runs that are no result, by reason.
         passed_over: settings that say where and how, not what.
+        are_fractions: whether values that the source has in per cent are fractions here.
     """
     params = as_columns([run.params for run in runs])
     seeds = [take_seed(run.params) for run in runs]
     kept = {
         name: values
         for name, values in params.items()
-        if name not in passed_over and name not in ("seed", "random_seed", "random_state") and _says_something(values)
+        if name not in passed_over
+        and name not in ("seed", "random_seed", "random_state")
+        and any(value not in (None, "") for value in values)
     }
     return ForeignRuns(
         kind=kind,
@@ -334,14 +371,14 @@ def as_foreign(
         maximised=maximised,
         left_out=dict(left_out or {}),
         are_hints=True,
+        are_fractions=are_fractions,
+        switches=frozenset(name for name, values in kept.items() if _is_switch(values)),
     )
 
 
-def _says_something(values: Sequence[object]) -> bool:
-    first = values[0]
-    if any(value != first for value in values):
-        return True
-    return first is not None and not isinstance(first, bool) and first != ""
+def _is_switch(values: Sequence[object]) -> bool:
+    """Tell whether values are one and the same truth: programs have dozens of such settings."""
+    return isinstance(values[0], bool) and all(value is values[0] for value in values)
 
 
 def ended(value: float, *, complete: bool) -> Status:

@@ -62,10 +62,13 @@ def read_timm(source: Path, *, metric: str | None = None) -> ForeignRuns:
         raise DataError(msg)
     tables = [read_rows(place.with_name(SUMMARY), "the summary of a run") for place in places]
     names = sorted({name for table in tables for name in (table[0] if table else ()) if name not in ("epoch", "lr")})
-    chosen = choose_metric(names, metric, LIKELY, str(source)) if names else metric or LIKELY[0]
+    chosen = choose_metric(names, metric, LIKELY, str(source))
     origin = f"import/timm/{source.resolve().name if source.is_dir() else source.resolve().parent.name}"
     runs = [_run(place, table, chosen, origin) for place, table in zip(places, tables, strict=True)]
-    return as_foreign(f"timm runs {source.resolve().name!r}, {chosen}", runs, maximised=is_maximised(chosen), passed_over=_BOOKKEEPING)  # fmt: skip
+    kind, is_percent = f"timm runs {source.resolve().name!r}, {chosen}", chosen.rpartition("_")[2] in _PERCENT
+    return as_foreign(
+        kind, runs, maximised=is_maximised(chosen), passed_over=_BOOKKEEPING, are_fractions=is_percent
+    )  # fmt: skip
 
 
 def _run(place: Path, table: list[dict[str, str]], metric: str, origin: str) -> FoundRun:

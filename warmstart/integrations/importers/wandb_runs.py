@@ -53,7 +53,7 @@ def read_wandb(source: Path, *, metric: str | None = None) -> ForeignRuns:
         msg = f"{source}: expected {_WHAT}, got none. Give the folder `wandb`, or an export."
         raise DataError(msg)
     names = sorted({name for _, summary, _, _ in entries for name, value in summary.items() if _is_value(name, value)})
-    chosen = choose_metric(names, metric, LIKELY, str(source)) if names else metric or LIKELY[0]
+    chosen = choose_metric(names, metric, LIKELY, str(source))
     name = source.resolve().stem
     name = source.resolve().parent.name if name == "wandb" else name
     left_out = Counter(state for _, _, state, _ in entries if state in OPEN)

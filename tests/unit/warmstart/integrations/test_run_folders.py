@@ -15,6 +15,7 @@ from history_store.space import dump_space
 from warmstart.histories.import_runs import Asked, import_source
 from warmstart.integrations.importers.registry import read_source
 from warmstart.integrations.importers.run_folders import read_flat_yaml
+from warmstart.spaces import read_space
 
 RATES = (0.1, 0.01, 0.001)
 
@@ -159,7 +160,7 @@ def test_a_metric_is_named_and_a_dataset_given_by_path(tmp_path, history):
     with pytest.raises(UsageError, match=r"expected one of eval_loss, eval_top1, .* got 'acc'"):
         read_source(source, metric="acc")
     runs, _ = read_source(source, metric="eval_loss")
-    assert not runs.maximised
+    assert runs.maximised is None, "a loss has no best and no worst value"
     (tmp_path / "photos").mkdir()
     with pytest.raises(DataError, match="expected pictures"):
         import_source(history, source, Asked(dataset=str(tmp_path / "photos")))
@@ -239,3 +240,104 @@ def test_the_last_value_of_mlflow_counts_and_infinity_is_a_crash(tmp_path):
         base.execute("UPDATE metrics SET value = 1.7976931348623157e308")
     found = mlflow_runs._of_database(path, None, "val/acc")[2]
     assert not any(math.isfinite(each.last) for each in found)
+
+
+def imported(path, source, space=None, **asked):
+    """Import runs into a new history; return what was added."""
+    space = read_space(space or {"lr": {"log": [1e-4, 1.0]}})
+    History.create(path, dump_space(space)).close()
+    plan = import_source(path, str(source), Asked(**asked))
+    with History.open(path) as opened:
+        return plan, list(opened.evaluations())
+
+
+def test_a_switch_that_all_runs_have_is_kept_and_told_only_where_it_has_a_place(tmp_path):
+    root = timm(tmp_path / "out")
+    for args in root.glob("*/args.yaml"):
+        args.write_text(args.read_text() + "pretrained: true\nchannels_last: false\n")
+    space = {"lr": {"log": [1e-4, 1.0]}, "pretrained": [False, True]}
+    plan, runs = imported(tmp_path / "h.h5", root, space)
+    assert [run.config["pretrained"] for run in runs] == [True] * 3
+    assert "channels_last" not in {match.there for match in plan.matches}
+
+
+def test_runs_that_reported_nothing_are_refused_not_taken_for_crashes(tmp_path):
+    root = lightning(tmp_path / "logs")
+    for metrics in root.glob("*/metrics.csv"):
+        metrics.unlink()
+    with pytest.raises(
+        DataError, match=r"logs: expected runs that reported a value, such as val_acc, got none that did"
+    ):
+        read_source(str(root))
+
+
+def test_of_a_loss_it_is_asked_what_is_best_and_worst(tmp_path):
+    root = lightning(tmp_path / "logs")
+    for metrics in root.glob("*/metrics.csv"):
+        metrics.write_text(metrics.read_text().replace("val_acc", "val_loss"))
+    with pytest.raises(UsageError, match=r"^error_range: expected which values .*val_loss are best and worst"):
+        imported(tmp_path / "h.h5", root, dataset="d")
+    _, runs = imported(tmp_path / "other.h5", root, dataset="d", error_range="0,1.4")
+    assert runs[0].error == pytest.approx(0.5)
+
+
+def test_a_run_that_names_nothing_of_the_space_is_no_run_of_the_default(tmp_path):
+    root = mlflow(tmp_path)
+    for place in (root / "mlruns" / "123").glob("*/params/lr"):
+        place.rename(place.with_name("notes"))
+        break
+    plan, runs = imported(tmp_path / "h.h5", root, dataset="d")
+    assert plan.left_out["naming no hyperparameter of the space"] == 1
+    assert len(runs) == 2
+
+
+def test_runs_of_several_datasets_under_one_name_are_told(tmp_path):
+    root = timm(tmp_path / "out")
+    first = next(iter(sorted(root.glob("*/args.yaml"))))
+    first.write_text(first.read_text().replace("/data/flowers", "/data/pets/train"))
+    plan, _ = imported(tmp_path / "h.h5", root, dataset="flowers")
+    assert plan.notes == ()
+    assert {run.dataset for run in plan.evaluations} == {"flowers"}
+    plan, _ = imported(tmp_path / "other.h5", root, dataset="both")
+    assert plan.notes == ("all runs are taken for 'both', though their settings name flowers, pets",)
+
+
+def test_the_state_of_the_whole_run_counts_before_that_of_its_last_checkpoint(tmp_path):
+    root = trainer(tmp_path / "out")
+    state = json.loads((root / "run-0" / "checkpoint-20" / "trainer_state.json").read_text())
+    state["log_history"] += [{"step": 20, "train_runtime": 99.0}, {"step": 20, "eval_accuracy": 0.9}]
+    (root / "run-0" / "trainer_state.json").write_text(json.dumps(state))
+    _, runs = imported(tmp_path / "h.h5", root, dataset="d")
+    assert (runs[0].error, runs[0].duration) == (pytest.approx(0.1), 99.0)
+
+
+def test_what_a_state_says_itself_is_no_rival_of_what_was_searched(tmp_path):
+    root = trainer(tmp_path / "out")
+    for path in root.glob("*/*/trainer_state.json"):
+        state = json.loads(path.read_text())
+        state["trial_params"] |= {"per_device_train_batch_size": 16}
+        path.write_text(json.dumps(state))
+    space = {"lr": {"log": [1e-4, 1.0]}, "batch_size": {"choice": [16, 32]}}
+    _, runs = imported(tmp_path / "h.h5", root, space, dataset="d")
+    assert {run.config["batch_size"] for run in runs} == {16}
+
+
+def test_a_link_to_a_run_is_no_second_run(tmp_path):
+    root = timm(tmp_path / "out")
+    (root / "latest").symlink_to(sorted(root.iterdir())[0])
+    (tmp_path / "elsewhere").mkdir()
+    timm(tmp_path / "elsewhere", runs=(0.5,))
+    (root / "other").symlink_to(tmp_path / "elsewhere")
+    assert sorted(read_source(str(root))[0].params["lr"]) == [0.001, 0.01, 0.1, 0.5]
+
+
+def test_per_cent_that_were_made_fractions_are_not_divided_again(tmp_path):
+    with pytest.raises(UsageError, match=r"^error_range: expected values from 0 to 1, as timm runs .* got 100,0"):
+        imported(tmp_path / "h.h5", timm(tmp_path / "out"), dataset="d", error_range="100,0")
+
+
+def test_a_range_that_all_values_are_better_than_is_refused(tmp_path):
+    with pytest.raises(
+        UsageError, match=r"^error_range: expected values that are no better than the best, 0\.1, got 0\.7"
+    ):
+        imported(tmp_path / "h.h5", timm(tmp_path / "out"), dataset="d", error_range="0.1,0")
