@@ -5,7 +5,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from history_store.errors import StorageError
+from training.workloads import measures
 from warmstart.descriptor import Description, Descriptor
+from warmstart.locations import never_measured
 from warmstart.remote_study import RemoteStudy
 from warmstart.service.answers import answer_from_wire
 from warmstart.service.transport import Transport, segment
@@ -82,15 +84,17 @@ class Client:
         space: "SpaceLike | None" = None,
         rename: Mapping[str, str] | None = None,
         explain: bool = False,
+        workload: str | None = None,
     ) -> Answer:
         """Say what to try first on a dataset; arguments and refusals as in `Advisor.suggest`.
 
         Raises:
+            UsageError: a workload that the server's history never measured; else as there.
             StorageError: no server there, or one that cannot answer.
         """
         from warmstart.service.spaces import space_to_wire
 
-        about = self._description(dataset)
+        about = self._description(dataset, workload)
         body = {
             "descriptor": about.descriptor.to_dict(),
             "k": k,
@@ -101,13 +105,19 @@ class Client:
             "explain": explain,
             "seed": self.advisor.seed,
         }
-        return _about(self.transport.post("/suggestions", body), about)
+        found = _about(self.transport.post("/suggestions", body), about)
+        if workload is not None and space is None:  # an answer in another space does not tell the history's
+            _check_measured(found, workload)
+        return replace(found, workload=workload)
 
-    def neighbours(self, dataset: Dataset | Descriptor, k: int = 10) -> Answer:
+    def neighbours(self, dataset: Dataset | Descriptor, k: int = 10, *, workload: str | None = None) -> Answer:
         """Say what a dataset resembles; arguments and refusals as in `Advisor.neighbours`."""
-        about = self._description(dataset)
+        about = self._description(dataset, workload)
         body = {"descriptor": about.descriptor.to_dict(), "k": k, "exclude_group": list(self.advisor.excluded)}
-        return _about(self.transport.post("/neighbours", body), about)
+        found = _about(self.transport.post("/neighbours", body), about)
+        if workload is not None:
+            _check_measured(found, workload)
+        return found
 
     def record(
         self,
@@ -197,6 +207,16 @@ def _about(document: Mapping[str, Any], about: Description) -> Answer:
     names = [near.name for near in found.neighbours]
     doubts = [doubt for doubt in doubt_class_names(about.class_names, names) if doubt is not None]
     return replace(_doubted(found, doubts), notes=(*about.notes, *found.notes, *(doubt.text for doubt in doubts)))
+
+
+def _check_measured(found: Answer, workload: str) -> None:
+    """Refuse an answer of a history that never measured a workload.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if not measures(found.space_json, workload):
+        raise never_measured(workload, found.history)
 
 
 def _doubted(found: Answer, doubts: list[Doubt]) -> Answer:

@@ -45,7 +45,7 @@ def measured_history(workload: str | None, given: str | os.PathLike[str] | None 
     return own
 
 
-def never_measured(workload: str, path: Path) -> UsageError:
+def never_measured(workload: str, path: Path | str) -> UsageError:
     """Refuse a history for a workload."""
     msg = f"expected a history that measured {workload}, got {path}, which never did. Name one that did, or leave this out."
     return UsageError(msg, param="workload")

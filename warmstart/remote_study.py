@@ -25,6 +25,8 @@ LEASE_S = 60.0
 BEATS = 4
 """Heartbeats a lease: three may be lost."""
 PART = 1000
+_ASKS = 3
+"""Times that a trial is asked for, where the answers come later than their leases last."""
 
 
 @dataclass(slots=True)
@@ -145,9 +147,10 @@ class RemoteTrial:
                 try:
                     self.heartbeat()
                 except LeaseLostError:
-                    return
+                    break
                 except WarmstartError:
                     continue  # the server may come back while the lease lasts
+            self.study.transport.close_own()
 
         thread = threading.Thread(target=beat, daemon=True)
         thread.start()
@@ -226,7 +229,7 @@ class RemoteStudy:
         if self._made_in not in (0, os.getpid()):
             self._name_worker()
         body = {"client": self.client, "lease_s": self.lease_s, "trials": trials}
-        while (found := self.transport.post(f"{self.path}/trials:ask", body, key=key))["state"] == "wait":
+        while (found := self._asked(body, key))["state"] == "wait":
             if not wait:
                 return "wait"
             time.sleep(WAIT_S)
@@ -235,6 +238,16 @@ class RemoteStudy:
         (one,) = found["trials"]
         whose = replace(self, name=one["study"])
         return RemoteTrial(whose, one["number"], one["config"], one["seed"], one["budget"])
+
+    def _asked(self, body: Mapping[str, object], key: str | None) -> dict[str, Any]:
+        """Ask once; where the answer came so late that the trial went elsewhere, and no key was given, with another key."""
+        for _ in range(_ASKS - 1):
+            try:
+                return self.transport.post(f"{self.path}/trials:ask", body, key=key)
+            except LeaseLostError:
+                if key is not None:
+                    raise
+        return self.transport.post(f"{self.path}/trials:ask", body, key=key)
 
     def trial(self, number: int) -> RemoteTrial:
         """Return a trial that this worker was offered before."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import LeaseLostError, UsageError, WarmstartError
+from history_store.errors import LeaseLostError, StorageError, UsageError, WarmstartError
 from history_store.wording import duration, some_of
 from warmstart.client import Client
 from warmstart.prediction import predict_validation
@@ -47,6 +47,9 @@ _LOCAL = {
     "record": "Record runs with `warmstart history record --server URL`, or tune without `server`",
 }
 """Options of a study that lies here, and what to do instead."""
+
+_MOST_POINTS = 10_000
+"""Points of a curve that are sent with a result, which may have a megabyte."""
 
 
 def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) -> TuneResult:
@@ -206,24 +209,40 @@ class _Queue:
         except LeaseLostError as problem:
             self._on_message(problem.message)
             return True
+        except StorageError as problem:  # the server may come back while the trial runs
+            self._on_message(f"{problem.message} The trial goes on.")
+            return False
 
     def end(self, run: Run, outcome: Outcome) -> None:
-        """Tell what came of a trial; one that was lost is kept by the server as an extra."""
-        trial = self._trial(run)
-        self._rest()
+        """Tell what came of a trial; one that was lost is kept by the server as an extra. Where no server answers, try for as long as its lease."""
+        trial, until = self._trial(run), time.monotonic() + self.study.lease_s
+        try:
+            while not self._told(trial, outcome, until):
+                time.sleep(WAIT_S)
+        finally:
+            self._rest()
+        self._held = None
+
+    def _told(self, trial: RemoteTrial, outcome: Outcome, until: float) -> bool:
+        """Tell the server of a result; returns whether that is done, not where it did not answer and there is time left."""
         try:
             trial.tell(
                 outcome.error,
                 status=outcome.status.value,
                 duration=seconds_or_none(outcome.duration),
                 note=outcome.note,
-                curve=outcome.curve,
+                curve=outcome.curve if len(outcome.curve) <= _MOST_POINTS else (),  # it was reported, too
                 metrics={name: value for name, value in outcome.metrics.items() if math.isfinite(value)},
                 constraints=outcome.constraints,
             )
         except LeaseLostError as problem:
             self._on_message(problem.message)
-        self._held = None
+        except StorageError as problem:
+            if time.monotonic() >= until:
+                raise
+            self._on_message(f"{problem.message} The result of trial {trial.number} is sent again.")
+            return False
+        return True
 
     def give_back(self) -> None:
         """Give back the trial that is under way, where there is one: nobody else has to wait for the end of its lease."""

@@ -163,10 +163,15 @@ def _alone(path: Path) -> Iterator[Path]:
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Replace a file by one that its owner alone can read."""
+    """Replace a file by one that its owner alone can read; one that is there keeps its owner, group and mode, by which a service reads it."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
+        with contextlib.suppress(FileNotFoundError):
+            before = path.stat()
+            with contextlib.suppress(PermissionError):  # who may not give files away writes as before
+                os.fchown(file, before.st_uid, before.st_gid)
+                os.fchmod(file, before.st_mode & 0o660)
         with os.fdopen(file, "w", encoding="utf-8") as opened:
             opened.write(text)
             opened.flush()

@@ -20,6 +20,7 @@ from warmstart.service.metrics import Metrics
 from warmstart.service.problems import ProblemError
 from warmstart.service.settings import ServiceSettings
 from warmstart.service.study_book import StudyBook
+from warmstart.studies.state.storage import local_path
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 
@@ -115,10 +116,8 @@ class Service:
                 found.append(path(self.settings.history if path is history_path else self.settings.model))
             except WarmstartError:
                 continue
-        storage = self.settings.storage
-        if storage is not None and "://" not in str(storage):
-            found.append(Path(storage).absolute())
-        return tuple(found)
+        storage = local_path(self.settings.storage)
+        return (*found, storage) if storage is not None else tuple(found)
 
 
 def service_of(request: Request) -> Service:

@@ -45,7 +45,7 @@ class Guard:
         self.app, self.service, self._settings = app, service, settings
         self.tokens = None if settings.token_file is None else TokenFile(settings.token_file)
         self._rate = None if settings.rate is None else RateLimit(settings.rate)
-        names = LOOPBACK_NAMES if settings.is_loopback else ()
+        names = (*LOOPBACK_NAMES, settings.host) if settings.is_loopback else ()
         self._hosts = frozenset(name.lower() for name in (*names, *settings.allowed_hosts))
 
     def stop(self) -> None:

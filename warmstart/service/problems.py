@@ -13,6 +13,7 @@ from starlette.routing import Match
 
 from history_store.errors import WarmstartError
 from warmstart.descriptor import UnknownExtractorError
+from warmstart.service.logs import FIELDS
 from warmstart.status import http_status, json_pointer
 
 MEDIA_TYPE = "application/problem+json"
@@ -106,7 +107,9 @@ def install_problems(app: FastAPI, hidden: Callable[[], Sequence[Path]]) -> None
         return _options(request, error) or respond(request, error.status_code, title, detail, headers)
 
     async def on_unexpected(request: Request, error: Exception) -> JSONResponse:
-        _log.error("unexpected", exc_info=error, extra={"request_id": getattr(request.state, "request_id", "")})
+        _log.error(
+            "unexpected", exc_info=error, extra={FIELDS: {"request_id": getattr(request.state, "request_id", "")}}
+        )
         detail = "expected an answer, got an error of the server. Its log has the details under this request id."
         return respond(request, 500, "Internal error", detail)
 

@@ -38,6 +38,7 @@ from warmstart.service.study_bodies import (
     TellRequest,
 )
 from warmstart.service.study_records import study_record, trial_record
+from warmstart.studies.objectives.result import one_line
 
 if TYPE_CHECKING:
     from warmstart.descriptor import Descriptor
@@ -395,7 +396,7 @@ def _outcome(body: TellRequest, plan: "StudySpec") -> "Outcome":
         error,
         status,
         math.nan if body.duration is None else body.duration,
-        body.note,
+        one_line(body.note),
         tuple((step, value) for step, value in body.curve),
         body.metrics,
         body.constraints,

@@ -70,8 +70,7 @@ class _Open:
 class StudyBook:
     """Finds and begins studies.
 
-    Locks of files belong to a process, and closing any of them drops them all: whoever begins a study, or opens the storage
-    anew, is alone. After an error of the storage everything is opened anew.
+    Whoever opens the storage anew is alone, as after an error of it everything is opened anew.
     """
 
     def __init__(self, storage: PathLike | None) -> None:
@@ -144,8 +143,7 @@ class StudyBook:
                 _check_same(known, wanted, name)
                 return False
         done = complete(wanted)  # asks the history: nobody waits for it
-        with self._reset_on_error(), self._gate.alone():
-            store = self._opened()
+        with self._used() as store:  # beside others: choosing takes long
             queue = begin(store, name, lambda _: done, wanted)
             queue.let_all_go()
             return queue.plan.configs == done.configs
@@ -192,7 +190,13 @@ class StudyBook:
             found = self._studies.setdefault(name, _Open())
         with found.lock:
             if found.trials is None:
-                found.trials = self._open(store, name)
+                try:
+                    found.trials = self._open(store, name)
+                except BaseException:
+                    with self._opening:  # a name that no study has is not kept
+                        if self._studies.get(name) is found:
+                            del self._studies[name]
+                    raise
             return found.trials
 
     def _open(self, store: Store, name: str) -> LeasedTrials:

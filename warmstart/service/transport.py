@@ -178,6 +178,10 @@ class Transport:
             found.close()
             self._open.discard(found)
 
+    def close_own(self) -> None:
+        """Close the connection of this thread, which is about to end."""
+        self._forget()
+
     def close(self) -> None:
         """Close the connections of all threads; a later request opens another."""
         _close(self._open)

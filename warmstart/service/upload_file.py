@@ -4,12 +4,14 @@ Run as ``python -m warmstart.service.upload_file FILE KIND MODEL MOST_BYTES MOST
 """
 
 import json
+import lzma
 import resource
 import sys
 import tarfile
 import tempfile
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
@@ -24,6 +26,11 @@ MOST_FILES = 20_000
 MOST_MEMORY = 4 * 2**30
 MOST_CPU_S = 120
 _PART = 1 << 16
+_UNREADABLE = (
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError),
+    *(EOFError, OSError, RuntimeError, NotImplementedError),
+)
+"""What the standard library raises for a damaged archive, or one with a password."""
 
 
 def unpack(archive: Path, kind: str, folder: Path, *, most_bytes: int) -> tuple[Path, list[str]]:
@@ -47,6 +54,9 @@ def unpack(archive: Path, kind: str, folder: Path, *, most_bytes: int) -> tuple[
                 links.append(name)
                 continue
             target = _target(folder, name)
+            if target.exists():
+                msg = f"expected each name once, got {name[:200]!r} again. Pack it again."
+                raise DataError(msg)
             count += 1
             if count > MOST_FILES:
                 msg = f"expected at most {MOST_FILES:,} pictures, got more. Send a sample: 400 are looked at."
@@ -59,7 +69,7 @@ def unpack(archive: Path, kind: str, folder: Path, *, most_bytes: int) -> tuple[
                         msg = f"expected at most {most_bytes:,} bytes unpacked, got more. Send a sample: 400 pictures are looked at."
                         raise DataError(msg)
                     file.write(part)
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, RuntimeError, NotImplementedError) as error:
+    except _UNREADABLE as error:
         if isinstance(error, WarmstartError):
             raise
         msg = f"expected a {kind} archive without a password, got another file ({type(error).__name__}). Pack it again."

@@ -72,6 +72,15 @@ def test_the_same_key_gets_the_same_trial(trials):
     assert (again.run, again.is_over) == (first.run, True)
 
 
+def test_the_same_request_after_the_end_of_its_lease_gets_the_trial_for_as_long_again(trials, clock):
+    first = trials.ask("a", "k", lease_s=10)
+    clock.now += 11
+    again = trials.ask("a", "k", lease_s=10)
+    assert (again.run, again.lease.until, again.is_over) == (first.run, clock.now + 10, False)
+    assert trials.ask("b", "k", lease_s=10).run.number == 1
+    assert trials.tell(0, "a", done()).state.is_finished()
+
+
 def test_a_lease_is_renewed_by_reports_and_heartbeats(trials, clock):
     trials.ask("a", "k", lease_s=10)
     clock.now += 9
@@ -104,6 +113,12 @@ def test_an_expired_trial_is_offered_again_once_and_a_late_result_is_kept(trials
     assert kept[1].user_attrs[EXTRA] == {"of": 0, "client": "a"}
     assert kept[1].params == kept[0].params
     assert states(queue) == ["killed", "ok"]
+    late = Outcome(0.125, TrialStatus.OK, math.nan, constraints={"memory": 2.0})
+    for _ in range(2):
+        with pytest.raises(LeaseLostError, match="It is kept as trial 3, an extra"):  # 2 is with c
+            trials.tell(0, "b", late)
+    kept = ended_trials(queue.trials())[-1]
+    assert (kept.error, kept.feasible, kept.constraints) == (0.125, False, {"memory": 2.0})
 
 
 def test_a_trial_that_is_given_back_is_offered_again_at_once_and_as_often_as_before(trials, clock, queue):

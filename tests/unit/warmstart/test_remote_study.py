@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from history_store.errors import LeaseLostError
 from warmstart.remote_study import RemoteStudy
 
 OFFER = {"study": "s", "number": 3, "config": {"x": 0.5}, "seed": 1, "budget": None}
@@ -47,3 +48,27 @@ def test_a_note_is_one_short_line() -> None:
     note = told.bodies[-1]["note"]
     assert note.startswith("no memory no memory")
     assert len(note) == 300
+
+
+class Late(Told):
+    """Its first answers come so late that the trial went to another client."""
+
+    def __init__(self, late: int) -> None:
+        super().__init__()
+        self.late, self.keys = late, list[object]()
+
+    def post(self, path: str, body: dict[str, Any], **more: object) -> dict[str, Any]:
+        self.keys.append(more["key"])
+        self.late -= 1
+        if self.late >= 0:
+            raise LeaseLostError("expected a key whose trial the client still holds.")
+        return super().post(path, body)
+
+
+def test_a_trial_that_went_elsewhere_before_the_answer_came_is_asked_for_anew() -> None:
+    told = Late(2)
+    trial = RemoteStudy(told, "s").ask()  # type: ignore[arg-type]
+    assert (trial.number, told.keys) == (3, [None] * 3)  # type: ignore[union-attr]  # each gets a key of its own
+    for late, key in ((1, "mine"), (3, None)):
+        with pytest.raises(LeaseLostError, match="expected a key"):
+            RemoteStudy(Late(late), "s").ask(key=key)  # type: ignore[arg-type]

@@ -2,7 +2,13 @@
 
 from types import SimpleNamespace
 
+import pytest
+
+from history_store.errors import LeaseLostError, StorageError
+from warmstart import remote_tuning
 from warmstart.remote_tuning import _Queue, _Worker
+from warmstart.studies.objectives.base import Outcome, TrialStatus
+from warmstart.studies.state.trial_queue import Run
 
 TRIAL = {"config": {}, "state": "ok", "duration": 1.0, "seed": 0, "note": "", "constraints": {}, "curve": []}
 
@@ -22,3 +28,69 @@ def test_results_that_came_too_late_are_no_trials_of_those_asked_for():
     worker.look()
     assert queue.n_extra == 1
     assert [(each.done, each.total, each.best.error) for each in told] == [(1, 3, 0.25), (2, 3, 0.25)]
+
+
+class Server:
+    """A study on a server that is away for some calls."""
+
+    def __init__(self, away, lease_s=60.0):
+        self.name, self.lease_s, self.away, self.told = "s", lease_s, away, []
+
+    def trial(self, number):
+        return SimpleNamespace(number=number, report=self.answer, tell=self.answer)
+
+    def answer(self, *given, **options):
+        self.away -= 1
+        if self.away >= 0:
+            raise StorageError("no server there.")
+        self.told.append((given, options))
+        return False
+
+
+def queue_of(server, monkeypatch):
+    said = []
+    monkeypatch.setattr(remote_tuning, "WAIT_S", 0.0)
+    return _Queue(server, plan=None, on_message=said.append), said
+
+
+RUN = Run(3, 3, {"x": 0.5}, 0)
+
+
+def test_a_trial_goes_on_while_no_server_answers_its_reports(monkeypatch):
+    queue, said = queue_of(Server(1), monkeypatch)
+    assert queue.report(RUN, 1, 0.5) is False
+    assert said == ["no server there. The trial goes on."]
+
+
+def test_a_result_is_sent_until_a_server_takes_it(monkeypatch):
+    server = Server(2)
+    queue, said = queue_of(server, monkeypatch)
+    queue.end(RUN, Outcome(0.25, TrialStatus.OK, 1.0))
+    assert [given for given, _ in server.told] == [(0.25,)]
+    assert said == ["no server there. The result of trial 3 is sent again."] * 2
+
+
+def test_a_result_that_no_server_takes_for_as_long_as_its_lease_ends_the_command(monkeypatch):
+    queue, _ = queue_of(Server(10**9, lease_s=0.05), monkeypatch)
+    with pytest.raises(StorageError, match="no server there"):
+        queue.end(RUN, Outcome(0.25, TrialStatus.OK, 1.0))
+
+
+def test_a_result_that_came_too_late_is_told_once(monkeypatch):
+    server = Server(0)
+    queue, said = queue_of(server, monkeypatch)
+
+    def lost(*_, **__):
+        raise LeaseLostError("It is kept as an extra.")
+
+    server.answer = lost
+    queue.end(RUN, Outcome(0.25, TrialStatus.OK, 1.0))
+    assert said == ["It is kept as an extra."]
+
+
+def test_a_curve_that_a_request_could_not_hold_is_not_sent_twice(monkeypatch):
+    server = Server(0)
+    queue, _ = queue_of(server, monkeypatch)
+    for points, sent in ((10_000, 10_000), (10_001, 0)):
+        queue.end(RUN, Outcome(0.25, TrialStatus.OK, 1.0, curve=tuple((step, 0.5) for step in range(points))))
+        assert len(server.told[-1][1]["curve"]) == sent

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import struct
 import sys
 import threading
+import time
 import weakref
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from warmstart.studies.state.locks import SPAN
 
 _FLOCK = struct.Struct("@hhqqi4x")
 """Linux's `struct flock`, where numbers have 64 bits: kind, whence, start, length, process."""
+_ASK_AGAIN_S = (0.001, 0.02)
+"""Seconds between two tries of who waits for another process, at first and at most."""
 _LOOK_S = 1.0
 """Seconds after which a thread that waits for another one looks whether that is still there."""
 
@@ -96,14 +100,29 @@ class _ClaimFile:
                 self._changed.wait(_LOOK_S)
             self._held[place] = (weakref.ref(claims), threading.get_ident())
         try:
-            fcntl.lockf(self._fd, fcntl.LOCK_EX | (0 if patience else fcntl.LOCK_NB), 1, place)
-        except (BlockingIOError, PermissionError):
-            self._forget(place)
-            return False
+            is_locked = self._lock(place, patience=patience)
         except BaseException:
             self._forget(place)
             raise
-        return True
+        if not is_locked:
+            self._forget(place)
+        return is_locked
+
+    def _lock(self, place: int, *, patience: bool) -> bool:
+        """Lock a byte against other processes; tells whether that worked.
+
+        Who waits asks again and again. The system knows locks by their process, so where two threads of one wait at once it may see a
+        circle with another process where there is none, and refuse to wait (EDEADLK).
+        """
+        wait = _ASK_AGAIN_S[0]
+        while True:
+            with contextlib.suppress(BlockingIOError, PermissionError):
+                fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                return True
+            if not patience:
+                return False
+            time.sleep(wait)
+            wait = min(2 * wait, _ASK_AGAIN_S[1])
 
     def release(self, place: int, claims: FileClaims) -> None:
         """Unlock a byte that is held by these claims."""

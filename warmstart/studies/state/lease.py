@@ -64,6 +64,10 @@ class Lease:
         released = (*self.released, self.client)
         return Lease("", 0.0, self.clients[:-1], self.keys[:-1], released)
 
+    def given_up(self) -> Lease:
+        """Return the lease that nobody holds any more; what its client still tells comes too late."""
+        return replace(self, client="", released=(*self.released, self.client))
+
     @property
     def last(self) -> str:
         """Name who holds it, or gave it back last."""

@@ -184,8 +184,14 @@ class LeasedTrials:
             went = f"went to {lease.client!r}" if lease.client else "was given back"
             msg = f"expected a key whose trial the client still holds, got that of trial {trial.number}, which {went}. Ask with another key."
             raise LeaseLostError(msg)
-        if not trial.state.is_finished() and lease.until > self._clock():
+        if not trial.state.is_finished():
+            is_over = lease.until <= self._clock()  # the answer was lost, or took as long as the lease
+            if is_over and not self.queue.hold(trial.number):
+                msg = f"expected a key whose trial the client still holds, got that of trial {trial.number}, which runs elsewhere. Ask with another key."
+                raise LeaseLostError(msg)
             lease = self._renewed(trial, lease, lease_s)
+            if is_over:
+                self.queue.let_go(_run(trial))
         return LeasedTrial(_run(trial), lease, trial.state.is_finished())
 
     def _give_up(self, trials: Sequence[FrozenTrial]) -> None:
@@ -195,6 +201,7 @@ class LeasedTrials:
             if lease is None or len(lease.clients) < MOST_OFFERS or lease.until > self._clock():
                 continue
             if RUN in trial.user_attrs and OUTCOME not in trial.user_attrs and self.queue.hold(trial.number):
+                self._write(trial._trial_id, lease.given_up())  # noqa: SLF001  Optuna's storages know trials by it
                 note = f"no word of {', '.join(lease.clients)} before their leases ended"
                 self.queue.end(_run(trial), Outcome(None, TrialStatus.KILLED, math.nan, note, _reported(trial)))
 
@@ -247,6 +254,7 @@ class LeasedTrials:
             params=trial.params,
             distributions=trial.distributions,
             user_attrs={RUN: trial.user_attrs[RUN], OUTCOME: outcome_to_dict(outcome), EXTRA: mark},
+            constraints=dict(outcome.constraints) or None,
         )
         study.add_trial(made)
         return max(other.number for other in study.get_trials(deepcopy=False) if other.user_attrs.get(EXTRA) == mark)
@@ -278,6 +286,6 @@ def _not_held(number: int, client: str) -> LeaseLostError:
 
 def _late(lease: Lease, now: float) -> str:
     """Say why a result came too late."""
-    if not lease.client:
+    if not lease.client and not lease.until:
         return "of a trial that was given back"
     return f"{now - lease.until:.1f} s after it" if now > lease.until else "of a trial that another client holds"

@@ -119,3 +119,27 @@ def test_two_threads_that_tune_one_study_share_its_trials(tmp_path, monkeypatch)
         thread.join(120)
     assert [len(each.trials) for each in found] == [4, 4]
     assert len(Path("log").read_text().splitlines()) == 4
+
+
+CROSSED = """
+import sys
+from pathlib import Path
+from warmstart.studies.state.file_claims import FileClaims
+claims = FileClaims(Path(sys.argv[1]), 1)
+print(claims.take(6), flush=True)
+print(claims.take(5, patience=True), flush=True)
+claims.close()
+"""
+
+
+@pytest.mark.timeout(60)
+def test_two_threads_of_a_process_may_wait_beside_another_process(path):
+    """Thread a holds 5, the other process holds 6 and waits for 5, thread b waits for 6: a circle of processes, though a lets go."""
+    first, second = FileClaims(path, 1), FileClaims(path, 1)
+    assert first.take(5)
+    command = [sys.executable, "-c", CROSSED, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "True\n"
+        threading.Timer(1.0, first.release, (5,)).start()
+        assert second.take(6, patience=True)
+        assert other.communicate(timeout=30)[0] == "True\n"
