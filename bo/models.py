@@ -326,7 +326,7 @@ class SurrogateModels:
         if not self._compares:
             return self._errors_together(data, valid)
         X, y = self._errors_at(data, valid)
-        is_alone = suggests and len(y) % STALLED == 1 and has_stalled(y)
+        is_alone = suggests and _n_taken(data) % STALLED == 1 and has_stalled(y)
         if self._forecasts.believed(X, y) and not is_alone:
             return self._errors_together(data, valid)
         return self._errors_alone(data, valid) if self._suggests_alone(data, valid) else None
@@ -334,8 +334,7 @@ class SurrogateModels:
     def _suggests_alone(self, data: TrialData, valid: NDArray[np.intp]) -> bool:
         """Tell whether a search without related tasks would ask its surrogate by now."""
         assert self._surrogate.alone is not None  # noqa: S101  it is asked of one that has it alone
-        n = len(data.told) + len(data.pending) if data.n_taken is None else data.n_taken
-        return n >= self._alone_from and len(valid) >= find_surrogate(self._surrogate.alone).min_points
+        return _n_taken(data) >= self._alone_from and len(valid) >= find_surrogate(self._surrogate.alone).min_points
 
     def _errors_at(self, data: TrialData, valid: NDArray[np.intp]) -> tuple[Floats, Floats]:
         """Return the points and the errors of valid evaluations."""
@@ -462,21 +461,31 @@ class SurrogateModels:
         return preferred_logarithms(X, y, self._conditional) if is_wanted else None
 
 
+def _n_taken(data: TrialData) -> int:
+    """Return how many suggestions were taken, those that are pending among them."""
+    return len(data.told) + len(data.pending) if data.n_taken is None else data.n_taken
+
+
 def _told_name(name: str) -> str:
     """Return the name under which a caller's constraint is learned: never that of our own."""
     return f"{name} (told)" if name.startswith(SUCCESS) else name
 
 
 def _constraints(data: TrialData) -> list[_Constraint]:
-    """Collect what was told of each constraint, in order of their names."""
+    """Collect what was told of each constraint, in order of their names.
+
+    Of one that was told only where it was missed, valid evaluations that say nothing of it met it, as they count elsewhere.
+    """
     labels = [
         {SUCCESS: told.status == "ok", **{_told_name(name): met for name, met in told.constraints.items()}}
         for told in data.told
     ]
     found = []
     for name in sorted({name for known in labels for name in known}):
-        rows = [i for i, known in enumerate(labels) if name in known]
-        found.append(_Constraint(name, data.X[rows], np.array([labels[i][name] for i in rows], dtype=np.float64)))
+        never_met = not any(known.get(name) for known in labels)
+        rows = [i for i, known in enumerate(labels) if name in known or (never_met and data.told[i].valid)]
+        met = np.array([labels[i].get(name, True) for i in rows], dtype=np.float64)
+        found.append(_Constraint(name, data.X[rows], met))
     return found
 
 

@@ -471,10 +471,9 @@ class Optimizer:
         known = [log.points[i] for i in sorted(others, key=lambda i: log.told[i].error)[:1]]
         if not process.number or process.is_over(errors, points, known, design=N_STARTUP_TRIALS):
             self._restarts.begin(basin=points[int(np.argmin(errors))] if errors else None)
-            own = []
-        point = None
-        if len(process.own) >= N_STARTUP_TRIALS:
-            models = self._restarts.models
+            own, errors = [], []
+        point, models = None, self._restarts.models
+        if len(process.own) >= N_STARTUP_TRIALS and len(errors) >= models.least:  # else they are pending
             point, gain = self._most_promising(models, replace(data, of_errors=own), rng)
             process.note_gain(gain)
         if point is None:

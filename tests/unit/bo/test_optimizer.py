@@ -891,6 +891,20 @@ def test_a_missed_constraint_needs_no_error():
         optimizer.tell(optimizer.ask()[0], constraints={"fits": True})
 
 
+def test_a_constraint_that_is_told_only_where_it_is_missed_is_learned_as_if_it_were_always_told():
+    def asked(*, always):
+        optimizer, found = Optimizer(plane(), seed=0, surrogate="gp-map"), []
+        for _ in range(10):
+            found.append(optimizer.ask()[0])
+            if found[-1]["x"] > 0:
+                optimizer.tell(found[-1], constraints={"fits": False})
+            else:
+                optimizer.tell(found[-1], bowl(found[-1]), constraints={"fits": True} if always else None)
+        return found
+
+    assert asked(always=False) == asked(always=True)
+
+
 def test_a_constraint_may_be_called_as_that_of_failures():
     def failures(name):
         optimizer, count = Optimizer(plane(), seed=0, surrogate="gp-map"), 0
