@@ -97,7 +97,7 @@ def import_history(source: str | Path, path: str | Path) -> History:
     source = Path(source)
     about, rows = read_rows(source)
     if about is None:
-        msg = f"{source}: expected a file written by `warmstart history export`, got one that names no search space. Create a history with a space first, then import into it."
+        msg = f"{source}: expected a file written by `warmstart history export`, got one that names no search space. Create a history with a space first, `warmstart history create FILE --space SPACE`, then import into it."
         raise DataError(msg)
     try:
         settings = {"configs": about["configs"], "stored_size": about["stored_size"], "notes": about["notes"]}

@@ -147,9 +147,18 @@ def build_backbone(backbone: Backbone, *, size: int) -> nn.Module:
         try:
             network.load_state_dict(tensors, strict=True)
         except RuntimeError as error:
-            msg = f"{backbone.weights}: expected the weights of {backbone.architecture}, got others ({str(error).splitlines()[-1].strip()}). Name the network that they belong to, as NAME@FILE."
+            step = "Name the network that they belong to, as NAME@FILE."
+            if has_fixed_size(network):
+                step = f"Name the network that they belong to, and the one `image_size` that they are for, which may not be {size}: those of a file are not resampled."
+            msg = f"{backbone.weights}: expected the weights of {backbone.architecture}, got others ({str(error).splitlines()[-1].strip()}). {step}"
             raise ModelError(msg) from error
     return network.eval()
+
+
+def has_fixed_size(network: nn.Module) -> bool:
+    """Tell whether the weights of a network of timm depend on the size of its images, as those with positions or windows do."""
+    described: Any = network.pretrained_cfg
+    return hasattr(network, "pos_embed") or bool(described.get("fixed_input_size"))
 
 
 def check_architecture(architecture: str) -> str:

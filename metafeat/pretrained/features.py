@@ -52,6 +52,11 @@ class Features:
         parts = [getattr(self, part) for part in depth.split("+")]
         return parts[0] if len(parts) == 1 else np.hstack(parts)
 
+    @property
+    def nbytes(self) -> int:
+        """Return how much memory they take."""
+        return self.s8.nbytes + self.s16.nbytes + self.full.nbytes
+
     def rows(self, rows: NDArray[np.int64]) -> Features:
         """Return those of some images."""
         return Features(*(getattr(self, field.name)[rows] for field in fields(self)))

@@ -116,7 +116,7 @@ def test_a_finished_study_says_so(tmp_path, monkeypatch, cli):
     assert "none was run" not in cli(*command).err
     run = cli(*command)
     assert run.code == 0
-    assert run.err.splitlines() == ["All 2 trials are there already: none was run.", "A larger --trials goes on."]
+    assert run.err.splitlines() == ["All 2 trials are there already: none was run.", "A larger --trials adds more."]
 
 
 def test_csv_has_natural_values_and_expected_regret(photos, use_tiny, cli):

@@ -52,7 +52,10 @@ def test_the_result_alone_is_on_stdout(tune, folder):
     lines = run.err.splitlines()
     assert [line.split(":")[0] for line in lines] == ["trial 0", "trial 1", "trial 2"]
     again = tune("--format", "json", "-v")
-    assert (again.code, again.err) == (0, "All 3 trials are there already: none was run.\nA larger --trials goes on.\n")
+    assert (again.code, again.err) == (
+        0,
+        "All 3 trials are there already: none was run.\nA larger --trials adds more.\n",
+    )
     assert json.loads(again.out)["best"] == found["best"]
     (row,) = csv.DictReader(io.StringIO(tune("--format", "csv").out))
     assert float(row["error"]) == found["best"]["error"]

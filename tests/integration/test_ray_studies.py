@@ -124,7 +124,7 @@ def test_ctrl_c_leaves_nobody_at_work(tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "all are kept. The same command goes on." in err
+    assert "all are kept. Run the same command again to continue." in err
     time.sleep(3)
     calls = (folder / "calls").read_text()
     time.sleep(1)

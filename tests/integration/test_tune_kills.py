@@ -185,7 +185,9 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, workers):
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert err == "Stopped after 0 trials; all are kept.\nThe same command goes on.\nerror: Interrupted.\n"
+    assert (
+        err == "Stopped after 0 trials; all are kept.\nRun the same command again to continue.\nerror: Interrupted.\n"
+    )
 
 
 @pytest.mark.slow

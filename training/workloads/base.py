@@ -195,10 +195,6 @@ class Prepared(ABC):
         """
         return model
 
-    def seconds_again(self, config: Config, duration: float) -> float:  # noqa: ARG002  the interface
-        """Estimate the seconds of training a configuration once more, of a trial that took so long; `refit` takes as many again."""
-        return duration
-
 
 class Workload(ABC):
     """A training job: its spaces, the lengths of its runs, and how a configuration is trained on a dataset.
@@ -251,16 +247,21 @@ class Workload(ABC):
         """List configurations of the usual space to begin with where no history knows of the workload; best first."""
         return ()
 
-    def steps_again(self, config: Config) -> int:  # noqa: ARG002  the interface
+    def seconds_again(self, config: Config, duration: float) -> float:  # noqa: ARG002  the interface
+        """Estimate the seconds of training a configuration once more, of a trial that took so long; `Prepared.refit` takes as many again."""
+        return duration
+
+    def steps_again(self, config: Config, budget: Budget) -> int:  # noqa: ARG002  the interface
         """Tell for how many steps a network is trained once more before it is saved, where there is time; 0 = it is not."""
         return 0
 
-    def error_again(self, config: Config, error: float, *, steps: float, longer: float) -> float:  # noqa: ARG002  the interface
+    def error_again(self, config: Config, error: float, *, budget: Budget, steps: float, longer: float) -> float:  # noqa: ARG002  the interface
         """Estimate the error that a network comes to where it is trained once more before it is saved.
 
         Args:
             config: of the network.
             error: that it came to.
+            budget: of its trial.
             steps: after so many.
             longer: how many times as long it may then take.
         """

@@ -171,7 +171,9 @@ def collect(
                 on_message=shell.note,
             )
         except KeyboardInterrupt:
-            shell.note(f"Stopped after {counted(measured, 'run')}; all are in {history}. The same command goes on.")
+            shell.note(
+                f"Stopped after {counted(measured, 'run')}; all are in {history}. Run the same command again to continue."
+            )
             raise
     row = {name: value for name, value in report.items() if name not in ("datasets", "noise")}
     row["measured"] = ", ".join(f"{count} {status}" for status, count in report["measured"].items()) or "none"

@@ -133,5 +133,5 @@ def _check_installed() -> None:
 
     missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
     if missing:
-        msg = f"serve: expected the extra `serve`, got an installation without {' and '.join(missing)}. Run `pip install warmstart[serve]`."
+        msg = f"serve: expected the extra `serve`, got an installation without {' and '.join(missing)}. Run `pip install 'warmstart[serve]'`."
         raise UsageError(msg)

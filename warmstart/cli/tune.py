@@ -280,7 +280,7 @@ def tune(
 
         def told(now: "StudyProgress") -> None:
             if not latest and now.done >= now.total:
-                shell.note(f"{_all_there(now.done)} already: none was run. A larger --trials goes on.")
+                shell.note(f"{_all_there(now.done)} already: none was run. A larger --trials adds more.")
             latest[:] = [now]
             where = f"{now.study}, " if len(paths) > 1 else ""
             _show(show, now, where, judged)
@@ -313,7 +313,9 @@ def tune(
                 found = tune_dataset(paths[0] if paths else None, options, began=began)
         except KeyboardInterrupt:
             ended = latest[0].done if latest else 0
-            shell.note(f"Stopped after {counted(ended, 'trial')}; all are kept. The same command goes on.")
+            shell.note(
+                f"Stopped after {counted(ended, 'trial')}; all are kept. Run the same command again to continue."
+            )
             raise
     if time is None or began + options.check_time() - monotonic() > _PAGE_S + 3 * loaded:
         _write_page(shell, found)

@@ -15,10 +15,10 @@ from history_store.deprecation import renamed
 from history_store.errors import UsageError, WarmstartError
 from history_store.space import load_space
 from history_store.wording import counted
-from training.workloads import get_workload
 from warmstart.arguments import check_path
 from warmstart.locations import PathLike
 from warmstart.prediction import predict_validation
+from warmstart.studies.execution.final_networks import LastTraining
 from warmstart.studies.execution.first_failures import ALIKE, fail_alike
 from warmstart.studies.execution.local_workers import run_workers
 from warmstart.studies.execution.worker import Job, Limits, Runners, work
@@ -379,10 +379,15 @@ def _tuned(
         _tell_known(title, store, before, limits, options)
         if before < limits.trials:
             _run(group, job, options, store, watch, runners)
-        done = [(summarise(queue), queue.plan) for queue in group.queues]
+        done = [(summarise(queue), _here(queue, paths, options)) for queue in group.queues]
     tell_early_end([found for found, _ in done], limits, options)
     tell_unrun(timed, *done[0])
     return store, [(_concluded(found, plan, timed, limits), plan) for found, plan in done]
+
+
+def _here(queue: TrialQueue, paths: Mapping[str, str | None], options: TuneOptions) -> StudySpec:
+    """Return the plan of a study with its dataset where it lies now, and the device of this call: these count for what is saved."""
+    return replace(queue.plan, dataset=paths[queue.name], device=options.device)
 
 
 def tell_early_end(done: Sequence[TuneResult], limits: Limits, options: TuneOptions) -> None:
@@ -421,12 +426,11 @@ def _in_time(
         seconds = pace.forecast(load_space(queue.plan.space), configs)
         back = options.ensemble * max((each.high for each in seconds), default=0.0)
         if networks is not None:  # of this call; what earlier ones trained is trained again
-            earlier = seconds_of_best(ended_trials(queue.trials()), options.ensemble)
+            last = LastTraining.of(queue.plan)
+            earlier = seconds_of_best(last.workload, ended_trials(queue.trials()), options.ensemble)
             back = min(back, _QUICK * timed.seconds) + min(earlier, _AGAIN * timed.seconds)
+            pace = replace(pace, again=_AGAIN * timed.seconds, last=last, saved=options.ensemble)
         pace = replace(pace, ends=pace.ends - back, over=pace.over - back)
-        if networks is not None and queue.plan.workload is not None:
-            workload = get_workload(queue.plan.workload)
-            pace = replace(pace, again=_AGAIN * timed.seconds, workload=workload, saved=options.ensemble)
     for line in plan_lines(timed, pace, queue.plan, done=len(ended_trials(queue.trials()))):
         options.on_message(line)
     return replace(limits, until=min(limits.until, pace.ends), pace=pace)
@@ -454,7 +458,7 @@ def _tell_known(study: str, store: Store, trials: int, limits: Limits, options: 
         if other or options.progress is None:
             there = "the 1 trial is" if trials == 1 else f"all {trials} trials are"
             options.on_message(
-                f"{study}: {there} there already: none was run. A larger `trials` goes on. {other}".rstrip()
+                f"{study}: {there} there already: none was run. A larger `trials` adds more. {other}".rstrip()
             )
     elif trials and other:
         options.on_message(

@@ -15,7 +15,7 @@ from bo.transfer.strategies import STRATEGIES
 from history_store.errors import UsageError
 from history_store.space import dump_space, load_space
 from training.collection.plan import parse_time
-from training.workloads import DEFAULT, get_workload, measures
+from training.workloads import DEFAULT, WORKLOADS, get_workload, measures
 from warmstart.arguments import (
     Check,
     check_arguments,
@@ -189,6 +189,8 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             **pick_from(WarmStart, self) | {"warm": counts, "initial": self._initial(space, is_new=known is None)},
         )
         plan.sampler()  # a wrong name is told before anything is written
+        if known is None and (note := plan.measure.direction_note):
+            self.on_message(note)
         return plan
 
     def _own_workload(self) -> str | None:
@@ -336,7 +338,13 @@ def _space_text(
         return space_text(space)
     if known is not None:
         return known.space
-    found = glance(history_path(history, workload=workload)).space_json
+    path = history_path(history, workload=workload)
+    found = glance(path).space_json
+    if workload == DEFAULT and not measures(found, DEFAULT):
+        other = next((name for name in WORKLOADS if measures(found, name)), None)
+        if other is not None:
+            msg = f"expected the workload that {path} measured, {other}, got {DEFAULT}, which is meant where none is named. Give `workload` {other}, or name a `space`."
+            raise UsageError(msg, param="workload")
     if workload in (None, DEFAULT) or measures(found, workload):
         return found
     return dump_space(get_workload(workload).space())

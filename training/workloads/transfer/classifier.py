@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -17,7 +18,7 @@ from safetensors.torch import save
 from history_store.errors import WarmstartError
 from history_store.picture import square_arrays
 from metafeat.files import replace_file
-from metafeat.pretrained.backbones import make_network
+from metafeat.pretrained.backbones import has_fixed_size, make_network
 from metafeat.pretrained.depths import Depth
 from metafeat.pretrained.features import FeatureNetwork, compute_features
 from metafeat.pretrained.heads import Head, head_from_tensors
@@ -87,7 +88,7 @@ class TransferClassifier(Classifier):
         self.members, self.classes, self.training_images = tuple(members), tuple(classes), training_images
         self.votes = tuple(1.0 for _ in models) if votes is None else tuple(votes)
         self.size, self.channels, self.error = max(model.image_size for model in models), channels, error
-        self._models = [replace(model, network=model.network.cpu().eval()) for model in models]
+        self._models = [replace(model, network=_on_cpu(model.network)) for model in models]
 
     def predict(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Compute the probabilities of the classes.
@@ -180,9 +181,15 @@ class TransferClassifier(Classifier):
             raise not_a_classifier(path, error) from error
 
 
+def _on_cpu(network: FeatureNetwork) -> FeatureNetwork:
+    """Return a network on the CPU, ready to predict; a copy of one that is elsewhere, where others may still use it."""
+    is_there = all(each.device.type == "cpu" for each in network.parameters())
+    return (network if is_there else deepcopy(network).cpu()).eval()
+
+
 def _fixed_size(model: TransferModel) -> int | None:
-    """Return the image size where the weights depend on it: networks with positions, such as vit."""
-    return model.image_size if hasattr(model.network.network, "pos_embed") else None
+    """Return the image size where the weights depend on it: networks with positions or windows, such as vit and swin."""
+    return model.image_size if has_fixed_size(model.network.network) else None
 
 
 def _describe(model: TransferModel) -> dict[str, Any]:

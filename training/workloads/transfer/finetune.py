@@ -55,7 +55,7 @@ class TunedNetwork(nn.Module):
     def linear_head(self) -> LinearHead:
         """Return the classifier as it is now."""
         mean, spread, weight, bias = (
-            part.detach().double().cpu().numpy() for part in (self.mean, self.spread, self.weight, self.bias)
+            part.detach().cpu().double().numpy() for part in (self.mean, self.spread, self.weight, self.bias)
         )
         return LinearHead(mean, spread, weight, bias)
 
@@ -209,7 +209,8 @@ def tuned_parameters(network: TunedNetwork, stages: TunedStages, pixels: torch.T
     }
     groups = group_parameters(body, body.group_matcher(coarse=True))  # type: ignore[operator]
     reached = [key for key in sorted(groups) if any(name in named for name in groups[key])]
-    # The last group of the whole network is its 1x1 convolution behind the stages, which alone is no stage.
+    # The last group of some networks (ConvNeXt) is a norm behind the stages. In others (EfficientNet, ResNet, ViT) it is the last stage:
+    # with it, one stage more is trained. What was measured means that, so it stays.
     spare = 1 if reached and reached[-1] == max(groups) and len(reached) > 1 else 0
     count = {"last": 1 + spare, "last2": 2 + spare, "all": len(reached)}[stages]
     return [

@@ -40,6 +40,8 @@ _LEAST_S = 1.0
 """Seconds of fine-tuning at least, however little time is left."""
 _KEPT = 2
 """Sizes whose images, and networks, are kept in memory."""
+_FEATURE_BYTES = 1_000_000_000
+"""Of features that are kept in memory; others are read from the cache, or computed again."""
 
 
 class PreparedTransfer(Prepared):
@@ -139,9 +141,8 @@ class PreparedTransfer(Prepared):
             metrics["validation_error"] = validation + done.change
         curve = tuple((step, of_both(change)) for step, change in done.curve)
         tuned = TransferModel(body, network.linear_head(), network.depth, size, _origin(backbone, tuned=True))
-        return TrainingResult(
-            final, done.status, seconds(), ((0, error), *curve), metrics, tuned if keep else None
-        )  # fmt: skip
+        model = tuned if keep and done.status is Status.OK else None  # one that diverged is of no use
+        return TrainingResult(final, done.status, seconds(), ((0, error), *curve), metrics, model)
 
     def constant_error(self) -> float:
         """Compute the validation error of the most frequent training class."""
@@ -191,10 +192,6 @@ class PreparedTransfer(Prepared):
             result = self._train(config, own, member.seed, _nobody, math.inf, parts=parts, keep=True, wall=seconds)
         return model if result.model is None or result.status is not Status.OK else result.model
 
-    def seconds_again(self, config: Config, duration: float) -> float:
-        """Estimate next to nothing for a head: its features are kept."""
-        return 0.0 if TransferConfig.of(config).tuning is None else duration
-
     @property
     def _training(self) -> tuple[Split, ...]:
         """Return the parts that are trained on."""
@@ -237,6 +234,8 @@ class PreparedTransfer(Prepared):
                 found = compute_features(self._network(backbone, features.image_size), images, flipped=flipped)
                 self.cache.put(key, found)
             self._features[key] = found
+            while len(self._features) > 1 and sum(each.nbytes for each in self._features.values()) > _FEATURE_BYTES:
+                del self._features[next(iter(self._features))]
         return self._features[key]
 
     def _pictures(self, size: int, part: Split) -> NDArray[np.uint8]:

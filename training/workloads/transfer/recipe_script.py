@@ -133,7 +133,7 @@ TUNING = dedent("""\
     norms = [id(each) for part in body.modules() if isinstance(part, torch.nn.BatchNorm2d) for each in part.parameters()]
     groups = timm.models.group_parameters(body, body.group_matcher(coarse=True))
     used = [key for key in sorted(groups) if any(name in reached for name in groups[key])]
-    spare = used[-1] == max(groups) and len(used) > 1  # behind the stages, and none itself
+    spare = used[-1] == max(groups) and len(used) > 1  # as warmstart counts stages
     chosen = [reached[name] for key in used[-{count} :] for name in groups[key] if name in reached]
     tuned = [each for each in chosen if id(each) not in norms]  # of the stages: {stages}; batch norms never move
     body.zero_grad()

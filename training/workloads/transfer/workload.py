@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from history_store.errors import UsageError
+from history_store.errors import DataError, UsageError
 from history_store.records import Config
 from metafeat.pretrained.backbones import build_backbone, check_architecture, find_backbone, require_timm
 from training.workloads.base import Budget as AnyBudget
@@ -86,14 +86,20 @@ class Transfer(Workload):
             *({**both, "image_size": size, "steps": STEPS[-1], **tuned} for size in dict.fromkeys((sizes[-1], small))),
         )
 
-    def steps_again(self, config: Config) -> int:
-        """Tell that what was fine-tuned is fine-tuned again, on all images, and longer; heads are fitted in no time."""
-        tuning = TransferConfig.of(config).tuning
-        return 0 if tuning is None else steps_at_the_end(tuning.steps)
+    def seconds_again(self, config: Config, duration: float) -> float:
+        """Estimate next to nothing for a head: its features are kept."""
+        return 0.0 if TransferConfig.of(config).tuning is None else duration
 
-    def error_again(self, config: Config, error: float, *, steps: float, longer: float) -> float:
+    def steps_again(self, config: Config, budget: AnyBudget) -> int:
+        """Tell that what was fine-tuned is fine-tuned again, on all images, and longer where time ended it; heads are fitted in no time."""
+        tuning, own = TransferConfig.of(config).tuning, own_budget(budget)
+        if tuning is None:
+            return 0
+        return steps_at_the_end(tuning.steps) if own.name == "time" else own.steps(tuning.steps)
+
+    def error_again(self, config: Config, error: float, *, budget: AnyBudget, steps: float, longer: float) -> float:
         """Estimate the error of a fine-tuning that makes more steps in the end."""
-        return error_at_the_end(error, steps, min(self.steps_again(config), steps * longer))
+        return error_at_the_end(error, steps, min(self.steps_again(config, budget), steps * longer))
 
     def recipe(
         self, config: Config, program: str, *, dataset: str, n_train: int, n_classes: int, skip_broken: bool = False
@@ -107,10 +113,7 @@ class Transfer(Workload):
 
     def largest_image(self, space: ConfigurationSpace) -> int | None:
         """Return the largest `image_size` of a space that can be trained."""
-        known = space.get("image_size")
-        values = getattr(known, "sequence", None) or getattr(known, "choices", None)
-        values = values or (getattr(known, "upper", None), getattr(known, "value", None))
-        sizes = (int(value) for value in values if isinstance(value, int | float))
+        sizes = (int(value) for value in _numbers(space.get("image_size")))
         return max((size for size in sizes if SMALLEST <= size <= LARGEST), default=None)
 
     def space_for_larger(self, side: int, measured: int) -> tuple[str, int] | None:
@@ -171,6 +174,10 @@ class Transfer(Workload):
             ModelError: when a file holds no weights, or another network's.
         """
         super().check_space(space)
+        lacking = [name for name in TUNING_NAMES if name not in space]
+        if lacking and (most := max(_numbers(space["steps"]), default=0)) > 0:
+            msg = f"expected {', '.join(lacking)} beside steps of up to {most:g}, got none of them. Add them, or leave fine-tuning out: steps: {{value: 0}}."
+            raise DataError(msg, param="space")
         choices = getattr(space["backbone"], "choices", None) or (space["backbone"].default_value,)
         for name in choices:
             backbone = find_backbone(name)
@@ -204,3 +211,10 @@ class Transfer(Workload):
         from training.workloads.transfer.classifier import TransferClassifier
 
         return TransferClassifier.load(path)
+
+
+def _numbers(hyperparameter: Any) -> list[float]:
+    """List the numbers that a hyperparameter may be, of a range the largest; none where it is None."""
+    values = getattr(hyperparameter, "sequence", None) or getattr(hyperparameter, "choices", None)
+    values = values or (getattr(hyperparameter, "upper", None), getattr(hyperparameter, "value", None))
+    return [value for value in values if isinstance(value, int | float)]

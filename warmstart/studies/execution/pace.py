@@ -16,7 +16,7 @@ from bo.transfer.time_plan import SURE
 from history_store.one_thread import one_thread
 from history_store.records import Config
 from history_store.wording import exact_duration
-from warmstart.studies.execution.final_networks import Candidate, choose_networks
+from warmstart.studies.execution.final_networks import Candidate, LastTraining
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.spec import warm_of
 from warmstart.studies.state.trial_queue import OUTCOME, RUN, WORKER, Run, TrialQueue
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
     from optuna.trial import FrozenTrial
 
-    from training.workloads import Workload
     from warmstart.suggestions.durations import Durations
 
 LIKELY = 0.5
@@ -61,8 +60,8 @@ class Pace:
         over: `time.monotonic` at which the whole call is over.
         choices: seconds that each choice of a trial took so far; the end of the call fits the same model once more.
         again: seconds that are kept at most for training a network once more.
-        workload: that trains it; None = of no study whose networks are saved.
-        saved: so many networks are saved; the first of them that is trained once more gets the time.
+        last: how that is done; None = no networks are saved.
+        saved: so many networks are saved; the one of them that gains by the time, or else the first that is trained once more, gets it.
         kept: seconds that were kept for it after the trials so far, the latest last.
     """
 
@@ -72,7 +71,7 @@ class Pace:
     over: float = math.inf
     choices: list[float] = field(default_factory=list)
     again: float = 0.0
-    workload: Workload | None = None
+    last: LastTraining | None = None
     saved: int = 1
     kept: list[float] = field(default_factory=list)
 
@@ -89,12 +88,15 @@ class Pace:
 
     def look(self, trials: Sequence[FrozenTrial]) -> None:
         """See how long it takes to train a network of the best trials so far once more, for all its steps."""
-        if not self.again or self.workload is None:
+        if not self.again or self.last is None:
             return
         ended = _ended_well(trials)
-        for place in choose_networks(self.workload, ended, self.saved, seconds=self.again):
-            trial = ended[place]
-            if steps := self.workload.steps_again(trial.config):
+        chosen = [ended[place] for place in self.last.choose(ended, self.saved, seconds=self.again)]
+        leading = self.last.leading(chosen, seconds=self.again)
+        if leading is not None:
+            chosen = [chosen[leading]]
+        for trial in chosen:
+            if steps := self.last.steps(trial):
                 whole = trial.seconds * max(steps / trial.steps, 1.0) if trial.steps else trial.seconds
                 self.kept.append(min(self.again, _MORE * whole))
                 return

@@ -264,7 +264,7 @@ def tell_unrun(call: TimedCall | None, found: TuneResult, spec: StudySpec) -> No
     unrun = sum(dict(step.config) not in had for step in call.plan.steps)
     if unrun:
         runs, them = counted(len(call.plan.steps), "planned run"), "it" if unrun == 1 else "them"
-        call.on_message(f"Of {runs} {unrun} did not end in this time. The same command goes on with {them}.")
+        call.on_message(f"Of {runs} {unrun} did not end in this time. The same command again runs {them}.")
 
 
 def _short(value: object) -> str:

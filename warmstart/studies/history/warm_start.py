@@ -205,7 +205,10 @@ def _different(plan: StudySpec, configs: Sequence[WarmConfig], on_message: Calla
     for place, each in enumerate(configs):
         found.setdefault(config_key(workload.canonical(each.config)), place)
     if len(found) < len(configs):
-        on_message(f"Left out {counted(len(configs) - len(found), 'warm configuration')}, trained just as one before.")
+        n = len(configs) - len(found)
+        on_message(
+            f"Left out {counted(n, 'warm configuration')}: {'it trains' if n == 1 else 'each trains'} exactly as an earlier one."
+        )
     return list(found.values())
 
 
@@ -237,7 +240,8 @@ def _usual_configs(plan: StudySpec, history: str | os.PathLike[str] | None) -> t
         return None
     if measures(glance(history_path(history)).space_json, plan.workload or DEFAULT):
         return None
-    found = put_into(load_space(plan.space), named[: plan.k], rename={}, seed=plan.seed)
+    space = load_space(plan.space)
+    found = put_into(space, [_allowed(space, config) for config in named[: plan.k]], rename={}, seed=plan.seed)
     return tuple(WarmConfig(config, measured=False) for config in found.configs)
 
 
@@ -275,17 +279,23 @@ def _usual_in(space: ConfigurationSpace, usual: Sequence[Config], *, seed: int) 
     for config in usual:
         if not set(config) <= set(space):
             continue
-        allowed = {
-            name: value
-            for name, value in config.items()
-            if isinstance(value, int | float) or space[name].legal_value(value)
-        }
         try:
-            made = put_into(space, [allowed], rename={}, seed=seed).configs
+            made = put_into(space, [_allowed(space, config)], rename={}, seed=seed).configs
         except UsageError:  # a combination that the space forbids
             continue
-        found += [each for each in made if set(each) == set(config) and each not in found]
+        found += [each for each in made if set(config) <= set(each) and each not in found]
     return found
+
+
+def _allowed(space: ConfigurationSpace, config: Config) -> Config:
+    """Leave out choices that a space lacks, such as our backbones in one of others; numbers are moved to its nearest."""
+    return {
+        name: value
+        for name, value in config.items()
+        if name not in space
+        or (isinstance(value, int | float) and not isinstance(value, bool))
+        or space[name].legal_value(value)
+    }
 
 
 def _other_space(plan: StudySpec, place: Location) -> ConfigurationSpace | None:

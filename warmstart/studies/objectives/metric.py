@@ -140,6 +140,16 @@ class Metric:
         return self.key or ("score" if self.maximize else "error")
 
     @property
+    def direction_note(self) -> str:
+        """Say that less is better, where no name tells that and it might be meant otherwise; else nothing."""
+        is_open = self.spec == LAST or (self.pattern is not None and not _words(self.pattern) & SMALLER)
+        return (
+            f"The least number that {self.spec} finds is the best: add `maximize` where larger is better."
+            if is_open and not self.maximize
+            else ""
+        )
+
+    @property
     def least_error(self) -> float:
         """Return the error below which there is none; minus infinity where a value may be any number."""
         is_bound = self.scale in ("fraction", "percent") or (self.scale is None and self.maximize)

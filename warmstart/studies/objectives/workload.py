@@ -67,10 +67,11 @@ class WorkloadObjective:
         if self._prepared is None:
             self.prepare()
         assert self._prepared is not None  # noqa: S101  prepared
-        length = get_workload(self.workload).budget(self.budget, amount=budget)
+        workload = get_workload(self.workload)
+        length = workload.budget(self.budget, amount=budget)
         keep = self.networks is not None
         result = self._prepared.train(config, seed=seed, budget=length, report=report, keep=keep)
-        if result.model is not None and self._prepared.seconds_again(config, result.duration):
+        if result.model is not None and workload.seconds_again(config, result.duration):
             self._keep(Member(0, dict(config), seed, result.error), result.model)
         found = {"error": result.error, "duration": result.duration, "status": result.status.value}
         return {**result.metrics, **found}

@@ -81,7 +81,7 @@ def _parquet(rows: list[dict[str, Any]]) -> bytes:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError as error:
-        msg = "expected pyarrow for Parquet, got an installation without it. Install the extra: pip install 'warmstart[parquet]', or write .csv."
+        msg = "expected pyarrow for Parquet, got an installation without it. Run `pip install pyarrow`, or write .csv."
         raise UsageError(msg, param="out") from error
     names = list(rows[0]) if rows else []
     columns = {name: _column([row[name] for row in rows]) for name in names}

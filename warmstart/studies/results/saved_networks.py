@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from history_store.errors import UsageError
 from history_store.wording import counted
 from metafeat.device import cpu_threads
-from training.workloads import DEFAULT, Classifier, Member, get_workload
+from training.workloads import Classifier, Member
 from training.workloads.classifier_file import read_header
 from warmstart.arguments import check_replaceable
-from warmstart.studies.execution.final_networks import Candidate, choose_networks, expected_error
+from warmstart.studies.execution.final_networks import Candidate, LastTraining
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.kept_networks import KeptNetworks
 from warmstart.studies.objectives.workload import prepare
@@ -40,10 +40,10 @@ def train_best(
     networks: KeptNetworks | None = None,
     threads: int = 1,
 ) -> tuple[Classifier, Classifier] | None:
-    """Join the k best models of a study of a workload (see `choose_networks`), as far as they were kept; the others are trained again with the seeds of their trials.
+    """Join the k best models of a study of a workload (see `LastTraining.choose`), as far as they were kept; the others are trained again with the seeds of their trials.
 
     On the device of the study this gives the models that the trials had. Where the workload does that, each is then trained
-    once more, on all images that nobody keeps for later; in a limited time the best one first, for all of what is left.
+    once more, on all images that nobody keeps for later; in a limited time the one that gains by it first, or else the best, for all of what is left.
 
     Args:
         plan: of the study.
@@ -60,14 +60,13 @@ def train_best(
         DataError: when the dataset cannot be read any more.
     """
     assert plan.dataset is not None  # noqa: S101  a workload has one
-    workload = get_workload(plan.workload or DEFAULT)
-    valid = _chosen_first(workload, _best_first(trials), k, left())
-    budget = workload.budget(plan.objective["target_budget"], amount=plan.budget)
+    last = LastTraining.of(plan)
+    valid, budget = _chosen_first(last, _best_first(trials), k, left()), last.budget
     found: list[_Trained] = []
     with cpu_threads(1):
-        prepared = prepare(workload, plan.dataset, device=plan.device, skip_broken=plan.skip_broken)
+        prepared = prepare(last.workload, plan.dataset, device=plan.device, skip_broken=plan.skip_broken)
         for trial in valid:
-            seconds = prepared.seconds_again(trial.config, trial.duration or 0.0)
+            seconds = last.workload.seconds_again(trial.config, trial.duration or 0.0)
             model = None if networks is None else networks.get(trial.config, trial.seed)
             error = trial.error
             if model is None and (not found or not seconds or 2 * seconds + found[0].seconds <= left()):
@@ -75,25 +74,26 @@ def train_best(
                 model, error = result.model, result.error
             if model is not None:
                 member = Member(trial.number, dict(trial.config), trial.seed, error or 0.0)
-                found.append(_Trained(member, model, seconds, _steps(trial)))
+                found.append(_Trained(member, model, seconds, _candidate(trial)))
             if len(found) == k:
                 break
         if not found:
             return None
         began = time.monotonic()
-        members, votes = [each.member for each in found], _leading(workload, found, left())
+        members, leading = [each.member for each in found], last.leading([each.trial for each in found], seconds=left())
+        votes: dict[str, Any] = {} if leading is None else {"leading": leading}
         judged = prepared.combine(members, [each.model for each in found], **votes)
         kept_back = _END * (time.monotonic() - began)
     with cpu_threads(threads):
-        again = _trained_again(prepared, found, budget, lambda: left() - kept_back)
+        again = _trained_again(prepared, found, budget, lambda: left() - kept_back, leading=leading)
         if all(each.model is model for each, model in zip(found, again, strict=True)):
             return judged, judged
         return judged, prepared.combine(members, again, error=judged.error, **votes)
 
 
-def seconds_of_best(trials: Sequence[Trial], k: int) -> float:
-    """Return the seconds that the k best trials took in all: those of earlier calls are trained again to be saved."""
-    return sum(trial.duration or 0.0 for trial in _best_first(trials)[:k])
+def seconds_of_best(workload: Workload, trials: Sequence[Trial], k: int) -> float:
+    """Return the seconds of training the k best trials again, as those of earlier calls are to be saved."""
+    return sum(workload.seconds_again(trial.config, trial.duration or 0.0) for trial in _best_first(trials)[:k])
 
 
 def _best_first(trials: Sequence[Trial]) -> list[Trial]:
@@ -102,16 +102,15 @@ def _best_first(trials: Sequence[Trial]) -> list[Trial]:
     return sorted(valid, key=lambda trial: (trial.error, trial.number))
 
 
-def _chosen_first(workload: Workload, valid: Sequence[Trial], k: int, seconds: float) -> list[Trial]:
+def _chosen_first(last: LastTraining, valid: Sequence[Trial], k: int, seconds: float) -> list[Trial]:
     """Put the trials first whose networks are to be saved; the others take their place where one gives no network."""
-    ended = [Candidate(trial.config, trial.error or 0.0, trial.duration or 0.0, _steps(trial)) for trial in valid]
-    chosen = choose_networks(workload, ended, k, seconds=seconds)
+    chosen = last.choose([_candidate(trial) for trial in valid], k, seconds=seconds)
     return [valid[place] for place in (*chosen, *(place for place in range(len(valid)) if place not in chosen))]
 
 
-def _steps(trial: Trial) -> float:
-    """Return the steps that a trial made; 0 = unknown."""
-    return max((step for step, _ in trial.curve), default=0.0)
+def _candidate(trial: Trial) -> Candidate:
+    steps = max((step for step, _ in trial.curve), default=0.0)
+    return Candidate(trial.config, trial.error or 0.0, trial.duration or 0.0, steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,31 +136,20 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class _Trained:
-    """A model, the seconds that training it again takes (0 = next to none), and the steps that its trial made (0 = unknown)."""
+    """A model of a trial, and the seconds that training it again takes: 0 = next to none."""
 
     member: Member
     model: object
     seconds: float
-    steps: float
-
-
-def _leading(workload: Workload, found: Sequence[_Trained], seconds: float) -> dict[str, Any]:
-    """Name the model that is trained for longer in all of a limited time, for `Prepared.combine`; nothing where there is none."""
-    if not math.isfinite(seconds):
-        return {}
-    for place, each in enumerate(found):
-        candidate = Candidate(each.member.config, each.member.error, each.seconds, each.steps)
-        if each.seconds <= seconds and expected_error(workload, candidate, seconds) < candidate.error:
-            return {"leading": place}
-    return {}
+    trial: Candidate
 
 
 def _trained_again(
-    prepared: Prepared, found: Sequence[_Trained], budget: Budget, left: Callable[[], float]
+    prepared: Prepared, found: Sequence[_Trained], budget: Budget, left: Callable[[], float], *, leading: int | None
 ) -> list[object]:
-    """Train models on all images that nobody keeps for later: first what costs nothing, then the best ones, as they fit."""
+    """Train models on all images that nobody keeps for later: first what costs nothing, then the leading one, then the best, as they fit."""
     again = [each.model for each in found]
-    for i in sorted(range(len(found)), key=lambda i: found[i].seconds > 0):
+    for i in sorted(range(len(found)), key=lambda i: (found[i].seconds > 0, i != leading)):
         each, most = found[i], left()
         if each.seconds <= max(most, 0.0):
             again[i] = prepared.refit(
@@ -182,7 +170,7 @@ def check_savable(path: Path, *, is_own: bool) -> None:
         MissingPathError, StorageError: there is no place for it.
     """
     if is_own:
-        msg = "expected a study of the built-in network, got an objective of your own. Let that save its models."
+        msg = "expected a study of a workload, got an objective of your own. Let that save its models."
         raise UsageError(msg, param="save_model")
     check_place("save_model", path)
     check_replaceable("save_model", path, read_header, "networks")

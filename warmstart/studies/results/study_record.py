@@ -177,8 +177,8 @@ def choose_study(store: Store, name: str | None) -> str:
     """Return the name of a study that is there; the only one where none is named.
 
     Raises:
-        DataError: when there is no study, or none of that name.
-        UsageError: when there are several, and none is named.
+        DataError: when there is no study.
+        UsageError: when there are several, and none is named, or none of that name.
     """
     known = study_names(store)
     if not known:
@@ -189,7 +189,7 @@ def choose_study(store: Store, name: str | None) -> str:
         raise UsageError(msg, param="study")
     if name is not None and name not in known:
         msg = f"{store.shown}: expected one of the studies {', '.join(known)}, got {name!r}. Check the name."
-        raise DataError(msg)
+        raise UsageError(msg, param="study", given=name, choices=known)
     return name or known[0]
 
 

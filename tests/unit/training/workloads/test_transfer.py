@@ -11,6 +11,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from history_store.errors import DataError, MissingPathError, ModelError, UsageE
 from history_store.readers import open_images
 from history_store.records import Status
 from history_store.space import load_space, sobol_configs
-from metafeat.pretrained.backbones import make_network
+from metafeat.pretrained.backbones import has_fixed_size, make_network
 from training.workloads import Member, SourceDataset, get_workload, load_classifier, named_space
 from training.workloads.transfer import Transfer
 from training.workloads.transfer.config import TUNING_NAMES, TransferConfig
@@ -260,6 +261,7 @@ def test_what_was_fine_tuned_is_fine_tuned_again_on_all_images(prepared, digits,
     assert again is not result.model
     status = Status.DIVERGED
     assert prepared.refit(member, result.model, budget=budget) is result.model
+    assert train(prepared, config, keep=True).model is None, "what diverged is not saved"
 
 
 def test_training_again_takes_the_time_that_is_left(prepared, backbone, monkeypatch):
@@ -294,7 +296,10 @@ def test_training_again_takes_the_time_that_is_left(prepared, backbone, monkeypa
         longer = replace(member, config=config | {"steps": wanted})
         prepared.refit(longer, result.model, budget=Transfer().budget(name, amount=2), seconds=seconds)
     assert steps == [1200, 400, 400, 120], "what its seconds limit goes on where there are more of them"
-    assert [Transfer().steps_again(config | {"steps": n}) for n in (0, 3, 120, 400, 2000)] == [0, 3, 120, 1200, 2000]
+    by_time, by_steps = Transfer().budget(), Transfer().budget("steps")
+    numbers = (0, 3, 120, 400, 2000)
+    assert [Transfer().steps_again(config | {"steps": n}, by_time) for n in numbers] == [0, 3, 120, 1200, 2000]
+    assert [Transfer().steps_again(config | {"steps": n}, by_steps) for n in numbers] == [0, 3, 120, 400, 400]
 
 
 @pytest.mark.parametrize(
@@ -303,7 +308,8 @@ def test_training_again_takes_the_time_that_is_left(prepared, backbone, monkeypa
 )
 def test_more_steps_are_expected_to_lower_the_error(steps, longer, expected):
     config = {**FROZEN, **TUNING, "backbone": "b", "steps": 400}
-    assert Transfer().error_again(config, 0.4, steps=steps, longer=longer) == pytest.approx(expected)
+    found = Transfer().error_again(config, 0.4, budget=Transfer().budget(), steps=steps, longer=longer)
+    assert found == pytest.approx(expected)
 
 
 def test_a_curve_is_of_the_images_that_are_watched(prepared, backbone, monkeypatch):
@@ -369,9 +375,23 @@ def test_an_error_counts_validation_images_and_training_images_left_out(prepared
     assert tuned.error == tuned.curve[-1][1] == pytest.approx(max(result.error + gained, 0.0))
 
 
-def test_a_head_costs_nothing_to_train_again(prepared, backbone):
-    assert prepared.seconds_again({**FROZEN, "backbone": backbone}, 7.0) == 0
-    assert prepared.seconds_again({**FROZEN, **TUNING, "steps": 2, "backbone": backbone}, 7.0) == 7
+def test_features_in_memory_are_bounded(digits, backbone, monkeypatch, tmp_path):
+    from training.workloads.transfer import prepared as module
+
+    prepared = get_workload("transfer").prepare(digits, device="cpu")
+    config = {**FROZEN, "backbone": backbone}
+    error = train(prepared, config).error
+    kept = list(prepared._features.values())
+    monkeypatch.setattr(module, "_FEATURE_BYTES", sum(each.nbytes for each in kept))
+    train(prepared, {**config, "image_size": 48})
+    assert len(prepared._features) == len(kept)
+    assert not any(each is old for each in prepared._features.values() for old in kept), "the oldest went first"
+    assert train(prepared, config).error == error
+
+
+def test_a_head_costs_nothing_to_train_again(backbone):
+    assert Transfer().seconds_again({**FROZEN, "backbone": backbone}, 7.0) == 0
+    assert Transfer().seconds_again({**FROZEN, **TUNING, "steps": 2, "backbone": backbone}, 7.0) == 7
 
 
 @pytest.mark.parametrize("steps", [0, 8])
@@ -709,3 +729,21 @@ def test_weights_that_were_downloaded_before_need_no_network(monkeypatch, tmp_pa
     network = make_network("resnet18.a1_in1k", size=32, pretrained=True)
     for name, tensor in network.state_dict().items():
         assert torch.equal(tensor, saved.state_dict()[name]), name
+
+
+def test_fine_tuning_needs_its_names():
+    space = read_space({"backbone": ["tf_efficientnet_lite0"], "image_size": {"ordered": [32, 64]}, "depth": ["full"], "flip_copies": [False, True], "steps": {"ordered": [0, 40]}})  # fmt: skip
+    with pytest.raises(DataError, match=r"expected learning_rate, .* beside steps of up to 40, got none of them"):
+        Transfer().check_space(space)
+
+
+@pytest.mark.parametrize(
+    ("network", "fixed"),
+    [
+        (SimpleNamespace(pretrained_cfg={"fixed_input_size": True}), True),
+        (SimpleNamespace(pretrained_cfg={}, pos_embed=0), True),
+        (SimpleNamespace(pretrained_cfg={}), False),
+    ],
+)
+def test_networks_whose_weights_depend_on_the_size_are_known(network, fixed):
+    assert has_fixed_size(network) is fixed

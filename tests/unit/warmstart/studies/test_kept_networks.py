@@ -1,9 +1,10 @@
 """Networks of the best trials are kept until a call ends, and none of them is trained again."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
-from ConfigSpace import ForbiddenEqualsClause
+from ConfigSpace import Constant, ForbiddenEqualsClause
 
 import warmstart
 from history_store.errors import StorageFullError
@@ -139,3 +140,28 @@ def test_a_study_over_larger_images_begins_with_the_best_at_the_largest(sizes, t
     found = [each for each in _unmeasured(plan, best, measured) if each.config["steps"] == 0]
     assert [each.config for each in found] == [{**best, "image_size": size} for size in tried]
     assert not any(each.measured for each in found)
+
+
+@pytest.mark.parametrize("fixed", [{"flip_copies": False}, {"random_flip": True}])
+def test_the_usual_kinds_take_the_truth_that_a_space_fixes(fixed):
+    space = get_workload("transfer").space("full")
+    text = json.loads(dump_space(space))
+    for hyperparameter in text["hyperparameters"]:
+        if hyperparameter["name"] in fixed:
+            hyperparameter |= {
+                "choices": list(fixed.values()),
+                "default_value": next(iter(fixed.values())),
+                "weights": None,
+            }
+    frozen = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
+    found = [each.config for each in _unmeasured(plan_of("transfer", json.dumps(text)), None, [frozen])]
+    assert [config["image_size"] for config in found] == [128, 64]
+    assert all(fixed.items() <= config.items() for config in found)
+
+
+def test_the_usual_kinds_get_what_a_space_has_beside():
+    space = get_workload("transfer").space("full")
+    space.add(Constant("head", "ridge"))
+    frozen = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
+    found = [each.config for each in _unmeasured(plan_of("transfer", dump_space(space)), None, [frozen])]
+    assert [config["head"] for config in found] == ["ridge", "ridge"]

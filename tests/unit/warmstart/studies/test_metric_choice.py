@@ -229,3 +229,22 @@ def test_objectives_without_such_a_metric():
         UsageError, match=r"^metric: expected the key of a number in what the function returns, got 'last'"
     ):
         measured(FunctionObjective(lambda config: 1), Metric("last"))
+
+
+@pytest.mark.parametrize(
+    ("metric", "tells"),
+    [
+        (Metric("last"), True),
+        (Metric("regex:acc=([0-9.]+)"), True),
+        (Metric(r"regex:(\d+)"), True),
+        (Metric("regex:val_loss=([0-9.]+)"), False),
+        (Metric("last", maximize=True), False),
+        (Metric("regex:acc=([0-9.]+)", maximize=True), False),
+        (Metric("error"), False),
+        (Metric("file:m.json:error"), False),
+        (Metric(), False),
+    ],
+)
+def test_where_no_name_tells_the_direction_a_line_does(metric, tells):
+    expected = f"The least number that {metric.spec} finds is the best: add `maximize` where larger is better."
+    assert metric.direction_note == (expected if tells else "")

@@ -14,6 +14,7 @@ from ConfigSpace import ConfigurationSpace, Float
 from bo.transfer.duration_forecast import TimedRun
 from warmstart.integrations.optuna.problem import CUT
 from warmstart.integrations.optuna.sampler import WarmStartSampler
+from warmstart.studies.execution.final_networks import LastTraining
 from warmstart.studies.execution.pace import Pace, cut_here, finished_here
 from warmstart.studies.history.time_plan import TimedCall
 from warmstart.studies.objectives.base import Outcome, TrialStatus
@@ -165,18 +166,18 @@ def test_slow_choices_are_reserved_for():
 
 
 class TrainsAgain:
-    """A workload that trains what lies above 0.5 once more, and then expects half the error."""
+    """A workload that trains what lies above 0.5 for 100 steps in the end."""
 
-    def steps_again(self, config):
+    def steps_again(self, config, budget):
         return 100 * (config["x"] > 0.5)
 
-    def error_again(self, config, error, *, steps, longer):
-        return error / 2
+    def error_again(self, config, error, *, budget, steps, longer):
+        return error * min(steps / 100, 1.0)
 
 
 def test_time_is_kept_for_training_the_best_once_more_where_that_takes_long():
     now = time.monotonic()
-    call = Pace(now + 60, no_durations(SPACE), (), now + 65, again=25.0, workload=TrainsAgain())
+    call = Pace(now + 60, no_durations(SPACE), (), now + 65, again=25.0, last=LastTraining(TrainsAgain(), None))
     queue = Queue()
     assert call.fits(queue, SPACE, [{"x": 0.0}]) == [True]
     assert call.left == pytest.approx(60, abs=0.5)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from training.workloads.base import TrainingResult
+from warmstart.studies.execution import final_networks
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results import saved_networks
 from warmstart.studies.results.saved_networks import save_best, seconds_of_best, train_best
@@ -46,9 +47,10 @@ class Fake:
 
 def play(monkeypatch, fake, **of_workload):
     """Let a prepared dataset be that of a workload, which trains nothing longer in the end unless it is told so."""
-    workload = {"budget": lambda *_, **__: None, "steps_again": lambda _: 0} | of_workload
+    workload = {"budget": lambda *_, **__: None, "steps_again": lambda *_: 0, "seconds_again": fake.seconds_again}
+    workload |= of_workload
     monkeypatch.setattr(saved_networks, "prepare", lambda *_, **__: fake)
-    monkeypatch.setattr(saved_networks, "get_workload", lambda _: SimpleNamespace(**workload))
+    monkeypatch.setattr(final_networks, "get_workload", lambda _: SimpleNamespace(**workload))
 
 
 @pytest.mark.parametrize(
@@ -85,8 +87,8 @@ def test_one_that_is_expected_to_be_better_after_the_last_training_is_saved_too(
     play(
         monkeypatch,
         Fake(clock, heads=(0, 1, 2)),
-        steps_again=lambda config: 100 * (config["n"] == 3),
-        error_again=lambda config, error, *, steps, longer: error * steps / 100 if longer > 2 else error,
+        steps_again=lambda config, _: 100 * (config["n"] == 3),
+        error_again=lambda config, error, *, budget, steps, longer: error * steps / 100 if longer > 2 else error,
     )
     trials = [Trial(n, {"n": n, "takes": 10.0}, 0.1 + n / 100, TrialStatus.OK, 10.0, seed=n) for n in range(3)]
     tuned = Trial(3, {"n": 3, "takes": 10.0}, 0.2, TrialStatus.OK, 10.0, 3, curve=((0, 0.3), (50, 0.2)))
@@ -103,8 +105,8 @@ def test_what_runs_no_longer_than_its_trial_does_not_lead(monkeypatch, done, lea
     play(
         monkeypatch,
         Fake(SimpleNamespace(now=0.0), heads=(0,)),
-        steps_again=lambda config: 100 * (config["n"] == 1),
-        error_again=lambda config, error, *, steps, longer: error * steps / 100,
+        steps_again=lambda config, _: 100 * (config["n"] == 1),
+        error_again=lambda config, error, *, budget, steps, longer: error * steps / 100,
     )
     trials = [
         Trial(n, {"n": n, "takes": 10.0}, 0.1, TrialStatus.OK, 10.0, seed=n, curve=((done, 0.1),)) for n in range(2)
@@ -124,8 +126,10 @@ def test_the_best_of_earlier_calls_take_what_their_trials_took():
         trial(3, None, 40.0, TrialStatus.PRUNED),
         trial(4, 0.2, 1.0),
     ]
-    assert [seconds_of_best(trials, k) for k in (1, 2, 3, 5)] == [2.0, 3.0, 10.0, 10.0]
-    assert seconds_of_best([], 5) == 0.0
+    alike = Fake(None)
+    assert [seconds_of_best(alike, trials, k) for k in (1, 2, 3, 5)] == [2.0, 3.0, 10.0, 10.0]
+    assert seconds_of_best(alike, [], 5) == 0.0
+    assert seconds_of_best(Fake(None, heads=(1, 4)), trials, 3) == 7.0, "heads take next to no time"
 
 
 def test_networks_that_cannot_be_trained_again_are_told(monkeypatch, tmp_path):

@@ -109,7 +109,7 @@ def test_what_is_no_file_of_networks(tiny):
 @pytest.mark.parametrize(
     ("changes", "error", "told"),
     [
-        ({"objective": "m:f"}, UsageError, "expected a study of the built-in network"),
+        ({"objective": "m:f"}, UsageError, "expected a study of a workload"),
         ({"save_model": "none/n.safetensors"}, MissingPathError, "expected a file in a folder that is there"),
         ({"save_model": __file__}, UsageError, "save_model: expected a new file, or networks to replace"),
         ({"ensemble": 0}, UsageError, "ensemble: expected a whole number of at least 1"),
@@ -140,3 +140,21 @@ def test_a_class_without_training_pictures_is_told_before_the_first_trial(tmp_pa
         assert [line for line in said if "no training pictures" in line] == [
             "Class c2 has no training pictures: no network learns of it."
         ], warm
+
+
+@pytest.mark.timeout(90)
+def test_a_study_that_goes_on_elsewhere_saves_its_networks_and_is_recorded(tiny, tmp_path, monkeypatch):
+    """The dataset lies at another path now, of the same bytes: the one that counts."""
+    images, labels = pictures(1)
+    settings = {"space": "compact", "warm": "none", "budget": 12, "device": "cpu", "study": "s"}
+    settings |= {"storage": str(tmp_path / "s.db")}
+    for folder in ("before", "after"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "before")
+    np.savez("x.npz", images=images, labels=labels)
+    warmstart.tune("x.npz", **settings, trials=1)
+    (tmp_path / "before" / "x.npz").rename(tmp_path / "after" / "x.npz")
+    monkeypatch.chdir(tmp_path / "after")
+    found = warmstart.tune("x.npz", **settings, trials=2, save_model="n.safetensors")
+    assert len(found.trials) == 2
+    assert len(load_classifier("n.safetensors").members) == 1

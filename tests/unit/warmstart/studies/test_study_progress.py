@@ -77,7 +77,7 @@ def test_results_that_came_too_late_are_listed_and_do_not_count(tmp_path):
     assert said == []
     found = tune(**settings, trials=4, on_message=said.append)
     assert len(found.trials) == 5
-    assert said == ["s: all 4 trials are there already: none was run. A larger `trials` goes on."]
+    assert said == ["s: all 4 trials are there already: none was run. A larger `trials` adds more."]
 
 
 def ended(number, error=None):

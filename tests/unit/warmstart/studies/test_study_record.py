@@ -180,7 +180,7 @@ def test_studies_of_other_programs_are_shown(tmp_path):
             read_study_record(store, two.study_name)
         with pytest.raises(UsageError, match="expected the name of one of 2 studies, got none"):
             choose_study(store, None)
-        with pytest.raises(DataError, match="expected one of the studies o, two, got 'x'"):
+        with pytest.raises(UsageError, match="expected one of the studies o, two, got 'x'"):
             choose_study(store, "x")
 
 

@@ -84,9 +84,9 @@ def test_the_history_plans_what_fits(asked):
 @pytest.mark.parametrize(
     ("ended", "status", "pruner", "said"),
     [
-        (2, "ok", "none", "Of 2 planned runs 1 did not end in this time. The same command goes on with it."),
-        (2, "pruned", "none", "Of 2 planned runs 2 did not end in this time. The same command goes on with them."),
-        (2, "pruned", "median", "Of 2 planned runs 1 did not end in this time. The same command goes on with it."),
+        (2, "ok", "none", "Of 2 planned runs 1 did not end in this time. The same command again runs it."),
+        (2, "pruned", "none", "Of 2 planned runs 2 did not end in this time. The same command again runs them."),
+        (2, "pruned", "median", "Of 2 planned runs 1 did not end in this time. The same command again runs it."),
         (0, "failed", "none", None),
     ],
 )

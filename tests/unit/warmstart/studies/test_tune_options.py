@@ -9,7 +9,9 @@ import typer
 
 import warmstart
 from history_store.errors import UsageError
-from training.workloads import DEFAULT
+from history_store.history import History
+from history_store.space import dump_space
+from training.workloads import DEFAULT, get_workload
 from warmstart.cli.app import app
 from warmstart.studies.options import Execution, Outputs, Problem, Search, Sources, WarmStart, identity_of
 from warmstart.studies.state.spec import StudySpec
@@ -97,3 +99,23 @@ def test_an_ensemble_needs_a_file_that_it_is_saved_in():
         TuneOptions(ensemble=3).limits()
     assert told.value.params == ("ensemble",)
     TuneOptions(ensemble=3, save_model="clf.safetensors").limits()
+
+
+def test_the_direction_of_a_metric_is_told_of_a_new_study_alone():
+    told = []
+    options = TuneOptions(command="echo {x}", space={"x": [0, 1.0]}, metric="last", warm="none", on_message=told.append)
+    known = options.plan(None, None)
+    assert told == ["The least number that last finds is the best: add `maximize` where larger is better."]
+    options.plan(None, known)
+    assert len(told) == 1
+
+
+def test_a_history_of_another_workload_names_it(tmp_path):
+    path = tmp_path / "mine.h5"
+    History.create(path, dump_space(get_workload("transfer").space())).close()
+    with pytest.raises(
+        UsageError, match=r"^workload: expected the workload that .*mine.h5 measured, transfer, got cnn"
+    ):
+        TuneOptions(history=path).plan(None, None)
+    assert TuneOptions(history=path, space="compact").plan(None, None).workload == "cnn"
+    assert TuneOptions(history=path, workload="transfer").plan(None, None).workload == "transfer"

@@ -448,7 +448,7 @@ def test_a_study_that_has_all_its_trials_says_so():
         objectives = [bowl, bowl] if study else [lambda config: config["x"], lambda config: -config["x"]]
         for objective in objectives:
             found = tune(objective=objective, study=study, trials=2, on_message=told.append)
-        assert told == [f"{found.study}: all 2 trials are there already: none was run. A larger `trials` goes on.{expected}"]  # fmt: skip
+        assert told == [f"{found.study}: all 2 trials are there already: none was run. A larger `trials` adds more.{expected}"]  # fmt: skip
         told.clear()
 
 
