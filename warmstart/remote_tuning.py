@@ -186,6 +186,7 @@ class _Queue:
         self.seen: set[int] | None = None
         self.n_extra = 0
         self._held: tuple[RemoteTrial, ExitStack] | None = None
+        self._is_away = False
 
     @property
     def name(self) -> str:
@@ -205,13 +206,21 @@ class _Queue:
         if self.running is not None:
             self.running = replace(self.running, step=step, error=error)
         try:
-            return self._trial(run).report(step, error)
+            should_stop = self._trial(run).report(step, error)
         except LeaseLostError as problem:
             self._on_message(problem.message)
             return True
         except StorageError as problem:  # the server may come back while the trial runs
-            self._on_message(f"{problem.message} The trial goes on.")
+            self._tell_away(f"{problem.message} The trial goes on.")
             return False
+        self._is_away = False
+        return should_stop
+
+    def _tell_away(self, line: str) -> None:
+        """Say once that no server answers, until one does again."""
+        if not self._is_away:
+            self._on_message(line)
+        self._is_away = True
 
     def end(self, run: Run, outcome: Outcome) -> None:
         """Tell what came of a trial; one that was lost is kept by the server as an extra. Where no server answers, try for as long as its lease."""
@@ -240,8 +249,9 @@ class _Queue:
         except StorageError as problem:
             if time.monotonic() >= until:
                 raise
-            self._on_message(f"{problem.message} The result of trial {trial.number} is sent again.")
+            self._tell_away(f"{problem.message} The result of trial {trial.number} is sent again.")
             return False
+        self._is_away = False
         return True
 
     def give_back(self) -> None:

@@ -18,8 +18,8 @@ from history_store.wording import counted
 from warmstart.arguments import check_path
 from warmstart.locations import PathLike
 from warmstart.prediction import predict_validation
-from warmstart.studies.execution.final_networks import LastTraining
 from warmstart.studies.execution.first_failures import ALIKE, fail_alike
+from warmstart.studies.execution.last_training import LastTraining
 from warmstart.studies.execution.local_workers import run_workers
 from warmstart.studies.execution.worker import Job, Limits, Runners, work
 from warmstart.studies.history.time_plan import TimedCall, plan_lines, tell_unrun
@@ -27,7 +27,7 @@ from warmstart.studies.history.warm_start import check_history
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.function import check_not_importing
 from warmstart.studies.objectives.kept_networks import KeptNetworks
-from warmstart.studies.objectives.metric import Scale
+from warmstart.studies.objectives.metric import Metric, Scale
 from warmstart.studies.options import (
     Execution,
     Outputs,
@@ -452,7 +452,9 @@ def _run(
 
 
 def _tell_known(study: str, store: Store, trials: int, limits: Limits, options: TuneOptions) -> None:
-    """Say of an old study that its function may have been another one, or, where no progress does, that nothing is left to run."""
+    """Say of an old study that its function may have been another one, or, where no progress does, that nothing is left to run; of a new one what counts as better, where no name tells."""
+    if not trials and (note := Metric(options.metric, options.maximize, options.scale).direction_note):
+        options.on_message(note)
     other = "For another function begin another study with `study`." if _is_namesake(options.objective) else ""
     if trials >= limits.trials:
         if other or options.progress is None:

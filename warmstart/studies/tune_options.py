@@ -189,8 +189,6 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             **pick_from(WarmStart, self) | {"warm": counts, "initial": self._initial(space, is_new=known is None)},
         )
         plan.sampler()  # a wrong name is told before anything is written
-        if known is None and (note := plan.measure.direction_note):
-            self.on_message(note)
         return plan
 
     def _own_workload(self) -> str | None:

@@ -57,9 +57,13 @@ RUN = Run(3, 3, {"x": 0.5}, 0)
 
 
 def test_a_trial_goes_on_while_no_server_answers_its_reports(monkeypatch):
-    queue, said = queue_of(Server(1), monkeypatch)
-    assert queue.report(RUN, 1, 0.5) is False
-    assert said == ["no server there. The trial goes on."]
+    server = Server(2)
+    queue, said = queue_of(server, monkeypatch)
+    assert [queue.report(RUN, step, 0.5) for step in (1, 2, 3)] == [False] * 3
+    assert said == ["no server there. The trial goes on."], "once an outage"
+    server.away = 1
+    assert queue.report(RUN, 4, 0.5) is False
+    assert len(said) == 2
 
 
 def test_a_result_is_sent_until_a_server_takes_it(monkeypatch):
@@ -67,7 +71,7 @@ def test_a_result_is_sent_until_a_server_takes_it(monkeypatch):
     queue, said = queue_of(server, monkeypatch)
     queue.end(RUN, Outcome(0.25, TrialStatus.OK, 1.0))
     assert [given for given, _ in server.told] == [(0.25,)]
-    assert said == ["no server there. The result of trial 3 is sent again."] * 2
+    assert said == ["no server there. The result of trial 3 is sent again."]
 
 
 def test_a_result_that_no_server_takes_for_as_long_as_its_lease_ends_the_command(monkeypatch):

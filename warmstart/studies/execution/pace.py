@@ -16,7 +16,7 @@ from bo.transfer.time_plan import SURE
 from history_store.one_thread import one_thread
 from history_store.records import Config
 from history_store.wording import exact_duration
-from warmstart.studies.execution.final_networks import Candidate, LastTraining
+from warmstart.studies.execution.last_training import Candidate, LastTraining
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.spec import warm_of
 from warmstart.studies.state.trial_queue import OUTCOME, RUN, WORKER, Run, TrialQueue

@@ -266,7 +266,8 @@ def _unmeasured(plan: StudySpec, best: Config | None, measured: Sequence[Config]
     largest, known = workload.largest_image(space), {name for config in measured for name in config}
     named: list[Config] = []
     if best is not None and largest is not None and largest > max(sizes, default=largest):
-        named += [larger for larger in ({**best, "image_size": largest},) if Encoding(space).fits([larger])[0]]
+        larger = {**best, "image_size": largest}
+        named += [larger] if Encoding(space).fits([larger])[0] else []
     named += _usual_in(space, [config for config in workload.usual_configs() if set(config) - known], seed=plan.seed)
     return tuple(WarmConfig(config, measured=False) for config in named)
 

@@ -15,7 +15,7 @@ from metafeat.device import cpu_threads
 from training.workloads import Classifier, Member
 from training.workloads.classifier_file import read_header
 from warmstart.arguments import check_replaceable
-from warmstart.studies.execution.final_networks import Candidate, LastTraining
+from warmstart.studies.execution.last_training import Candidate, LastTraining
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.kept_networks import KeptNetworks
 from warmstart.studies.objectives.workload import prepare

@@ -14,7 +14,7 @@ from ConfigSpace import ConfigurationSpace, Float
 from bo.transfer.duration_forecast import TimedRun
 from warmstart.integrations.optuna.problem import CUT
 from warmstart.integrations.optuna.sampler import WarmStartSampler
-from warmstart.studies.execution.final_networks import LastTraining
+from warmstart.studies.execution.last_training import LastTraining
 from warmstart.studies.execution.pace import Pace, cut_here, finished_here
 from warmstart.studies.history.time_plan import TimedCall
 from warmstart.studies.objectives.base import Outcome, TrialStatus

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from training.workloads.base import TrainingResult
-from warmstart.studies.execution import final_networks
+from warmstart.studies.execution import last_training
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results import saved_networks
 from warmstart.studies.results.saved_networks import save_best, seconds_of_best, train_best
@@ -50,7 +50,7 @@ def play(monkeypatch, fake, **of_workload):
     workload = {"budget": lambda *_, **__: None, "steps_again": lambda *_: 0, "seconds_again": fake.seconds_again}
     workload |= of_workload
     monkeypatch.setattr(saved_networks, "prepare", lambda *_, **__: fake)
-    monkeypatch.setattr(final_networks, "get_workload", lambda _: SimpleNamespace(**workload))
+    monkeypatch.setattr(last_training, "get_workload", lambda _: SimpleNamespace(**workload))
 
 
 @pytest.mark.parametrize(

@@ -101,13 +101,18 @@ def test_an_ensemble_needs_a_file_that_it_is_saved_in():
     TuneOptions(ensemble=3, save_model="clf.safetensors").limits()
 
 
-def test_the_direction_of_a_metric_is_told_of_a_new_study_alone():
+@pytest.mark.timeout(60)
+def test_the_direction_of_a_metric_is_told_once_and_of_new_studies_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = "The least number that last finds is the best: add `maximize` where larger is better."
+    settings = {"command": "echo {x}", "space": {"x": [0, 1.0]}, "metric": "last", "warm": "none"}
+    for trials, times in ((1, 1), (2, 0)):
+        told = []
+        warmstart.tune(**settings, trials=trials, on_message=told.append)
+        assert told.count(line) == times
     told = []
-    options = TuneOptions(command="echo {x}", space={"x": [0, 1.0]}, metric="last", warm="none", on_message=told.append)
-    known = options.plan(None, None)
-    assert told == ["The least number that last finds is the best: add `maximize` where larger is better."]
-    options.plan(None, known)
-    assert len(told) == 1
+    warmstart.tune_many(["a", "b"], **settings, trials=2, on_message=told.append)
+    assert told.count(line) == 1
 
 
 def test_a_history_of_another_workload_names_it(tmp_path):

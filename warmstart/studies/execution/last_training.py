@@ -1,4 +1,4 @@
-"""Which networks of a study are saved in the end, and which of them is trained once more in the time that is kept for it."""
+"""The last training of a study: which networks are saved, and which of them gets the time that is kept for it."""
 
 from __future__ import annotations
 

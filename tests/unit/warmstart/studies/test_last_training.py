@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from training.workloads import get_workload
-from warmstart.studies.execution.final_networks import Candidate, LastTraining
+from warmstart.studies.execution.last_training import Candidate, LastTraining
 
 HEAD = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
 TUNED = {
