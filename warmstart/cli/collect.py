@@ -110,7 +110,7 @@ def collect(
         ),
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", min=1, help="Give one run up after so many seconds.")
+        str | None, typer.Option("--timeout", help="Give one run up after so long, e.g. 30m, or a number of seconds.")
     ] = None,
     shards: Annotated[
         str | None, typer.Option("--shards", help="Folder of text shards; every run is written there too.")
@@ -147,7 +147,7 @@ def collect(
         race=race,
         seed=seed,
         time_budget=None if budget is None else parse_time(budget, param="budget"),
-        cell_timeout=CollectionSettings.cell_timeout if timeout is None else timeout,
+        cell_timeout=parse_time(timeout, param="timeout"),
         shards=shards,
     )
     measured = 0

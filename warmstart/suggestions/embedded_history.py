@@ -258,16 +258,21 @@ def _embedded(
         known.of(names),
         read_calibration(history, header.hash),
         tuple(notes),
-        _references(history, header.hash),
+        _references(history, header),
         read_smaller_parts(history, header.hash),
         frozenset(history.groups),
         measured_with(history.origins, stored_size=history.stored_size),
     )
 
 
-def _references(history: "History", model_hash: str) -> References | None:
-    """Return what the datasets are like, those included that came in bundles."""
-    found = [each for each in (read_references(history, model_hash), read_features(history)) if each is not None]
+def _references(history: "History", header: ModelHeader) -> References | None:
+    """Return what the datasets are like, those included that came in bundles, with the features that go with the model."""
+    from metafeat.embed import feature_names
+
+    own, merged = read_references(history, header.hash), read_features(history)
+    if merged is not None and merged.features is not None and merged.features.shape[1] != len(feature_names(header)):
+        merged = None if own is not None else replace(merged, features=None)
+    found = [each for each in (own, merged) if each is not None]
     return joined(found) if found and any(each.names for each in found) else None
 
 

@@ -184,12 +184,14 @@ def fill(words: list[str], values: Mapping[str, str], names: Collection[str] = (
         names: of hyperparameters; any of them, and any identifier, is a placeholder.
     """
     filled: list[str] = []
+    follows_option = False
     for word in words:
         places = [name for name in _PLACE.findall(word) if name in values or _is_place(name, names)]
         if all(name in values for name in places):
             filled.append(_PLACE.sub(lambda place: values.get(place[1], place[0]), word))
-        elif _PLACE.fullmatch(word) and filled and filled[-1].startswith("-"):
+        elif _PLACE.fullmatch(word) and follows_option:
             filled.pop()
+        follows_option = word.startswith("-") and not places
     return filled
 
 

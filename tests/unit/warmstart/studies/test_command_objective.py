@@ -226,3 +226,10 @@ def test_a_name_with_a_space_needs_quotes():
         CommandObjective("echo {use bn}", ["use bn"])
     objective = CommandObjective("echo '{use bn}'", ["use bn"])
     assert fill(objective._words, {"use bn": "True"}, ["use bn"]) == ["echo", "True"]
+
+
+def test_a_missing_value_removes_an_option_of_the_command_alone():
+    words = ["t.py", "--opt", "{optimizer}", "{augment}", "{nesterov}", "--budget", "{warmstart.budget}"]
+    values = {"optimizer": "adam", "augment": "--augment"}
+    assert fill(words, values) == ["t.py", "--opt", "adam", "--augment"]
+    assert fill(["t.py", "--log-lr", "{lr}", "{nesterov}"], {"lr": "-2.9"}) == ["t.py", "--log-lr", "-2.9"]

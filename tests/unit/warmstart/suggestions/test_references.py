@@ -4,12 +4,16 @@ import shutil
 
 import numpy as np
 import pytest
+from histories import space_json
 
 from history_store.errors import HistoryDamagedError
 from history_store.history import History
 from metafeat.handcrafted import FEATURES
 from metafeat.model_file import read_header
+from metafeat.pretrained.landmarks import LANDMARKS
+from warmstart.locations import model_path
 from warmstart.suggestions.advisor import Advisor
+from warmstart.suggestions.embedded_history import _references
 from warmstart.suggestions.references import (
     FEATURES_KEY,
     References,
@@ -101,3 +105,21 @@ def test_a_removed_dataset_leaves_nothing_for_the_next_of_its_name(tiny, tmp_pat
         for left in (read_references(history, model.hash), read_features(history)):
             assert left.names == tuple(history.names)
             assert len(left.pixels) == len(left.features) == len(history.names)
+
+
+def test_features_of_a_bundle_that_do_not_go_with_the_model_are_not_taken_for_its_own(tmp_path):
+    header = read_header(model_path(workload="transfer"))
+    came = References(("a",), np.ones(1), np.ones((1, 3)), features=np.ones((1, len(FEATURES))))
+    own = References(("b",), np.ones(1), np.ones((1, 3)), features=np.ones((1, len(LANDMARKS))))
+    with History.create(tmp_path / "h.h5", space_json()) as history:
+        history.set_result(FEATURES_KEY, came.to_dict())
+        found = _references(history, header)
+        assert found is not None
+        assert found.names == ("a",)
+        assert found.features is None
+        store_references(history, own, header.hash)
+        found = _references(history, header)
+        assert found is not None
+        assert found.names == ("b",)
+        assert found.features is not None
+        assert found.features.shape == (1, len(LANDMARKS))
