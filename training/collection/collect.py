@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from history_store.bundle.records import split_origin
 from history_store.errors import UsageError
 from history_store.file.codec import config_key
 from history_store.manifest import Manifest
@@ -205,7 +206,8 @@ def _costs(
 
 def _check_budget(history: History, origin: str) -> None:
     """Refuse to mix runs of two lengths in one table of errors."""
-    others = {e.origin for e in history.evaluations() if e.origin.startswith(ORIGIN) and e.origin != origin}
+    known = {split_origin(e.origin)[0] for e in history.evaluations()}  # a merged run counts as its contributor's
+    others = {each for each in known if each.startswith(ORIGIN) and each != origin}
     if others:
         msg = (
             f"{history.path}: expected evaluations of budget {origin.removeprefix(ORIGIN)!r} alone, got some of "

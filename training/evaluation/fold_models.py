@@ -135,7 +135,9 @@ def random_embeddings(
 
     A recipe that looks at no images stands aside for `modern` with ADF.
     """
-    looking = settings if settings.spec.extractor != "handcrafted" else preset("modern", extractor="adf")
+    looking = (
+        settings if settings.spec.extractor not in ("handcrafted", "landmarks") else preset("modern", extractor="adf")
+    )
     spec = replace(looking.spec, image_size=history.stored_size, handcrafted=False)
     identity = json.dumps([history.id, history.revision, spec.to_dict(), seed], sort_keys=True)
     path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:12]}-random.npz"

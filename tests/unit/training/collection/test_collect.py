@@ -3,6 +3,7 @@ import logging
 import math
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 from collecting import TINY, Here, pictures, pretend, tiny_history
 
+from history_store.bundle.records import with_contributor
 from history_store.error_tables import target_distance
 from history_store.errors import DataError, StorageError, UsageError
 from history_store.history import History
@@ -254,6 +256,19 @@ def test_refuses_a_second_budget(tmp_path: Path) -> None:
         collect(history, configs=1, budget=TINY, executor=Here(pretend))
         with pytest.raises(UsageError, match=r"expected evaluations of budget 'compact-400' alone, got some of 'tiny'"):
             collect(history, configs=1, executor=Here(pretend))
+
+
+def test_goes_on_beside_merged_runs_of_the_same_budget_alone(tmp_path: Path) -> None:
+    with tiny_history(tmp_path / "h.h5") as history:
+        collect(history, configs=2, budget=TINY, executor=Here(pretend))
+        own = next(iter(history.evaluations()))
+        history.append(replace(own, seed=7, origin=with_contributor(own.origin, "0123456789ab")))
+        before = history.n_evaluations
+        collect(history, configs=3, budget=TINY, executor=Here(pretend))
+        assert history.n_evaluations > before
+        history.append(replace(own, seed=8, origin=with_contributor("collect/paper", "0123456789ab")))
+        with pytest.raises(UsageError, match="got some of 'paper'"):
+            collect(history, configs=4, budget=TINY, executor=Here(pretend))
 
 
 def test_refuses_another_space(tmp_path: Path) -> None:
