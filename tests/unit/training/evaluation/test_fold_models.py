@@ -1,5 +1,7 @@
 """Models without a part of the datasets: they never see it, they are kept, and a killed run goes on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -125,6 +127,13 @@ def test_features_and_random_embeddings_are_kept(history, settings, tmp_path, mo
     monkeypatch.setattr(fold_models, "embed_history", None)
     np.testing.assert_array_equal(handcrafted_features(history, history.names, folder=tmp_path), features)
     np.testing.assert_array_equal(random_embeddings(history, history.names, settings, folder=tmp_path, seed=0), fixed)
+
+
+def test_a_recipe_on_landmarks_has_a_random_network_beside_it(history, settings, tmp_path):
+    on_landmarks = replace(settings, spec=replace(settings.spec, extractor="landmarks"))
+    found = random_embeddings(history, history.names, on_landmarks, folder=tmp_path, seed=0)
+    assert found.shape[0] == 6
+    assert np.isfinite(found).all()
 
 
 def test_what_cannot_be_trained_is_told(models, history, settings, tmp_path):
