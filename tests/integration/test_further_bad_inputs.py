@@ -113,6 +113,7 @@ CASES = [
     (["history", "collect", "broken.toml", "--history", "new.h5"], 3, "broken.toml: expected TOML"),
     (["history", "collect", "other.toml", "--history", "new.h5"], 3, "other.toml"),
     ([*COLLECT, "--timeout", "soon"], 2, "--timeout: expected a length of time"),
+    ([*COLLECT, "--timeout", "0.5"], 2, "--timeout: expected at least one second"),
     ([*OWN, "python 'fit.py {lr}"], 2, "quotes or backslash stay open"),
     ([*OWN, COMMAND, "--metric", "regex:acc=("], 2, "--metric: expected a regular expression"),
     ([*OWN, COMMAND, "--initial", "half.json"], 3, "half.json, line 1"),

@@ -133,11 +133,10 @@ def random_embeddings(
 ) -> Matrix:
     """Return the embeddings of datasets by the recipe's network as it is before training, from the folder where they are known.
 
-    A recipe that looks at no images stands aside for `modern` with ADF.
+    A recipe whose network begins at features stands aside for `modern` with ADF.
     """
-    looking = (
-        settings if settings.spec.extractor not in ("handcrafted", "landmarks") else preset("modern", extractor="adf")
-    )
+    begins_at_features = settings.spec.extractor in ("handcrafted", "landmarks")
+    looking = preset("modern", extractor="adf") if begins_at_features else settings
     spec = replace(looking.spec, image_size=history.stored_size, handcrafted=False)
     identity = json.dumps([history.id, history.revision, spec.to_dict(), seed], sort_keys=True)
     path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:12]}-random.npz"

@@ -126,6 +126,7 @@ def collect(
     import sys
     from pathlib import Path
 
+    from history_store.errors import UsageError
     from training.collection.cell_queue import log as told_runs
     from training.collection.plan import parse_time
     from warmstart.cli.errors import log_in_options
@@ -137,6 +138,10 @@ def collect(
     script = _script(objective, command, metric, maximize=maximize, scale=scale, amount=target_budget, log=log)
     job = Job(workload, target_budget if script is None else None, script, space)
     cluster = chosen_cluster(ray_address, is_wanted=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial)
+    cell_timeout = parse_time(timeout, param="timeout")
+    if cell_timeout < 1:
+        msg = f"expected at least one second for a run, got {timeout!r}. Write 30m, or a number of seconds."
+        raise UsageError(msg, param="timeout")
     settings = CollectionSettings(
         root=root,
         download=download,
@@ -147,7 +152,7 @@ def collect(
         race=race,
         seed=seed,
         time_budget=None if budget is None else parse_time(budget, param="budget"),
-        cell_timeout=parse_time(timeout, param="timeout"),
+        cell_timeout=cell_timeout,
         shards=shards,
     )
     measured = 0

@@ -271,6 +271,7 @@ def _references(history: "History", header: ModelHeader) -> References | None:
 
     own, merged = read_references(history, header.hash), read_features(history)
     if merged is not None and merged.features is not None and merged.features.shape[1] != len(feature_names(header)):
+        # All datasets have features or none has: those that came must not cost the model's own, which promise errors.
         merged = None if own is not None else replace(merged, features=None)
     found = [each for each in (own, merged) if each is not None]
     return joined(found) if found and any(each.names for each in found) else None
