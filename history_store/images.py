@@ -120,7 +120,7 @@ class ImageSource(Protocol):
         ...
 
     def signature(self) -> str:
-        """Name the files as they lie there (paths, sizes, times): cheap, fit for a memo within this process only."""
+        """Name the files as they lie there (paths, sizes, times), in the order of the pictures: cheap, says little of what is in them."""
         ...
 
 

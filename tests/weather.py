@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from history_store.errors import DataError
+from history_store.errors import BrokenImagesError, DataError
 
 calls = 0
 MB = 2**20
@@ -239,3 +239,8 @@ def report_impossible(config, *, seed, budget, report):
         if not config["caught"]:
             raise
     return 0.25
+
+
+def broken_picture(config, *, seed=0, budget=None, report=None):
+    msg = "photos: expected pictures that can be decoded, got 1 broken of 9: a.png"
+    raise BrokenImagesError(msg, ["a.png"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -149,13 +150,11 @@ class Predictions:
 
     def confusion(self) -> list[dict[str, Any]]:
         """Count answers: a row for each true class, a column for each of the classifier's that was given or would have been right."""
-        truths = [name for name in self.classes if any(row.truth == name for row in self.rows)]
-        others = sorted({row.truth for row in self.rows if row.truth is not None} - set(truths))
-        answers = [name for name in self.classes if any(name in (row.label, row.truth) for row in self.rows)]
-        return [
-            {"truth": truth} | {name: sum(r.truth == truth and r.label == name for r in self.rows) for name in answers}
-            for truth in (*truths, *others)
-        ]
+        counts = Counter((row.truth, row.label) for row in self.rows)
+        given, true = {label for _, label in counts}, {truth for truth, _ in counts if truth is not None}
+        truths = [*(name for name in self.classes if name in true), *sorted(true.difference(self.classes))]
+        answers = [name for name in self.classes if name in given | true]
+        return [{"truth": truth} | {name: counts[truth, name] for name in answers} for truth in truths]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON has it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from history_store.readers.base import Canvas, Source
 from history_store.readers.labels import encode_labels
 
 _CHANNELS = (1, 3, 4)
+_HASHED_ROWS = 256
 
 
 @dataclass(slots=True)
@@ -77,10 +79,15 @@ class ArraySource(Source):
         return row_fingerprint(kind, blocks, self.labels, self.class_names)
 
     def signature(self) -> str:
-        """Name the files by path, size and time of change; rows in memory can only be hashed."""
+        """Name the files by path, size and time of change; rows in memory are hashed, in their order."""
         if self._files is not None:
             return file_signature(self._files.root, self._files.names)
-        return self.fingerprint("listing")
+        whole = hashlib.sha256(self.labels.tobytes())
+        for block in self._blocks:
+            for first in range(0, block.n, _HASHED_ROWS):
+                rows = block.rows(np.arange(first, min(first + _HASHED_ROWS, block.n)))
+                whole.update(f"{rows.shape} {rows.dtype.str}\0".encode() + rows.tobytes())
+        return whole.hexdigest() + str(self.class_names)
 
     def side(self, index: int) -> int | None:
         """Return the shorter side of a picture, in pixels."""

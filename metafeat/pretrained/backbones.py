@@ -46,7 +46,12 @@ class Backbone:
 
     def key(self) -> str:
         """Name architecture and weights; what is computed with them may be kept under it."""
-        return f"{self.architecture}:{_sha256(self.weights)[:16] if self.weights else 'timm'}"
+        if self.weights:
+            return f"{self.architecture}:{_sha256(self.weights)[:16]}"
+        import timm
+
+        found = timm.get_pretrained_cfg(self.architecture)
+        return f"{self.architecture}:timm{f' {found.tag}' if found is not None else ''}"  # the usual weights change with timm
 
     def licence(self) -> str:
         """Tell what is known of the licence of the weights."""

@@ -165,7 +165,7 @@ class FeatureCache:
 
     def __init__(self, folder: Path | None = None, *, limit_mb: float | None = None) -> None:
         self.folder = folder or feature_folder()
-        self.limit_bytes = int((feature_limit_mb() if limit_mb is None else limit_mb) * 1_000_000)
+        self.limit_bytes = (feature_limit_mb() if limit_mb is None else limit_mb) * 1_000_000
 
     def get(self, key: str) -> Features | None:
         """Return features bit for bit as they were put, or None."""

@@ -71,6 +71,12 @@ def named_space(text: str) -> "ConfigurationSpace | None":
     return get_workload(name).space(space or None) if name in WORKLOADS else None
 
 
+def workload_named_by(space: object) -> str | None:
+    """Return the workload whose name a space has before the colon, or alone; None where it is no text of that kind."""
+    name = space.partition(":")[0] if isinstance(space, str) else ""
+    return name if name in WORKLOADS else None
+
+
 def space_names() -> list[str]:
     """List the texts that `named_space` knows."""
     return [*get_workload().spaces, *(name for name in WORKLOADS if name != DEFAULT)]
@@ -108,4 +114,5 @@ __all__ = [
     "measures",
     "named_space",
     "space_names",
+    "workload_named_by",
 ]

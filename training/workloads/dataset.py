@@ -129,6 +129,12 @@ class SourceDataset(Dataset):
         return self._read[size]
 
     def fingerprint(self) -> str:
-        """Name the collection, and how many of its pictures were left out."""
-        lacking = len(self._source.labels) - len(self.labels)
-        return f"{self._source.fingerprint('content')}-{lacking}" if lacking else self._source.fingerprint("content")
+        """Hash the pictures, the order in which they lie there, and what is made of them: a fold of the same ones is another."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        whole = hashlib.sha256(f"{self._source.fingerprint('content')}\0{self._source.signature()}\0".encode())
+        for part in (self.indices.astype("<i8"), self.labels.astype("<i8"), self.split):
+            whole.update(np.ascontiguousarray(part).data)
+        return f"source:{whole.hexdigest()}"

@@ -15,7 +15,7 @@ from bo.transfer.strategies import STRATEGIES
 from history_store.errors import UsageError
 from history_store.space import dump_space, load_space
 from training.collection.plan import parse_time
-from training.workloads import DEFAULT, WORKLOADS, get_workload, measures
+from training.workloads import DEFAULT, WORKLOADS, get_workload, measures, workload_named_by
 from warmstart.arguments import (
     Check,
     check_arguments,
@@ -174,6 +174,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             msg = f"expected one of {', '.join(STRATEGIES)}, got {self.strategy!r}. Leave it out for the default."
             raise UsageError(msg, param="strategy", given=self.strategy, choices=STRATEGIES)
         counts: Warm = self.warm if dataset is not None or self.initial else "none"
+        _check_space(self.space, self._own_workload())
         space = _space_text(self.space, known, self.history, workload=self._own_workload())
         plan = StudySpec(
             space=space,
@@ -324,6 +325,18 @@ def _objective_text(
         return {"function": objective, "command": command, "workload": None, "target_budget": None}
     budget = target_budget or get_workload(workload).budgets[0]
     return {"function": None, "command": None, "workload": workload, "target_budget": budget}
+
+
+def _check_space(space: SpaceLike | None, workload: str | None) -> None:
+    """Refuse a space that is named by another workload than the one that is tuned.
+
+    Raises:
+        UsageError: naming both.
+    """
+    named = workload_named_by(space)
+    if None not in (named, workload) and named != workload:
+        msg = f"expected a space of the workload {workload!r}, got {space!r}. Give `workload` {named}."
+        raise UsageError(msg, param="space")
 
 
 def _space_text(

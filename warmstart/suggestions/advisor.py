@@ -12,7 +12,7 @@ from history_store.errors import DataError, ImagesMissingError, ModelMismatchErr
 from history_store.splits import count_parts
 from metafeat.embed import Look, feature_names, look_at
 from metafeat.model_file import ModelHeader, read_header
-from training.workloads import DEFAULT, get_workload, measures, named_space
+from training.workloads import DEFAULT, get_workload, measures, named_space, workload_named_by
 from warmstart.arguments import (
     Check,
     check_arguments,
@@ -292,12 +292,13 @@ class Advisor:
             space: for which to suggest, where it is not the history's; see `warmstart.answer`.
             rename: names of that space by the history's, where they do not tell themselves.
             explain: collect the reasons too.
-            workload: what the configurations train; see `warmstart.answer`.
+            workload: what the configurations train; that of the space, where this is named by one; see `warmstart.answer`.
             time: plan what fits in so long, ``10m`` or seconds; see `warmstart.answer`.
 
         Raises:
             UsageError: an unknown strategy or workload, k out of range, the space of another workload; else as `locate`.
         """
+        workload = workload or workload_named_by(space)
         limit = None if time is None else self._limit(time)
         request = Request(k, strategy, space, rename, explain, limit)
         _check_same_workload(workload, space)

@@ -34,7 +34,7 @@ def note_of_larger(
     if side is None or measured is None or (found := workload.space_for_larger(side, measured)) is None:
         return None
     name, largest = found
-    step = f"`tune --space {name}` tries {largest}."
+    step = f"`tune --workload {workload.name} --space {name}` tries {largest}."
     if space is not None:
         here = workload.largest_image(space)
         if here is None or here <= measured:

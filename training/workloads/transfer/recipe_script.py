@@ -61,7 +61,7 @@ codes = torch.from_numpy(split_codes(found.labels, splits)[0])  # 0 trains, 1 va
 train, val = torch.where((codes == 0) | ((codes == 2) & ("test" not in splits)))[0], torch.where(codes == 1)[0]"""
 SCRIPT = dedent('''\
     """A classifier on pretrained features. Run: python train.py [PICTURES like those it was written for]"""
-    import math
+    {head}import math
     {imports}import sys
 
     import timm

@@ -32,6 +32,8 @@ LINEAR_PROBE = Tuning(
     label_smoothing=0.0,
 )
 """What stands for a head on frozen features where a program has no such head: the classifier is trained, the body hardly."""
+_TIMM_PARTS = {"train", "training"}, {"val", "valid", "validation", "eval", "evaluation"}
+"""Names of folders that timm's `train.py` finds by itself."""
 LAYER_GROUPS = {"tf_efficientnet_lite0": 18, "tf_efficientnet_lite1": 23, "tf_efficientnet_lite2": 23}
 """Over which timm's layer decay goes, the classifier's among them; of other networks 18 are assumed."""
 
@@ -70,13 +72,14 @@ def _timm(config: TransferConfig, dataset: str, n_train: int, n_classes: int) ->
     """Write a command line of timm's `train.py`."""
     features, tuning = config.features, config.tuning or LINEAR_PROBE
     architecture, _, file = features.backbone.partition("@")
-    parts = _split_folders(dataset)
+    parts = _split_folders(dataset, is_flat=True)
     folder = shlex.quote(dataset) if parts is not None else "FOLDER"
     decay = tuning.body_lr_multiplier if config.tuning is None else layer_decay(tuning, architecture)
     warm_up = 0 if config.tuning is None else round(WARM_UP * epochs(tuning, n_train))
     lines = [
         f"python train.py {folder} --model {shlex.quote(architecture)} --pretrained",
         f" --pretrained-path {shlex.quote(file)}" if file else "",
+        _named_parts(parts or ()),
         f" --num-classes {n_classes} --img-size {features.image_size} --crop-pct 1.0",
         f" --batch-size {min(BATCH_SIZE, n_train)} --epochs {epochs(tuning, n_train)} --sched cosine --warmup-epochs {warm_up} --cooldown-epochs 0",
         f" --opt adamw --lr {tuning.learning_rate:.4g} --weight-decay {tuning.weight_decay:.4g}",
@@ -110,6 +113,13 @@ def _timm(config: TransferConfig, dataset: str, n_train: int, n_classes: int) ->
     return "\n".join([*notes, "".join(lines)]) + "\n"
 
 
+def _named_parts(parts: tuple[str, ...]) -> str:
+    """Name the folders of the parts where timm would not find them, and would train and validate on all pictures."""
+    if all(part in known for part, known in zip(parts, _TIMM_PARTS, strict=False)):
+        return ""
+    return "".join(f" --{name}-split {shlex.quote(part)}" for name, part in zip(("train", "val"), parts, strict=False))
+
+
 def _in_comment(text: str) -> str:
     """Keep a path or a name on the line of its comment: a line break in it would begin a command."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
@@ -121,8 +131,12 @@ def layer_decay(tuning: Tuning, architecture: str) -> float:
     return float(max(tuning.body_lr_multiplier, 1e-6) ** (1 / middle))
 
 
-def _split_folders(dataset: str) -> tuple[str, ...] | None:
+def _split_folders(dataset: str, *, is_flat: bool = False) -> tuple[str, ...] | None:
     """Name the training folder of a dataset, and its validation folder; neither where class folders are at the top.
+
+    Args:
+        dataset: path of the images.
+        is_flat: whether folders in a class folder count as classes, as timm takes them.
 
     Returns: None where it is no folder that torchvision's `ImageFolder` reads as we do.
     """
@@ -138,6 +152,8 @@ def _split_folders(dataset: str) -> tuple[str, ...] | None:
     paths = [file.split("/") for file in source.files]
     depth = 0 if set(source.splits) == {"train"} and {path[0] for path in paths} == set(source.class_names) else 1
     if any(len(path) < depth + 2 or path[depth] not in source.class_names for path in paths):
+        return None
+    if is_flat and any(len(path) > depth + 2 for path in paths):
         return None
     tops = {name: {paths[row][0] for row in rows} for name, rows in source.splits.items() if name != "test"}
     if depth and any(len(top) > 1 for top in tops.values()):
@@ -233,7 +249,15 @@ def _python(
     train, val, test = FRACTIONS
     # Of all pictures, and of those that do not train; beside a test part of its own, no other is kept.
     shares = (train / (train + val), 1.0) if folders else (train, val / (val + test))
+    heads = {
+        "auto": "the best of ridge, nearest neighbours and centroids",
+        "knn": "nearest neighbours",
+        "centroid": "centroids",
+        "logistic": "logistic regression",
+    }
+    other = None if tuning else heads.get(config.head)
     script = SCRIPT.format(
+        head=f"# The configuration's head is {other}; this one is ridge.\n" if other else "",
         imports="import re\n" if folders is not None and len(folders) < 2 else "",
         weights=weights,
         reading=reading.format(where=where, folders=list(folders or ()), shares=shares, skip_broken=skip_broken),

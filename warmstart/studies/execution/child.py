@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import UsageError, WarmstartError
+from history_store.errors import BrokenImagesError, UsageError, WarmstartError
 from history_store.records import Config
 from training.processes.memory import out_of_memory
 from warmstart.studies.objectives.base import Objective, Outcome, Pruned, TrialStatus
@@ -29,7 +29,8 @@ def serve(pipe: Connection, pickled: bytes) -> None:
     """Evaluate until the parent closes the pipe; stop after a trial that may have left something behind.
 
     Messages to the parent: ("ready", process), ("unusable", error), ("begun", token, process), ("report", token, process,
-    step, error), ("done", token, process, outcome, spent). The token is the one that came with the trial.
+    step, error), ("refused", token, process, error), ("done", token, process, outcome, spent). The token is the one that came with
+    the trial. A dataset whose pictures cannot be decoded is refused: no other configuration would fare better.
     """
     _settle_in()
     with contextlib.suppress(EOFError, OSError):
@@ -45,7 +46,11 @@ def serve(pipe: Connection, pickled: bytes) -> None:
             token, config, seed, budget = pipe.recv()
             pipe.send(("begun", token, os.getpid()))
             line = _Line(pipe, token, refused)
-            outcome, spent = _evaluate(objective, line, config, seed, budget)
+            try:
+                outcome, spent = _evaluate(objective, line, config, seed, budget)
+            except BrokenImagesError as error:
+                pipe.send(("refused", token, os.getpid(), error))
+                return
             line.end(outcome, spent=spent)
 
 
@@ -175,7 +180,11 @@ def _load(pickled: bytes) -> Objective:
 def _evaluate(
     objective: Objective, line: _Line, config: Config, seed: int, budget: float | None
 ) -> tuple[Outcome, bool]:
-    """Evaluate once; tells also whether this process should not be used again."""
+    """Evaluate once; tells also whether this process should not be used again.
+
+    Raises:
+        BrokenImagesError: what the objective raised.
+    """
     started = time.perf_counter()
 
     def ended(status: TrialStatus, note: str = "") -> Outcome:
@@ -185,6 +194,8 @@ def _evaluate(
         value: Any = objective(config, seed=seed, budget=budget, report=line.report)
     except Pruned:
         return ended(TrialStatus.PRUNED), getattr(objective, "single_use", False)
+    except BrokenImagesError:
+        raise
     except BaseException as error:  # noqa: BLE001  whatever it raises is a result; sys.exit too
         traceback.print_exc()
         if line.fault:

@@ -111,6 +111,7 @@ class TrialRunner:
         Raises:
             UsageError: when the timeout or the memory is not positive, or memory cannot be watched here; when a new
                 child is needed and cannot load the objective any more.
+            BrokenImagesError: when the objective finds pictures that it cannot decode.
         """
         if not timeout > 0 or (memory is not None and not memory > 0):
             msg = f"trial: expected a positive timeout and memory, got timeout={timeout}, memory={memory}. Leave them out for no limit."
@@ -275,6 +276,8 @@ class _Trial:
         if kind == "begun":
             self.begun = True
             return None
+        if kind == "refused":
+            raise said[0]
         if kind == "done":
             outcome, self.spent = said
             self.ended = True

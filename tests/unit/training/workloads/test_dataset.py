@@ -9,7 +9,7 @@ from PIL import Image
 from history_store.errors import BrokenImagesError, LabelError
 from history_store.history import History
 from history_store.picture import square_arrays
-from history_store.readers import open_images
+from history_store.readers import open_arrays, open_images
 from training.workloads import SourceDataset, StoredDataset
 
 
@@ -31,7 +31,44 @@ def test_a_source_is_decoded_at_any_size_in_its_own_order(folder):
         np.testing.assert_array_equal(dataset.images(size), source.read(range(20), size=size).images)
     parts = [dataset.rows(part) for part in ("train", "val", "test")]
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(20))
-    assert dataset.fingerprint() == source.fingerprint("content")
+    assert dataset.fingerprint() == SourceDataset(open_images(folder)).fingerprint()
+
+
+def test_folds_of_the_same_pictures_have_other_fingerprints(folder):
+    names = sorted(str(file.relative_to(folder)) for file in folder.glob("*/*.png"))
+    rows = [f"{name},{name[0]},{'val' if number % 4 == 0 else 'train'}" for number, name in enumerate(names)]
+    swapped = [rows[1], rows[0], *rows[2:]]
+    cut = [row.replace(",val", ",train") if number < 6 else row for number, row in enumerate(rows)]
+    # Parts and labels stand in the same order here, and only the names of the pictures tell the two apart.
+    other_fold = [
+        f"{name},{row.split(',', 1)[1]}" for name, row in zip([*names[1:10], names[0], *names[10:]], rows, strict=True)
+    ]
+    found = set()
+    for place, table in enumerate((rows, swapped, cut, other_fold)):
+        file = folder / f"{place}.csv"
+        file.write_text("\n".join(["filename,label,split", *table]) + "\n")
+        source = open_images(f"{folder}::labels={file}")
+        assert len(source) == 20
+        found.add(SourceDataset(source).fingerprint())
+    assert len(found) == 4
+
+
+def test_rows_in_memory_have_a_fingerprint_of_their_order():
+    images = np.random.default_rng(0).integers(0, 256, (20, 6, 6), dtype=np.uint8)
+    labels = np.arange(20) % 2
+    first = SourceDataset(open_arrays(images, labels)).fingerprint()
+    assert SourceDataset(open_arrays(images.copy(), labels)).fingerprint() == first
+    moved = images[np.r_[2, 1, 0, 3:20]]  # two of one class, and one part, change places
+    assert SourceDataset(open_arrays(moved, labels)).fingerprint() != first
+
+
+def test_pictures_are_read_once_for_a_fingerprint(folder, monkeypatch):
+    source, kinds = open_images(folder), []
+    known = source.fingerprint
+    monkeypatch.setattr(source, "fingerprint", lambda kind: kinds.append(kind) or known(kind))
+    dataset = SourceDataset(source)
+    assert dataset.fingerprint() == dataset.fingerprint()
+    assert kinds == ["content"]
 
 
 def test_pictures_left_out_are_left_out_at_every_size(folder):
@@ -42,7 +79,7 @@ def test_pictures_left_out_are_left_out_at_every_size(folder):
     assert len(dataset) == 19
     assert dataset.images(8).shape == (19, 8, 8, 3)
     assert dataset.images(32).shape[0] == len(dataset.labels) == len(dataset.split) == 19
-    assert dataset.fingerprint().endswith("-1")
+    assert dataset.fingerprint() == SourceDataset(open_images(folder), skip_broken=True).fingerprint()
     assert [picture.left_out for picture in dataset.broken] == ["left out a/04.png: not a picture"]
     source = open_images(folder)
     np.testing.assert_array_equal(dataset.images(8), source.read(dataset.indices, size=8).images)

@@ -179,6 +179,10 @@ def test_the_cache_drops_the_longest_unused_beyond_its_limit(tmp_path, monkeypat
     monkeypatch.setenv("WARMSTART_FEATURE_CACHE_MB", "0")
     FeatureCache(tmp_path / "none").put("a", some)
     assert not (tmp_path / "none").exists()
+    monkeypatch.setenv("WARMSTART_FEATURE_CACHE_MB", "inf")
+    endless = FeatureCache(tmp_path / "endless")
+    endless.put("a", some)
+    assert endless.get("a") is not None
     monkeypatch.setenv("WARMSTART_FEATURE_CACHE_MB", "much")
     with pytest.raises(UsageError, match="expected megabytes"):
         FeatureCache()
@@ -747,3 +751,13 @@ def test_fine_tuning_needs_its_names():
 )
 def test_networks_whose_weights_depend_on_the_size_are_known(network, fixed):
     assert has_fixed_size(network) is fixed
+
+
+def test_weights_that_timm_chooses_go_by_their_own_name():
+    import timm
+
+    from metafeat.pretrained.backbones import find_backbone
+
+    usual, other = find_backbone("resnet18").key(), find_backbone("resnet18.fb_swsl_ig1b_ft_in1k").key()
+    assert usual == f"resnet18:timm {timm.get_pretrained_cfg('resnet18').tag}"
+    assert other == "resnet18.fb_swsl_ig1b_ft_in1k:timm fb_swsl_ig1b_ft_in1k"

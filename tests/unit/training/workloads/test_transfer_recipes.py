@@ -46,6 +46,22 @@ def test_every_recipe_says_what_the_configuration_says(steps):
         compile(texts[name], name, "exec")
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "the best of ridge, nearest neighbours and centroids"),
+        ({"head": "knn"}, "nearest neighbours"),
+        ({"head": "ridge"}, ""),
+        ({"steps": 40, **TUNED}, ""),
+    ],
+)
+def test_the_script_says_where_its_head_is_another_one(more, said):
+    script = write_recipe({**FROZEN, **more}, "python", dataset="x", n_train=9, n_classes=3)
+    note = f"# The configuration's head is {said}; this one is ridge.\n"
+    assert (note in script) == bool(said)
+    assert ("this one is ridge" in script) == bool(said)
+
+
 def test_a_file_of_weights_may_have_any_name():
     config = {**FROZEN, "backbone": 'resnet18@my "best".pth'}
     script = write_recipe(config, "python", dataset="my photos", n_train=160, n_classes=3)
@@ -89,6 +105,25 @@ def test_timm_is_told_what_the_folder_lacks(tmp_path):
     flat = write_recipe(FROZEN, "timm", dataset=str(tmp_path / "flat"), n_train=9, n_classes=3)
     assert "# Make train/ and validation/ in" in flat
     assert "python train.py FOLDER " in write_recipe(FROZEN, "timm", dataset="sklearn:digits", n_train=9, n_classes=3)
+    assert "-split" not in whole + flat
+
+
+def test_timm_is_told_the_parts_that_it_would_not_find(tmp_path):
+    for part in ("Train", "Valid"):
+        write_digits(tmp_path / part)
+    told = write_recipe(FROZEN, "timm", dataset=str(tmp_path), n_train=9, n_classes=3)
+    assert " --train-split Train --val-split Valid " in told
+
+
+def test_timm_takes_folders_in_a_class_folder_for_classes(tmp_path):
+    for part in ("train", "val"):
+        write_digits(tmp_path / part)
+        (inner := tmp_path / part / "0" / "more").mkdir()
+        first = min((tmp_path / part / "0").glob("*.png"))
+        first.rename(inner / first.name)
+    told = write_recipe(FROZEN, "timm", dataset=str(tmp_path), n_train=9, n_classes=3)
+    assert "python train.py FOLDER " in told
+    assert "into FOLDER/train and FOLDER/validation, each with a folder a class" in told
 
 
 def test_layer_decay_gives_the_middle_of_the_body_its_rate():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import weather
 
-from history_store.errors import DataError, UsageError
+from history_store.errors import BrokenImagesError, DataError, UsageError
 from training.processes.supervisor import memory_below
 from warmstart.studies.execution import child
 from warmstart.studies.execution import trial_process as module
@@ -54,6 +54,15 @@ def test_the_child_is_kept_between_trials():
     assert (second.error, second.metrics["calls"]) == (0.5, 2)
     assert first.metrics["pid"] == second.metrics["pid"] != os.getpid()
     assert gone(int(first.metrics["pid"]))
+
+
+def test_pictures_that_cannot_be_decoded_end_the_study_and_no_trial():
+    with (
+        TrialRunner(weather.broken_picture) as runner,
+        pytest.raises(BrokenImagesError, match=r"1 broken of 9: a\.png") as caught,
+    ):
+        runner.run({"x": 1}, seed=0)
+    assert caught.value.paths == ("a.png",)
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_pictures_with_more_detail_than_was_measured_are_told(shipped, tmp_path,
     (folder / "broken.png").write_bytes(b"no picture")
     ask = {"workload": "transfer", "k": 1, "skip_broken": True}
     found = warmstart.answer(tmp_path / "set", **ask)
-    told = [note for note in found.notes if "`tune --space transfer:large` tries 224" in note]
+    told = [note for note in found.notes if "`tune --workload transfer --space transfer:large` tries 224" in note]
     assert told == [note for note in found.notes if f"about {side} pixels a side, and the history measured" in note]
     assert bool(told) == tried
     small = {"image_size": {"ordered": [32, 64]}, "depth": ["s8", "full"]}
@@ -314,6 +314,17 @@ def test_the_space_of_another_workload_is_refused(shipped, photos, cli, workload
 @pytest.mark.parametrize(("workload", "space"), [("transfer", "transfer:frozen"), ("cnn", "paper")])
 def test_a_space_of_the_workload_is_not(shipped, photos, cli, workload, space):
     assert cli("suggest", photos, "--workload", workload, "--space", space).code == 0
+
+
+def test_a_space_that_names_its_workload_need_not_be_told_it(shipped, photos, cli):
+    asked = ("suggest", photos, "--space", "transfer:frozen", "--format", "json")
+    assert cli(*asked).out == cli(*asked, "--workload", "transfer").out
+
+
+def test_tune_says_which_workload_a_space_is_of(shipped, photos, cli):
+    run = cli("tune", "--dataset", photos, "--space", "transfer:large")
+    assert run.code == 2
+    assert "--space: expected a space of the workload 'cnn', got 'transfer:large'. Give --workload transfer." in run.err
 
 
 def test_a_terminal_shows_how_many_images_were_looked_at(shipped, photos, cli, monkeypatch):
