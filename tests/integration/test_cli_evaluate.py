@@ -345,12 +345,22 @@ def test_every_group_with_the_images_of_a_query_is_left_out(cli, tiny, photos, m
         ("extractor", "adf"),
         ("target", "rank"),
         ("steps", 3),
+        ("preset", "paper"),
+        ("workers", 2),
     ],
 )
 def test_an_option_that_says_nothing_beside_a_query_is_refused(cli, tiny, use_tiny, option, value):
     run = cli("evaluate", "--query", tiny.names[0], f"--{option}", value)
     assert run.code == 2
     assert f"--{option}: expected none beside --query" in run.err
+
+
+@pytest.mark.parametrize("option", ["folds", "models", "preset", "extractor", "target", "steps", "model"])
+def test_an_option_of_models_says_nothing_beside_a_table(cli, tiny, table, option):
+    value = {"folds": 3, "models": "here", "preset": "paper", "extractor": "adf", "target": "rank", "steps": 3}
+    run = cli("evaluate", "--table", table, f"--{option}", value.get(option, tiny.model))
+    assert run.code == 2
+    assert f"--{option}: expected none beside --table, for which no model is trained" in run.err
 
 
 def test_two_groups_are_too_few_to_calibrate_and_that_is_told_at_once(cli, tiny, tmp_path, monkeypatch):

@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+from history_store.history import History
+from history_store.records import DatasetInfo
 from metafeat.model_file import read_header
 from metafeat.spec import BACKBONES, EXTRACTORS, TARGETS
 from warmstart.cli.train import BackboneName, ExtractorName, TargetName
@@ -119,6 +121,16 @@ def test_wrong_options_are_told(cli, copy, tmp_path, more, code, match):
     run = cli("train", "--history", copy, "--out", tmp_path / "m.safetensors", *more)
     assert run.code == code
     assert match in run.err
+
+
+def test_a_group_that_is_left_out_cannot_be_held_out(cli, copy, tmp_path):
+    with History.open(copy, write=True) as history:
+        history.add_dataset(DatasetInfo("bare", "bare group", 20, 0, 0, 2))
+    run = cli("train", "--history", copy, "--out", tmp_path / "m.safetensors", "--hold-out-group", "bare group")
+    assert run.code == 2
+    assert (
+        "--hold-out-group: expected groups with datasets to validate on, got bare group, whose datasets lack" in run.err
+    )
 
 
 def test_a_history_without_images_is_told(cli, copy, tmp_path):

@@ -46,7 +46,10 @@ def evaluate(
     history: HistoryOption = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", help="Train every fold's model with the recipe of this one; the preset when left out."),
+        typer.Option(
+            "--model",
+            help="Train every fold's model with the recipe of this one; the preset when left out. One of another history is taken as it is.",
+        ),
     ] = None,
     table: Annotated[
         list[str] | None,
@@ -242,13 +245,16 @@ def _reports(
     """Evaluate measured queries, or a history and tables."""
     from pathlib import Path
 
-    from warmstart.locations import history_path, model_path
-    from warmstart.models.evaluate import evaluate_history, evaluate_table
+    from warmstart.locations import history_path, usual_model
+    from warmstart.models.evaluate import check_trains_nothing, evaluate_history, evaluate_table
     from warmstart.models.query_evaluation import evaluate_queries
 
     if queries:
-        answering = {"history": history_path(history), "model": model_path(model)}
+        path = history_path(history)
+        answering = {"history": path, "model": usual_model(path, model)}
         return [evaluate_queries(queries, plan, **answering, progress=show)]
+    if tables and history is None:
+        check_trains_nothing(plan, "table")
     reports = [evaluate_table(Path(path), plan, progress=show) for path in tables]
     if history is not None or not tables:
         reports.insert(0, evaluate_history(history_path(history), plan, progress=show))

@@ -226,6 +226,25 @@ def _report(
     return report
 
 
+def check_trains_nothing(plan: EvaluationSettings, beside: str) -> None:
+    """Refuse settings of models beside something for which none is trained.
+
+    Raises:
+        UsageError: naming the first of them.
+    """
+    usual, recipe = EvaluationSettings(), plan.recipe
+    given = {
+        "folds": plan.folds != usual.folds,
+        "models": plan.models is not None,
+        "preset": recipe.preset_name != usual.recipe.preset_name,
+        **{name: getattr(recipe, name) is not None for name in ("extractor", "target", "steps")},
+        "model": beside == "table" and plan.model is not None,
+    }
+    for name in (name for name, is_given in given.items() if is_given):
+        msg = f"expected none beside `{beside}`, for which no model is trained, got one. Leave one of the two out."
+        raise UsageError(msg, param=name)
+
+
 def check_calibrates(plan: EvaluationSettings, history: "History", model: "ModelHeader") -> None:
     """Refuse, before hours are spent, an evaluation whose calibration could not be stored; see `store_calibration`.
 

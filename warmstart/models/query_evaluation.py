@@ -103,15 +103,17 @@ def evaluate_queries(
 
 def _check_settings(plan: EvaluationSettings) -> None:
     """Refuse settings of an evaluation that holds datasets out and trains models."""
-    usual, trained = EvaluationSettings(), ("extractor", "target", "steps")
+    from warmstart.models.evaluate import check_trains_nothing
+
+    usual = EvaluationSettings()
+    check_trains_nothing(plan, "query")
     chosen = [
-        name
-        for name in ("protocol", "only", "folds", "models", "surrogate")
-        if getattr(plan, name) != getattr(usual, name)
+        name for name in ("protocol", "only", "surrogate", "workers") if getattr(plan, name) != getattr(usual, name)
     ]
-    chosen += [name for name in trained if getattr(plan.recipe, name) != getattr(usual.recipe, name)]
     if chosen:
-        msg = "expected none beside `query`, for which no model is trained and nothing else is held out, got one. Leave one of the two out."
+        msg = (
+            "expected none beside `query`, where one process asks the whole history, got one. Leave one of the two out."
+        )
         raise UsageError(msg, param=chosen[0])
 
 

@@ -152,7 +152,7 @@ def _train(
             settings,
             seed=run.seed,
             names=names,
-            held_out=_held_out(names, groups, hold_out_groups),
+            held_out=_held_out(names, groups, hold_out_groups, known=opened.groups),
             checkpoint=checkpoint,
             progress=None if progress is None else lambda now: progress(now.step, now.steps, f"loss {now.loss:.4f}"),
             deadline_s=limit,
@@ -232,15 +232,20 @@ def choose_datasets(history: "History") -> tuple[list[str], list[str]]:
     return chosen, notes
 
 
-def _held_out(names: Sequence[str], groups: Sequence[str], chosen: Sequence[str]) -> list[str] | None:
+def _held_out(
+    names: Sequence[str], groups: Sequence[str], chosen: Sequence[str], *, known: Sequence[str]
+) -> list[str] | None:
     """Return the datasets of the chosen groups; None where none is chosen.
 
     Raises:
-        UsageError: a group that the history does not know.
+        UsageError: a group that the history does not know, or all of whose datasets are left out.
     """
-    unknown = sorted(set(chosen) - set(groups))
+    unknown, left_out = sorted(set(chosen) - set(known)), sorted(set(chosen) & set(known) - set(groups))
+    if left_out and not unknown:
+        msg = f"expected groups with datasets to validate on, got {', '.join(left_out)}, whose datasets lack images, or runs of most configurations. Name others."
+        raise UsageError(msg, param="hold_out_group")
     if unknown:
-        step = meant(unknown, set(groups), otherwise="`warmstart history list` shows them.")
+        step = meant(unknown, set(known), otherwise="`warmstart history list` shows them.")
         msg = f"expected groups of the history, got {', '.join(unknown)}. {step}"
         raise UsageError(msg, param="hold_out_group")
     return [name for name, group in zip(names, groups, strict=True) if group in chosen] if chosen else None

@@ -15,7 +15,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from history_store.errors import DataError, StorageFullError
-from warmstart.locations import model_path
+from warmstart.locations import history_path, usual_model
 from warmstart.service.bodies import problems
 from warmstart.service.core import Runner, Service, Shared, audit
 from warmstart.service.descriptors import DescriptorBody, DescriptorRecord
@@ -72,7 +72,8 @@ def _describe(file: Path, kind: str, service: Service) -> dict[str, Any]:
     """Describe a file in a process of its own."""
     settings = service.settings
     sizes = [str(4 * settings.most_upload_bytes), str(settings.most_pixels)]
-    command = [sys.executable, "-m", "warmstart.service.upload_file", str(file), kind, str(model_path(settings.model))]
+    model = usual_model(history_path(settings.history), settings.model)
+    command = [sys.executable, "-m", "warmstart.service.upload_file", str(file), kind, str(model)]
     try:
         done = subprocess.run(  # noqa: S603  our own module
             [*command, *sizes], capture_output=True, timeout=TIME_S, check=False

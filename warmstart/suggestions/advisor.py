@@ -153,7 +153,11 @@ class Advisor:
             ModelError: a model that cannot be used.
         """
         query = open_query(dataset, download=self.download)
-        model = read_header(model_path(self.model, workload=workload))
+        model = read_header(
+            usual_model(history_path(self.history), self.model)
+            if workload is None
+            else model_path(self.model, workload=workload)
+        )
         seen, labels = self._look(query, model), query.source.labels
         n_classes = len(np.unique(labels))
         told = Descriptor(

@@ -327,6 +327,15 @@ def test_tune_says_which_workload_a_space_is_of(shipped, photos, cli):
     assert "--space: expected a space of the workload 'cnn', got 'transfer:large'. Give --workload transfer." in run.err
 
 
+def test_a_description_and_a_query_are_by_the_model_of_the_history(shipped, photos, cli):
+    history = shipped / "transfer.h5"
+    told = Advisor(history).describe(photos).descriptor
+    assert told.extractor == read_header(shipped / "transfer.safetensors").hash
+    run = cli("evaluate", "--history", history, "--query", "kind3", "--format", "json", "--methods", "joint,portfolio")
+    assert run.code == 0, run.err
+    assert run.json()["model"].endswith("transfer.safetensors")
+
+
 def test_a_terminal_shows_how_many_images_were_looked_at(shipped, photos, cli, monkeypatch):
     asked = ("suggest", photos, "--workload", "transfer", "--no-cache", "--format", "json")
     plain = cli(*asked)
