@@ -2,10 +2,14 @@
 
 The encoder of the paper (ADF) on features of EfficientNet-Lite 0 at 64 pixels instead of convolutions of its own: each image goes through two
 layers, the mean over images through two more, trained so that distances match those of errors [Kim et al., 2017]. Once each image is its features
-alone, once also what it differs by from the mean of its class. Two targets, as everywhere: L1 distances of errors, and of errors normalised by
+alone, once also what it differs by from the mean of its class. The paper's other encoder, a Bi-LSTM that reads 32 images one after the other and
+gives the last states of both directions, stands in place of the mean with `--encoder bilstm`; of the datasets compared, the mean over 8 draws
+counts. Two targets, as everywhere: L1 distances of errors, and of errors normalised by
 dataset. Features are their 64 leading principal components over all datasets; everything else is learned without the group of the query.
 
     OMP_NUM_THREADS=1 python scripts/bench/transfer_sets.py FOLDER_OF_NPZ --features RUN_FOLDER --out scripts/bench/results/transfer-sets.json
+    OMP_NUM_THREADS=1 python scripts/bench/transfer_sets.py FOLDER_OF_NPZ --encoder bilstm \\
+        --features RUN_FOLDER --out scripts/bench/results/transfer-sets-bilstm.json
 """
 
 import argparse
@@ -29,6 +33,9 @@ from training.workloads.transfer.frozen import draw_pool, draw_split
 Array = NDArray[np.float64]
 COMPONENTS, IMAGES, MOST = 64, 32, 200
 """Principal components; images of each dataset in a step; images of a dataset whose features are used at most."""
+DRAWS = 8
+"""Of images, whose embeddings by a Bi-LSTM are averaged."""
+SAID = {"adf": "set encoder", "bilstm": "Bi-LSTM"}
 WIDTH = 128
 """Half of that of `landmark_siamese`, whose training this is."""
 
@@ -72,37 +79,65 @@ def beside_class_means(points: Array, labels: NDArray[np.int64]) -> Array:
     return np.hstack([points, apart])
 
 
-def set_distances(sets: list[Array], target: Array, asked: list[Array], *, seed: int = 0) -> list[Array]:
+class SetEncoder(torch.nn.Module):
+    """Two layers an image, the images' mean, or the last states of a Bi-LSTM that reads them, and two layers more.
+
+    Args:
+        width: of an image's features.
+        kind: ``adf`` or ``bilstm``.
+    """
+
+    def __init__(self, width: int, kind: str) -> None:
+        super().__init__()
+        nn = torch.nn
+        self.image = nn.Sequential(nn.Linear(width, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU())
+        self.reader = nn.LSTM(WIDTH, WIDTH // 2, batch_first=True, bidirectional=True) if kind == "bilstm" else None
+        self.after = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Embed sets of images, `b x n x p`: `b x WIDTH`."""
+        seen = self.image(images)
+        if self.reader is None:
+            return self.after(seen.mean(1))
+        return self.after(self.reader(seen)[1][0].transpose(0, 1).flatten(1))
+
+
+def set_distances(sets: list[Array], target: Array, asked: list[Array], *, kind: str, seed: int = 0) -> list[Array]:
     """Train an encoder of sets on `m` datasets, every pair in every step, and compute the distances to them from others, `m` each."""
-    rng, width = np.random.default_rng(seed), sets[0].shape[1]
+    rng = np.random.default_rng(seed)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        image = torch.nn.Sequential(
-            torch.nn.Linear(width, WIDTH), torch.nn.ReLU(), torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU()
-        )
-        after = torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU(), torch.nn.Linear(WIDTH, WIDTH))
+        encoder = SetEncoder(sets[0].shape[1], kind)
 
-    def embed() -> torch.Tensor:
-        drawn = np.stack([each[rng.integers(0, len(each), IMAGES)] for each in sets])
-        return after(image(torch.tensor(drawn, dtype=torch.float32)).mean(1))
+    def embed(some: list[Array]) -> torch.Tensor:
+        drawn = np.stack([each[rng.integers(0, len(each), IMAGES)] for each in some])
+        return encoder(torch.tensor(drawn, dtype=torch.float32))
 
-    fit_distances([*image.parameters(), *after.parameters()], embed, target)
+    def embed_whole(some: list[Array]) -> torch.Tensor:
+        if kind == "bilstm":
+            return torch.stack([embed(some) for _ in range(DRAWS)]).mean(0)
+        return torch.cat([encoder(torch.tensor(each[np.newaxis], dtype=torch.float32)) for each in some])
+
+    fit_distances(encoder.parameters(), lambda: embed(sets), target)
     with torch.inference_mode():
-        known, new = (
-            torch.cat([after(image(torch.tensor(each, dtype=torch.float32)).mean(0, keepdim=True)) for each in some])
-            for some in (sets, asked)
-        )
+        known, new = embed_whole(sets), embed_whole(asked)
         return [torch.linalg.vector_norm(known - each, dim=1).numpy().astype(float) for each in new]
 
 
-def learned(table: Table, sets: list[Array], errors: Array) -> list[Array]:
-    """Compute the distances from each dataset to those of other groups, by an encoder that never saw its group."""
+def learned(table: Table, sets: list[Array], errors: Array, kind: str, kept: Path) -> list[Array]:
+    """Compute the distances from each dataset to those of other groups, by an encoder that never saw its group, or read what is kept of them."""
     found: list[Array] = [np.empty(0)] * len(sets)
     for group in dict.fromkeys(table.groups):
         inside = [row for row, other in enumerate(table.groups) if other == group]
         others = [row for row, other in enumerate(table.groups) if other != group]
         target = np.abs(errors[others, None] - errors[None, others]).mean(-1)
-        distances = set_distances([sets[row] for row in others], target, [sets[row] for row in inside])
+        file = kept / f"{group}.npy"
+        if not file.exists():
+            asked = [sets[row] for row in inside]
+            trained = set_distances([sets[row] for row in others], target, asked, kind=kind)
+            kept.mkdir(parents=True, exist_ok=True)
+            np.save(file, trained)
+        distances = np.load(file)
         for row, each in zip(inside, distances, strict=True):
             found[row] = each
     return found
@@ -130,6 +165,7 @@ if __name__ == "__main__":
     parser.add_argument("data", type=Path)
     parser.add_argument("--shards", type=Path, default=Path("data_manifests/measured/transfer-frozen"))
     parser.add_argument("--manifests", type=Path, default=Path("data_manifests"))
+    parser.add_argument("--encoder", choices=SAID, default="adf")
     parser.add_argument("--features", type=Path, required=True, help="where features are kept")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
@@ -143,7 +179,9 @@ if __name__ == "__main__":
     }
     means = table.errors.mean(-1)
     trained = {
-        f"joint, set encoder of {name}, {target}": learned(table, sets, errors)
+        f"joint, {SAID[given.encoder]} of {name}, {target}": learned(
+            table, sets, errors, given.encoder, given.features / f"{given.encoder} {name} {target}"
+        )
         for name, sets in kinds.items()
         for target, errors in (("L1", means), ("normalised L1", _normalised(means)))
     }
