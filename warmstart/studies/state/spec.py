@@ -55,6 +55,11 @@ class WarmConfig:
     expected_error: Mapping[str, float] | None = None
 
     @property
+    def origin(self) -> str:
+        """Say where it comes from: a dataset, or what there is in place of one."""
+        return self.source or ("all datasets" if self.measured or self.not_measured else "no dataset")
+
+    @property
     def promised(self) -> float | None:
         """Return the error to expect here, else the one that it had where it came from; None where neither is known."""
         if self.expected_error is not None:
