@@ -367,17 +367,17 @@ def same_space(one: str, other: str) -> bool:
     return _facts(one) == _facts(other)
 
 
-def _facts(space: str) -> dict[str, object]:
-    """Return what a space says, its name and the version of ConfigSpace apart."""
+def _facts(space: str) -> dict[str, Any]:
+    """Return what a space says, its name, the version of ConfigSpace and how Optuna writes its choices apart."""
     left_out = ("name", "python_module_version", "format_version")
-    return {key: value for key, value in json.loads(space).items() if key not in left_out}
+    facts = {key: value for key, value in json.loads(space).items() if key not in left_out}
+    named = [{key: value for key, value in each.items() if key != "meta"} for each in facts.get("hyperparameters", ())]
+    return facts | {"hyperparameters": named}
 
 
 def space_difference(old: str, new: str) -> str:
     """Say how one space differs from another."""
-    before, after = (
-        {each["name"]: each for each in json.loads(text).get("hyperparameters", ())} for text in (old, new)
-    )
+    before, after = ({each["name"]: each for each in _facts(text)["hyperparameters"]} for text in (old, new))
     parts = [
         f"{what} {', '.join(names)}"
         for what, names in (
