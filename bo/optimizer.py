@@ -31,7 +31,7 @@ from bo.restarts import BLIND, KNOWN, LEAST, PLACES, Restarts, has_converged
 from bo.settings import Engine, OptimizerSettings, encoding_of
 from bo.space.encoding import CELLS, DRAWS
 from bo.space.sampling import Design
-from bo.surrogates import Surrogate, SurrogateInfo, find_surrogate
+from bo.surrogates import Surrogate, SurrogateInfo, check_named, find_surrogate
 from history_store.deprecation import renamed
 from history_store.errors import DataError, SpaceExhaustedError, UsageError
 from history_store.one_thread import one_thread
@@ -321,12 +321,15 @@ class Optimizer:
             clock: gives the time in seconds.
 
         Raises:
+            UsageError: when the surrogate of the run has no such name, and none is given.
             DataError: when the record is of another version or damaged.
         """
         if not isinstance(record, Mapping) or record.get("schema_version") != SCHEMA:
             got = record.get("schema_version") if isinstance(record, Mapping) else type(record).__name__
             msg = f"Optimizer.from_dict: expected a record of version {SCHEMA}, got {got!r}. Give what to_dict gave, and upgrade warmstart where it is newer."
             raise DataError(msg)
+        if surrogate is None:
+            check_named(record, "Optimizer.from_dict", "Give it: from_dict(record, surrogate=...).")
         try:
             settings = OptimizerSettings.from_dict(record["settings"])
             run = cls(
