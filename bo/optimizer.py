@@ -96,15 +96,15 @@ class Optimizer:
             meta_feature: of the task at hand, where the related ones have one; without related tasks it is not used.
             design: `uniform`, `latin`, `halton` or `sobol`: how to go on after the initial configurations.
             n_startup_trials: configurations, initial and told ones included, before the surrogate is asked; None = 3, with related tasks 0.
-            incumbent: the best error so far: the least `posterior-mean` where an evaluation succeeded, or `observed`.
-            ei_variance: what improvement expects to vary: the `latent` function, or what would be observed, `predictive`, noise
+            incumbent: of our engine, for improvement: the best error so far: the least `posterior-mean` where an evaluation succeeded, or `observed`.
+            ei_variance: of our engine: what improvement expects to vary: the `latent` function, or what would be observed, `predictive`, noise
                 included, which asks again beside what was seen.
             timeout: seconds after which a configuration that was asked for counts as lost; None = never.
             seed: of everything random; None = another one every time.
             engine: what models errors and chooses: ours, or `gpyopt` (`bo.gpyopt_engine`) with `gp` or `gp-map`, and `ei` or `lcb`.
             restarts: of `gp` and `gp-map` with `ei`, where the space is not looked through whole: search elsewhere, four times of five, once
                 the search has converged (`bo.restarts`); they do not begin while logarithms of errors are modelled.
-            warp_errors: of `gp` and `gp-map`, and of `mt-gp` where related tasks do not help, model logarithms of errors wherever their evidence
+            warp_errors: of `gp` and `gp-map`, and of `mt-gp` without related tasks or where these do not help, model logarithms of errors wherever their evidence
                 prefers these (`bo.error_units`); None = with these surrogates.
             clock: gives the time in seconds.
             startup: the name of `n_startup_trials` in 0.1.
