@@ -30,6 +30,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers._base import _process_constraints_after_trial
 from optuna.trial import FrozenTrial, TrialState
 
+from bo.models import FORECASTS
 from bo.optimizer import N_STARTUP_TRIALS, Optimizer
 from bo.related import RelatedTask
 from bo.space.encoding import Encoding
@@ -416,12 +417,22 @@ def _digest(related: Sequence[RelatedTask]) -> list[int]:
 
 
 def _newest(trials: Sequence[FrozenTrial], setup: str) -> dict[str, Any] | None:
-    """Find the newest checkpoint that is good for a setup; a trial that Optuna retries carries a copy of an older one."""
+    """Find the newest checkpoint that is good for a setup; a trial that Optuna retries carries a copy of an older one.
+
+    With it comes what others forecast with as many related tasks: of workers that choose at the same moment, none knows of the others.
+    """
     kept: list[dict[str, Any]] = [
         trial.system_attrs[CHECKPOINT] for trial in trials if CHECKPOINT in trial.system_attrs
     ]
     good = [checkpoint for checkpoint in reversed(kept) if checkpoint["setup"] == setup]
-    return max(good, key=lambda checkpoint: int(checkpoint["asked"]), default=None)
+    newest = max(good, key=lambda checkpoint: int(checkpoint["asked"]), default=None)
+    if newest is None or FORECASTS not in newest["models"]:
+        return newest
+    forecasts: dict[str, Any] = {}
+    for each in sorted(good, key=lambda checkpoint: int(checkpoint["asked"])):
+        if each.get("related", [None])[0] == newest.get("related", [None])[0]:
+            forecasts = each["models"].get(FORECASTS, {}) | forecasts  # the first one of a point counts
+    return {**newest, "models": {**newest["models"], FORECASTS: forecasts}}
 
 
 def _is_searched(distribution: BaseDistribution) -> bool:
