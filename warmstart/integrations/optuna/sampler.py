@@ -126,7 +126,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             "warp_errors": warp_errors,
         }
         n_startup_trials = renamed("startup", startup, new="n_startup_trials", value=n_startup_trials)
-        usual = 0 if related else N_STARTUP_TRIALS
+        usual = None if related else N_STARTUP_TRIALS  # None: as the optimiser has it with related tasks
         self._n_startup_trials = usual if n_startup_trials is None else n_startup_trials
         self._constraints_func = constraints_func
         any_space = read_space({"x": [0.0, 1.0]} if space is None else space)
@@ -361,10 +361,11 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         settings: Mapping[str, Any] | None = None,
     ) -> Optimizer:
         """Set up the optimiser that suggests for a trial, with other settings where some are given."""
-        n_designed = self._n_startup_trials if known.count < self._n_startup_trials else 0
+        wanted = self._n_startup_trials
+        n_designed = wanted if wanted is None or known.count < wanted else 0
         settings = self._settings if settings is None else settings
         if problem is not self._given:  # both are of the whole space
-            settings = {**settings, "initial": (), "related": ()}
+            settings, n_designed = {**settings, "initial": (), "related": ()}, n_designed or 0
         optimizer = Optimizer(problem.space, **settings, n_startup_trials=n_designed, seed=self._seed)
         optimizer.tell_all(known.told)
         last = checkpoint or optimizer.checkpoint()

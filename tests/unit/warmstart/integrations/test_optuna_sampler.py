@@ -649,6 +649,17 @@ def test_several_objectives_are_refused_also_where_every_trial_was_enqueued(enqu
         study.sampler.log_gain(study)
 
 
+def test_related_tasks_are_left_to_themselves_no_sooner_than_by_the_optimizer():
+    configs = [{"x": x, "y": y} for x in (-3.0, 3.0, 8.0) for y in (1.0, 6.0)]
+    settings = {"surrogate": "mt-gp", "related": [RelatedTask(configs, [-bowl(config) for config in configs])]}
+    study, alone = study_of(space=plane(), **settings), Optimizer(plane(), seed=0, **settings)
+    for _ in range(4):
+        trial, config = study.ask(PLANE), alone.ask()[0]
+        assert trial.params == pytest.approx(config, abs=0.01)
+        study.tell(trial, bowl(trial.params))
+        alone.tell(config, bowl(config))
+
+
 def test_workers_that_choose_at_the_same_moment_keep_what_each_forecast(monkeypatch):
     note, held = optuna_sampler._note, []
 
