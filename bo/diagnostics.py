@@ -21,7 +21,7 @@ from bo.optimizer import SCHEMA
 from bo.related import RelatedTask, tasks_of
 from bo.space.clauses import mentioned
 from bo.space.encoding import Encoding
-from bo.surrogates import GaussianProcess
+from bo.surrogates import GaussianProcess, check_named
 from bo.surrogates.gp.metric import Metric
 from history_store.errors import DataError
 from history_store.records import Value
@@ -192,12 +192,16 @@ def read_run(record: Mapping[str, Any]) -> Run:
     """Read the output of `Optimizer.to_dict`.
 
     Raises:
+        UsageError: when the surrogate of the run has no name in `bo.surrogates.SURROGATES`.
         DataError: when it is another thing, damaged or of another version.
     """
     if not isinstance(record, Mapping) or record.get("schema_version") != SCHEMA or "settings" not in record:
         got = f"version {record.get('schema_version')!r}" if isinstance(record, Mapping) else type(record).__name__
         msg = f"run: expected what Optimizer.to_dict gives, version {SCHEMA}, got {got}. Save the run as JSON, and upgrade warmstart where it is newer."
         raise DataError(msg)
+    check_named(
+        record, "run", "Make it an entry point of `warmstart.surrogates` under this name; see docs/extending.md."
+    )
     try:
         encoding = Encoding(load_space(json.dumps(record["space"])))
         told = [Observation.from_dict(one) for one in record["history"]]

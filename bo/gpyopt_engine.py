@@ -37,16 +37,22 @@ MODELS = {"gp": "GPModel_MCMC", "gp-map": "GPModel"}
 """GPyOpt's models by the names of our surrogates that do the same."""
 ACQUISITIONS = {"ei": "AcquisitionEI", "lcb": "AcquisitionLCB"}
 """GPyOpt's acquisition functions by our names: EI with jitter 0.01, LCB with weight 2."""
+UNUSED = {"incumbent": "posterior-mean", "ei_variance": "latent"}
+"""Settings of our engine alone, and what they are where nobody set them."""
 CLOUD = 1024
 """Random configurations of which the best is taken where GPyOpt's own proposal cannot be."""
 
 
-def check_engine(surrogate: str, acquisition: str) -> None:
-    """Check that GPyOpt is there and knows the model and the acquisition.
+def check_engine(surrogate: str, acquisition: str, *, incumbent: str, ei_variance: str) -> None:
+    """Check that GPyOpt is there and knows the model, the acquisition and what else was set.
 
     Raises:
         UsageError: when it does not.
     """
+    for name, value in {"incumbent": incumbent, "ei_variance": ei_variance}.items():
+        if value != UNUSED[name]:
+            msg = f"expected {UNUSED[name]!r} beside engine='gpyopt', which has no other, got {value!r}. Leave it or engine out."
+            raise UsageError(msg, param=name)
     if surrogate not in MODELS or acquisition not in ACQUISITIONS:
         msg = f"Optimizer: expected engine='gpyopt' with a surrogate among {', '.join(MODELS)} and an acquisition among {', '.join(ACQUISITIONS)}, got {surrogate!r} and {acquisition!r}. Name one of those, or leave engine out."
         raise UsageError(msg)

@@ -343,7 +343,7 @@ class SurrogateModels:
     def _errors_together(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors:
         """Fit the errors that are known, with related tasks where there are any."""
         X, y, is_valid = _known_errors(data, valid)
-        z, units = (None if self._surrogate.multitask else self._logarithms(data, X, y)) or self._scaled(y)
+        z, units = (self._logarithms(data, X, y) if self._units is None else None) or self._scaled(y)
         return _Errors(self._fitted("errors", X, z, data.revision), z[is_valid], units, "together")
 
     def _errors_alone(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors:

@@ -31,7 +31,7 @@ from bo.restarts import BLIND, KNOWN, LEAST, PLACES, Restarts, has_converged
 from bo.settings import Engine, OptimizerSettings, encoding_of
 from bo.space.encoding import CELLS, DRAWS
 from bo.space.sampling import Design
-from bo.surrogates import Surrogate, SurrogateInfo, find_surrogate
+from bo.surrogates import Surrogate, SurrogateInfo, check_named, find_surrogate
 from history_store.deprecation import renamed
 from history_store.errors import DataError, SpaceExhaustedError, UsageError
 from history_store.one_thread import one_thread
@@ -96,15 +96,15 @@ class Optimizer:
             meta_feature: of the task at hand, where the related ones have one; without related tasks it is not used.
             design: `uniform`, `latin`, `halton` or `sobol`: how to go on after the initial configurations.
             n_startup_trials: configurations, initial and told ones included, before the surrogate is asked; None = 3, with related tasks 0.
-            incumbent: the best error so far: the least `posterior-mean` where an evaluation succeeded, or `observed`.
-            ei_variance: what improvement expects to vary: the `latent` function, or what would be observed, `predictive`, noise
+            incumbent: of our engine, for improvement: the best error so far: the least `posterior-mean` where an evaluation succeeded, or `observed`.
+            ei_variance: of our engine: what improvement expects to vary: the `latent` function, or what would be observed, `predictive`, noise
                 included, which asks again beside what was seen.
             timeout: seconds after which a configuration that was asked for counts as lost; None = never.
             seed: of everything random; None = another one every time.
             engine: what models errors and chooses: ours, or `gpyopt` (`bo.gpyopt_engine`) with `gp` or `gp-map`, and `ei` or `lcb`.
             restarts: of `gp` and `gp-map` with `ei`, where the space is not looked through whole: search elsewhere, four times of five, once
                 the search has converged (`bo.restarts`); they do not begin while logarithms of errors are modelled.
-            warp_errors: of `gp` and `gp-map`, and of `mt-gp` where related tasks do not help, model logarithms of errors wherever their evidence
+            warp_errors: of `gp` and `gp-map`, and of `mt-gp` without related tasks or where these do not help, model logarithms of errors wherever their evidence
                 prefers these (`bo.error_units`); None = with these surrogates.
             clock: gives the time in seconds.
             startup: the name of `n_startup_trials` in 0.1.
@@ -321,12 +321,15 @@ class Optimizer:
             clock: gives the time in seconds.
 
         Raises:
+            UsageError: when the surrogate of the run has no such name, and none is given.
             DataError: when the record is of another version or damaged.
         """
         if not isinstance(record, Mapping) or record.get("schema_version") != SCHEMA:
             got = record.get("schema_version") if isinstance(record, Mapping) else type(record).__name__
             msg = f"Optimizer.from_dict: expected a record of version {SCHEMA}, got {got!r}. Give what to_dict gave, and upgrade warmstart where it is newer."
             raise DataError(msg)
+        if surrogate is None:
+            check_named(record, "Optimizer.from_dict", "Give it: from_dict(record, surrogate=...).")
         try:
             settings = OptimizerSettings.from_dict(record["settings"])
             run = cls(

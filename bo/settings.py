@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 import numpy as np
 
 from bo.error_units import WARPING
-from bo.gpyopt_engine import check_engine
+from bo.gpyopt_engine import UNUSED, check_engine
 from bo.models import ACQUISITIONS, Incumbent, Variance
 from bo.space.axes import plain
 from bo.space.encoding import Encoding
@@ -64,7 +64,7 @@ class OptimizerSettings:
                 msg = f"expected {what} among {', '.join(known)}, got {name!r}. Leave it out for the default."
                 raise UsageError(msg, param=what)
         if self.engine == "gpyopt":
-            check_engine(self.surrogate, self.acquisition)
+            check_engine(self.surrogate, self.acquisition, incumbent=self.incumbent, ei_variance=self.ei_variance)
         for what in ("n_startup_trials", "seed"):
             number = getattr(self, what)
             is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
@@ -99,9 +99,11 @@ class OptimizerSettings:
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """Read what `to_dict` gave; raises KeyError and TypeError where it did not."""
         named = {stored: name for name, stored in _STORED.items()}
+        # runs of before may lack the first, and have set the others, which never had an effect
+        unused = UNUSED if record.get("engine") == "gpyopt" else {}
         return cls(
-            **{"warp_errors": False, **{named.get(name, name): value for name, value in record.items()}}
-        )  # runs of before have none
+            **{"warp_errors": False, **{named.get(name, name): value for name, value in record.items()}, **unused}
+        )
 
 
 _NAMES: Mapping[str, Sequence[str]] = {

@@ -214,6 +214,7 @@ def _hyperparameter(name: str, spec: Mapping[str, Any], source: Source) -> Any:
         made = Integer if kind in ("int", "log_int") else Float
         return made(name, (low, high), log=kind.startswith("log"), default=default)
     choices = _stepped(name, spec, source) if kind in _RANGES else _choices((name, kind), value, source)
+    default = default if default in choices else _unquoted(default)
     if default is not None and default not in choices:
         shown = ", ".join(map(str, choices[:8]))
         raise source.error((name, "default"), f"one of {shown}", default, "Correct it.")
@@ -223,7 +224,7 @@ def _hyperparameter(name: str, spec: Mapping[str, Any], source: Source) -> Any:
         return Constant(name, choices[0])
     ordered = sorted(choices) if all(map(_is_number, choices)) else choices
     middle = ordered[(len(ordered) - 1) // 2]
-    meta = _optuna_meta(kind, ordered, spec["step"]) if kind in _RANGES else None
+    meta = _optuna_meta(kind, ordered, spec["step"]) if kind in _RANGES else _given_order(choices, ordered)
     return OrdinalHyperparameter(name, ordered, default_value=middle if default is None else default, meta=meta)
 
 
@@ -277,6 +278,13 @@ def _optuna_meta(kind: str, values: list[Any], step: Any) -> dict[str, str]:
     return {"optuna": json.dumps({"name": name, "attributes": attributes})}
 
 
+def _given_order(choices: list[Any], ordered: list[Any]) -> dict[str, str] | None:
+    """Say in which order choices were written, where that is another one: Optuna compares it with the objective's."""
+    if choices == ordered:
+        return None
+    return {"optuna": json.dumps({"name": "CategoricalDistribution", "attributes": {"choices": choices}})}
+
+
 def _choices(path: Path, value: Any, source: Source) -> list[Any]:
     """Read a list of choices."""
     step = f"Write {path[0]}: [a, b, c]."
@@ -312,6 +320,7 @@ def _add_condition(space: ConfigurationSpace, name: str, condition: Any, source:
             others = ", ".join(other for other in space if other != name) or "there is none"
             raise source.error(path, f"another hyperparameter of the space ({others})", parent, "Correct its name.")
         values = given if isinstance(given, list) else [given]
+        values = [each if each is None or space[parent].legal_value(each) else _unquoted(each) for each in values]
         for value in values:
             if value is None or not space[parent].legal_value(value):
                 allowed = space[parent]

@@ -28,9 +28,9 @@ def answer_html(found: Answer) -> str:
         rows = [
             {
                 **shown(each.config),
-                "from": each.source or ("all datasets" if each.is_of_history else "spread evenly"),
+                "from": each.origin,
                 "distance": each.distance,
-                "error there": each.source_error,
+                "error there": each.source_error if each.measured else "not measured",
                 "error expected": None if each.expected_error is None else each.expected_error.value,
                 "expected regret": each.expected_regret,
                 "seconds": None if each.seconds is None else each.seconds.value,

@@ -144,6 +144,8 @@ def _tuned(
     for note in dict.fromkeys(note for each in begun for note in each["notes"]):
         options.on_message(note)
     plans = [_local_plan(path, options, each) for path, each in zip(studies.values(), begun, strict=True)]
+    if not any(each["n_trials"] for each in begun) and (note := plans[0].measure.direction_note):
+        options.on_message(note)
     one = RemoteStudy(client.transport, next(iter(studies)))
     queues = [_Queue(replace(one, name=name), plan, options.on_message) for name, plan in zip(studies, plans, strict=True)]  # fmt: skip
     log = _log(options)

@@ -13,7 +13,9 @@ To add a surrogate, write a class with these methods in one file, and one line i
 An instance can also be given to `Optimizer` directly.
 """
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from bo.surrogates.base import Conditioned, Prediction, Surrogate, Task
 from bo.surrogates.bohamiann.model import Bohamiann
@@ -64,6 +66,19 @@ def find_surrogate(
     return SurrogateInfo.of(surrogate)
 
 
+def check_named(record: Mapping[str, Any], where: str, step: str) -> None:
+    """Check that the surrogate of a saved run is found by its name: one that was given as an instance is not.
+
+    Raises:
+        UsageError: when it is not.
+    """
+    settings = record.get("settings")
+    name = settings.get("surrogate") if isinstance(settings, Mapping) else None
+    if isinstance(name, str) and name not in SURROGATES:
+        msg = f"{where}: expected a run whose surrogate is one of {', '.join(SURROGATES)}, got {name!r}, a surrogate of your own or of a package that is not installed. {step}"
+        raise UsageError(msg)
+
+
 __all__ = [
     "DNGO",
     "SURROGATES",
@@ -76,5 +91,6 @@ __all__ = [
     "Surrogate",
     "SurrogateInfo",
     "Task",
+    "check_named",
     "find_surrogate",
 ]

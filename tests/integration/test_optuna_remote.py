@@ -67,6 +67,13 @@ def test_a_value_outside_the_scale_is_a_failure(client, caplog):
     assert trial["note"] in caplog.text
 
 
+def test_refuses_a_study_whose_trials_may_be_of_another_dataset(client):
+    together = {"space": {"x": [0.0, 1.0]}, "members": ["a", "b"], "warm": "none", "startup": 500}
+    remote, _ = (client.begin_study(name, **together) for name in ("a", "b"))
+    with pytest.raises(UsageError, match=r"expected a study that is tuned alone, got 'a', tuned together with b\. Use"):
+        RemoteSampler(remote)
+
+
 @pytest.mark.parametrize(
     ("options", "direction", "match"),
     [

@@ -75,6 +75,8 @@ class Machines:
         from warmstart.integrations.ray.cluster import RayExecutor
 
         with self.cluster.connect():
+            if self.workers is None:
+                self.cluster.check_fits()
             executor = RayExecutor(self.cluster, workers=self.workers, limit_s=limit_of(settings.cell_timeout))
             workers, where = self.workers or self.cluster.places(), None if self.device == "auto" else self.device
             yield replace(settings, workers=workers, device=where, executor=executor)

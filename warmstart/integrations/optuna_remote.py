@@ -69,9 +69,13 @@ class RemoteSampler(BaseSampler):
         """Take a study on a server.
 
         Raises:
+            UsageError: the study is tuned together with others: a trial may be of another dataset.
             WarmstartError: no server there, or no such study.
         """
         shown = study.show()
+        if members := shown.get("members"):
+            msg = f"expected a study that is tuned alone, got {study.name!r}, tuned together with {', '.join(sorted(set(members) - {study.name}))}. Use `RemoteStudy.ask`, whose trials name their study, or begin a study without `members`."
+            raise UsageError(msg)
         space = load_space(json.dumps(shown["space"]))
         search = shown["search"]
         self._remote = study

@@ -176,7 +176,7 @@ def _warm_rows(found: StudyRecord) -> Sequence[Mapping[str, Any]]:
         came = min(tried, key=lambda trial: trial.error is None, default=None)
         rows.append(
             {
-                "from": warm.source or "all datasets",
+                "from": warm.origin,
                 "promised": warm.promised,
                 "expected": _expected(found, came),
                 "came": None if came is None else came.error,

@@ -210,5 +210,5 @@ class TellRequest(Body):
         list[Annotated[list[float], Field(min_length=2, max_length=2)]],
         Field(max_length=100_000, default_factory=list),
     ]
-    metrics: Annotated[dict[Name, float], Field(max_length=200, default_factory=dict)]
+    metrics: Annotated[dict[Name, float], Field(max_length=10_000, default_factory=dict)]
     constraints: Annotated[dict[Name, float], Field(max_length=200, default_factory=dict)]

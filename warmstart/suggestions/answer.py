@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 EVENLY = "spread evenly over the space (Sobol): the history knows nothing about it"
 """Why a suggestion is what it is where nothing of it is known."""
+UNTRIED = "no dataset that may answer ran it: it follows those that were run"
+"""Why a suggestion is what it is where the history has its configuration, but no run of it."""
 
 
 LINES = 3
@@ -41,8 +43,8 @@ class InitialDesign:
             strategy.
         expected_error: validation error to expect of it on this dataset; None where the history knows too little.
         why: one line for people.
-        measured: whether the configuration was run in this form; False where it was put into another space and has values
-            that were not: `not_measured` names them.
+        measured: whether the configuration was run in this form; False where no dataset that may answer ran it, and where it
+            was put into another space and has values that were not: `not_measured` names them.
         not_measured: hyperparameters whose values were moved to what that space allows, or that the history never had.
         seconds: that a run of it takes, where a plan or a workload was asked for.
     """
@@ -63,6 +65,13 @@ class InitialDesign:
     def is_of_history(self) -> bool:
         """Whether a configuration of the history stands behind it; else it fills a space of which nothing is known."""
         return self.why != EVENLY
+
+    @property
+    def origin(self) -> str:
+        """Say where it comes from: a dataset, or what there is in place of one."""
+        if self.source is None and not self.measured and not self.not_measured:
+            return "no dataset"
+        return self.source or ("all datasets" if self.is_of_history else "an even spread")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's object of one suggestion."""
@@ -225,7 +234,7 @@ class Answer:
         """Say what error a search is expected to reach; empty where the history does not tell."""
         if (best := self.expected_error) is None:
             return ""
-        is_theirs = all(design.measured for design in self.suggestions)
+        is_theirs = not any(design.not_measured for design in self.suggestions)
         return (
             f"{'Expect' if is_theirs else 'With the network of the history, expect'} the best of a search to reach an "
             f"error of {best.value:.3g}, in {10 * best.level:.0f} of 10 cases between {best.low:.3g} and {best.high:.3g}."
@@ -284,4 +293,4 @@ class Answer:
 def _line(design: InitialDesign) -> str:
     """Return the values of a suggestion, as tables show them, and where they come from."""
     values = ", ".join(f"{name}={in_short(value)}" for name, value in shown(design.config).items())
-    return f"{values} (from {design.source or ('all datasets' if design.is_of_history else 'an even spread')})"
+    return f"{values} (from {design.origin})"

@@ -18,7 +18,7 @@ from history_store.error_tables import fill_failed
 from history_store.file.codec import config_key
 from history_store.space import natural
 from warmstart.measured_with import workload_of
-from warmstart.suggestions.answer import Answer, InitialDesign, Neighbour
+from warmstart.suggestions.answer import UNTRIED, Answer, InitialDesign, Neighbour
 from warmstart.suggestions.doubts import NOTHING_TO_EXPECT
 from warmstart.suggestions.embedded_history import EmbeddedHistory, nearest_places, spread_places
 from warmstart.suggestions.explanation import explain_answer
@@ -282,13 +282,13 @@ def _initial_designs(
         expected = expected_regrets(query, [choice.row for choice in choices])
         promised = [float(regret) for regret in embedded.calibration.promise(expected)]
     of_all = "adds most per second" if is_timed else "best average rank" if strategy == "average-rank" else "adds most"
+    untried = set(np.flatnonzero(np.isnan(errors).all(axis=0)).tolist())
     found = []
     for choice, regret in zip(choices, promised, strict=True):
-        config = dict(embedded.configs[choice.row])
+        config, measured = dict(embedded.configs[choice.row]), choice.row not in untried
         if choice.neighbour is None:
-            found.append(
-                InitialDesign(config, natural(config), expected_regret=regret, why=f"{of_all} over all datasets")
-            )
+            why = f"{of_all} over all datasets" if measured else UNTRIED
+            found.append(InitialDesign(config, natural(config), expected_regret=regret, why=why, measured=measured))
             continue
         name = embedded.names[place.rows[choice.neighbour]]
         how = f"reached error {choice.source_error:.3g} on {name}"

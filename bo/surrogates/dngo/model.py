@@ -324,6 +324,8 @@ class DNGO:
         Args:
             X: `n x d`, the points of the fit.
             y: `n`, their targets.
+
+        Returns: NaN where trained networks saw all points.
         """
         points, features = self._checked(X)
         z = (np.asarray(y, dtype=np.float64) - self._targets.mean) / self._targets.sd
@@ -331,7 +333,8 @@ class DNGO:
             head.left_out(basis, points, z)[:, unseen].ravel()
             for head, basis, unseen in zip(self._heads, features.values(points), self._unseen, strict=True)
         ]
-        return float(np.concatenate(found).mean()) - math.log(self._targets.sd)
+        densities = np.concatenate(found)
+        return float(densities.mean()) - math.log(self._targets.sd) if len(densities) else math.nan
 
     def state(self) -> dict[str, Any]:
         """Return what the next fit starts from: nothing."""

@@ -99,6 +99,11 @@ def test_a_steep_function_is_modelled_by_logarithms():
     assert held == pytest.approx([o.error for o in run.history()], rel=0.1)
 
 
+def test_a_process_over_tasks_without_any_takes_logarithms_too():
+    run = searched(surrogate="mt-gp")
+    assert run._fitted.takes_logarithms(run._log.data())
+
+
 def test_what_is_promised_is_in_the_unit_of_errors():
     run = searched()
     run.ask()

@@ -49,6 +49,17 @@ def test_what_it_does_not_have_is_refused(wrong):
         Optimizer(plane(), engine="GPyOpt")
 
 
+@pytest.mark.parametrize("setting", [{"incumbent": "observed"}, {"ei_variance": "predictive"}])
+def test_what_it_would_take_no_notice_of_is_refused_but_for_runs_of_before(setting, monkeypatch):
+    monkeypatch.setattr(gpyopt_engine, "find_spec", lambda name: name)
+    (name,) = setting
+    with pytest.raises(UsageError, match=rf"^{name}: expected '.*' beside engine='gpyopt', which has no other, got"):
+        Optimizer(plane(), engine="gpyopt", **setting)
+    saved = Optimizer(plane(), engine="gpyopt").to_dict()
+    again = Optimizer.from_dict(saved | {"settings": saved["settings"] | setting})
+    assert again.to_dict() == saved
+
+
 def test_the_domain_gives_back_the_same_configurations():
     encoding = Encoding(mixed(layers=3))
     domain = gpyopt_engine._Domain(encoding)

@@ -25,6 +25,7 @@ from scipy.stats import qmc
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from bo import Observation, Optimizer, RelatedTask
+from bo.diagnostics import read_run
 from bo.models import ACQUISITIONS, SUCCESS, TrialData
 from bo.surrogates import GaussianProcess
 from history_store.errors import DataError, SpaceExhaustedError, UsageError
@@ -826,6 +827,15 @@ def test_records_that_are_none(change, message):
         Optimizer.from_dict(told(n=4).to_dict() | change)
     with pytest.raises(DataError, match="got 'list'"):
         Optimizer.from_dict([])
+
+
+def test_a_record_whose_surrogate_has_no_name_says_what_is_lacking():
+    saved = Optimizer(plane(), surrogate=GaussianProcess()).to_dict()
+    assert Optimizer.from_dict(saved, surrogate=GaussianProcess()).to_dict() == saved
+    with pytest.raises(UsageError, match=r"surrogate is one of gp, .*, got 'GaussianProcess', .* Give it: from_dict\("):
+        Optimizer.from_dict(saved)
+    with pytest.raises(UsageError, match=r"^run: .*, got 'GaussianProcess', .* Make it an entry point of"):
+        read_run(saved)
 
 
 def test_a_process_with_thousands_of_evaluations_is_warned_of_once(monkeypatch):

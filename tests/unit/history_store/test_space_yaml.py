@@ -21,7 +21,7 @@ from ConfigSpace import (
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from optuna.distributions import FloatDistribution, IntDistribution, distribution_to_json
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution, distribution_to_json
 
 from history_store.errors import DataError
 from history_store.space import dump_space
@@ -63,7 +63,9 @@ def expected() -> ConfigurationSpace:
     optimizer, momentum = Categorical("optimizer", ["sgd", "adam", 3], default="adam"), Float("momentum", (0, 0.99), default=0.9)  # fmt: skip
     nesterov, layers = Categorical("optimizer.nesterov", ["yes", "no"], default="yes"), Integer("layers", (1, 9))
     space.add(Float("lr", (1e-5, 0.1), log=True), Float("dropout", (0.0, 0.5)), layers, optimizer, momentum, nesterov)
-    space.add(Integer("width", (16, 1024), log=True), OrdinalHyperparameter("batch_size", [16, 32, 64], default_value=32))  # fmt: skip
+    written = {"optuna": distribution_to_json(CategoricalDistribution([64, 16, 32]))}
+    batch_size = OrdinalHyperparameter("batch_size", [16, 32, 64], default_value=32, meta=written)
+    space.add(Integer("width", (16, 1024), log=True), batch_size)
     space.add(Categorical("model_name", ["resnet18", "resnet50", "off", "0x3"], default="resnet18"))
     space.add(Categorical("flag", [True, False], default=True), Constant("epochs", 30))
     space.add(OrdinalHyperparameter("size", ["small", "medium", "large"], default_value="medium"))
@@ -235,3 +237,13 @@ def test_anything_is_a_space_or_an_error_of_ours(entries: dict[str, object]) -> 
 def test_any_text_is_a_space_or_an_error_of_ours(text: str) -> None:
     with contextlib.suppress(DataError):
         parse_space(text).sample_configuration()
+
+
+def test_a_number_in_quotes_is_one_of_the_numbers() -> None:
+    """PyYAML's own loaders read `1e-4` as a text."""
+    text = "lr: {choice: [1e-4, 1e-3], default: 1e-3}\nnoise: {float: [0.0, 0.5], if: {lr: 1e-4}}\n"
+    entries = yaml.safe_load(text)
+    assert entries["lr"]["default"] == entries["lr"]["choice"][1] == "1e-3"
+    assert build_space(entries, Source("space")) == parse_space(text)
+    words = build_space({"lr": {"choice": ["1e-4", "off"], "default": "1e-4"}}, Source("space"))
+    assert words["lr"].default_value == "1e-4"

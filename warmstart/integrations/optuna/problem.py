@@ -24,6 +24,7 @@ from bo.space.encoding import Encoding
 from history_store.records import Config, Value
 from history_store.space import dump_space
 from warmstart.integrations.optuna.space import snapped
+from warmstart.studies.state.trial_queue import OUTCOME
 
 CLAIM = "warmstart:config"
 """System attribute of a trial: the configuration that was suggested for it."""
@@ -189,6 +190,8 @@ def _observation(trial: FrozenTrial, config: Config, sign: float) -> Observation
     elif trial.state == TrialState.PRUNED and trial.intermediate_values:
         value = trial.intermediate_values[max(trial.intermediate_values)]
     seconds = None if trial.duration is None else trial.duration.total_seconds()
+    if OUTCOME in trial.user_attrs:  # the clock counts also the night before a trial was taken over
+        seconds = trial.user_attrs[OUTCOME].get("duration")
     return Observation.of(
         config,
         sign * value,

@@ -30,6 +30,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers._base import _process_constraints_after_trial
 from optuna.trial import FrozenTrial, TrialState
 
+from bo.models import FORECASTS
 from bo.optimizer import N_STARTUP_TRIALS, Optimizer
 from bo.related import RelatedTask
 from bo.space.encoding import Encoding
@@ -125,7 +126,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             "warp_errors": warp_errors,
         }
         n_startup_trials = renamed("startup", startup, new="n_startup_trials", value=n_startup_trials)
-        usual = 0 if related else N_STARTUP_TRIALS
+        usual = None if related else N_STARTUP_TRIALS  # None: as the optimiser has it with related tasks
         self._n_startup_trials = usual if n_startup_trials is None else n_startup_trials
         self._constraints_func = constraints_func
         any_space = read_space({"x": [0.0, 1.0]} if space is None else space)
@@ -360,10 +361,11 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         settings: Mapping[str, Any] | None = None,
     ) -> Optimizer:
         """Set up the optimiser that suggests for a trial, with other settings where some are given."""
-        n_designed = self._n_startup_trials if known.count < self._n_startup_trials else 0
+        wanted = self._n_startup_trials
+        n_designed = wanted if wanted is None or known.count < wanted else 0
         settings = self._settings if settings is None else settings
         if problem is not self._given:  # both are of the whole space
-            settings = {**settings, "initial": (), "related": ()}
+            settings, n_designed = {**settings, "initial": (), "related": ()}, n_designed or 0
         optimizer = Optimizer(problem.space, **settings, n_startup_trials=n_designed, seed=self._seed)
         optimizer.tell_all(known.told)
         last = checkpoint or optimizer.checkpoint()
@@ -416,12 +418,22 @@ def _digest(related: Sequence[RelatedTask]) -> list[int]:
 
 
 def _newest(trials: Sequence[FrozenTrial], setup: str) -> dict[str, Any] | None:
-    """Find the newest checkpoint that is good for a setup; a trial that Optuna retries carries a copy of an older one."""
+    """Find the newest checkpoint that is good for a setup; a trial that Optuna retries carries a copy of an older one.
+
+    With it comes what others forecast with as many related tasks: of workers that choose at the same moment, none knows of the others.
+    """
     kept: list[dict[str, Any]] = [
         trial.system_attrs[CHECKPOINT] for trial in trials if CHECKPOINT in trial.system_attrs
     ]
     good = [checkpoint for checkpoint in reversed(kept) if checkpoint["setup"] == setup]
-    return max(good, key=lambda checkpoint: int(checkpoint["asked"]), default=None)
+    newest = max(good, key=lambda checkpoint: int(checkpoint["asked"]), default=None)
+    if newest is None or FORECASTS not in newest["models"]:
+        return newest
+    forecasts: dict[str, Any] = {}
+    for each in sorted(good, key=lambda checkpoint: int(checkpoint["asked"])):
+        if each.get("related", [None])[0] == newest.get("related", [None])[0]:
+            forecasts = each["models"].get(FORECASTS, {}) | forecasts  # the first one of a point counts
+    return {**newest, "models": {**newest["models"], FORECASTS: forecasts}}
 
 
 def _is_searched(distribution: BaseDistribution) -> bool:

@@ -120,8 +120,7 @@ def _readable(design: InitialDesign) -> dict[str, bool | str | float]:
     error = design.source_error if design.measured else None
     error = error if design.expected_error is None else design.expected_error.value
     promised = {} if error is None else {PROMISED: round(error, 4)}
-    of_all = "all datasets" if design.is_of_history else "an even spread"
-    return {WARM: True, SOURCE: design.source or of_all, **promised}
+    return {WARM: True, SOURCE: design.origin, **promised}
 
 
 def _at_most(k: int, history: PathLike | None, workload: str | None) -> int:

@@ -29,6 +29,7 @@ LOOK_S = 1.0
 REACH_S = 10.0
 MOVES = 10
 """Nodes that a task may lose before it is lost itself."""
+_log = logging.getLogger("warmstart")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +84,24 @@ class Cluster:
         finally:
             ray.shutdown()
 
-    def check_fits(self) -> None:
-        """Check that a trial fits on some node that is there.
+    def check_fits(self, workers: int | None = None) -> None:
+        """Check that a trial fits on some node that is there; so many workers may wait for one, which is told.
 
         Raises:
-            UsageError: when it does not.
+            UsageError: when it does not, and no number of workers is given.
         """
-        if self.places() < 1:
-            nodes = [
-                f"{node['Resources'].get('CPU', 0):g} CPU, {node['Resources'].get('GPU', 0):g} GPU" for node in living()
-            ]
-            msg = f"expected a node for {self.cpus:g} CPU and {self.gpus:g} GPU, got {'; '.join(nodes) or 'no node'}. Ask for less, or name another cluster with `ray_address`."
+        if self.places() >= 1:
+            return
+        nodes = [
+            f"{node['Resources'].get('CPU', 0):g} CPU, {node['Resources'].get('GPU', 0):g} GPU" for node in living()
+        ]
+        lacking = f"a node for {self.cpus:g} CPU and {self.gpus:g} GPU, got {'; '.join(nodes) or 'no node'}"
+        if workers is None:
+            msg = f"expected {lacking}. Ask for less, or name another cluster with `ray_address`."
             raise UsageError(msg, param=("cpus_per_trial", "gpus_per_trial"))
+        _log.warning(
+            "Workers wait for room: expected %s. Add such a node, or end this with Ctrl-C and ask for less.", lacking
+        )
 
     def places(self) -> int:
         """Count the trials that the nodes take at a time."""
@@ -166,8 +173,7 @@ class RayExecutor:
             AllTrialsFailedError: when workers die again and again before they are ready.
         """
         with self.cluster.connect():
-            if self.workers is None:
-                self.cluster.check_fits()
+            self.cluster.check_fits(self.workers)
             pool = _Pool(self, work, iter(tasks))
             try:
                 while pool.staff():

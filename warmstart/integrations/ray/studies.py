@@ -38,8 +38,7 @@ def run_on_cluster(job: Job, cluster: Cluster, store: Store, *, workers: int | N
     with cluster.connect():
         import ray
 
-        if workers is None:
-            cluster.check_fits()
+        cluster.check_fits(workers)
         _check_shared(store)
         # The clock that counts here means nothing on another machine.
         deadline = time.time() + (job.limits.until - time.monotonic())

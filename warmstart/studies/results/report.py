@@ -211,7 +211,7 @@ def _warm(found: TuneResult, plan: StudySpec) -> list[str]:
     rows = [
         {
             **shown(each.config),
-            "from": "you" if plan.initial else each.source or ("all datasets" if plan.history else plan.workload),
+            "from": "you" if plan.initial else each.origin if plan.history else plan.workload,
             "error there": each.source_error if each.measured else "not measured",
             **_promise(each),
             "error here": errors.get(_key(each.config)),

@@ -55,6 +55,11 @@ class WarmConfig:
     expected_error: Mapping[str, float] | None = None
 
     @property
+    def origin(self) -> str:
+        """Say where it comes from: a dataset, or what there is in place of one."""
+        return self.source or ("all datasets" if self.measured or self.not_measured else "no dataset")
+
+    @property
     def promised(self) -> float | None:
         """Return the error to expect here, else the one that it had where it came from; None where neither is known."""
         if self.expected_error is not None:
@@ -362,17 +367,17 @@ def same_space(one: str, other: str) -> bool:
     return _facts(one) == _facts(other)
 
 
-def _facts(space: str) -> dict[str, object]:
-    """Return what a space says, its name and the version of ConfigSpace apart."""
+def _facts(space: str) -> dict[str, Any]:
+    """Return what a space says, its name, the version of ConfigSpace and how Optuna writes its choices apart."""
     left_out = ("name", "python_module_version", "format_version")
-    return {key: value for key, value in json.loads(space).items() if key not in left_out}
+    facts = {key: value for key, value in json.loads(space).items() if key not in left_out}
+    named = [{key: value for key, value in each.items() if key != "meta"} for each in facts.get("hyperparameters", ())]
+    return facts | {"hyperparameters": named}
 
 
 def space_difference(old: str, new: str) -> str:
     """Say how one space differs from another."""
-    before, after = (
-        {each["name"]: each for each in json.loads(text).get("hyperparameters", ())} for text in (old, new)
-    )
+    before, after = ({each["name"]: each for each in _facts(text)["hyperparameters"]} for text in (old, new))
     parts = [
         f"{what} {', '.join(names)}"
         for what, names in (

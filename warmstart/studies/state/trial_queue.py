@@ -333,7 +333,7 @@ class TrialQueue:
         warm = warm_of(config, self.plan.configs)
         if warm is None:
             return {}
-        source = warm.source or ("you" if self.plan.initial else "all datasets")
+        source = "you" if self.plan.initial else warm.origin
         promised = {} if warm.promised is None else {PROMISED: round(warm.promised, 4)}
         return {WARM: True, SOURCE: source, **promised}
 

@@ -1,5 +1,7 @@
 """DNGO, for one task and several: against its own regression, other activations, held-out points, related tasks."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -363,3 +365,10 @@ def test_a_target_alone_needs_data_and_tasks_need_one_space():
         MultiTaskDNGO().fit(np.zeros((0, 2)), np.zeros(0), rng=rng())
     with pytest.raises(UsageError, match="expected the columns of the related tasks"):
         MultiTaskDNGO(related=tasks()).fit(np.zeros((2, 3)), np.zeros(2), rng=rng())
+
+
+def test_where_every_network_saw_the_task_at_hand_related_tasks_are_kept_without_a_warning():
+    X, value = np.random.default_rng(0).random((130, 2)), lambda X: (X[:, 0] - 0.3) ** 2
+    model = MultiTaskDNGO(related=[Task(X, value(X))], networks=1, burn_in=3, held_out=0.0)
+    model.fit(X[:3], value(X[:3]), rng=rng())
+    assert math.isnan(model.left_out(X[:3], value(X[:3])))

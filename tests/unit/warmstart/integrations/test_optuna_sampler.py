@@ -24,6 +24,7 @@ from problems import bowl, mixed, plane
 from bo import Optimizer, RelatedTask
 from bo.space.encoding import Encoding
 from history_store.errors import DataError, UsageError
+from warmstart.integrations.optuna import sampler as optuna_sampler
 from warmstart.integrations.optuna.problem import CLAIM, Problem, read_trials
 from warmstart.integrations.optuna.sampler import CHECKPOINT, WarmStartSampler, _newest
 from warmstart.integrations.optuna.space import to_distributions, to_space
@@ -646,6 +647,40 @@ def test_several_objectives_are_refused_also_where_every_trial_was_enqueued(enqu
         study.optimize(lambda trial: (grid(trial), 1.0), n_trials=1)
     with pytest.raises(ValueError, match="multi-objective"):
         study.sampler.log_gain(study)
+
+
+def test_related_tasks_are_left_to_themselves_no_sooner_than_by_the_optimizer():
+    configs = [{"x": x, "y": y} for x in (-3.0, 3.0, 8.0) for y in (1.0, 6.0)]
+    settings = {"surrogate": "mt-gp", "related": [RelatedTask(configs, [-bowl(config) for config in configs])]}
+    study, alone = study_of(space=plane(), **settings), Optimizer(plane(), seed=0, **settings)
+    for _ in range(4):
+        trial, config = study.ask(PLANE), alone.ask()[0]
+        assert trial.params == pytest.approx(config, abs=0.01)
+        study.tell(trial, bowl(trial.params))
+        alone.tell(config, bowl(config))
+
+
+def test_workers_that_choose_at_the_same_moment_keep_what_each_forecast(monkeypatch):
+    note, held = optuna_sampler._note, []
+
+    def late(study, trial, key, value):
+        is_held = key == CHECKPOINT and trial.number == 1
+        held.append((study, trial, key, value)) if is_held else note(study, trial, key, value)
+
+    configs = [{"x": x, "y": y} for x in (-3.0, 0.0, 3.0, 8.0) for y in (1.0, 6.0)]
+    related = [RelatedTask(configs, [bowl(config) for config in configs])]
+    study = study_of(space=plane(), surrogate="mt-gp", related=related)
+    study.tell(first := study.ask(PLANE), bowl(first.params))
+    monkeypatch.setattr(optuna_sampler, "_note", late)
+    pair = [study.ask(PLANE), study.ask(PLANE)]  # the second one chooses before the first one has said what it forecast
+    note(*held[0])
+    for trial in pair:
+        study.tell(trial, bowl(trial.params))
+    study.ask(PLANE)
+    one, other, after = (trial.system_attrs[CHECKPOINT]["models"]["forecasts"] for trial in study.trials[1:])
+    assert len(one.keys() | other.keys()) == 2
+    assert after == one | other | after
+    assert len(after) == 3
 
 
 def test_nothing_initial_and_nothing_related_may_be_none():

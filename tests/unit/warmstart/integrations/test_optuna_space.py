@@ -18,7 +18,9 @@ from optuna.trial import create_trial
 from bo.space.encoding import Encoding
 from history_store.errors import UsageError
 from history_store.space import dump_space, load_space
+from history_store.space_yaml import parse_space
 from warmstart.integrations.optuna.space import Presence, shown, snapped, to_distributions, to_space
+from warmstart.studies.state.spec import same_space, space_difference
 
 DISTRIBUTIONS = {
     "real": FloatDistribution(-1.5, 2.0),
@@ -234,3 +236,14 @@ def test_a_range_that_was_changed_for_good_counts_after_a_while(ends, kept):
 
 def test_nothing_is_shown_by_no_trial():
     assert shown([]) == ({}, {})
+
+
+def test_choices_keep_their_written_order_for_optuna():
+    space = parse_space("batch_size: [64, 16, 32]\nwidth: [1, 2, 3]")
+    assert space["batch_size"].sequence == (16, 32, 64)
+    found = to_distributions(load_space(dump_space(space)))
+    assert found == {"batch_size": CategoricalDistribution((64, 16, 32)), "width": CategoricalDistribution((1, 2, 3))}
+    sorted_before = parse_space("batch_size: [16, 32, 64]\nwidth: [1, 2, 3]")
+    assert same_space(dump_space(sorted_before), dump_space(space))
+    wider = parse_space("batch_size: [64, 16, 32]\nwidth: [1, 2, 4]")
+    assert space_difference(dump_space(sorted_before), dump_space(wider)) == "changes width"

@@ -1,13 +1,17 @@
 """What is refused before Ray is asked for anything; what Ray itself does is in tests/integration/test_ray.py."""
 
 import math
+import re
 import socket
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from history_store.errors import UsageError
+from training.collection.settings import CollectionSettings
+from warmstart.histories.collect import Machines
 from warmstart.integrations.ray.cluster import Cluster, RayExecutor, chosen_cluster
 
 
@@ -77,3 +81,31 @@ class Idle:
 def enter(address):
     with Cluster(address).connect():
         pytest.fail("connected")
+
+
+class Crowded(Idle):
+    """A cluster whose only node has a CPU and no GPU."""
+
+    @staticmethod
+    def is_initialized():
+        return True
+
+    @staticmethod
+    def nodes():
+        return [{"Alive": True, "Resources": {"CPU": 1.0}}, {"Alive": False, "Resources": {"CPU": 1.0, "GPU": 8.0}}]
+
+
+def test_without_room_a_collection_is_refused_and_named_workers_are_told_what_they_wait_for(monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "ray", Crowded)
+    lacking = r"a node for 1 CPU and 1 GPU, got 1 CPU, 0 GPU\. "
+    machines = Machines(cluster=Cluster(gpus=1.0))
+    with (
+        pytest.raises(UsageError, match=f"cpus_per_trial, gpus_per_trial: expected {lacking}Ask for less"),
+        machines.used_for(CollectionSettings(), has_device=False),
+    ):
+        pytest.fail("began")
+    with replace(machines, workers=2).used_for(CollectionSettings(), has_device=False) as settings:
+        assert settings.workers == 2
+    assert not caplog.records
+    Cluster(gpus=1.0).check_fits(2)
+    assert re.search(f"Workers wait for room: expected {lacking}Add such a node", caplog.text)

@@ -368,3 +368,13 @@ def test_a_storage_that_is_gone_under_way(tmp_path):
         path.unlink()
         with pytest.raises(StorageError, match="expected the storage that was opened, got none in its place"):
             queue.end(run, outcome(run.config, run.seed))
+
+
+def test_seconds_to_learn_from_are_those_of_the_run_not_of_the_clock(tmp_path):
+    with begun(tmp_path / "s.db") as queue:
+        for seconds in (43_200.0, math.nan):
+            run = queue.next(2)
+            queue.end(run, replace(outcome(run.config, 0), duration=seconds))
+        first, second = (told.duration for told in queue.told(queue.trials()))
+        assert first == 43_200.0
+        assert math.isnan(second)

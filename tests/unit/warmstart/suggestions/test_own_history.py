@@ -463,3 +463,25 @@ def test_a_model_of_so_few_datasets_that_its_quality_is_not_known_can_be_read(mi
     curves = out.with_name("m.safetensors.curves.json")
     if curves.exists():
         assert math.isnan(Curves.load(curves).validations[-1].spearman)
+
+
+def test_a_configuration_that_nobody_ran_is_not_called_measured(photos, tmp_path, cli):
+    path = tmp_path / "young.h5"
+    with History.create(path, space_json(), configs=CONFIGS) as history:
+        history.extend(
+            [Evaluation("first", CONFIGS[1], 0.2, seed=0)], datasets=[DatasetInfo("first", "first", 0, 0, 0, 0)]
+        )
+    found = warmstart.answer(photos, history=path, k=3)
+    assert [each.measured for each in found.suggestions] == [True, False, False]
+    assert found.suggestions[0].config == CONFIGS[1]
+    assert all("no dataset that may answer ran it" in each.why for each in found.suggestions[1:])
+    assert repr(found).count("(from no dataset)") == 2
+    assert cli("suggest", photos, "--history", path, "-k", 3).out.count("not measured") == 2
+    (tmp_path / "space.json").write_text(space_json())
+    command = "python -c 'import sys; print(sys.argv[2])' {net} {lr}"
+    space, study = tmp_path / "space.json", tmp_path / "study.db"
+    said = warmstart.tune(dataset=photos, space=space, command=command, trials=1, history=path, storage=study)
+    assert [(each.measured, each.origin) for each in said.warm] == [
+        (True, "all datasets"),
+        *[(False, "no dataset")] * 2,
+    ]
