@@ -1,5 +1,6 @@
 """Merge bundles into a history: the set of records grows, and what answers is decided anew from all of it."""
 
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -329,16 +330,14 @@ def _into_new(path: Path, whole: Bundle, *, dry_run: bool) -> MergePlan:
 def _check_space(bundle: Bundle, first: Bundle | None, where: str) -> None:
     if first is None:
         return
-    spaces = {
-        space_digest(each.text) for found in (bundle, first) for each in found.records if isinstance(each, SharedSpace)
-    }
+    spaces = {_mark(each.text) for found in (bundle, first) for each in found.records if isinstance(each, SharedSpace)}
     if len(spaces) > 1:
         msg = f"{where}: expected bundles over one space, got another one. Merge those of one space at a time."
         raise DataError(msg)
 
 
 def _check_history_space(history: "History", bundle: Bundle, where: str) -> None:
-    spaces = [space_digest(each.text) for each in bundle.records if isinstance(each, SharedSpace)]
+    spaces = [_mark(each.text) for each in bundle.records if isinstance(each, SharedSpace)]
     if any(each != _digest(history.space_json) for each in spaces):
         msg = f"{where}: expected runs over the space of {history.path}, got another space. Merge it into a history of its own: `warmstart history merge OTHER.h5 {in_shell(where)}`."
         raise DataError(msg)
@@ -350,7 +349,16 @@ def _digest(space_json: str) -> str:
 
     found = parse(space_line(space_json), "space")
     assert isinstance(found, SharedSpace)  # noqa: S101
-    return space_digest(found.text)
+    return _mark(found.text)
+
+
+def _mark(text: str) -> str:
+    """Digest a space; how Optuna writes its choices does not count, in which versions differ."""
+    space = json.loads(text)
+    space["hyperparameters"] = [
+        {key: value for key, value in each.items() if key != "meta"} for each in space.get("hyperparameters", ())
+    ]
+    return space_digest(json.dumps(space))
 
 
 def _rows(history: "History", merged: Merged, now: Mapping[str, str]) -> tuple[list[SharedRun], list[SharedRun]]:

@@ -1,6 +1,7 @@
 """Merging as an algebra, on real bundles of small histories; what contradicts, what does not fit, what is never lost."""
 
 import itertools
+import json
 import math
 import tempfile
 from collections.abc import Sequence
@@ -353,6 +354,17 @@ def test_another_space_is_refused_and_nothing_is_written(tmp_path, cli):
     assert (tmp_path / "other.h5").read_bytes() == before
     with pytest.raises(DataError, match="Merge it into a history of its own"):
         merge_files(tmp_path / "other.h5", [file])
+
+
+def test_how_optuna_writes_choices_makes_no_other_space(tmp_path):
+    file = write_bundle(bundled([run("ants", 0, 0.1)]), tmp_path)
+    space = json.loads(histories.space_json())
+    space["hyperparameters"][0]["meta"] = {"optuna": "{}"}
+    with History.create(tmp_path / "later.h5", json.dumps(space)) as later:
+        pass
+    merge_files(tmp_path / "later.h5", [file])
+    with History.open(tmp_path / "later.h5") as later:
+        assert later.n_evaluations == 1
 
 
 def test_a_record_that_does_not_fit_leaves_no_history_behind(tmp_path, cli):
