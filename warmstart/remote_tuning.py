@@ -79,7 +79,7 @@ def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) ->
     found = found if saved is None else replace(found, saved_model=saved.record)
     if saved is not None and place is not None and found.report is not None and dataset is not None:
         said = predict_validation(saved.judged, save, dataset, skip_broken=options.skip_broken)
-        _written(place, lambda: add_classifier(place, said, is_retrained=saved.is_retrained), options)
+        _written(place, lambda: add_classifier(place, said, saved.record), options)
     return found
 
 
@@ -109,7 +109,10 @@ def tune_several_on_server(paths: Sequence[str], options: TuneOptions, client: C
     for found, one, file in zip(joint.studies, done, saved, strict=True):
         made = None if file is None else save_best(file, one.plan, found.trials, options.ensemble, options.on_message)
         studies.append(found if made is None else replace(found, saved_model=made.record))
-    return replace(joint, studies=tuple(studies))
+    joint = replace(joint, studies=tuple(studies))
+    if place is not None and joint.report is not None and any(found.saved_model for found in studies):
+        _written(place, lambda: write_joint_report(place, title, joint, plans), options)  # which names the files
+    return joint
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,7 +237,7 @@ def _tune_one(name: str, dataset: str | None, output: StudyOutputs, options: Tun
     if saved is not None and found.report is not None and dataset is not None:
         place = Path(found.report)
         said = predict_validation(saved.judged, options.save_model or "", dataset, skip_broken=options.skip_broken)
-        write_or_tell(place, lambda: add_classifier(place, said, is_retrained=saved.is_retrained), options)
+        write_or_tell(place, lambda: add_classifier(place, said, saved.record), options)
     return found
 
 
@@ -320,7 +320,10 @@ def _tune_several(
         joint = reported if is_written else joint
     check_any_error(title, [trial for found, _ in done for trial in found.trials], workload=done[0][1].workload)
     pairs = zip(joint.studies, done, outputs.values(), strict=True)
-    return replace(joint, studies=tuple(to.hand_out(found, plan, options)[0] for found, (_, plan), to in pairs))
+    joint = replace(joint, studies=tuple(to.hand_out(found, plan, options)[0] for found, (_, plan), to in pairs))
+    if joint.report is not None and any(found.saved_model is not None for found in joint.studies):
+        write_or_tell(place, lambda: write_joint_report(place, title, joint, plans), options)  # which names the files
+    return joint
 
 
 def _tuned(

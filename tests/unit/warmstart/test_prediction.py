@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -344,7 +345,9 @@ def test_the_cache_is_shown_and_cleared(cli, tmp_path, monkeypatch):
 def test_a_report_gets_the_confusion_and_the_worst_pictures(tmp_path):
     from warmstart.prediction import Prediction, Predictions
     from warmstart.studies.results.report import add_classifier
+    from warmstart.studies.results.summary import SavedModel
 
+    saved = SavedModel("clf.safetensors", (3, 1), 0.6, retrained=False)
     rows = tuple(
         Prediction(f"{n}.png", "a" if p > 0.5 else "b", max(p, 1 - p), {"a": p, "b": 1 - p}, truth)
         for n, (p, truth) in enumerate([(0.9, "a"), (0.4, "a"), (0.8, "b"), (0.3, "b"), (0.95, "b")])
@@ -355,15 +358,16 @@ def test_a_report_gets_the_confusion_and_the_worst_pictures(tmp_path):
     assert [row.image for row in said.worst(2)] == ["4.png", "2.png"]
     (tmp_path / "r.md").write_text("# Study\n")
     (tmp_path / "r.json").write_text('{"best": 1}')
-    add_classifier(tmp_path / "r.md", said)
+    add_classifier(tmp_path / "r.md", said, saved)
     text = (tmp_path / "r.md").read_text()
     assert text.startswith("# Study\n\n## The saved classifier")
     assert "| 4.png | b | a | 0.05 |" in text
     document = json.loads((tmp_path / "r.json").read_text())
     assert document["best"] == 1
+    assert document["saved_model"] == saved.to_dict()
     assert [row["image"] for row in document["classifier"]["worst"]] == ["4.png", "2.png", "1.png"]
     assert document["classifier"]["trained_on_validation"] is False
     assert "error 0.6. A row" in text
-    add_classifier(tmp_path / "r.md", said, is_retrained=True)
+    add_classifier(tmp_path / "r.md", said, replace(saved, retrained=True))
     assert "error 0.6, before the saved file was trained on these images too. A row" in (tmp_path / "r.md").read_text()
     assert json.loads((tmp_path / "r.json").read_text())["classifier"]["trained_on_validation"] is True

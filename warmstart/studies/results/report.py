@@ -14,7 +14,7 @@ from history_store.space import shown
 from history_store.wording import counted, in_short
 from metafeat.files import replace_file
 from warmstart.prediction import Predictions
-from warmstart.studies.results.summary import JointResult, TuneResult
+from warmstart.studies.results.summary import JointResult, SavedModel, TuneResult
 from warmstart.studies.state.spec import StudySpec, WarmConfig
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ def write_report(path: Path, found: TuneResult, plan: StudySpec) -> None:
     _write(path, _markdown(found, plan))
 
 
-def add_classifier(path: Path, said: Predictions, *, is_retrained: bool = False) -> None:
+def add_classifier(path: Path, said: Predictions, saved: SavedModel) -> None:
     """Add to a report what the saved classifier says of the validation part: who is taken for whom, and its worst errors.
 
     Args:
         path: of the report.
         said: of the validation part.
-        is_retrained: the classifier that was saved was then trained on these images too.
+        saved: what was written.
 
     Raises:
         OSError: when that is not possible.
@@ -56,10 +56,14 @@ def add_classifier(path: Path, said: Predictions, *, is_retrained: bool = False)
         for row in said.worst(SHOWN)
     ]
     summary = {"model": said.model, "error": said.error, "confusion": said.confusion(), "worst": worst}
-    summary["trained_on_validation"] = is_retrained
-    since = RETRAINED if is_retrained else ""
+    summary["trained_on_validation"] = saved.retrained
+    since = RETRAINED if saved.retrained else ""
     place = path.with_suffix(".json")
-    document = {**json.loads(place.read_text(encoding="utf-8")), "classifier": summary}
+    document = {
+        **json.loads(place.read_text(encoding="utf-8")),
+        "saved_model": saved.to_dict(),
+        "classifier": summary,
+    }
     _write_json(place, document)
     lines = [
         "",

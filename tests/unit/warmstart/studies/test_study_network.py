@@ -1,5 +1,8 @@
 """The best networks of a study, trained again, saved and asked."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -158,3 +161,16 @@ def test_a_study_that_goes_on_elsewhere_saves_its_networks_and_is_recorded(tiny,
     found = warmstart.tune("x.npz", **settings, trials=2, save_model="n.safetensors")
     assert len(found.trials) == 2
     assert len(load_classifier("n.safetensors").members) == 1
+
+
+@pytest.mark.timeout(90)
+def test_reports_name_the_files_that_were_saved(tiny, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = {"space": "compact", "warm": "none", "budget": 12, "device": "cpu", "save_model": "n.safetensors"}
+    one, two = (f"{tiny.history}::stripes{n}" for n in (0, 1))
+    found = warmstart.tune(one, **settings, study="s", trials=1, report="one.md")
+    assert json.loads(Path("one.json").read_text())["saved_model"] == found.to_dict()["saved_model"]
+    joint = warmstart.tune_many([one, two], **settings, trials=2, report="both.md")
+    written = json.loads(Path("both.json").read_text())["studies"]
+    assert [each["saved_model"] for each in written] == [each.saved_model.to_dict() for each in joint.studies]
+    assert all(Path(each["saved_model"]["path"]).is_file() for each in written)
