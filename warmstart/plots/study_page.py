@@ -23,6 +23,7 @@ from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.report import RETRAINED
 from warmstart.studies.results.study_record import StudyRecord, records_of_report
 from warmstart.studies.results.trial import Trial
+from warmstart.suggestions.formats import with_config
 
 _SHOWN = 10
 _SHOT = 128
@@ -163,10 +164,11 @@ def _data_url(figure: Any) -> str:
 
 def _best_rows(found: StudyRecord) -> Sequence[Mapping[str, Any]]:
     trials = sorted((t for t in found.trials if t.error is not None and t.feasible), key=lambda t: t.error or 0.0)
-    return [
-        {"trial": t.number, found.metric.name: found.value(t), "warm": "yes" if found.warm_of(t) else None, **t.config}
+    judged = [
+        {"trial": t.number, found.metric.name: found.value(t), "warm": "yes" if found.warm_of(t) else None}
         for t in trials[:_SHOWN]
     ]
+    return [with_config(row, trial.config) for row, trial in zip(judged, trials, strict=False)]
 
 
 def _warm_rows(found: StudyRecord) -> Sequence[Mapping[str, Any]]:
@@ -174,16 +176,14 @@ def _warm_rows(found: StudyRecord) -> Sequence[Mapping[str, Any]]:
     for warm in found.warm:
         tried = [trial for trial in found.trials if found.warm_of(trial) is warm]  # again where time ended the first
         came = min(tried, key=lambda trial: trial.error is None, default=None)
-        rows.append(
-            {
-                "from": warm.origin,
-                "promised": warm.promised,
-                "expected": _expected(found, came),
-                "came": None if came is None else came.error,
-                "trial": None if came is None else came.number,
-                **warm.config,
-            }
-        )
+        row = {
+            "from": warm.origin,
+            "promised": None if warm.promised is None else found.metric.to_value(warm.promised),
+            "expected": _expected(found, came),
+            "came": None if came is None else found.value(came),
+            "trial": None if came is None else came.number,
+        }
+        rows.append(with_config(row, warm.config))
     return rows
 
 
@@ -192,7 +192,8 @@ def _expected(found: StudyRecord, trial: Trial | None) -> str | None:
     known = None if found.expected is None or trial is None else found.expected.of(trial.number)
     if known is None:
         return None
-    return f"{known.low:.3g} to {known.high:.3g}"
+    low, high = sorted(map(found.metric.to_value, (known.low, known.high)))
+    return f"{low:.3g} to {high:.3g}"
 
 
 def _failures(found: StudyRecord) -> Sequence[Mapping[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from metafeat.files import replace_file
 from warmstart.prediction import Predictions
 from warmstart.studies.results.summary import JointResult, SavedModel, TuneResult
 from warmstart.studies.state.spec import StudySpec, WarmConfig
+from warmstart.suggestions.formats import with_config
 
 if TYPE_CHECKING:
     from bo.transfer.expected_error import ExpectedError
@@ -185,15 +186,11 @@ def best_rows(found: TuneResult) -> list[dict[str, Any]]:
     trials = [trial for trial in found.trials if trial.error is not None and trial.feasible]
     trials.sort(key=lambda trial: trial.error or 0.0)
     name = found.metric.name
-    return [
-        {
-            "trial": trial.number,
-            **({} if name == "error" else {"error": trial.error}),
-            name: found.value(trial),
-            **shown(trial.config),
-        }
+    judged = [
+        {"trial": trial.number, **({} if name == "error" else {"error": trial.error}), name: found.value(trial)}
         for trial in trials[:SHOWN]
     ]
+    return [with_config(row, shown(trial.config)) for row, trial in zip(judged, trials, strict=False)]
 
 
 def _metric_text(found: TuneResult) -> str:
@@ -211,14 +208,19 @@ def _warm(found: TuneResult, plan: StudySpec) -> list[str]:
     """Tell where the warm configurations came from and what became of them."""
     if not found.warm:
         return ["None: the study began cold."]
-    errors = {_key(trial.config): trial.error for trial in reversed(found.trials) if trial.error is not None}
+    values = {_key(trial.config): found.value(trial) for trial in reversed(found.trials) if trial.error is not None}
+    name, to_value = found.metric.name, found.metric.to_value
     rows = [
         {
             **shown(each.config),
             "from": "you" if plan.initial else each.origin if plan.history else plan.workload,
-            "error there": each.source_error if each.measured else "not measured",
-            **_promise(each),
-            "error here": errors.get(_key(each.config)),
+            f"{name} there": "not measured"
+            if not each.measured
+            else None
+            if each.source_error is None
+            else to_value(each.source_error),
+            **_promise(each, to_value),
+            f"{name} here": values.get(_key(each.config)),
         }
         for each in found.warm
     ]
@@ -239,8 +241,7 @@ def _promised(found: TuneResult) -> list[str]:
     to_value = found.metric.to_value
 
     def shown(error: ExpectedError) -> str:
-        low, high = sorted(map(to_value, (error.low, error.high)))
-        return f"{to_value(error.value):.3f} ({low:.3f} to {high:.3f})"
+        return _with_range(error.value, error.low, error.high, to_value)
 
     rows = [
         {
@@ -254,11 +255,17 @@ def _promised(found: TuneResult) -> list[str]:
     return ["", "## Promised and came", "", found.expected_line, "", *_table(rows)]
 
 
-def _promise(warm: WarmConfig) -> dict[str, str]:
+def _promise(warm: WarmConfig, to_value: Callable[[float], float]) -> dict[str, str]:
     """Return the column of what to expect, where that is known."""
-    if warm.expected_error is None:
+    if (error := warm.expected_error) is None:
         return {}
-    return {"promised": "{value:.3f} ({low:.3f} to {high:.3f})".format(**warm.expected_error)}
+    return {"promised": _with_range(error["value"], error["low"], error["high"], to_value)}
+
+
+def _with_range(value: float, low: float, high: float, to_value: Callable[[float], float]) -> str:
+    """Write an error and its interval as the metric has them."""
+    ends = sorted(map(to_value, (low, high)))
+    return f"{to_value(value):.3f} ({ends[0]:.3f} to {ends[1]:.3f})"
 
 
 def _key(config: Mapping[str, Any]) -> str:

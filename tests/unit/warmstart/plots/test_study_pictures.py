@@ -15,6 +15,7 @@ from bo.importance import importance
 from bo.space.encoding import Encoding
 from history_store.errors import DataError
 from history_store.space import dump_space
+from history_store.wording import in_short
 from warmstart.plots.natural_axis import axes_of, write_number
 from warmstart.plots.study import PICTURES, draw_study
 from warmstart.plots.study_page import write_page
@@ -131,6 +132,19 @@ def test_the_page_asks_nothing_of_the_network_and_escapes_names(tmp_path):
     assert "&lt;broke&gt;" in text
     assert "prefers-color-scheme: dark" in text
     assert b"<svg" in base64.b64decode(re.search(r"base64,([\w+/=]+)", text)[1])
+
+
+@pytest.mark.timeout(60)
+def test_tables_show_the_metric_beside_a_hyperparameter_of_its_name(tmp_path):
+    study = a_study(3, metric=Metric("layers", maximize=True, scale="percent"))
+    write_page(tmp_path / "s.html", [study], title="s")
+    page = (tmp_path / "s.html").read_text()
+    best, warm = (page.partition(f"<caption>{name}</caption>")[2].partition("</table>")[0] for name in ("Best trials", "Warm configurations"))  # fmt: skip
+    assert [heads.count('<th scope="col">layers</th>') for heads in (best, warm)] == [1, 1]
+    assert '<th scope="col">config.layers</th>' in best
+    assert in_short(max(study.value(trial) for trial in study.trials)) in best
+    for value in (80.0, study.value(study.trials[0])):  # promised, and came
+        assert f"<td>{in_short(value)}</td>" in warm
 
 
 @pytest.mark.timeout(60)

@@ -327,3 +327,11 @@ def test_an_export_does_not_replace_the_report_of_a_study(tmp_path, cli):
     refused = cli("studies", "export", report, "s", "--storage", tmp_path / "s.db")
     assert (refused.code, "or an export to replace, got" in refused.err) == (2, True)
     assert report.read_text() == before
+
+
+def test_a_report_shows_the_metric_beside_a_hyperparameter_of_its_name(tmp_path):
+    found = begun(tmp_path, report=True, metric="x")
+    text = (tmp_path / found.report).read_text()
+    heads, _, first = text.partition("## Best\n\n")[2].splitlines()[:3]
+    assert [cell.strip() for cell in heads.strip("|").split("|")] == ["trial", "error", "x", "config.x"]
+    assert float(first.strip("|").split("|")[2]) == pytest.approx(found.best_value, rel=1e-3)
