@@ -150,10 +150,11 @@ def parse_time(text: str | float | None, *, param: str) -> float:
         return math.inf
     seconds = 0.0
     if isinstance(text, str):
-        match = re.fullmatch(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?", text.strip())
-        if match:
-            hours, minutes, rest = (float(part or 0) for part in match.groups())
-            seconds = 3600 * hours + 60 * minutes + rest
+        number = r"(\d+(?:\.\d+)?)"
+        match = re.fullmatch(rf"(?:{number}h)?(?:{number}m)?(?:{number}s)?|{number}", text.strip())
+        if match:  # 1h30 would be 1 hour and 30 seconds to one, and 1h30m to another
+            hours, minutes, rest, alone = (float(part or 0) for part in match.groups())
+            seconds = 3600 * hours + 60 * minutes + rest + alone
     else:
         seconds = float(text)
     if not seconds > 0:

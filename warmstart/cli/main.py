@@ -1,7 +1,9 @@
 """Run the command line: errors to messages and exit codes, interrupts, broken pipes, warnings."""
 
 import atexit
+import codecs
 import gc
+import io
 import itertools
 import json
 import os
@@ -17,7 +19,7 @@ from warmstart.cli.errors import shown
 from warmstart.cli.record_run import plain_call, record_run
 from warmstart.cli.shell import columns, wrapped
 from warmstart.cli.spelling import with_hint, with_near
-from warmstart.cli.table import legible
+from warmstart.cli.table import in_known_letters, legible
 from warmstart.status import DONE, INTERRUPTED, UNEXPECTED, USAGE, exit_code
 
 COMPLETING = "_WARMSTART_COMPLETE"
@@ -39,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is None:
         _end_in_order()
+        _write_in_any_encoding()
         gc.set_threshold(LARGE)
         atexit.register(gc.freeze)  # at the end, a search for cycles among all that torch loaded takes a second
     args = list(sys.argv[1:] if argv is None else argv)
@@ -163,6 +166,14 @@ def _end_in_order() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
+
+
+def _write_in_any_encoding() -> None:
+    """Let streams whose encoding lacks a letter, as Latin-1 does, show it otherwise instead of failing."""
+    codecs.register_error("warmstart", in_known_letters)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
+            stream.reconfigure(errors="warmstart")
 
 
 def _end_undisturbed(argv: Sequence[str] | None) -> None:

@@ -12,6 +12,7 @@ from history_store.wording import in_short
 
 Row = Mapping[str, Any]
 GAP = "   "
+LINE = "─"
 TURNED = 12
 """Rows, at most, of a table that is turned rather than made narrower."""
 LEAST = 16
@@ -96,6 +97,18 @@ def legible(text: str) -> str:
     return _ILLEGIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+def in_known_letters(error: UnicodeError) -> tuple[str, int]:
+    """Write what the encoding of a stream lacks: lines of tables as dashes, all else as `legible` does; a handler for `codecs`."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    units = [char.encode("utf-16-be", "surrogatepass").hex() for char in lacking]
+    return "".join(
+        "-" if char == LINE else "".join(f"\\u{unit[at : at + 4]}" for at in range(0, len(unit), 4))
+        for char, unit in zip(lacking, units, strict=True)
+    ), error.end
+
+
 def _column(rows: Sequence[Row], head: str) -> _Column:
     values = [row.get(head) for row in rows]
     return _Column(
@@ -116,7 +129,7 @@ def _plain(columns: Sequence[_Column], width: int) -> tuple[str, ...]:
         widest = max(rest, key=lambda i: widths[i])
         widths[widest] -= 1
     lines = _row([column.head for column in columns], columns, widths)
-    lines.append("─" * (sum(widths) + len(GAP) * (len(columns) - 1)))
+    lines.append(LINE * (sum(widths) + len(GAP) * (len(columns) - 1)))
     for values in zip(*(column.values for column in columns), strict=True):
         lines += _row(values, columns, widths)
     return tuple(lines)
@@ -157,7 +170,7 @@ def _turned(columns: Sequence[_Column], width: int) -> tuple[str, ...]:
         drawn = [_Column("", (), is_numeric=count > 1)] * len(widths)  # one alone reads better on the left
         names = [_Column("", ()), *drawn]
         lines += _row([first.head, *first.values[start:end]], names, [side, *widths])
-        lines.append("─" * (side + sum(widths) + len(GAP) * len(widths)))
+        lines.append(LINE * (side + sum(widths) + len(GAP) * len(widths)))
         for column in others:
             lines += _row([column.head, *column.values[start:end]], names, [side, *widths])
         start = end

@@ -264,6 +264,7 @@ def tune(
 
     began = monotonic()
 
+    from history_store.errors import UsageError
     from history_store.readers.csv_labels import labelled
     from warmstart.histories.import_runs import parse_pairs
     from warmstart.integrations.ray.cluster import chosen_cluster
@@ -274,6 +275,9 @@ def tune(
 
     shell, loaded = Shell(format, quiet=quiet, verbose=verbose), monotonic() - began
     judged = Metric(metric, maximize, None if scale is None else scale.value)
+    if not dataset and (name := "labels" if labels else "labels_column" if labels_column else None):
+        msg = "expected `dataset` beside it, whose pictures it labels, got none. Name it, or leave this out."
+        raise UsageError(msg, param=name)
     paths, latest = [labelled(path, labels, labels_column) for path in dataset or []], list["StudyProgress"]()
     # Ray prints what befalls its nodes; stdout is for the result.
     with shell.progress("tuning") as show, contextlib.redirect_stdout(sys.stderr):

@@ -97,6 +97,11 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         if found.initial and found.warm == "none":
             msg = "expected no configurations to begin with where `warm` is none, got some. Leave one of the two out."
             raise UsageError(msg, param="initial")
+        own = "objective" if found.objective is not None else "command" if found.command is not None else None
+        for name in ("workload", "target_budget"):
+            if own is not None and getattr(found, name) != getattr(Problem, name):
+                msg = f"expected none beside `{own}`, which trains in its own way, got {getattr(found, name)!r}. Leave one of the two out."
+                raise UsageError(msg, param=name)
         check_given(found, *(each.name for each in fields(cls) if each.default is not None))
         return found
 

@@ -1,10 +1,15 @@
 """What the command line does for a process of its own, and leaves alone in others'."""
 
+import codecs
 import gc
+import os
 import subprocess
 import sys
 
+import pytest
+
 from warmstart.cli.main import _show_once
+from warmstart.cli.table import in_known_letters
 
 
 def test_a_process_of_its_own_seldom_looks_for_garbage():
@@ -19,6 +24,22 @@ def test_a_process_of_its_own_ends_without_a_look_at_all_that_it_loaded():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "True"
     assert not done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp437", "utf-8"])
+def test_tables_come_in_any_encoding(encoding):
+    command = [sys.executable, "-m", "warmstart", "history", "list", "--limit", "1"]
+    environment = os.environ | {"PYTHONIOENCODING": encoding}
+    told = subprocess.run(command, capture_output=True, check=True, env=environment).stdout.decode(encoding)
+    line = told.splitlines()[2]
+    assert set(line) == ({"-"} if encoding in ("latin-1", "ascii") else {"─"})
+
+
+def test_letters_that_an_encoding_lacks_are_escapes_that_json_reads():
+    codecs.register_error("test-letters", in_known_letters)
+    assert "é ─ 日 😀".encode("latin-1", "test-letters").decode("latin-1") == r"é - \u65e5 \ud83d\ude00"
+    with pytest.raises(UnicodeDecodeError):
+        b"\xff".decode("utf-8", "test-letters")
 
 
 def test_a_warning_is_said_once(capsys):

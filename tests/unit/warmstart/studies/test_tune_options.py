@@ -124,3 +124,18 @@ def test_a_history_of_another_workload_names_it(tmp_path):
         TuneOptions(history=path).plan(None, None)
     assert TuneOptions(history=path, space="compact").plan(None, None).workload == "cnn"
     assert TuneOptions(history=path, workload="transfer").plan(None, None).workload == "transfer"
+
+
+@pytest.mark.parametrize(("option", "value"), [("workload", "transfer"), ("target_budget", "steps")])
+@pytest.mark.parametrize("own", ["objective", "command"])
+def test_what_is_of_a_workload_says_nothing_beside_a_program_of_ones_own(own, option, value):
+    with pytest.raises(
+        UsageError, match=rf"^{option}: expected none beside `{own}`, which trains in its own way, got '{value}'"
+    ):
+        warmstart.tune(**{own: "train.py:main", option: value}, trials=1)
+
+
+def test_labels_are_of_a_dataset(cli):
+    run = cli("tune", "--command", "python train.py", "--labels", "labels.csv", "--trials", 1)
+    assert run.code == 2
+    assert "--labels: expected --dataset beside it, whose pictures it labels, got none." in run.err
