@@ -6,8 +6,9 @@ import itertools
 import json
 import os
 import re
+from collections.abc import Collection, Set
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from history_store.errors import MissingPathError, StorageError, UsageError
 from warmstart.arguments import check_replaceable
@@ -89,6 +90,8 @@ def check_apart(**places: PathLike | Literal[True] | None) -> None:
             continue
         whole = Path(path).resolve()
         beside = {whole.with_suffix(ending) for ending in (".json", ".html")} if name == "report" else set()
+        if name == "report" and places.get("log") is None:
+            beside.add(log_beside(whole))
         for each in {whole, *beside}:
             if each in taken:
                 msg = f"expected a file of its own, got {each.name}, which `{taken[each]}` takes too. Name another one."
@@ -96,15 +99,20 @@ def check_apart(**places: PathLike | Literal[True] | None) -> None:
             taken[each] = name
 
 
-def study_folder(storage: Path | None, name: str) -> Path:
+def study_folder(storage: Path | None, name: str, members: Collection[str] = ()) -> Path:
     """Name the folder of a study's report and log: `STORAGE-reports/STUDY` beside a local storage, else in the working folder.
 
     Where another study has that, as its name differs in signs only, it is the next one that is free: `STUDY-2`.
+
+    Args:
+        storage: file of the studies; None = a server's.
+        name: of the study, or of several together.
+        members: names of these.
     """
     beside = storage or Path.cwd() / "warmstart"
     first = beside.with_name(f"{beside.stem}-reports") / re.sub(r"[^\w.-]+", "-", name).strip(".")
     places = itertools.chain([first], (first.with_name(f"{first.name}-{n}") for n in itertools.count(2)))
-    return next(place for place in places if _may_hold(place, storage, name))
+    return next(place for place in places if _may_hold(place, storage, set(members) or {name}))
 
 
 def log_beside(report: PathLike) -> Path:
@@ -112,14 +120,15 @@ def log_beside(report: PathLike) -> Path:
     return Path(report).with_name("trials.log")
 
 
-def _may_hold(folder: Path, storage: Path | None, name: str) -> bool:
-    """Tell whether no report of another study, or of another storage, lies in a folder."""
+def _may_hold(folder: Path, storage: Path | None, studies: Set[str]) -> bool:
+    """Tell whether no report of other studies, or of another storage, lies in a folder."""
     try:
         found = _read_numbers(folder / "report.json")
     except (OSError, ValueError):
         return True
     kept_in = Path(str(found.get("storage"))).name  # the folder as a whole may have moved
-    return found.get("study", name) == name and (storage is None or kept_in == storage.name)
+    told = {each.get("study") for each in found.get("studies", [found])}
+    return told == studies and (storage is None or kept_in == storage.name)
 
 
 def _read_markdown(path: Path) -> None:
@@ -136,7 +145,7 @@ def _read_page(path: Path) -> None:
             raise ValueError
 
 
-def _read_numbers(path: Path) -> dict[str, object]:
+def _read_numbers(path: Path) -> dict[str, Any]:
     """Read the JSON of a report; raises `ValueError` where it is none."""
     found = json.loads(path.read_text(encoding="utf-8"))
     if not is_report(found):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -113,18 +113,18 @@ def write_or_tell(place: Path, write: Callable[[], None], options: TuneOptions) 
     return True
 
 
-def report_place(report: PathLike | Literal[True], store: Store, name: str) -> Path:
-    """Return the place of the report: the one named, else in the study's folder."""
-    return study_folder(store.path, name) / "report.md" if report is True else Path(report)
+def report_place(report: PathLike | Literal[True], store: Store, name: str, members: Sequence[str] = ()) -> Path:
+    """Return the place of the report: the one named, else in the folder of the study, or of several together."""
+    return study_folder(store.path, name, members) / "report.md" if report is True else Path(report)
 
 
-def with_log(options: TuneOptions, storage: Path | None, name: str) -> TuneOptions:
+def with_log(options: TuneOptions, storage: Path | None, name: str, members: Sequence[str] = ()) -> TuneOptions:
     """Put the log beside the report where it is not named; a cluster's nodes may not see the folder."""
     if options.report is None or options.log is not None or options.cluster is not None:
         return options
     if options.report is not True:
         return replace(options, log=log_beside(options.report))
-    folder = study_folder(storage, name)
+    folder = study_folder(storage, name, members)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -313,7 +313,7 @@ def _tune_several(
         seconds=time.monotonic() - began,
     )
     if options.report is not None:
-        place = report_place(options.report, store, title)
+        place = report_place(options.report, store, title, names)
         reported = replace(joint, report=str(place))
         plans = [plan for _, plan in done]
         is_written = write_or_tell(place, lambda: write_joint_report(place, title, reported, plans), options)
@@ -360,11 +360,11 @@ def _tuned(
     with ExitStack() as stack:
         runners, tried = None, stack.enter_context(ExitStack())
         if timed is not None:
-            options = with_log(options, local_path(options.storage), title)
+            options = with_log(options, local_path(options.storage), title, members)
             runners = timed.runs_by(lambda: _loaded(options, targets, tried))
         # A call that is refused, be it by the history, leaves neither an empty storage nor an empty study behind.
         begun = {n: options.complete(p, queries[n], timed=timed) for n, p in plans.items() if known[n] is None}
-        options = with_log(options, local_path(options.storage), title)
+        options = with_log(options, local_path(options.storage), title, members)
         runners = runners or (_loaded(options, targets, tried) if None in known.values() else None)
         store = store or open_store(options.storage)
         stack.enter_context(_quiet_optuna())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import time
 import zlib
@@ -309,7 +310,7 @@ def dataset_labels(paths: Sequence[str]) -> list[str]:
     """Name datasets by the ends of their paths, and where these are the same by all of the path too."""
     ends = [default_name(path, None, None) for path in paths]
     return [
-        end if ends.count(end) == 1 else f"{end}-{zlib.crc32(path.encode()):08x}"
+        end if ends.count(end) == 1 else f"{end}-{zlib.crc32(os.fsencode(path)):08x}"
         for end, path in zip(ends, paths, strict=True)
     ]
 

@@ -13,6 +13,8 @@ from warmstart.exports import check_exportable
 if TYPE_CHECKING:
     from warmstart.studies.results.study_record import StudyRecord
 
+HEADS = ("study", "dataset", "trial", "status", "error", "duration", "seed")
+"""Columns of a table of a study that has no trials yet: it is known as an export by them."""
 SUFFIXES = (".csv", ".parquet", ".json", ".html")
 
 
@@ -48,13 +50,14 @@ def write_trials(path: Path, found: StudyRecord) -> None:
             "all": found.rows(),
         }
         text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-        replace_file(path, text.encode(), durable=False)
+        replace_file(path, text.encode("utf-8", "backslashreplace"), durable=False)
         return
     rows = trial_rows(found)
     if kind == ".csv":
         from warmstart.suggestions.formats import to_csv
 
-        replace_file(path, to_csv(rows).encode(), durable=False)
+        text = to_csv(rows) if rows else ",".join(HEADS) + "\n"
+        replace_file(path, text.encode("utf-8", "backslashreplace"), durable=False)
         return
     replace_file(path, _parquet(rows), durable=False)
 
@@ -83,7 +86,7 @@ def _parquet(rows: list[dict[str, Any]]) -> bytes:
     except ImportError as error:
         msg = "expected pyarrow for Parquet, got an installation without it. Run `pip install pyarrow`, or write .csv."
         raise UsageError(msg, param="out") from error
-    names = list(rows[0]) if rows else []
+    names = list(rows[0]) if rows else HEADS
     columns = {name: _column([row[name] for row in rows]) for name in names}
     buffer = BytesIO()
     parquet.write_table(pa.table(columns), buffer)

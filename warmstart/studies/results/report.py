@@ -114,7 +114,7 @@ def _write_json(path: Path, document: Mapping[str, Any]) -> None:
 
 def _write(path: Path, text: str) -> None:
     """Write a file whole or not at all; in a folder that takes no other file, into the one that is there. Raises `OSError`."""
-    place, content = path.resolve(), text.encode()
+    place, content = path.resolve(), text.encode("utf-8", "backslashreplace")  # names of files may be no text
     try:
         replace_file(place, content, durable=False)
     except StorageError as error:

@@ -4,9 +4,11 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from ConfigSpace import ConfigurationSpace
 from objectives import value
+from PIL import Image
 
 import warmstart
 from history_store.errors import MissingPathError, StorageError, UsageError
@@ -79,6 +81,37 @@ def test_studies_whose_names_differ_in_signs_only_have_folders_of_their_own():
     places = [Path(warmstart.tune(**asked, study=study, storage=storage).report) for study, storage in calls]
     assert [place.parent.name for place in places] == ["a-b", "a-b-2", "a-b-3", "a-b", "a-b-2"]
     assert [json.loads(p.with_suffix(".json").read_text())["study"] for p in places[:3]] == ["a b", "a-b", "a b"]
+
+
+def test_studies_together_share_a_folder_with_no_others():
+    folder = study_folder(Path("r.db"), "a-and-1-more", ["a", "b"])
+    folder.mkdir(parents=True)
+    entries = [{"study": name, "all": [], "settings": {}} for name in ("b", "a")]
+    (folder / "report.json").write_text(json.dumps({"storage": "r.db", "studies": entries}))
+    assert study_folder(Path("r.db"), "a-and-1-more", ("a", "b")) == folder
+    for others in (["a", "c"], ["a", "b", "c"], []):
+        assert study_folder(Path("r.db"), "a-and-1-more", others).name == "a-and-1-more-2"
+
+
+def test_the_log_beside_a_report_is_no_storage(tmp_path):
+    with pytest.raises(
+        UsageError, match=r"^report: expected a file of its own, got trials\.log, which `storage` takes"
+    ):
+        check_apart(storage=Path("trials.log"), log=None, report="report.md")
+    check_apart(storage=Path("trials.log"), log="other.log", report="report.md")
+    check_apart(storage=Path("trials.log"), log=None, report=tmp_path / "elsewhere" / "report.md")
+
+
+def test_a_report_is_written_of_a_folder_whose_name_is_no_text(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    folder = os.fsdecode(b"ph\xffotos")
+    for number in range(12):
+        place = Path(folder, "ab"[number % 2])
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((8, 8), 100 * (number % 2) + number, np.uint8)).save(place / f"{number}.png")
+    found = warmstart.tune(folder, space="compact", warm="none", budget=2, device="cpu", trials=1, report="r.md")
+    assert json.loads(Path("r.json").read_text())["dataset"] == found.dataset == folder
+    assert r"ph\udcffotos" in Path("r.md").read_text()
 
 
 def test_a_damaged_report_is_of_the_study_that_asks():

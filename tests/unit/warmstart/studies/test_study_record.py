@@ -18,7 +18,7 @@ from history_store.errors import DataError, MissingPathError, StorageError, Usag
 from warmstart.plots.read_study import read_any
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import Metric
-from warmstart.studies.results.export import trial_rows, write_trials
+from warmstart.studies.results.export import check_export, trial_rows, write_trials
 from warmstart.studies.results.study_record import (
     StudyRecord,
     choose_study,
@@ -335,3 +335,13 @@ def test_a_report_shows_the_metric_beside_a_hyperparameter_of_its_name(tmp_path)
     heads, _, first = text.partition("## Best\n\n")[2].splitlines()[:3]
     assert [cell.strip() for cell in heads.strip("|").split("|")] == ["trial", "error", "x", "config.x"]
     assert float(first.strip("|").split("|")[2]) == pytest.approx(found.best_value, rel=1e-3)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "json"])
+def test_an_export_without_trials_can_be_replaced(tmp_path, ending):
+    place, record = tmp_path / f"o.{ending}", StudyRecord("s", "s.db", "f", ())
+    for _ in range(2):
+        check_export(place)
+        write_trials(place, record)
+    if ending == "csv":
+        assert place.read_text() == "study,dataset,trial,status,error,duration,seed\n"
