@@ -13,6 +13,7 @@ from history_store.file.content import is_blank
 from history_store.images import BrokenImage, ImageSet, ImageSource, read_all
 from history_store.picture import DECODING
 from history_store.readers.base import printable
+from history_store.readers.csv_labels import images_of, resolved
 from history_store.records import DatasetInfo
 from history_store.splits import split_codes
 from history_store.subsample import TEST, TRAIN, VAL
@@ -120,7 +121,7 @@ def _record(
         channels=int(read.images.shape[3]),
         class_counts=tuple(np.bincount(read.labels[codes == TRAIN], minlength=len(read.class_names)).tolist()),
         fingerprint=source.fingerprint("content"),
-        source=printable(source.location),
+        source=printable(resolved(source.location) if images_of(source.location).exists() else source.location),
         licence=card.licence,
         what=card.what,
         split_seed=split_seed,
