@@ -168,6 +168,7 @@ def remove(
     """Remove a dataset with its images and evaluations. Asks first, unless --yes."""
     from history_store.errors import UsageError
     from history_store.history import History
+    from warmstart.histories.merged import drop_merged
     from warmstart.locations import history_path
     from warmstart.suggestions.references import drop_references
     from warmstart.suggestions.smaller_parts import drop_smaller_parts
@@ -185,6 +186,7 @@ def remove(
             shell.note("Nothing removed.")
             return
     with History.open(path, write=True) as opened:
+        drop_merged(opened, name)
         drop_references(opened, name)
         drop_smaller_parts(opened, name)
         opened.remove_dataset(name)

@@ -537,3 +537,20 @@ def test_what_comes_back_counts_once(tmp_path, more):
         other = Bundle(frozenset(line.replace(f'"by":"{own.id[:12]}"', f'"by":"{"0" * 12}"') for line in lines))
         plan = plan_merge(own, other)
         assert (plan.answering, plan.repeated) == (0, 3)
+
+
+@pytest.mark.parametrize("own", [(), (run("ants", 0, 0.3),)], ids=["contributed", "one's own"])
+def test_a_dataset_that_was_removed_stays_away(tmp_path, cli, own):
+    """With what was set aside of it; a bundle that has it brings it again."""
+    theirs, others = bundled([run("ants", 0, 0.1), run("bees", 1, 0.2)]), bundled([run("ants", 0, 0.9)])
+    history_of(tmp_path / "h.h5", [*own, run("cars", 0, 0.2)]).close()
+    with merged(tmp_path / "h.h5", theirs, others) as history:
+        assert any('"error":0.1' in line for line in read_merged(history).lines)
+    assert cli("history", "remove", tmp_path / "h.h5", "ants", "--yes").code == 0
+    with merged(tmp_path / "h.h5", bundled([run("dogs", 0, 0.1)])) as history:
+        assert set(history.names) == {"bees", "cars", "dogs"}
+        left = read_merged(history)
+        assert not left.aside
+        assert not any("ants" in line or '"error":0.1' in line for line in left.lines)
+    with merged(tmp_path / "h.h5", others) as history:
+        assert [found.error for found in history.evaluations("ants")] == [0.9]
