@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.bundle.records import FORMERLY
+from history_store.bundle.records import describe_known
 from history_store.errors import DataError, UsageError
 from history_store.file.content import is_blank
 from history_store.images import BrokenImage, ImageSet, ImageSource, read_all
@@ -131,11 +131,10 @@ def _record(
 
 
 def _described(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInfo:
-    """Describe a dataset of which runs alone were known; what an import said of it besides stays."""
+    """Describe a dataset of which runs alone were known."""
     if known.fingerprint not in ("", found.fingerprint):
         _same(replace(known, n_train=found.n_train, n_val=found.n_val, n_test=found.n_test), found, where)
-    extra = {**known.extra, **found.extra} | ({} if known.fingerprint else {FORMERLY: known.name})
-    return replace(found, what=found.what or known.what, manifest=known.manifest, extra=extra)
+    return describe_known(known, found)
 
 
 def _same(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInfo:
