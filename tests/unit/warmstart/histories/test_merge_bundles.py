@@ -1,5 +1,6 @@
 """Merging as an algebra, on real bundles of small histories; what contradicts, what does not fit, what is never lost."""
 
+import errno
 import itertools
 import math
 import tempfile
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from history_store.bundle.file import Bundle, read_bundle, write_bundle
 from history_store.bundle.records import Features, dataset_id, features_line, run_line
-from history_store.errors import DataError, UsageError
+from history_store.errors import DataError, StorageFullError, UsageError
 from history_store.history import History
 from history_store.records import DatasetInfo, Evaluation, Status
 from history_store.space import dump_space
@@ -367,6 +368,20 @@ def test_a_record_that_does_not_fit_leaves_no_history_behind(tmp_path, cli):
         merge_files(
             tmp_path / "new.h5", [write_bundle(Bundle(frozenset(x for x in good.lines if '"info"' not in x)), tmp_path)]
         )
+
+
+def test_a_disk_that_fills_up_leaves_no_empty_history_behind(tmp_path, monkeypatch):
+    file, written = write_bundle(bundled([run("ants", 0, 0.1)]), tmp_path), []
+
+    def full(call, path):
+        written.append(path.name)
+        if call == "write" and "new.h5" in written:  # it was made, and is to be filled
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("history_store.file.durable.hook", full)
+    with pytest.raises(StorageFullError, match=r"new\.h5: expected room to write"):
+        merge_files(tmp_path / "new.h5", [file])
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
 
 def test_what_is_shared_can_be_chosen(tmp_path):
