@@ -389,7 +389,7 @@ class History(Snapshot):
         """Write the journal into the file.
 
         Args:
-            drop_images: leave the images out.
+            drop_images: leave the images out; the backup keeps them until the next write.
             path: write a copy there instead, which must not exist, and leave this history as it is; needs no lock.
 
         Raises:
@@ -397,7 +397,7 @@ class History(Snapshot):
             StorageError: it could not be written; the history is as before.
         """
         if path is None:
-            self._replace(self._state(), drop_images=drop_images)
+            self._replace(self._state(), drop_images=drop_images, keep_backup=drop_images and self.holds_images)
             return
         self._check_open()
         target = Path(path)

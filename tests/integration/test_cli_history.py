@@ -212,6 +212,22 @@ def test_compact_without_images_makes_a_small_copy(cli, copy, tmp_path):
     assert cli("history", "compact", copy, "--out", tmp_path / "small.h5").code == 2
 
 
+def test_images_that_are_dropped_stay_in_the_backup_until_the_next_write(cli, copy):
+    note = f"{copy}.bak keeps the images until the next write to the history; copy it first if you need them.\n"
+    assert cli("history", "compact", copy, "--drop-images").err == note
+    with History.open(copy) as history:
+        assert not history.holds_images
+    assert cli("history", "compact", copy, "--drop-images", "--out", f"{copy}.small").err == ""
+    shutil.copy(f"{copy}.bak", f"{copy}.kept")
+    with History.open(f"{copy}.kept") as kept:
+        assert kept.has_images("stripes0")
+    assert cli("history", "verify", copy).code == 0
+    config = json.dumps(GOOD_CONFIG)
+    assert cli("history", "record", copy, "-d", "stripes0", "--config", config, "--error", "0.5").code == 0
+    with History.open(f"{copy}.bak") as backup:
+        assert not backup.holds_images
+
+
 def test_upgrade_of_a_new_file_changes_nothing(cli, copy):
     before = copy.read_bytes()
     assert cli("history", "upgrade", copy, "--format", "json").json()["upgraded"] is False
