@@ -1,5 +1,6 @@
 """`history ...` end to end: what is made, added, recorded, moved, checked and taken out."""
 
+import itertools
 import json
 import os
 import re
@@ -53,6 +54,17 @@ def test_a_folder_whose_name_is_no_utf_8_is_added(cli, tmp_path):
     assert (added.code, added.err) == (0, "")
     with History.open(path) as history:
         assert history.dataset("nu").source == f"{tmp_path}/nu\\udcff"
+
+
+@pytest.mark.parametrize("option", ["--name", "--group", "--what", "--licence"])
+def test_texts_that_are_no_utf_8_are_told(cli, tmp_path, photos, option):
+    path, given = tmp_path / "mine.h5", {"--name": "photos", "--group": "home", option: os.fsdecode(b"nu\xff")}
+    assert cli("history", "create", path).code == 0
+    told = cli("history", "add", path, "--dataset", photos, *itertools.chain(*given.items()))
+    assert (told.code, told.err) == (
+        2,
+        f"error: {option}: expected a text in Unicode, got 'nu\\udcff'. Write it in UTF-8.\n",
+    )
 
 
 def test_add_record_list_show_remove(cli, tmp_path):

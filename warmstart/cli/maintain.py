@@ -153,7 +153,9 @@ def compact(
         before, dropped = path.stat().st_size, drop_images and out is None and opened.holds_images
         opened.compact(drop_images=drop_images, path=out)
     if dropped:
-        shell.note(f"{path.resolve()}.bak keeps the images until the next write to the history; copy it first if you need them.")
+        shell.note(
+            f"{path.resolve()}.bak keeps the images until the next write to the history; copy it first if you need them."
+        )
     target = path if out is None else Path(out)
     row = {"history": str(target), "bytes_before": before, "bytes": target.stat().st_size, "images": not drop_images}
     shell.result({"schema_version": 1, **row}, [row])

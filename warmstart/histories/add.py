@@ -42,11 +42,16 @@ class DatasetCard:
     licence: str = "not stated"
 
     def __post_init__(self) -> None:
-        """Check the names.
+        """Check the texts.
 
         Raises:
-            UsageError: a name or group that is empty, or has ``::`` in it.
+            UsageError: a name or group that is empty, or has ``::`` in it; bytes that are no UTF-8.
         """
+        for param in ("name", "group", "what", "licence"):
+            value = getattr(self, param)
+            if value != value.encode("utf-8", "replace").decode():
+                msg = f"expected a text in Unicode, got {value!a}. Write it in UTF-8."
+                raise UsageError(msg, param=param)
         for param, value in (("name", self.name), ("group", self.group)):
             if not value.strip() or "::" in value:
                 msg = f"expected a text without '::', got {value!r}. Name it after what it shows."
