@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -127,7 +127,8 @@ def import_evaluations(
     Raises:
         MissingPathError: nothing at `source`.
         UsageError: it ends in neither `.csv` nor `.parquet`.
-        DataError: a column or a cell is not what it should be (the message names the row), or a run is there already.
+        DataError: a column or a cell is not what it should be (the message names the row), a run is there already, or
+            runs are on other images than those that the history has under the name.
     """
     source = Path(source)
     about, rows = read_rows(source)
@@ -135,6 +136,8 @@ def import_evaluations(
         msg = f"{source}: expected evaluations in the space of {history.path}, got another space. Import the file into a history of its own."
         raise DataError(msg)
     evaluations = list(_evaluations(rows, history.space_json, source))
+    described = [decode_info(info, str(source)) for info in (about or {}).get("datasets", ())]
+    check_same_images(history, described, evaluations, str(source))
     datasets = _new_datasets(history.names, about, rows, source)
     if datasets and new_datasets == "refuse":
         msg = f"{source}: expected datasets of {history.path}, got {', '.join(info.name for info in datasets)}. Add them first, or correct their names."
@@ -142,6 +145,28 @@ def import_evaluations(
     n_configs = len(history.configs)
     history.extend(evaluations, datasets=datasets)
     return Imported(len(evaluations), len(history.configs) - n_configs, tuple(info.name for info in datasets))
+
+
+def check_same_images(
+    history: History, described: Iterable[DatasetInfo], evaluations: Iterable[Evaluation], where: str
+) -> None:
+    """Check that runs are on the images that a history has under the names of their datasets, as far as both are known.
+
+    Args:
+        history: that gets the runs.
+        described: datasets as the source of the runs describes them.
+        evaluations: the runs.
+        where: the source, which an error names.
+
+    Raises:
+        DataError: a name is of other images here than there.
+    """
+    measured = {each.dataset for each in evaluations}.intersection(history.names)
+    for info in described:
+        here = history.dataset(info.name).fingerprint if info.name in measured else ""
+        if here and info.fingerprint not in ("", here):
+            msg = f"{where}: expected runs on {info.name!r} as {history.path} has it ({here}), got runs on other images of that name ({info.fingerprint}). Put the two histories together by their images: `warmstart history bundle` the other one, then `merge` it."
+            raise DataError(msg)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from history_store.errors import DataError, UsageError
+from history_store.exchange import check_same_images
 from history_store.external_runs import Curve, ForeignRuns
 from history_store.file.codec import config_key
 from history_store.history import History
@@ -88,7 +89,8 @@ def plan_import(
 
     Raises:
         UsageError: the dataset or the meaning of the values is not known, or a wish names what is not there.
-        DataError: no runs, values that are no errors, or spaces with nothing in common.
+        DataError: no runs, values that are no errors, spaces with nothing in common, or runs on other images than those
+            that the history has under the name.
     """
     if not len(runs):
         others = ", ".join(f"{count} {reason}" for reason, count in runs.left_out.items())
@@ -113,6 +115,7 @@ def plan_import(
         if config is not None
     ]
     fresh, there, seedless = _new_ones(history, evaluations)
+    check_same_images(history, described, fresh, runs.kind)
     known = {info.name: info for info in described}
     new = [name for name in dict.fromkeys(e.dataset for e in fresh) if name not in history.names]
     notes = [f"{seedless} runs of one configuration and seed: the seed is left out"] if seedless else []

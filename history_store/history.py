@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -13,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, MissingPathError, StorageError, UsageError
+from history_store.errors import (
+    DataError,
+    HistoryDamagedError,
+    HistoryWarning,
+    MissingPathError,
+    StorageError,
+    UsageError,
+)
 from history_store.file import durable
 from history_store.file.append_index import is_indexed, write_index
 from history_store.file.base import WriteImages, identity_of, read_embeddings, write_base
@@ -29,6 +37,7 @@ from history_store.file.writing import Files, check_free, check_may_write, check
 from history_store.json_text import parse_stored_json
 from history_store.records import Config, DatasetInfo, Evaluation
 from history_store.space import space_names, with_logarithms
+from history_store.wording import in_shell, in_words
 
 if TYPE_CHECKING:
     from history_store.images import ImageSet
@@ -138,13 +147,20 @@ class History(Snapshot):
             raise
 
     def close(self) -> None:
-        """Compact a long journal, let the next writer in, close the file. Images already given out stay valid."""
+        """Compact a long journal, let the next writer in, close the file. Images already given out stay valid.
+
+        Raises:
+            HistoryDamagedError: a file that was altered meanwhile.
+
+        Warns:
+            HistoryWarning: all is on the disk, but a long journal could not be written into the file.
+        """
         if self._closed:
             return
         try:
             if self._files is not None and self._lock is not None and self._lock.held:
                 if self._files.has_long_journal:
-                    self._replace(self._state())
+                    self._compact_at_last()
                 if not self._stale:
                     with contextlib.suppress(StorageError, MemoryError):  # all is written; without it the file is read
                         self._index()
@@ -154,6 +170,20 @@ class History(Snapshot):
             if self._lock is not None:
                 self._lock.release()
             super().close()
+
+    def _compact_at_last(self) -> None:
+        """Write a long journal into the file; where that is refused, say so: all in it is on the disk already."""
+        try:
+            self._replace(self._state())
+        except HistoryDamagedError:
+            raise
+        except StorageError as error:
+            warnings.warn(
+                f"{self.path}: all was recorded, but its journal could not be written into the file ({in_words(error.__cause__ or error)}). "
+                f"`warmstart history compact {in_shell(self.path)}` does that later.",
+                HistoryWarning,
+                stacklevel=3,
+            )
 
     @property
     def writable(self) -> bool:
@@ -359,7 +389,7 @@ class History(Snapshot):
         """Write the journal into the file.
 
         Args:
-            drop_images: leave the images out.
+            drop_images: leave the images out; the backup keeps them until the next write.
             path: write a copy there instead, which must not exist, and leave this history as it is; needs no lock.
 
         Raises:
@@ -367,7 +397,7 @@ class History(Snapshot):
             StorageError: it could not be written; the history is as before.
         """
         if path is None:
-            self._replace(self._state(), drop_images=drop_images)
+            self._replace(self._state(), drop_images=drop_images, keep_backup=drop_images and self.holds_images)
             return
         self._check_open()
         target = Path(path)

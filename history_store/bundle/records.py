@@ -134,6 +134,12 @@ def former_id(info: DatasetInfo) -> str | None:
     return None if name is None or not info.fingerprint else _id_by_name(name)
 
 
+def describe_known(known: DatasetInfo, found: DatasetInfo) -> DatasetInfo:
+    """Describe a dataset of which runs alone were known by its images; what an import said of it besides stays."""
+    extra = {**known.extra, **found.extra} | ({} if known.fingerprint else {FORMERLY: known.name})
+    return replace(found, what=found.what or known.what, manifest=found.manifest or known.manifest, extra=extra)
+
+
 def _id_by_name(name: str) -> str:
     return record_id(canonical({"name": without_paths(name)}))
 

@@ -26,7 +26,7 @@ from history_store.readers.labels import encode_labels
 from history_store.readers.parts import check_parts, tell_of_others
 from history_store.readers.registry import Place, Reader
 from history_store.readers.table_labels import choose_column, read_labels
-from history_store.readers.tree import split_of
+from history_store.readers.tree import split_of, splits_of
 
 ENDINGS = (".parquet", ".arrow")
 PICTURES = ("image", "img", "picture", "jpg", "jpeg", "png", "webp", "pixel_values", "images")
@@ -68,17 +68,13 @@ class TableSource(BlobSource):
         self._rows = np.array(rows, dtype=np.int64)
         self._held: dict[int, Any] = {}
         spelled = [_split_of_file(self._file_of(row).path) for row in rows]
-        splits = None
-        if None not in spelled:
-            found = np.array(spelled)
-            splits = {s: np.flatnonzero(found == s).astype(np.int64) for s in dict.fromkeys(spelled) if s}
         super().__init__(
             location,
             "table",
             names=self._names(rows),
             labels=encoding.labels,
             class_names=encoding.class_names,
-            splits=splits,
+            splits=splits_of(spelled),
         )
 
     def _names(self, rows: Sequence[int]) -> list[str]:

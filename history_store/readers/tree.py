@@ -66,6 +66,15 @@ def split_of(folder: str) -> str | None:
     return _SPELLINGS.get(word)
 
 
+def splits_of(spelled: Sequence[str | None]) -> dict[str, NDArray[np.int64]] | None:
+    """Return the rows of each split, by what the file of each row spells; None where one spells none, or all the same."""
+    names = [name for name in dict.fromkeys(spelled) if name is not None]
+    if None in spelled or len(names) < 2:  # one part alone is no split
+        return None
+    found = np.array(spelled)
+    return {name: np.flatnonzero(found == name).astype(np.int64) for name in names}
+
+
 def list_folder(root: str) -> Listing:
     """List a folder `root/class/…/x.png` or `root/split/class/…/x.png`.
 

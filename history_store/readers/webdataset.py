@@ -11,8 +11,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from history_store.errors import DataError, LabelError
 from history_store.fingerprint import file_signature
 from history_store.images import DatasetWarning
@@ -26,7 +24,7 @@ from history_store.readers.registry import Place, Reader
 from history_store.readers.table_labels import LABELS, read_labels
 from history_store.readers.tar_folder import TarFolderSource
 from history_store.readers.tar_members import TarPicture, tar_members
-from history_store.readers.tree import split_of
+from history_store.readers.tree import split_of, splits_of
 
 CLASSES = ("cls", "cls.txt", "cls2", "label", "label.txt", "index", "class.txt", "class")
 """Endings of members that hold a label as text."""
@@ -79,14 +77,13 @@ class TarSource(BlobSource):
         encoding = encode_labels([values[row] for row in kept], where, n=len(kept))
         self._paths = tuple(str(path) for path in paths)
         self._samples = tuple(samples[row] for row in kept)
-        spelled = [splits[row] for row in kept]
         super().__init__(
             location,
             "webdataset",
             names=[f"{Path(sample.path).name}/{sample.name}" for sample in self._samples],
             labels=encoding.labels,
             class_names=encoding.class_names,
-            splits=None if None in spelled else {s: np.flatnonzero(np.array(spelled) == s).astype(np.int64) for s in dict.fromkeys(spelled) if s},
+            splits=splits_of([splits[row] for row in kept]),
         )  # fmt: skip
 
     def size_of(self, index: int) -> int:

@@ -1,5 +1,6 @@
 """`history ...` end to end: what is made, added, recorded, moved, checked and taken out."""
 
+import itertools
 import json
 import os
 import re
@@ -53,6 +54,17 @@ def test_a_folder_whose_name_is_no_utf_8_is_added(cli, tmp_path):
     assert (added.code, added.err) == (0, "")
     with History.open(path) as history:
         assert history.dataset("nu").source == f"{tmp_path}/nu\\udcff"
+
+
+@pytest.mark.parametrize("option", ["--name", "--group", "--what", "--licence"])
+def test_texts_that_are_no_utf_8_are_told(cli, tmp_path, photos, option):
+    path, given = tmp_path / "mine.h5", {"--name": "photos", "--group": "home", option: os.fsdecode(b"nu\xff")}
+    assert cli("history", "create", path).code == 0
+    told = cli("history", "add", path, "--dataset", photos, *itertools.chain(*given.items()))
+    assert (told.code, told.err) == (
+        2,
+        f"error: {option}: expected a text in Unicode, got 'nu\\udcff'. Write it in UTF-8.\n",
+    )
 
 
 def test_add_record_list_show_remove(cli, tmp_path):
@@ -210,6 +222,22 @@ def test_compact_without_images_makes_a_small_copy(cli, copy, tmp_path):
     run = cli("history", "list", tmp_path / "small.h5", "--format", "json")
     assert len(run.json()["datasets"]) == 6
     assert cli("history", "compact", copy, "--out", tmp_path / "small.h5").code == 2
+
+
+def test_images_that_are_dropped_stay_in_the_backup_until_the_next_write(cli, copy):
+    note = f"{copy}.bak keeps the images until the next write to the history; copy it first if you need them.\n"
+    assert cli("history", "compact", copy, "--drop-images").err == note
+    with History.open(copy) as history:
+        assert not history.holds_images
+    assert cli("history", "compact", copy, "--drop-images", "--out", f"{copy}.small").err == ""
+    shutil.copy(f"{copy}.bak", f"{copy}.kept")
+    with History.open(f"{copy}.kept") as kept:
+        assert kept.has_images("stripes0")
+    assert cli("history", "verify", copy).code == 0
+    config = json.dumps(GOOD_CONFIG)
+    assert cli("history", "record", copy, "-d", "stripes0", "--config", config, "--error", "0.5").code == 0
+    with History.open(f"{copy}.bak") as backup:
+        assert not backup.holds_images
 
 
 def test_upgrade_of_a_new_file_changes_nothing(cli, copy):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -284,6 +285,16 @@ def test_a_dataset_and_its_runs_in_one_call(cli, copy, study, photos, tiny):
     assert found["neighbours"][0]["name"] == "mine"
     assert found["suggestions"][0]["from"] == "mine"
     assert found["suggestions"][0]["source_error"] == pytest.approx(1 - 0.59)
+
+
+def test_runs_that_name_their_dataset_are_not_added_with_another(cli, copy, photos, tmp_path):
+    (tmp_path / "runs.csv").write_text("dataset,batch_size,lr,dropout,error\ndigits,8,0.01,0.5,0.25\n")
+    call = ["history", "add", copy, "--dataset", photos, "--name", "mine", "--group", "home"]
+    before = Path(copy).read_bytes()
+    refused = cli(*call, "--runs", tmp_path / "runs.csv")
+    assert refused.code == 2
+    assert re.match(r"error: --runs: expected runs that name no dataset, .*'mine', got .*names digits\.", refused.err)
+    assert Path(copy).read_bytes() == before
 
 
 @pytest.mark.slow

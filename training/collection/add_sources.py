@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from history_store.bundle.records import describe_known
 from history_store.errors import DataError, UsageError
+from history_store.file.content import is_blank
 from history_store.history import History
 from history_store.images import BrokenImage, ImageSet, ImageSource, read_all
 from history_store.manifest import Manifest
@@ -255,7 +257,13 @@ def _info(manifest: Manifest, images: ImageSet, codes: NDArray[np.int8]) -> Data
 
 
 def _same(known: DatasetInfo, found: DatasetInfo) -> DatasetInfo:
-    """Check that images fit a dataset that the history knows already; what it says of the dataset stays."""
+    """Check that images fit a dataset that the history knows already; what it says of the dataset stays.
+
+    One of which runs alone are known is described by its images; a group that is but a name gives way to the known one.
+    """
+    if is_blank(known):
+        group = known.group if found.group == found.manifest else found.group
+        return describe_known(known, replace(found, group=group))
     for key in ("n_train", "n_val", "n_test", "n_classes", "channels", "split_seed"):
         if getattr(known, key) != getattr(found, key):
             msg = (

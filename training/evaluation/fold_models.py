@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import StorageError, UsageError
+from history_store.file.codec import encode_info
 from metafeat.embed import embed_history, stored_sample
 from metafeat.files import replace_file
 from metafeat.handcrafted import FEATURES, handcrafted, query_features
@@ -90,8 +91,7 @@ class FoldModels:
     def digest(self) -> str:
         """Return 12 hex digits of what decides the weights."""
         identity = [
-            self.history.id,
-            self.history.revision,
+            history_digest(self.history, self.names),
             self.settings.to_dict(),
             self.seed,
             self.names,
@@ -128,6 +128,15 @@ class FoldModels:
         return found
 
 
+def history_digest(history: "History", names: Sequence[str]) -> str:
+    """Return 12 hex digits of a history's state: by its content, for two copies of one file may each have grown."""
+    infos = [encode_info(history.dataset(name)) for name in names]
+    found = hashlib.sha256(json.dumps([history.id, history.revision, infos], sort_keys=True).encode())
+    found.update(history.errors.tobytes())
+    found.update(history.failed.tobytes())
+    return found.hexdigest()[:12]
+
+
 def random_embeddings(
     history: "History", names: Sequence[str], settings: SiameseSettings, *, folder: Path, seed: int
 ) -> Matrix:
@@ -138,7 +147,7 @@ def random_embeddings(
     begins_at_features = settings.spec.extractor in ("handcrafted", "landmarks")
     looking = preset("modern", extractor="adf") if begins_at_features else settings
     spec = replace(looking.spec, image_size=history.stored_size, handcrafted=False)
-    identity = json.dumps([history.id, history.revision, spec.to_dict(), seed], sort_keys=True)
+    identity = json.dumps([history_digest(history, names), spec.to_dict(), seed], sort_keys=True)
     path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:12]}-random.npz"
     known = load_rows(path, names)
     if known is None:
@@ -149,7 +158,7 @@ def random_embeddings(
 
 def handcrafted_features(history: "History", names: Sequence[str], *, folder: Path) -> Matrix:
     """Return the handcrafted meta-features of datasets' training images, from the folder where they are known."""
-    path = folder / f"{history.id[:12]}-{history.revision}-handcrafted.npz"
+    path = folder / f"{history_digest(history, names)}-handcrafted.npz"
     known = load_rows(path, names)
     if known is None:
         rows = []
@@ -181,7 +190,7 @@ class SharedFeatures:
 
 def shared_features(history: "History", names: Sequence[str], *, folder: Path) -> SharedFeatures:
     """Return the handcrafted features that models need, from the folder where they are known."""
-    path = folder / f"{history.id[:12]}-{history.revision}-samples.npz"
+    path = folder / f"{history_digest(history, names)}-samples.npz"
     known = load_rows(path, names)
     if known is None:
         known = np.array([_features_of(history, name).ravel() for name in names])

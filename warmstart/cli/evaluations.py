@@ -67,7 +67,7 @@ def add(
     from history_store.history import History
     from history_store.readers.csv_labels import labelled
     from warmstart.histories.add import DatasetCard, add_source, note_on_twins
-    from warmstart.histories.import_runs import Asked, plan_asked, read_asked
+    from warmstart.histories.import_runs import Asked, check_unnamed, plan_asked, read_asked
     from warmstart.locations import history_path
     from warmstart.suggestions.query import open_path
 
@@ -76,6 +76,8 @@ def add(
     source = open_path(labelled(dataset, labels, labels_column), download=download)
     asked = Asked(dataset=name, metric=metric, error_range=error_range)
     read = None if runs is None else read_asked(runs, asked)
+    if read is not None:
+        check_unnamed(read, name)
     with History.open(path, write=True) as opened:
         plan = None if read is None else plan_asked(opened, read, asked)  # refused before anything is written
         info, broken = add_source(
@@ -168,6 +170,7 @@ def remove(
     """Remove a dataset with its images and evaluations. Asks first, unless --yes."""
     from history_store.errors import UsageError
     from history_store.history import History
+    from warmstart.histories.merged import drop_merged
     from warmstart.locations import history_path
     from warmstart.suggestions.references import drop_references
     from warmstart.suggestions.smaller_parts import drop_smaller_parts
@@ -185,6 +188,7 @@ def remove(
             shell.note("Nothing removed.")
             return
     with History.open(path, write=True) as opened:
+        drop_merged(opened, name)
         drop_references(opened, name)
         drop_smaller_parts(opened, name)
         opened.remove_dataset(name)

@@ -140,15 +140,22 @@ def compact(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Write the journal into the file, or write a copy."""
+    """Write the journal into the file, or write a copy.
+
+    Images that are left out stay in the backup until the next write.
+    """
     from history_store.history import History
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
     with History.open(path, write=out is None) as opened:
-        before = path.stat().st_size
+        before, dropped = path.stat().st_size, drop_images and out is None and opened.holds_images
         opened.compact(drop_images=drop_images, path=out)
+    if dropped:
+        shell.note(
+            f"{path.resolve()}.bak keeps the images until the next write to the history; copy it first if you need them."
+        )
     target = path if out is None else Path(out)
     row = {"history": str(target), "bytes_before": before, "bytes": target.stat().st_size, "images": not drop_images}
     shell.result({"schema_version": 1, **row}, [row])

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.bundle.records import FORMERLY
+from history_store.bundle.records import describe_known
 from history_store.errors import DataError, UsageError
 from history_store.file.content import is_blank
 from history_store.images import BrokenImage, ImageSet, ImageSource, read_all
 from history_store.picture import DECODING
 from history_store.readers.base import printable
+from history_store.readers.csv_labels import images_of, resolved
 from history_store.records import DatasetInfo
 from history_store.splits import split_codes
 from history_store.subsample import TEST, TRAIN, VAL
@@ -41,11 +42,16 @@ class DatasetCard:
     licence: str = "not stated"
 
     def __post_init__(self) -> None:
-        """Check the names.
+        """Check the texts.
 
         Raises:
-            UsageError: a name or group that is empty, or has ``::`` in it.
+            UsageError: a name or group that is empty, or has ``::`` in it; bytes that are no UTF-8.
         """
+        for param in ("name", "group", "what", "licence"):
+            value = getattr(self, param)
+            if value != value.encode("utf-8", "replace").decode():
+                msg = f"expected a text in Unicode, got {value!a}. Write it in UTF-8."
+                raise UsageError(msg, param=param)
         for param, value in (("name", self.name), ("group", self.group)):
             if not value.strip() or "::" in value:
                 msg = f"expected a text without '::', got {value!r}. Name it after what it shows."
@@ -120,7 +126,7 @@ def _record(
         channels=int(read.images.shape[3]),
         class_counts=tuple(np.bincount(read.labels[codes == TRAIN], minlength=len(read.class_names)).tolist()),
         fingerprint=source.fingerprint("content"),
-        source=printable(source.location),
+        source=printable(resolved(source.location) if images_of(source.location).exists() else source.location),
         licence=card.licence,
         what=card.what,
         split_seed=split_seed,
@@ -130,11 +136,10 @@ def _record(
 
 
 def _described(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInfo:
-    """Describe a dataset of which runs alone were known; what an import said of it besides stays."""
+    """Describe a dataset of which runs alone were known."""
     if known.fingerprint not in ("", found.fingerprint):
         _same(replace(known, n_train=found.n_train, n_val=found.n_val, n_test=found.n_test), found, where)
-    extra = {**known.extra, **found.extra} | ({} if known.fingerprint else {FORMERLY: known.name})
-    return replace(found, what=found.what or known.what, manifest=known.manifest, extra=extra)
+    return describe_known(known, found)
 
 
 def _same(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInfo:

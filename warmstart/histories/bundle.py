@@ -22,7 +22,7 @@ from history_store.bundle.records import (
 from history_store.errors import UsageError
 from history_store.file.content import is_blank
 from history_store.records import DatasetInfo
-from warmstart.histories.merged import copied_runs, read_merged
+from warmstart.histories.merged import copied_runs, dataset_of, read_merged
 from warmstart.suggestions.references import Progress, References, compute_statistics, stored_features
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def bundle_history(
     names = [name for name in history.names if datasets is None or name in datasets]
     ids = merged.ids(history)
     by, copied = history.id[:12], copied_runs(history)
-    foreign = {line for line in merged.lines if datasets is None or _dataset_of(line) in {ids[name] for name in names}}
+    foreign = {line for line in merged.lines if datasets is None or dataset_of(line) in {ids[name] for name in names}}
     runs: set[str] = set() if own else {line for line in foreign if '"kind":"run"' in line}
     used: set[str] = set()
     for name in names:
@@ -146,17 +146,3 @@ def _embeddings(history: "History", names: list[str], ids: dict[str, str]) -> se
         for name, vector in history.embeddings(model).items()
         if name in names
     }
-
-
-def _dataset_of(line: str) -> str | None:
-    from history_store.bundle.records import Described, SharedRun, SharedSpace, parse
-
-    match parse(line, "record"):
-        case Described(id=found):
-            return found
-        case SharedRun(run=run):
-            return run.dataset
-        case SharedSpace():
-            return None
-        case other:
-            return other.dataset

@@ -16,7 +16,7 @@ from history_store.wording import in_words
 if TYPE_CHECKING:
     from history_store.history import History
     from history_store.manifest import Manifest
-    from history_store.records import Config
+    from history_store.records import Config, DatasetInfo
     from training.collection.progress import CollectionProgress
     from training.collection.report import CollectReport
     from training.collection.settings import CollectionSettings
@@ -272,7 +272,6 @@ def _paths(sources: "Sequence[Manifest]", root: str | Path | None, history: "His
         MissingPathError: when nothing is known of one.
     """
     from history_store.errors import MissingPathError
-    from history_store.readers.csv_labels import images_of
     from training.sources.obtain import manifest_path
 
     if sources or history is None:
@@ -282,12 +281,28 @@ def _paths(sources: "Sequence[Manifest]", root: str | Path | None, history: "His
         if not history.has_images(info.name):
             continue
         places = [Path(info.source), history.path.absolute().parent / info.source]
-        place = next((place for place in places if info.source and images_of(str(place)).exists()), None)
+        place = next((place for place in places if info.source and _has_images_of(info, place)), None)
         if place is None and not info.source.startswith("torchvision:"):
-            msg = f"{history.path}:{info.name}: expected the path of its images for your script, got {info.source or 'none'}, where nothing is. Name their folder: warmstart history collect FOLDER."
+            msg = f"{history.path}:{info.name}: expected the path of its images for your script, got {info.source or 'none'}, where they are not. Name their folder: warmstart history collect FOLDER."
             raise MissingPathError(msg)
         found[info.name] = info.source if place is None else str(place.absolute())
     return found
+
+
+def _has_images_of(info: "DatasetInfo", place: Path) -> bool:
+    """Tell whether the images of a dataset lie at a place; where its record names none for sure, by their content."""
+    from history_store.errors import WarmstartError
+    from history_store.readers import open_images
+    from history_store.readers.csv_labels import images_of
+
+    if not images_of(str(place)).exists():
+        return False
+    if Path(info.source).is_absolute() or not info.fingerprint:
+        return True
+    try:
+        return open_images(str(place)).fingerprint("content") == info.fingerprint
+    except WarmstartError:  # something else lies there
+        return False
 
 
 def _known_names(history: "History", sources: "Sequence[Manifest]") -> "tuple[Manifest, ...]":

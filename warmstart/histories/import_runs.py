@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from history_store.errors import MissingPathError, UsageError
-from history_store.wording import in_shell
+from history_store.wording import in_shell, some_of
 from warmstart.histories.add import import_into
 from warmstart.integrations.importers.registry import TABLES, read_source
 
@@ -101,6 +101,18 @@ def read_asked(source: str, asked: Asked) -> "Read":
     error_range, wishes = parse_range(asked.error_range), _wishes(asked)
     runs, described = read_source(source, study=asked.study, metric=asked.metric)
     return Read(runs, described, error_range, wishes)
+
+
+def check_unnamed(read: "Read", name: str) -> None:
+    """Check that runs that are added with a dataset leave open on which they were measured.
+
+    Raises:
+        UsageError: they name datasets themselves.
+    """
+    named = sorted({each for each in read.runs.datasets if each is not None})
+    if named and not read.runs.are_hints:
+        msg = f"expected runs that name no dataset, as all go to {name!r}, got {read.runs.kind}, which names {some_of(named)}. Add the images first, then bring these in by themselves: `warmstart history import`."
+        raise UsageError(msg, param="runs")
 
 
 def plan_asked(history: "History", read: "Read", asked: Asked) -> "ImportPlan":
@@ -197,4 +209,14 @@ def _is_own(path: Path, source: str) -> bool:
     return same
 
 
-__all__ = ["Asked", "Read", "import_source", "parse_pairs", "parse_range", "plan_asked", "read_asked", "read_source"]
+__all__ = [
+    "Asked",
+    "Read",
+    "check_unnamed",
+    "import_source",
+    "parse_pairs",
+    "parse_range",
+    "plan_asked",
+    "read_asked",
+    "read_source",
+]

@@ -309,6 +309,7 @@ def _into_new(path: Path, whole: Bundle, *, dry_run: bool) -> MergePlan:
     import tempfile
 
     from history_store.history import History
+    from history_store.made_history import removed_unless_filled
 
     spaces = sorted(each.text for each in whole.records if isinstance(each, SharedSpace))
     if not spaces:
@@ -322,7 +323,7 @@ def _into_new(path: Path, whole: Bundle, *, dry_run: bool) -> MergePlan:
             carry_out(tried, plan)
         if dry_run:
             return plan
-        with History.create(path, spaces[0], stored_size=size) as made:
+        with History.create(path, spaces[0], stored_size=size) as made, removed_unless_filled(made):
             carry_out(made, plan)
     return plan
 

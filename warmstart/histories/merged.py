@@ -18,9 +18,11 @@ from history_store.bundle.records import (
     Embedding,
     Features,
     SharedRun,
+    SharedSpace,
     dataset_id,
     former_id,
     parse,
+    record_id,
     run_line,
     split_origin,
     to_line,
@@ -101,6 +103,36 @@ def read_merged(history: "History") -> Merged:
         if name in names and not history.has_images(name) and name not in measured
     }
     return replace(found, datasets=foreign)
+
+
+def drop_merged(history: "History", name: str) -> None:
+    """Forget what bundles said of a dataset besides the runs that answer, so that no later merge brings it back.
+
+    Args:
+        history: open for writing, still with the dataset.
+        name: of the dataset.
+    """
+    merged = read_merged(history)
+    ids = merged.ids(history)
+    gone = {ids.pop(name), former_id(history.dataset(name))} - {None, *ids.values()}
+    lines = {line for line in merged.lines if dataset_of(line) in gone}
+    if lines:
+        gone_ids = set(map(record_id, lines))
+        aside = {key: why for key, why in merged.aside.items() if key not in gone_ids}
+        history.set_result(KEY, replace(merged, lines=merged.lines - lines, aside=aside).to_dict())
+
+
+def dataset_of(line: str) -> str | None:
+    """Return the id of the dataset that a record is of; None for a space."""
+    match parse(line, "record"):
+        case Described(id=found):
+            return found
+        case SharedRun(run=run):
+            return run.dataset
+        case SharedSpace():
+            return None
+        case other:
+            return other.dataset
 
 
 def _with_own_runs(history: "History") -> set[str]:

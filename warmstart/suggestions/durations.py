@@ -99,8 +99,12 @@ def _known(place: Location) -> tuple[dict[str, Any], str]:
     embedded, rows, about = place.embedded, place.with_runs.rows, place.summary
     with History.open(embedded.path) as history:
         seconds, origin = read_durations(history, [embedded.names[row] for row in rows])
+        column_of = {config_key(config): column for column, config in enumerate(history.configs)}
+    # Another process may have written since `embedded` was read.
+    columns = [column_of.get(config_key(config), -1) for config in embedded.configs]
+    unknown = np.full((len(rows), 1), np.nan)
     return {
-        "seconds": seconds,
+        "seconds": np.concatenate([seconds, unknown], axis=1)[:, columns],
         "groups": [embedded.groups[row] for row in rows],
         "sizes": np.array([sizes_of(embedded.about[row]) for row in rows]),
         "query": _sizes(about.n_images, about.n_classes),

@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from history_store.errors import ImagesMissingError
 from metafeat.model_file import ModelHeader, check_fits, read_header
-from warmstart.suggestions.references import FEATURES_KEY, complete_references, read_features
+from warmstart.suggestions.references import (
+    FEATURES_KEY,
+    References,
+    complete_references,
+    joined,
+    read_features,
+    read_references,
+    sample_mark,
+    store_references,
+)
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -62,7 +71,7 @@ def store_embeddings(
     threads: int | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> tuple[str, ...]:
-    """Compute the embeddings and references that a history lacks and store them in it.
+    """Compute the embeddings and references that a history lacks and store them in it; others may write it until they are stored.
 
     `progress` is called with the datasets that were looked at, and how many there are; more than once from the beginning.
 
@@ -76,20 +85,42 @@ def store_embeddings(
     from history_store.history import History
 
     header = read_header(model)
-    with History.open(history, write=True) as opened:
-        check_fits(header, stored_size=opened.stored_size, where=str(history))
-        known = opened.embeddings(header.hash)
-        without = [name for name in opened.names if name not in known]
-        unseen = cannot_compare(opened, without, header)
-        lacking = [name for name in without if name not in unseen]
+    with History.open(history, write=True):  # refused before anything is computed
+        pass
+    with History.open(history) as seen:
+        check_fits(header, stored_size=seen.stored_size, where=str(history))
+        known, about = seen.embeddings(header.hash), {info.name: info for info in seen.datasets}
+        without = [name for name in seen.names if name not in known]
+        unseen = cannot_compare(seen, without, header)
+        lacking, added = [name for name in without if name not in unseen], dict[str, NDArray[np.float32]]()
         if lacking:
             added, _ = embed_lacking(
-                opened, lacking, header, device=device, threads=threads, cache=True, progress=progress
+                seen, lacking, header, device=device, threads=threads, cache=True, progress=progress
             )
-            kept = {name: vector for name, vector in {**known, **added}.items() if name in opened.names}
-            opened.set_embeddings(header.hash, kept)
-        complete_references(opened, header, device=device, threads=threads, progress=progress)
+        vectors = {**known, **added}
+        found = complete_references(seen, header, vectors, device=device, threads=threads, progress=progress)
+    if lacking or found is not None:
+        with History.open(history, write=True) as opened:
+            same = [info.name for info in opened.datasets if about.get(info.name) == info]
+            _store(opened, header, {name: added[name] for name in same if name in added}, found, same)
     return tuple(lacking)
+
+
+def _store(
+    history: "History",
+    header: ModelHeader,
+    added: Mapping[str, NDArray[np.float32]],
+    found: References | None,
+    same: Sequence[str],
+) -> None:
+    """Store what was computed of the datasets that are the same still, beside what is there."""
+    if added:
+        known = {name: vector for name, vector in history.embeddings(header.hash).items() if name in history.names}
+        history.set_embeddings(header.hash, {**known, **added})
+    if found is not None:
+        there = read_references(history, header.hash)
+        kept = [] if there is None or there.features is None else [there]
+        store_references(history, joined([found.of(same), *kept]), header.hash)
 
 
 def cannot_compare(history: "History", names: Collection[str], header: ModelHeader) -> set[str]:
@@ -127,14 +158,14 @@ def embed_lacking(
     `progress` is called with the datasets that are done, and how many there are, once one is computed.
     """
     from metafeat.cache import EmbeddingCache, cache_folder
-    from metafeat.embed import embed_history
+    from metafeat.embed import embed_history, stored_sample
 
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
     found, n_computed = _from_features(history, names, header), 0
     for name in names:
         if name in found:
             continue
-        mark = "" if store is None else _sample_mark(history, name)
+        mark = "" if store is None else sample_mark(*stored_sample(history, name))
         vector = None if store is None else store.get(mark, header.hash, "stored")
         if vector is None:
             vector = embed_history(history, [name], header, device=device, threads=threads)[name]
@@ -157,15 +188,3 @@ def _from_features(history: "History", names: Sequence[str], header: ModelHeader
     wanted = {name for name in names if not history.has_images(name)}
     rows = [row for row, name in enumerate(known.names) if name in wanted]
     return {known.names[row]: embed_features(known.features[row], header) for row in rows}
-
-
-def _sample_mark(history: "History", name: str) -> str:
-    """Digest the stored images that an embedding is made from."""
-    from hashlib import sha256
-
-    from metafeat.embed import stored_sample
-
-    images, labels = stored_sample(history, name)
-    digest = sha256(np.ascontiguousarray(images).tobytes())
-    digest.update(np.ascontiguousarray(labels).tobytes())
-    return f"sample:{digest.hexdigest()}"

@@ -15,6 +15,7 @@ from metafeat.pretrained.landmarks import LANDMARKS
 
 if TYPE_CHECKING:
     from history_store.history import History
+    from metafeat.cache import EmbeddingCache
 
 T = TypeVar("T")
 Progress = Callable[[float, float], object]
@@ -30,6 +31,8 @@ NEAREST = 5
 _WIDTHS = ((len(FEATURES),), (len(LANDMARKS),))
 COVERED = 95.0
 """Per cent of the movements that an interval covers."""
+_CACHED = "references=1"
+"""The cache's key of a dataset's class signal, pixel statistics and features, eight bytes a number; another one where they change."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,27 +223,29 @@ def compute_references(
     if not names:
         return None
     found = compute_statistics(history, names, model, device=device, threads=threads)
-    return replace(found, **_movements(history, model, device=device, threads=threads))
+    return replace(found, **_movements(history, model, history.embeddings(model.hash), device=device, threads=threads))
 
 
 def complete_references(
     history: "History",
     model: ModelHeader,
+    vectors: Mapping[str, NDArray[np.float32]],
     *,
     device: str = "cpu",
     threads: int | None = None,
     progress: Progress | None = None,
-) -> tuple[str, ...]:
-    """Compute the references that a history lacks and store them in it; those that it has stay.
+) -> References | None:
+    """Compute the references that a history lacks; those that it has stay. What is computed of a dataset is cached at once.
 
     Args:
-        history: open for writing, with its embeddings of this model.
+        history: may be open for reading.
         model: header of the model.
+        vectors: embeddings of its datasets by this model.
         device: where the network runs.
         threads: CPU threads of the network.
         progress: called with the datasets that were looked at, and how many there are; more than once from the beginning.
 
-    Returns: the datasets that have some now.
+    Returns: all references; None where nothing is lacking.
     """
     known = read_references(history, model.hash)
     if known is not None and known.features is None and all(map(history.has_images, known.names)):
@@ -248,14 +253,13 @@ def complete_references(
     there = set() if known is None else set(known.names)
     names = [name for name in history.names if name not in there and history.has_images(name)]
     if not names:
-        return ()
-    found = compute_statistics(history, names, model, device=device, threads=threads, progress=progress)
+        return None
+    found = compute_statistics(history, names, model, device=device, threads=threads, cache=True, progress=progress)
     if known is not None:
         found = joined([known, found])
     if not found.sizes:
-        found = replace(found, **_movements(history, model, device=device, threads=threads, progress=progress))
-    store_references(history, found, model.hash)
-    return tuple(names)
+        found = replace(found, **_movements(history, model, vectors, device=device, threads=threads, progress=progress))
+    return found
 
 
 def compute_statistics(
@@ -265,44 +269,93 @@ def compute_statistics(
     *,
     device: str = "cpu",
     threads: int | None = None,
+    cache: bool = False,
     progress: Progress | None = None,
 ) -> References:
-    """Compute what datasets are like from their stored images, with the features that go with a model (None = handcrafted); some 2 s a dataset."""
-    from metafeat.embed import describe_images, stored_sample
+    """Compute what datasets are like from their stored images, with the features that go with a model (None = handcrafted); some 2 s a dataset.
+
+    `cache` keeps each in the cache folder, by its images and the model.
+    """
+    from metafeat.cache import EmbeddingCache, cache_folder
+
+    store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
+    found = [
+        _statistics(history, name, model, device=device, threads=threads, store=store)
+        for name in _counted(names, progress)
+    ]
+    effects, pixels, features = zip(*found, strict=True)
+    return References(tuple(names), np.array(effects), np.stack(pixels), features=np.stack(features))
+
+
+def _statistics(
+    history: "History",
+    name: str,
+    model: ModelHeader | None,
+    *,
+    device: str,
+    threads: int | None,
+    store: "EmbeddingCache | None",
+) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    """Return class signal, pixel statistics and features of a dataset; from the cache where it has them."""
+    from metafeat.embed import describe_images, feature_names, stored_sample
     from metafeat.sample_statistics import sample_statistics
 
-    found, features = [], []
-    for name in _counted(names, progress):
-        sample = stored_sample(history, name, None if model is None else model.spec)
-        found.append(sample_statistics(*sample))
-        features.append(describe_images(*sample, model, device=device, threads=threads))
-    return References(
-        tuple(names),
-        np.array([each.signal.effect for each in found]),
-        np.stack([each.pixels for each in found]),
-        features=np.stack(features),
-    )
+    images, labels = stored_sample(history, name, None if model is None else model.spec)
+    asked = (sample_mark(images, labels), "" if model is None else model.hash, _CACHED)
+    kept = None if store is None else store.get(*asked)
+    if kept is None:
+        about = sample_statistics(images, labels)
+        features = describe_images(images, labels, model, device=device, threads=threads)
+        numbers = np.concatenate([[about.signal.effect], about.pixels, features])
+        if store is not None:
+            store.put(*asked, numbers.view(np.float32))
+    else:
+        numbers = kept.view(np.float64)
+    width = len(FEATURES) if model is None else len(feature_names(model))
+    return float(numbers[0]), numbers[1:-width], numbers[-width:]
+
+
+def sample_mark(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> str:
+    """Digest the stored images that a dataset is known by."""
+    from hashlib import sha256
+
+    digest = sha256(np.ascontiguousarray(images).tobytes())
+    digest.update(np.ascontiguousarray(labels).tobytes())
+    return f"sample:{digest.hexdigest()}"
 
 
 def _movements(
-    history: "History", model: ModelHeader, *, device: str, threads: int | None, progress: Progress | None = None
+    history: "History",
+    model: ModelHeader,
+    vectors: Mapping[str, NDArray[np.float32]],
+    *,
+    device: str,
+    threads: int | None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Measure how far distances move, by the fields of `References`."""
     movements = {
-        size: _movement(history, model, size, device=device, threads=threads, progress=progress) for size in SIZES
+        size: _movement(history, model, vectors, size, device=device, threads=threads, progress=progress)
+        for size in SIZES
     }
     known = {size: movement for size, movement in movements.items() if movement is not None}
     return {"sizes": tuple(known), "movements": tuple(known.values())}
 
 
 def _movement(
-    history: "History", model: ModelHeader, size: int, *, device: str, threads: int | None, progress: Progress | None
+    history: "History",
+    model: ModelHeader,
+    vectors: Mapping[str, NDArray[np.float32]],
+    size: int,
+    *,
+    device: str,
+    threads: int | None,
+    progress: Progress | None,
 ) -> float | None:
     """Measure how far the distances to the nearest datasets of other groups move between two draws of so many pictures."""
     from metafeat.embed import embed_images
     from metafeat.images import to_size
 
-    vectors = history.embeddings(model.hash)
     moved: list[NDArray[np.float64]] = []
     large = [
         info

@@ -14,6 +14,8 @@ import pytest
 
 from history_store.errors import DataError, HistoryVersionError, MissingPathError, UsageError
 from history_store.exchange import export_history, import_evaluations, import_history
+from history_store.external_import import plan_import
+from history_store.external_table import read_table
 from history_store.history import History
 
 HEADER = "dataset,optimizer,momentum,layers,rate,width,epochs,error"
@@ -231,6 +233,30 @@ def test_a_second_import_is_refused(history: History, tmp_path: Path, suffix: st
     with pytest.raises(DataError, match="a second time"):
         import_evaluations(history, tmp_path / f"runs.{suffix}")
     assert history.n_evaluations == 9
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_runs_on_other_images_of_the_name_are_refused(tmp_path: Path, suffix: str) -> None:
+    out, run = tmp_path / f"runs.{suffix}", histories.runs()[0]
+    with histories.empty(tmp_path / "theirs.h5", ()) as theirs:
+        for name in ("digits", "idle"):
+            theirs.add_dataset(histories.info(name, fingerprint="content:1"))
+        theirs.append(run)
+        export_history(theirs, out)
+    with histories.empty(tmp_path / "mine.h5", ()) as mine:
+        mine.add_dataset(histories.info("idle", fingerprint="content:2"))  # no run is on it
+        mine.add_dataset(histories.info("digits", fingerprint="content:2"))
+        told = r"expected runs on 'digits' as .*mine\.h5 has it \(content:2\), got .* \(content:1\)\. .*`warmstart history bundle`"
+        with pytest.raises(DataError, match=told):
+            import_evaluations(mine, out)
+        runs, described = read_table(out)
+        with pytest.raises(DataError, match=told):
+            plan_import(mine, runs, described=described)
+        assert mine.n_evaluations == 0
+    for known in ("content:1", ""):  # the same images, and runs alone
+        with histories.empty(tmp_path / f"new{known[-1:]}.h5", ()) as mine:
+            mine.add_dataset(histories.info("digits", fingerprint=known))
+            assert import_evaluations(mine, out).n_evaluations == 1
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import histories
@@ -448,6 +449,30 @@ class TestWriting:
         assert not path.with_name("h.h5.journal").exists()
         with History.open(path) as history:
             assert history.n_evaluations == len(histories.runs()) + 6
+
+    @pytest.mark.filterwarnings("default::history_store.errors.HistoryWarning")
+    def test_a_run_is_recorded_also_where_the_journal_cannot_be_written_into_the_file(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
+    ) -> None:
+        def full(call: str, place: Path) -> None:
+            if place.name == "h.h5.tmp":
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr("history_store.file.writing.most_bytes", lambda size: 100)
+        monkeypatch.setattr("history_store.quick_append.append_quickly", lambda *_: None)
+        monkeypatch.setattr("history_store.file.durable.hook", full)
+        config = json.dumps(histories.configs(1)[0])
+        done = cli("history", "record", path, "-d", "digits", "--config", config, "--error", "0.5")
+        assert done.code == 0
+        assert (
+            "all was recorded, but its journal could not be written into the file (No space left on device)" in done.err
+        )
+        assert "repeat" not in done.err
+        monkeypatch.setattr("history_store.file.durable.hook", None)
+        with History.open(path, write=True) as history:
+            assert history.n_evaluations == len(histories.runs()) + 1
+        assert not path.with_name("h.h5.journal").exists()
+        assert verify(path).ok
 
     @pytest.mark.parametrize("kept", [None, 1])
     def test_a_journal_that_was_changed_before_the_first_write(self, path: Path, kept: int | None) -> None:

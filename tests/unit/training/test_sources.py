@@ -19,7 +19,8 @@ from history_store.errors import DataError, LabelError, MissingPathError, UsageE
 from history_store.history import History
 from history_store.manifest import Manifest, Obtain, Splits, load_manifests
 from history_store.readers import open_images
-from history_store.space import dump_space
+from history_store.records import DatasetInfo, Evaluation
+from history_store.space import dump_space, load_space, sobol_configs
 from history_store.splits import split_codes
 from training.collection.add_sources import add_sources, part_name, rebuild, restore_images
 from training.sources.download import download, hash_file, unpack
@@ -374,6 +375,21 @@ def test_enrol_describes_and_splits(tmp_path: Path) -> None:
         assert stored.class_names == ("dark", "bright")
         (tmp_path / "alpha.npz").unlink()
         assert add_sources(history, [manifest()], root=tmp_path) == ("alpha",), "what is there is not read again"
+
+
+@pytest.mark.parametrize("group", ["alpha", "squares"])
+def test_a_dataset_known_by_its_runs_alone_gets_its_images(tmp_path: Path, group: str) -> None:
+    save_npz(tmp_path / "alpha.npz")
+    with empty_history(tmp_path / "h.h5") as history:
+        (config,) = sobol_configs(load_space(history.space_json), 1)
+        blank = DatasetInfo("alpha", group, n_train=0, n_val=0, n_test=0, n_classes=0, extra={"seen": "in 1998"})
+        history.extend([Evaluation("alpha", config, 0.25)], datasets=[blank])
+        assert add_sources(history, [manifest()], root=tmp_path) == ("alpha",)
+        info = history.dataset("alpha")
+        assert (info.n_train, info.n_val, info.group, info.what) == (24, 8, group, "squares")
+        assert info.extra == {"seen": "in 1998", "formerly": "alpha"}
+        assert history.has_images("alpha")
+        assert [run.error for run in history.evaluations("alpha")] == [0.25]
 
 
 def test_fractions_are_nested_parts_of_the_training_split(tmp_path: Path) -> None:

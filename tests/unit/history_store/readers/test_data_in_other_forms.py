@@ -318,6 +318,14 @@ def test_pictures_of_two_splits_have_two_names(tmp_path, monkeypatch):
     assert open_images(tmp_path / "train" / part).names[3] == f"{part}/0000003"
 
 
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "dev-0.parquet", "x-000000.tar"])
+def test_one_part_alone_is_no_split(tmp_path, name):
+    (tmp_path / "dev").mkdir()
+    path = _save_part(tmp_path / "dev", name)
+    for place in (path, tmp_path / "dev"):
+        assert list(open_images(place).splits) == ["train"]
+
+
 def _save_part(folder, name):
     save = save_shard if name.endswith(".tar") else save_table
     return save(folder / name, IMAGES, LABELS)

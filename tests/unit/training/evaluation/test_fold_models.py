@@ -1,5 +1,6 @@
 """Models without a part of the datasets: they never see it, they are kept, and a killed run goes on."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -78,6 +79,23 @@ def test_another_recipe_or_seed_meets_no_file_of_this_one(models, settings):
 
     digests = {models().digest, models(seed=1).digest, models(settings=replace(settings, steps=4)).digest}
     assert len(digests) == 3
+
+
+def test_copies_of_a_history_that_grew_apart_do_not_share_files(tiny, settings, tmp_path):
+    found = set()
+    for error in (0.1, 0.2):
+        path = shutil.copy(tiny.history, tmp_path / f"{error}.h5")
+        with History.open(path, write=True) as history:
+            run = history.evaluations("stripes0")[0]
+            history.append(replace(run, error=error, seed=99))
+            models = FoldModels(history, history.names, np.arange(6), settings, folder=tmp_path / "models")
+            found.add((history.id, history.revision))
+            digest = models.digest
+            handcrafted_features(history, history.names[:2], folder=models.folder)
+        with History.open(path) as history:
+            assert FoldModels(history, history.names, np.arange(6), settings, folder=models.folder).digest == digest
+    assert len(found) == 1
+    assert len(list(models.folder.glob("*-handcrafted.npz"))) == 2
 
 
 def test_a_killed_training_goes_on(models, trainings):

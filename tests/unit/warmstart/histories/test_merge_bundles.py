@@ -1,5 +1,6 @@
 """Merging as an algebra, on real bundles of small histories; what contradicts, what does not fit, what is never lost."""
 
+import errno
 import itertools
 import json
 import math
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from history_store.bundle.file import Bundle, read_bundle, write_bundle
 from history_store.bundle.records import Features, dataset_id, features_line, run_line
-from history_store.errors import DataError, UsageError
+from history_store.errors import DataError, StorageFullError, UsageError
 from history_store.history import History
 from history_store.records import DatasetInfo, Evaluation, Status
 from history_store.space import dump_space
@@ -381,6 +382,20 @@ def test_a_record_that_does_not_fit_leaves_no_history_behind(tmp_path, cli):
         )
 
 
+def test_a_disk_that_fills_up_leaves_no_empty_history_behind(tmp_path, monkeypatch):
+    file, written = write_bundle(bundled([run("ants", 0, 0.1)]), tmp_path), []
+
+    def full(call, path):
+        written.append(path.name)
+        if call == "write" and "new.h5" in written:  # it was made, and is to be filled
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("history_store.file.durable.hook", full)
+    with pytest.raises(StorageFullError, match=r"new\.h5: expected room to write"):
+        merge_files(tmp_path / "new.h5", [file])
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
 def test_what_is_shared_can_be_chosen(tmp_path):
     with history_of(tmp_path / "h.h5", [run("ants", 0, 0.1), run("bees", 1, 0.2)]) as history:
         only = bundle_history(history, datasets=["bees"])
@@ -549,3 +564,20 @@ def test_what_comes_back_counts_once(tmp_path, more):
         other = Bundle(frozenset(line.replace(f'"by":"{own.id[:12]}"', f'"by":"{"0" * 12}"') for line in lines))
         plan = plan_merge(own, other)
         assert (plan.answering, plan.repeated) == (0, 3)
+
+
+@pytest.mark.parametrize("own", [(), (run("ants", 0, 0.3),)], ids=["contributed", "one's own"])
+def test_a_dataset_that_was_removed_stays_away(tmp_path, cli, own):
+    """With what was set aside of it; a bundle that has it brings it again."""
+    theirs, others = bundled([run("ants", 0, 0.1), run("bees", 1, 0.2)]), bundled([run("ants", 0, 0.9)])
+    history_of(tmp_path / "h.h5", [*own, run("cars", 0, 0.2)]).close()
+    with merged(tmp_path / "h.h5", theirs, others) as history:
+        assert any('"error":0.1' in line for line in read_merged(history).lines)
+    assert cli("history", "remove", tmp_path / "h.h5", "ants", "--yes").code == 0
+    with merged(tmp_path / "h.h5", bundled([run("dogs", 0, 0.1)])) as history:
+        assert set(history.names) == {"bees", "cars", "dogs"}
+        left = read_merged(history)
+        assert not left.aside
+        assert not any("ants" in line or '"error":0.1' in line for line in left.lines)
+    with merged(tmp_path / "h.h5", others) as history:
+        assert [found.error for found in history.evaluations("ants")] == [0.9]

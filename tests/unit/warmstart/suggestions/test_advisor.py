@@ -3,6 +3,7 @@
 import gc
 import shutil
 import weakref
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from metafeat.model_file import read_header
 from warmstart import Advisor
 from warmstart.suggestions import embedded_history
 from warmstart.suggestions.query import open_query
+from warmstart.suggestions.references import compute_references, read_references, store_references
 
 
 @pytest.fixture
@@ -156,6 +158,43 @@ def test_refresh_stores_what_is_lacking_and_nothing_twice(grown, tiny, photos):
     found = advisor.neighbours(photos, 7)
     assert found.neighbours == first.neighbours
     assert not any("embedded" in note for note in found.notes)
+
+
+def test_others_may_write_while_embeddings_are_computed(grown, tiny):
+    def write(*_):
+        with History.open(grown, write=True, lock_timeout=0.0) as history:
+            if "stripes1" in history.names:
+                history.remove_dataset("stripes1")
+                history.append(replace(history.evaluations("stripes0")[0], seed=99))
+
+    assert Advisor(grown, tiny.model, progress=write).refresh() == ("new",)
+    hash_ = read_header(tiny.model).hash
+    with History.open(grown) as history:
+        assert [run.seed for run in history.evaluations("stripes0")][-1] == 99
+        assert set(history.embeddings(hash_)) == set(history.names) == {*tiny.names, "new"} - {"stripes1"}
+        assert set(read_references(history, hash_).names) == set(history.names)
+
+
+def test_storing_goes_on_where_it_was_interrupted(grown, tiny, monkeypatch):
+    import metafeat.embed
+
+    described, describe = [], metafeat.embed.describe_images
+    monkeypatch.setattr(metafeat.embed, "describe_images", lambda *a, **k: [described.append(1), describe(*a, **k)][1])
+
+    def interrupt(done, total):
+        if (done, total) == (4, 7):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Advisor(grown, tiny.model, progress=interrupt).refresh()
+    assert len(described) == 4
+    Advisor(grown, tiny.model).refresh()
+    assert len(described) == 7
+    hash_ = read_header(tiny.model).hash
+    with History.open(grown, write=True) as history:
+        found, anew = read_references(history, hash_), compute_references(history, read_header(tiny.model))
+        store_references(history, anew, hash_)
+        assert read_references(history, hash_).to_dict() == found.to_dict()
 
 
 def test_other_images_under_the_same_name_are_embedded_anew(grown, tiny, photos, embedded):

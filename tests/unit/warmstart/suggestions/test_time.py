@@ -11,7 +11,8 @@ import warmstart
 from bo.transfer.duration_forecast import whole_seconds
 from history_store.errors import UsageError
 from history_store.history import History
-from history_store.space import load_space
+from history_store.records import Evaluation
+from history_store.space import load_space, sobol_configs
 from history_store.wording import exact_duration
 from warmstart.measured_with import measured_with, workload_of
 from warmstart.suggestions import short_run
@@ -230,6 +231,17 @@ def test_a_history_without_durations(tiny, tmp_path, photos):
         assert np.isnan(new.evaluations()[0].duration)
     with pytest.raises(UsageError, match="expected a history that knows how long its runs took"):
         warmstart.answer(photos, history=path, model=tiny.model, time=60, strategy="portfolio")
+
+
+def test_a_history_that_another_process_writes_meanwhile(timed, tiny, photos):
+    advisor = Advisor(timed, tiny.model)
+    place = advisor.locate(photos)
+    before = advisor.suggest(place, time=7)
+    with History.open(timed, write=True) as history:
+        space = load_space(history.space_json)
+        other = next(one for one in sobol_configs(space, 40) if one not in history.configs)
+        history.append(Evaluation("stripes0", other, 0.5, seed=0, duration=3.0, origin="slow"))
+    assert advisor.suggest(place, time=7).plan.steps == before.plan.steps
 
 
 def test_seconds_are_told_in_another_space_where_nothing_is_moved(timed, tiny, photos, tmp_path):
