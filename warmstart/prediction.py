@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import BrokenImagesError, DataError, MissingPathError, UsageError
+from history_store.errors import BrokenImagesError, DataError, LabelError, MissingPathError, UsageError
 from history_store.images import SPLITS
 from history_store.wording import counted
 
@@ -215,7 +215,11 @@ def predict(
     if dataset is not None:
         from warmstart.suggestions.query import open_source
 
-        source = open_source(dataset, download=download)
+        try:
+            source = open_source(dataset, download=download)
+        except LabelError as error:
+            msg = f"{error} Or name the pictures as files, without `dataset`: then no labels are asked for."
+            raise LabelError(msg) from error
         rows, broken = _of_dataset(classifier, source, tell, skip_broken=skip_broken)
         was_tuned_on = classifier.dataset is not None and classifier.dataset == source.fingerprint("listing")
     elif pixels is not None:

@@ -110,7 +110,7 @@ def test_a_surrogate_is_used_by_name_and_as_an_object(plugin):
         Optimizer.from_dict(record, surrogate=SURROGATES["gp-quick"]()).ask()
         == Optimizer.from_dict(record, surrogate=SURROGATES["gp-quick"]()).ask()
     )
-    with pytest.raises(ValueError, match=r"expected surrogate among .*got 'GaussianProcess'"):
+    with pytest.raises(ValueError, match=r"expected a run whose surrogate is one of .*got 'GaussianProcess'"):
         Optimizer.from_dict(record)
 
 

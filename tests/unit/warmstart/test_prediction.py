@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from stripes import pictures
 
-from history_store.errors import BrokenImagesError, DataError, MissingPathError, ModelError, UsageError
+from history_store.errors import BrokenImagesError, DataError, LabelError, MissingPathError, ModelError, UsageError
 from history_store.readers import open_arrays, open_images
 from training.workloads import Member, SourceDataset, get_workload, load_classifier
 from training.workloads.classifier_images import to_channels
@@ -371,3 +371,12 @@ def test_a_report_gets_the_confusion_and_the_worst_pictures(tmp_path):
     add_classifier(tmp_path / "r.md", said, replace(saved, retrained=True))
     assert "error 0.6, before the saved file was trained on these images too. A row" in (tmp_path / "r.md").read_text()
     assert json.loads((tmp_path / "r.json").read_text())["classifier"]["trained_on_validation"] is True
+
+
+def test_one_class_is_told_to_be_asked_as_files(model, folder, tmp_path):
+    (tmp_path / "one").mkdir()
+    folder.rename(tmp_path / "one" / "a")
+    with pytest.raises(
+        LabelError, match=r"at least two classes, got all 6 .* Or name the pictures as files, without `dataset`"
+    ):
+        predict(model, dataset=tmp_path / "one")
