@@ -49,6 +49,9 @@ def check_path(name: str, value: object) -> None:
         )
         msg = f"expected a path, got arrays. {step}"
         raise UsageError(msg, param=name)
+    if name == "dataset" and callable(value):
+        msg = "expected a path, got a function. Give it by name: tune(objective=...)."
+        raise UsageError(msg, param=name)
     raise _wrong(name, "a path", value)
 
 

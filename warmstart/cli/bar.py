@@ -35,6 +35,7 @@ class Show(Protocol):
         left_s: float = math.nan,
         since: float | None = None,
         more: str = "",
+        ended: float | None = None,
     ) -> None:
         """Show it."""
 
@@ -51,6 +52,7 @@ class Stand:
         more: what else there is to say.
         left_s: seconds that were left then; NaN = unknown.
         at: time at which this was said.
+        ended: units that ended; None = all of `done` that is whole.
     """
 
     done: float = 0.0
@@ -60,6 +62,7 @@ class Stand:
     more: str = ""
     left_s: float = math.nan
     at: float = 0.0
+    ended: float | None = None
 
 
 class Bar:
@@ -84,6 +87,7 @@ class Bar:
         left_s: float = math.nan,
         since: float | None = None,
         more: str = "",
+        ended: float | None = None,
     ) -> None:
         """Take how far the command is.
 
@@ -94,8 +98,9 @@ class Bar:
             left_s: seconds that are left; NaN = estimated from the pace so far, infinity = nobody knows.
             since: `time.monotonic` when what runs began.
             more: what else there is to say.
+            ended: units that ended, where parts of several are in `done`; None = all of it that is whole.
         """
-        now = Stand(done, total, text, since, more, left_s, self._clock())
+        now = Stand(done, total, text, since, more, left_s, self._clock(), ended)
         if total != self._first.total or done < self._now.done:  # another phase
             self._first = now
         if math.isnan(left_s) and total is not None and done > self._first.done:
@@ -125,7 +130,7 @@ class Bar:
     def count(self) -> str:
         """Return how many are done of how many."""
         total = "" if self._now.total is None else f"/{math.floor(self._now.total)}"
-        return f"{math.floor(self._now.done)}{total}"
+        return f"{math.floor(self._now.done if self._now.ended is None else self._now.ended)}{total}"
 
     @property
     def doing(self) -> str:

@@ -227,4 +227,5 @@ def _show(show: "Show", now: "CollectionProgress") -> None:
             for cell in now.running[:3]
         ) + (f" and {len(now.running) - 3} more" if len(now.running) > 3 else "")
     parts = sum(cell.share or 0.0 for cell in now.running)
-    show(now.done + min(parts, 0.99 * len(now.running)), now.total, text, left_s=now.left_s, since=since, more=more)
+    done = now.done + min(parts, 0.99 * len(now.running))
+    show(done, now.total, text, left_s=now.left_s, since=since, more=more, ended=now.done)

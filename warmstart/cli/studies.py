@@ -133,7 +133,19 @@ def _tell_more(shell: Shell, found: "StudyRecord", every: list[dict[str, Any]]) 
     tried = [row for row in every if row["warm"]]
     if tried:
         write("\nWarm configurations\n")
-        shell.table([{"trial": row["trial"], "source": row["source"], "promised": row["promised"], "came": row["error"]} for row in tried])  # fmt: skip
+        shell.table(
+            [
+                {
+                    "trial": row["trial"],
+                    "source": row["source"],
+                    **{
+                        head: None if row[name] is None else found.metric.to_value(row[name])
+                        for head, name in (("promised", "promised"), ("came", "error"))
+                    },
+                }
+                for row in tried
+            ]
+        )
     if found.expected is not None:
         write("")
         shell.say(found.expected_line)

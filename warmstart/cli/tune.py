@@ -455,7 +455,7 @@ def _show(show: "Show", now: "StudyProgress", where: str, metric: "Metric") -> N
     parts = sum(trial.share or 0.0 for trial in now.running)
     total = None if now.total == float("inf") else now.total
     left_s = math.inf if math.isnan(now.left_s) else now.left_s  # the bar knows no better
-    show(now.done + parts, total, text, left_s=left_s, since=since, more=", ".join(said))
+    show(now.done + parts, total, text, left_s=left_s, since=since, more=", ".join(said), ended=now.done)
 
 
 def _range(expected: "ExpectedError", metric: "Metric") -> str:

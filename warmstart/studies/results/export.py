@@ -100,4 +100,6 @@ def _column(values: list[Any]) -> list[Any]:
         return [None if value is None else str(value) for value in values]
     if kinds == {float} and any(isinstance(value, float) for value in values):
         return [None if value is None else float(value) for value in values]
+    if kinds == {str}:  # names of files may be no text
+        return [None if value is None else value.encode("utf-8", "backslashreplace").decode() for value in values]
     return values

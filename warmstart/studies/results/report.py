@@ -209,21 +209,19 @@ def _warm(found: TuneResult, plan: StudySpec) -> list[str]:
     if not found.warm:
         return ["None: the study began cold."]
     values = {_key(trial.config): found.value(trial) for trial in reversed(found.trials) if trial.error is not None}
-    name, to_value = found.metric.name, found.metric.to_value
-    rows = [
-        {
-            **shown(each.config),
+    name, to_value, rows = found.metric.name, found.metric.to_value, []
+    for each in found.warm:
+        there = (
+            "not measured" if not each.measured else None if each.source_error is None else to_value(each.source_error)
+        )
+        row = {
             "from": "you" if plan.initial else each.origin if plan.history else plan.workload,
-            f"{name} there": "not measured"
-            if not each.measured
-            else None
-            if each.source_error is None
-            else to_value(each.source_error),
+            f"{name} there": there,
             **_promise(each, to_value),
             f"{name} here": values.get(_key(each.config)),
         }
-        for each in found.warm
-    ]
+        config = {head: value for head, value in with_config(row, shown(each.config)).items() if head not in row}
+        rows.append({**config, **row})
     history = plan.history
     if plan.initial:
         origin = "Given"

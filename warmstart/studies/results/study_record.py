@@ -18,6 +18,7 @@ from warmstart.studies.results.trial import Trial, best_of, count_statuses, ende
 from warmstart.studies.state.spec import StudySpec, WarmConfig, evaluated_of, warm_of
 from warmstart.studies.state.sqlite_file import SQLITE
 from warmstart.studies.state.trial_queue import RUN, WORKER, interrupted, plan_of
+from warmstart.suggestions.formats import with_config
 
 if TYPE_CHECKING:
     import optuna
@@ -281,11 +282,10 @@ def unended_rows(store: Store, name: str) -> tuple[list[dict[str, Any]], list[di
     plan = plan_of(store, study)
     lost = [] if plan is None else interrupted(store, study, plan, trials)
     rows = {
-        trial.number: {
-            "trial": trial.number,
-            "worker": trial.user_attrs.get(WORKER),
-            **_in_json(trial.user_attrs.get(RUN, {"config": trial.params})["config"]),
-        }
+        trial.number: with_config(
+            {"trial": trial.number, "worker": trial.user_attrs.get(WORKER)},
+            _in_json(trial.user_attrs.get(RUN, {"config": trial.params})["config"]),
+        )
         for trial in trials
         if not trial.state.is_finished()
     }

@@ -78,6 +78,14 @@ def test_each_interval_says_what_it_is_of(clock):
         assert bar.line() == f"tuning: 3/9, trial 3 ({trial} expected) for 7 s, in the end {end}"
 
 
+def test_parts_of_trials_under_way_are_none_that_ended(clock):
+    bar = Bar("tuning", clock=clock)
+    running = tuple(RunningTrial(number, clock.now, 5.0, 0.2, 0.6) for number in (3, 4, 5, 6))
+    _show(bar.show, StudyProgress(3, 9, None, math.nan, (), "s", running), "", Metric())
+    assert bar.count == "3/9"
+    assert bar.done == pytest.approx(5.4)
+
+
 @pytest.mark.parametrize(("total", "count"), [(None, "3"), (12, "3/12")])
 def test_a_total_may_be_unknown(clock, total, count):
     bar = Bar("tuning", clock=clock)

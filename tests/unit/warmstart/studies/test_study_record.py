@@ -8,11 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import optuna
 import pytest
 from objectives import parabola
+from pyarrow import parquet
 
 from history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from warmstart.plots.read_study import read_any
@@ -36,6 +38,10 @@ from warmstart.studies.tune import tune
 
 ARCHIVE = Path(__file__).parents[3] / "compat" / "v0_1"
 KEPT = ("best", "trials", "warm")
+
+
+def itself(config):
+    return config["trial"] / 10
 
 
 def begun(folder, **options):
@@ -117,6 +123,27 @@ def test_the_plan_that_people_see_is_short_and_0_1_refuses_it(tmp_path):
     assert "warm" not in study.trials[1].user_attrs
     again = begun(tmp_path, initial=[{"x": 0.25}])
     assert len(again.trials) == 4
+
+
+def test_warm_configurations_are_shown_by_the_metric(tmp_path, cli):
+    def accuracy(config):
+        return {"accuracy": 1 - config["x"] ** 2}
+
+    where = {"storage": tmp_path / "s.db", "study": "s", "metric": "accuracy", "maximize": True}
+    tune(objective=accuracy, space={"x": (0.0, 1.0)}, trials=1, initial=[{"x": 0.5}], **where)
+    shown = cli("studies", "show", "s", "--storage", tmp_path / "s.db").out
+    (row,) = [line for line in shown.partition("Warm configurations")[2].splitlines() if line.lstrip().startswith("0 ")]
+    assert row.split() == ["0", "-", "-", "0.75"]
+
+
+def test_a_hyperparameter_named_trial_hides_no_trial_under_way(tmp_path):
+    tune(objective=itself, space={"trial": (7, 9)}, storage=tmp_path / "s.db", study="s", trials=1, warm="none")
+    with open_queue(open_store(tmp_path / "s.db"), "s") as queue:
+        queue.next(2)
+        with open_to_read(tmp_path / "s.db") as store:
+            ((row,), _) = unended_rows(store, "s")
+    assert row["trial"] == 1
+    assert row["config.trial"] in (7, 8, 9)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a lock")
@@ -302,6 +329,14 @@ def test_an_export_of_a_study_replaces_nothing_but_an_export(tmp_path, cli, endi
         assert cli(*call).code == 0
 
 
+def test_a_folder_whose_name_is_no_text_is_exported(tmp_path):
+    begun(tmp_path, warm="none")
+    record = replace(read_any(f"{tmp_path}/s.db::s"), dataset=os.fsdecode(b"ph\xffotos"))
+    for ending in ("csv", "parquet", "json"):
+        write_trials(tmp_path / f"o.{ending}", record)
+    assert set(parquet.read_table(tmp_path / "o.parquet")["dataset"].to_pylist()) == {r"ph\udcffotos"}
+
+
 def test_a_report_names_the_workload_as_its_study_does(tmp_path):
     report = tmp_path / begun(tmp_path, report=True).report
     document = json.loads(report.with_suffix(".json").read_text())
@@ -345,3 +380,20 @@ def test_an_export_without_trials_can_be_replaced(tmp_path, ending):
         write_trials(place, record)
     if ending == "csv":
         assert place.read_text() == "study,dataset,trial,status,error,duration,seed\n"
+
+
+def test_a_report_keeps_a_hyperparameter_that_is_named_like_a_column(tmp_path):
+    found = tune(
+        objective=lambda config: config["from"],
+        space={"from": (0.0, 1.0)},
+        initial=[{"from": 0.25}],
+        trials=1,
+        storage=tmp_path / "s.db",
+        study="s",
+        report=tmp_path / "r.md",
+    )
+    assert found.best.error == 0.25
+    told = (tmp_path / "r.md").read_text().partition("they count as `--warm ")[2]
+    heads, _, row = told.partition("\n\n")[2].splitlines()[:3]
+    cells = dict(zip(*([cell.strip() for cell in line.strip("|").split("|")] for line in (heads, row)), strict=True))
+    assert (cells["config.from"], cells["from"], cells["error here"]) == ("0.25", "you", "0.25")

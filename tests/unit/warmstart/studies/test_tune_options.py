@@ -139,3 +139,10 @@ def test_labels_are_of_a_dataset(cli):
     run = cli("tune", "--command", "python train.py", "--labels", "labels.csv", "--trials", 1)
     assert run.code == 2
     assert "--labels: expected --dataset beside it, whose pictures it labels, got none." in run.err
+
+
+def test_a_function_in_place_of_the_images_is_told_its_name():
+    with pytest.raises(
+        UsageError, match=r"^dataset: expected a path, got a function\. Give it by name: tune\(objective="
+    ):
+        warmstart.tune(len, trials=1)
