@@ -31,7 +31,7 @@ from history_store.json_text import parse_json
 from history_store.limits import check_parquet
 from history_store.made_history import removed_unless_filled
 from history_store.records import DatasetInfo, Evaluation, Value
-from history_store.space import space_names, with_logarithms
+from history_store.space import same_space, space_names, with_logarithms
 from history_store.wording import in_words
 
 FORMAT = "warmstart-evaluations"
@@ -132,7 +132,7 @@ def import_evaluations(
     """
     source = Path(source)
     about, rows = read_rows(source)
-    if about is not None and json.loads(about["space"]) != json.loads(history.space_json):
+    if about is not None and not same_space(about["space"], history.space_json):
         msg = f"{source}: expected evaluations in the space of {history.path}, got another space. Import the file into a history of its own."
         raise DataError(msg)
     evaluations = list(_evaluations(rows, history.space_json, source))

@@ -14,7 +14,7 @@ import os
 import stat
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from history_store.images import FingerprintKind
 
+Blocks = Iterable[tuple[int, Callable[[NDArray[np.int64]], NDArray[Any]]]]
+"""Number of rows, and what gives the rows at given numbers, block after block."""
 SAMPLED_FILES = 400
 _CHUNK_BYTES = 1 << 20
 """Rows are hashed in pieces that stay in the processor's cache."""
@@ -84,7 +86,7 @@ def file_signature(root: str, names: Sequence[str]) -> str:
 
 def row_fingerprint(
     kind: FingerprintKind,
-    blocks: Iterable[tuple[int, Callable[[NDArray[np.int64]], NDArray[Any]]]],
+    blocks: Blocks,
     labels: NDArray[np.int64],
     class_names: Sequence[str],
 ) -> str:
@@ -95,7 +97,7 @@ def row_fingerprint(
 
     Args:
         kind: ``listing`` or ``content``.
-        blocks: number of rows, and what gives the rows at given numbers.
+        blocks: of rows.
         labels: of all rows, block after block.
         class_names: by label.
     """
@@ -103,25 +105,44 @@ def row_fingerprint(
     digests: list[bytes] = []
     total = 0
     start = 0
-    for n, rows in blocks:
-        step = max(1, _CHUNK_BYTES // rows(np.arange(1)).nbytes)
-        for first in range(0, n, step):
-            part = np.ascontiguousarray(rows(np.arange(first, min(first + step, n))))
-            codes = labels[start + first : start + first + len(part)]
-            shape = f"{part.shape[1:]} {part.dtype.str}".encode()
-            if kind == "content":
-                names = [class_names[code].encode("utf-8", "surrogatepass") for code in codes]
-                digests += [
-                    hashlib.sha256(b"\0".join((shape, name, row.data))).digest()
-                    for row, name in zip(part, names, strict=True)
-                ]
-            else:
-                total += int(_row_keys(part, codes, zlib.crc32(shape)).sum(dtype=np.uint64))
-        start += n
+    for part in _pieces(blocks):
+        codes = labels[start : start + len(part)]
+        start += len(part)
+        shape = _shape(part)
+        if kind == "content":
+            names = [class_names[code].encode("utf-8", "surrogatepass") for code in codes]
+            digests += [
+                hashlib.sha256(b"\0".join((shape, name, row.data))).digest()
+                for row, name in zip(part, names, strict=True)
+            ]
+        else:
+            total += int(_row_keys(part, codes, zlib.crc32(shape)).sum(dtype=np.uint64))
     for name, count in zip(class_names, np.bincount(labels, minlength=len(class_names)), strict=True):
         whole.update(f"{name}\0{count}\0".encode("utf-8", "surrogatepass"))
     whole.update(b"".join(sorted(digests)) or (total % 2**64).to_bytes(8, "little"))
     return f"{kind}:{whole.hexdigest()[:40]}"
+
+
+def row_signature(blocks: Blocks, labels: NDArray[np.int64], class_names: Sequence[str]) -> str:
+    """Name pictures in memory with their labels, in the order of the rows."""
+    whole = hashlib.sha256(repr(tuple(class_names)).encode("utf-8", "surrogatepass"))
+    whole.update(labels.tobytes())
+    for part in _pieces(blocks):
+        whole.update(_shape(part))
+        whole.update(part.data)
+    return whole.hexdigest()
+
+
+def _pieces(blocks: Blocks) -> Iterator[NDArray[Any]]:
+    """Give the rows block by block, in pieces that stay in the processor's cache."""
+    for n, rows in blocks:
+        step = max(1, _CHUNK_BYTES // rows(np.arange(1)).nbytes)
+        for first in range(0, n, step):
+            yield np.ascontiguousarray(rows(np.arange(first, min(first + step, n))))
+
+
+def _shape(rows: NDArray[Any]) -> bytes:
+    return f"{rows.shape[1:]} {rows.dtype.str}".encode()
 
 
 def _row_keys(rows: NDArray[Any], labels: NDArray[np.int64], salt: int) -> NDArray[np.uint64]:

@@ -23,7 +23,7 @@ from history_store.history import History
 from history_store.json_text import parse_json
 from history_store.made_history import removed_unless_filled
 from history_store.records import Config, DatasetInfo, Evaluation, Value
-from history_store.space import with_logarithms
+from history_store.space import same_space, with_logarithms
 from history_store.wording import in_words
 
 FORMAT = "warmstart-shards"
@@ -223,7 +223,7 @@ def merge_shards(history: History, folder: str | Path) -> int:
         StorageError: the history cannot be written.
     """
     shards = read_shards(folder)
-    if json.loads(shards.space_json) != json.loads(history.space_json):
+    if not same_space(shards.space_json, history.space_json):
         msg = f"{folder}: expected shards in the space of {history.path}, got another space. Make a history of their own from them."
         raise DataError(msg)
     missing: list[Evaluation] = []

@@ -48,6 +48,43 @@ def load_space(text: str, where: str = "space") -> ConfigurationSpace:
     return space
 
 
+def same_space(one: str, other: str) -> bool:
+    """Tell whether two texts of ConfigSpace JSON say the same: names, versions and how Optuna writes the choices do not count."""
+    return bool(_facts(one) == _facts(other))
+
+
+def space_difference(old: str, new: str) -> str:
+    """Say how one space differs from another."""
+    before, after = ({each["name"]: each for each in _facts(text)["hyperparameters"]} for text in (old, new))
+    parts = [
+        f"{what} {', '.join(names)}"
+        for what, names in (
+            ("adds", [name for name in after if name not in before]),
+            ("lacks", [name for name in before if name not in after]),
+            ("changes", [name for name in after if name in before and after[name] != before[name]]),
+        )
+        if names
+    ]
+    return ", ".join(parts) or "has another order, other conditions or other clauses"
+
+
+_ASIDE = frozenset({"name", "meta", "python_module_version", "format_version"})
+"""Keys of ConfigSpace JSON that change no configuration."""
+
+
+def _facts(text: str) -> Any:
+    """Return what the text of a space says; what is no space stays as it is."""
+    space = json.loads(text)
+    if not isinstance(space, dict) or not isinstance(space.get("hyperparameters", []), list):
+        return space
+    facts = {key: value for key, value in space.items() if key not in _ASIDE}
+    named = [
+        {key: value for key, value in each.items() if key != "meta"} if isinstance(each, dict) else each
+        for each in space.get("hyperparameters", [])
+    ]
+    return facts | {"hyperparameters": named}
+
+
 _VALUE, _VALUES = {"value", "default_value"}, {"values", "choices", "sequence"}
 """Where ConfigSpace JSON has a value of a hyperparameter, and where several."""
 

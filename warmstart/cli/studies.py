@@ -133,19 +133,10 @@ def _tell_more(shell: Shell, found: "StudyRecord", every: list[dict[str, Any]]) 
     tried = [row for row in every if row["warm"]]
     if tried:
         write("\nWarm configurations\n")
-        shell.table(
-            [
-                {
-                    "trial": row["trial"],
-                    "source": row["source"],
-                    **{
-                        head: None if row[name] is None else found.metric.to_value(row[name])
-                        for head, name in (("promised", "promised"), ("came", "error"))
-                    },
-                }
-                for row in tried
-            ]
-        )
+        to_value, came = found.metric.to_value, "error" if found.metric.is_plain else found.metric.name
+        promised = [None if row["promised"] is None else to_value(row["promised"]) for row in tried]
+        pairs = zip(tried, promised, strict=True)
+        shell.table([{"trial": row["trial"], "source": row["source"], "promised": value, "came": row[came]} for row, value in pairs])  # fmt: skip
     if found.expected is not None:
         write("")
         shell.say(found.expected_line)

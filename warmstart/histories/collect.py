@@ -324,7 +324,7 @@ def _check_same_space(history: "History", space_json: str) -> None:
     Raises:
         UsageError: when it is over another.
     """
-    from warmstart.studies.state.spec import same_space, space_difference
+    from history_store.space import same_space, space_difference
 
     if not same_space(history.space_json, space_json):
         differs = space_difference(history.space_json, space_json)

@@ -203,10 +203,10 @@ def _is_own(path: Path, source: str) -> bool:
         return True
     from history_store.external_table import space_of
     from history_store.history import History
+    from history_store.space import same_space
 
     with History.open(path) as history:
-        same: bool = space_of(place) == json.loads(history.space_json)
-    return same
+        return same_space(json.dumps(space_of(place)), history.space_json)
 
 
 __all__ = [

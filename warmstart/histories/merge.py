@@ -1,6 +1,5 @@
 """Merge bundles into a history: the set of records grows, and what answers is decided anew from all of it."""
 
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,9 +28,9 @@ from history_store.bundle.records import (
 from history_store.errors import DataError, MissingPathError, UsageError
 from history_store.file.codec import config_key
 from history_store.records import Config, DatasetInfo, Evaluation
+from history_store.space import same_space
 from history_store.wording import in_shell
 from metafeat.handcrafted import FEATURES
-from metafeat.spec import space_digest
 from warmstart.histories.bundle import described_lines
 from warmstart.histories.merge_view import (
     OUTLIER,
@@ -329,37 +328,20 @@ def _into_new(path: Path, whole: Bundle, *, dry_run: bool) -> MergePlan:
 
 
 def _check_space(bundle: Bundle, first: Bundle | None, where: str) -> None:
-    if first is None:
-        return
-    spaces = {_mark(each.text) for found in (bundle, first) for each in found.records if isinstance(each, SharedSpace)}
-    if len(spaces) > 1:
+    if first is not None and any(not same_space(one, other) for one in _spaces(bundle) for other in _spaces(first)):
         msg = f"{where}: expected bundles over one space, got another one. Merge those of one space at a time."
         raise DataError(msg)
 
 
 def _check_history_space(history: "History", bundle: Bundle, where: str) -> None:
-    spaces = [_mark(each.text) for each in bundle.records if isinstance(each, SharedSpace)]
-    if any(each != _digest(history.space_json) for each in spaces):
+    if not all(same_space(each, history.space_json) for each in _spaces(bundle)):
         msg = f"{where}: expected runs over the space of {history.path}, got another space. Merge it into a history of its own: `warmstart history merge OTHER.h5 {in_shell(where)}`."
         raise DataError(msg)
 
 
-def _digest(space_json: str) -> str:
-    """Digest a space as a bundle writes it."""
-    from history_store.bundle.records import space_line
-
-    found = parse(space_line(space_json), "space")
-    assert isinstance(found, SharedSpace)  # noqa: S101
-    return _mark(found.text)
-
-
-def _mark(text: str) -> str:
-    """Digest a space; how Optuna writes its choices does not count, in which versions differ."""
-    space = json.loads(text)
-    space["hyperparameters"] = [
-        {key: value for key, value in each.items() if key != "meta"} for each in space.get("hyperparameters", ())
-    ]
-    return space_digest(json.dumps(space))
+def _spaces(bundle: Bundle) -> list[str]:
+    """List the spaces of a bundle as ConfigSpace JSON."""
+    return [each.text for each in bundle.records if isinstance(each, SharedSpace)]
 
 
 def _rows(history: "History", merged: Merged, now: Mapping[str, str]) -> tuple[list[SharedRun], list[SharedRun]]:

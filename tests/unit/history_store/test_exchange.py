@@ -17,6 +17,7 @@ from history_store.exchange import export_history, import_evaluations, import_hi
 from history_store.external_import import plan_import
 from history_store.external_table import read_table
 from history_store.history import History
+from history_store.space import same_space
 
 HEADER = "dataset,optimizer,momentum,layers,rate,width,epochs,error"
 ROW = "digits,sgd,0.5,3,0.01,8,3,0.25"
@@ -214,6 +215,19 @@ def test_another_space_is_refused(history: History, tmp_path: Path) -> None:
     other = History.create(tmp_path / "other.h5", dump_space(target_space()))
     with other, pytest.raises(DataError, match="got another space"):
         import_evaluations(other, tmp_path / "runs.csv")
+
+
+def test_how_optuna_writes_choices_makes_no_other_space(history: History, tmp_path: Path) -> None:
+    export_history(history, tmp_path / "runs.csv")
+    space = json.loads(history.space_json)
+    space["hyperparameters"][0]["meta"] = {"optuna": "{}"}
+    with History.create(tmp_path / "later.h5", json.dumps(space)) as later:
+        for info in history.datasets:
+            later.add_dataset(info)
+        assert import_evaluations(later, tmp_path / "runs.csv").n_evaluations == history.n_evaluations
+    space["hyperparameters"][0]["default_value"] = None
+    assert not same_space(json.dumps(space), history.space_json)
+    assert not same_space("[1]", history.space_json)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from history_store.errors import DataError, UsageError
 from history_store.records import Evaluation, Status
+from history_store.space import same_space
 from history_store.wording import counted
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.trial import Trial
-from warmstart.studies.state.spec import StudySpec, same_space
+from warmstart.studies.state.spec import StudySpec
 
 if TYPE_CHECKING:
     from history_store.images import ImageSource

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from history_store.errors import UsageError
+from history_store.space import same_space
 from history_store.wording import meant
 from warmstart.studies.history.history_state import history_state
 from warmstart.studies.related_dataset import AUTO, EVALUATIONS, TOTAL, RelatedDataset
-from warmstart.studies.state.spec import StudySpec, same_space
+from warmstart.studies.state.spec import StudySpec
 
 if TYPE_CHECKING:
     import numpy as np

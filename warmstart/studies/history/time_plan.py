@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bo.transfer.duration_forecast import UNKNOWN, TimedRun
 from history_store.errors import UsageError, WarmstartError
 from history_store.records import Config
-from history_store.space import load_space, shown
+from history_store.space import load_space, same_space, shown
 from history_store.wording import counted, exact_duration
 from training.workloads import get_workload
 from warmstart.locations import history_path
@@ -21,7 +21,7 @@ from warmstart.studies.execution.worker import Runners
 from warmstart.studies.objectives.base import Objective, TrialStatus
 from warmstart.studies.options import Sources
 from warmstart.studies.own_workload import OwnScript
-from warmstart.studies.state.spec import StudySpec, same_space
+from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.trial_queue import TrialQueue
 from warmstart.suggestions.durations import Durations, fit_history, no_durations
 from warmstart.suggestions.short_run import LONGER_SHARE, ShortRun, short_run_by

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from history_store.errors import UsageError, WarmstartError
 from history_store.file.codec import config_key
 from history_store.records import Config, Value
-from history_store.space import load_space
+from history_store.space import load_space, same_space
 from history_store.wording import counted
 from training.workloads import DEFAULT, get_workload, measures
 from warmstart.glance import glance
@@ -21,7 +21,7 @@ from warmstart.locations import history_path, usual_model
 from warmstart.studies.history.history_state import history_state
 from warmstart.studies.history.related import ask_related
 from warmstart.studies.options import Sources
-from warmstart.studies.state.spec import StudySpec, WarmConfig, same_space
+from warmstart.studies.state.spec import StudySpec, WarmConfig
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

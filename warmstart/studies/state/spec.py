@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 from history_store.errors import StorageError, UsageError
 from history_store.json_text import parse_json
 from history_store.records import Config, Value
+from history_store.space import same_space, space_difference
 from history_store.wording import in_words
 from training.workloads import DEFAULT, get_workload
 from warmstart.studies.objectives.metric import Metric
@@ -360,31 +361,3 @@ def _check_known(param: str, value: str, known: object) -> None:
     if not isinstance(value, str) or value not in get_args(known):
         msg = f"expected one of {', '.join(get_args(known))}, got {value!r}. Leave it out for the default."
         raise UsageError(msg, param=param, given=value, choices=get_args(known))
-
-
-def same_space(one: str, other: str) -> bool:
-    """Tell whether two texts of ConfigSpace JSON say the same."""
-    return _facts(one) == _facts(other)
-
-
-def _facts(space: str) -> dict[str, Any]:
-    """Return what a space says, its name, the version of ConfigSpace and how Optuna writes its choices apart."""
-    left_out = ("name", "python_module_version", "format_version")
-    facts = {key: value for key, value in json.loads(space).items() if key not in left_out}
-    named = [{key: value for key, value in each.items() if key != "meta"} for each in facts.get("hyperparameters", ())]
-    return facts | {"hyperparameters": named}
-
-
-def space_difference(old: str, new: str) -> str:
-    """Say how one space differs from another."""
-    before, after = ({each["name"]: each for each in _facts(text)["hyperparameters"]} for text in (old, new))
-    parts = [
-        f"{what} {', '.join(names)}"
-        for what, names in (
-            ("adds", [name for name in after if name not in before]),
-            ("lacks", [name for name in before if name not in after]),
-            ("changes", [name for name in after if name in before and after[name] != before[name]]),
-        )
-        if names
-    ]
-    return ", ".join(parts) or "has another order, other conditions or other clauses"

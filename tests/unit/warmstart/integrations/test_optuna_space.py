@@ -17,10 +17,9 @@ from optuna.trial import create_trial
 
 from bo.space.encoding import Encoding
 from history_store.errors import UsageError
-from history_store.space import dump_space, load_space
+from history_store.space import dump_space, load_space, same_space, space_difference
 from history_store.space_yaml import parse_space
 from warmstart.integrations.optuna.space import Presence, shown, snapped, to_distributions, to_space
-from warmstart.studies.state.spec import same_space, space_difference
 
 DISTRIBUTIONS = {
     "real": FloatDistribution(-1.5, 2.0),
