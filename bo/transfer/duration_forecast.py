@@ -8,7 +8,7 @@ condition it at once. Without a history the same Gaussian starts from wide prior
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from statistics import NormalDist
 from typing import Any, Self
 
@@ -43,6 +43,10 @@ class ExpectedSeconds:
     value: float
     low: float
     high: float
+
+    def after(self, seconds: float) -> Self:
+        """Return the seconds of the run together with some that come before it."""
+        return replace(self, value=self.value + seconds, low=self.low + seconds, high=self.high + seconds)
 
     def to_dict(self) -> dict[str, float]:
         """Return the fields, rounded."""

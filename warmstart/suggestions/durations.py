@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -21,12 +21,14 @@ from history_store.file.codec import config_key
 from history_store.file.table import STATUSES
 from history_store.one_thread import one_thread
 from history_store.records import Config, Status
-from warmstart.measured_with import bare_origin
+from warmstart.measured_with import bare_origin, workload_of
 from warmstart.suggestions.coordinates import coordinates
+from warmstart.suggestions.reading_time import seconds_to_read
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
+    from bo.transfer.duration_forecast import ExpectedSeconds
     from history_store.history import History
     from history_store.records import DatasetInfo
     from warmstart.suggestions.answer import Answer
@@ -35,39 +37,90 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
+_UNSURE = 0.3
+"""Share by which reading all pictures may take longer than some of them tell."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Durations:
     """Forecasts of durations over one space.
 
     Attributes:
         names: hyperparameters, in the order of the coordinates.
-        forecaster: over these.
+        forecaster: over these, of runs whose pictures lie in memory.
         origin: of the runs that were read; empty where no history tells.
+        reads: seconds that reading all pictures takes here, by the pixels a side; none where that belongs to no run.
     """
 
     names: tuple[str, ...]
     forecaster: DurationForecaster
     origin: str = ""
+    reads: Mapping[int, float] = field(default_factory=dict)
 
     def points(self, space: ConfigurationSpace, configs: Sequence[Config]) -> Floats:
         """Return `n x p` coordinates of configurations."""
         return coordinates(space, self.names, configs)
 
+    def reading(self, configs: Sequence[Config]) -> Floats:
+        """Return the seconds in which each of `n` configurations reads the pictures, where those of its size were not read before."""
+        sizes = sorted(self.reads)
+        if not sizes:
+            return np.zeros(len(configs))
+        asked = [float(config.get("image_size") or sizes[0]) for config in configs]
+        return np.interp(asked, sizes, [self.reads[size] for size in sizes])
+
+    def forecast(
+        self, space: ConfigurationSpace, configs: Sequence[Config], told: Sequence[TimedRun] = ()
+    ) -> list[ExpectedSeconds]:
+        """Forecast the seconds of `n` configurations, reading included."""
+        found = self.forecaster.forecast(self.points(space, configs), told)
+        return [each.after(reads) for each, reads in zip(found, self.reading(configs), strict=True)]
+
+    def chance_within(
+        self, space: ConfigurationSpace, configs: Sequence[Config], seconds: float, told: Sequence[TimedRun] = ()
+    ) -> Floats:
+        """Compute the probability that `n` configurations end within some seconds, reading included."""
+        points, reading = self.points(space, configs), self.reading(configs)
+        chances = np.zeros(len(configs))
+        for reads in np.unique(reading):
+            rows = reading == reads
+            chances[rows] = self.forecaster.chance_within(points[rows], seconds - reads, told)
+        return chances
+
     def timed(
         self, space: ConfigurationSpace, runs: Sequence[tuple[Config, float]], *, spread: float = 0.0
     ) -> list[TimedRun]:
-        """Return runs with their seconds as the forecast takes them."""
-        points = self.points(space, [config for config, _ in runs])
-        return [TimedRun(point, seconds, spread) for point, (_, seconds) in zip(points, runs, strict=True)]
+        """Return runs with their seconds as the forecast takes them: without the reading.
+
+        How much of a run that was is not known. What is left is as near to the forecast as can be; a run that may have gone just as
+        foreseen tells nothing, and is left out.
+        """
+        configs = [config for config, _ in runs]
+        points, whole, reading = self.points(space, configs), [took for _, took in runs], self.reading(configs)
+        if not self.reads:
+            return [TimedRun(point, took, spread) for point, took in zip(points, whole, strict=True)]
+        foreseen = [each.value for each in self.forecaster.forecast(points)]
+        left = np.clip(foreseen, whole - (1 + _UNSURE) * reading, whole)
+        return [
+            TimedRun(point, float(took), spread)
+            for point, took, usual in zip(points, left, foreseen, strict=True)
+            if took != usual
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON has them."""
-        return {"names": list(self.names), "forecaster": self.forecaster.to_dict(), "origin": self.origin}
+        return {
+            "names": list(self.names),
+            "forecaster": self.forecaster.to_dict(),
+            "origin": self.origin,
+            "reads": [list(pair) for pair in self.reads.items()],
+        }
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
-        return cls(tuple(record["names"]), DurationForecaster.from_dict(record["forecaster"]), record["origin"])
+        forecaster, reads = DurationForecaster.from_dict(record["forecaster"]), record.get("reads", ())
+        return cls(tuple(record["names"]), forecaster, record["origin"], {int(size): took for size, took in reads})
 
 
 def no_durations(space: ConfigurationSpace) -> Durations:
@@ -89,7 +142,16 @@ def fit_history(place: Location, space: ConfigurationSpace) -> Durations | None:
     axes = varied(space)
     with one_thread():
         fitted = fit_durations(configs=coordinates(space, axes, place.embedded.configs), **known)
-    return None if fitted is None else Durations(axes, fitted, origin)
+    return None if fitted is None else Durations(axes, fitted, origin, _reads(place, origin))
+
+
+def _reads(place: Location, origin: str) -> dict[int, float]:
+    """Measure how long reading all pictures takes here at each size of a history; nothing for workloads that read them before any run."""
+    named = workload_of(origin)
+    if place.query is None or named is None or not named[0].chooses_image_size:
+        return {}
+    sizes = {size for config in place.embedded.configs if isinstance(size := config.get("image_size"), int)}
+    return {size: seconds_to_read(place.query.source, size) for size in sorted(sizes)}
 
 
 def _known(place: Location) -> tuple[dict[str, Any], str]:

@@ -109,7 +109,9 @@ class TimePlan:
         if not self.steps:
             return f"Nothing fits in {exact_duration(self.limit)} ({where})."
         rest = f"; {exact_duration(self.left)} are left" if self.left >= 1 else ""
-        return f"{runs} in {exact_duration(self.total)} of {exact_duration(self.limit)}, {where}{rest}."
+        reads = self.durations.reading([step.config for step in self.steps]).max()
+        reading = f" Reading the pictures here takes {exact_duration(reads)} of a run." if reads >= 1 else ""
+        return f"{runs} in {exact_duration(self.total)} of {exact_duration(self.limit)}, {where}{rest}.{reading}"
 
     def to_dict(self, expected: Sequence[Mapping[str, float] | None] = ()) -> dict[str, Any]:
         """Return the fields as JSON types, with the error to expect of each run where that is known."""
@@ -171,7 +173,7 @@ def plan_for(
         short_run = limit.measure(durations.origin, embedded.configs[quick])
         if short_run is not None:
             told = [TimedRun(points[quick], short_run.seconds, short_run.spread)]
-    expected = forecaster.forecast(points, told)
+    expected = durations.forecast(space, embedded.configs, told)
     seconds = np.array([each.value for each in expected])
     usual, seconds[list(left_out)] = float(np.median(seconds)), np.nan
     left, weights = limit.left, query_weights(query)
@@ -179,7 +181,7 @@ def plan_for(
         query.errors,
         seconds,
         limit=left,
-        chances=forecaster.chance_within(points, left, told),
+        chances=durations.chance_within(space, embedded.configs, left, told),
         weights=weights,
         most=most,
         workers=limit.workers,

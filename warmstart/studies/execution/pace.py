@@ -161,13 +161,13 @@ class Pace:
     ) -> list[ExpectedSeconds]:
         if told is None or not configs:
             return []
-        return self.durations.forecaster.forecast(self.durations.points(space, configs), told)
+        return self.durations.forecast(space, configs, told)
 
     def _chances(
         self, space: ConfigurationSpace, configs: Sequence[Config], told: Sequence[TimedRun], *, left: float
     ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         with one_thread():
-            return self.durations.forecaster.chance_within(self.durations.points(space, configs), left, told)
+            return self.durations.chance_within(space, configs, left, told)
 
 
 @dataclass(slots=True)

@@ -157,7 +157,7 @@ class TimedCall:
         told = list[TimedRun]()
         if spec.workload is not None and not any(finished_here(queue.trials())):
             configs = [dict(each.config) for each in spec.configs] or [dict(space.get_default_configuration())]
-            seconds = [each.value for each in durations.forecaster.forecast(durations.points(space, configs))]
+            seconds = [each.value for each in durations.forecast(space, configs)]
             config = configs[seconds.index(min(seconds))]  # the quickest, as in a plan
             found = self.short_run(spec, config)
             told = [] if found is None else durations.timed(space, [(config, found.seconds)], spread=found.spread)

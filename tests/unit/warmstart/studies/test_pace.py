@@ -259,3 +259,38 @@ def test_nothing_is_begun_that_ends_less_surely_than_what_is_planned():
     assert pace(45, *KNOWN).fits(Queue(*done, warm=(1.0,)), SPACE, [likely]) == [True], (
         "the planned one ends less surely"
     )
+
+
+def test_the_reading_of_pictures_is_no_slow_machine():
+    """Two trials take 43 s each, 40 of them to read: another size is read again, and is not taken for fourteen times as long."""
+    space = ConfigurationSpace({"x": (0.0, 1.0), "image_size": [32, 64]})
+    bare = no_durations(space)
+    known = replace(bare.forecaster, level=math.log(3.0), level_spread=math.log(2.0), effect_spread=0.1)
+    durations = replace(bare, forecaster=known, reads={32: 40.0, 64: 50.0})
+    done, later = [Trial(x, error=0.1, seconds=43.0) for x in (0.0, 0.5)], {"x": 1.0, "image_size": 64}
+    for each in done:
+        each.user_attrs[RUN]["config"]["image_size"] = 32
+    queue = Queue(*done)
+    assert Pace(time.monotonic() + 70, durations).fits(queue, space, [later]) == [True]
+    assert Pace(time.monotonic() + 48, durations).fits(queue, space, [later]) == [False], "it is read again"
+    unaware = replace(durations, reads={})
+    assert Pace(time.monotonic() + 20, unaware).fits(queue, space, [later]) == [False], "20 s beside the reading, too"
+
+
+def test_what_of_a_run_was_reading_is_what_the_forecast_leaves():
+    space = ConfigurationSpace({"x": (0.0, 1.0), "image_size": [32, 64]})
+    bare = no_durations(space)
+    known = replace(bare.forecaster, level=math.log(3.0), level_spread=0.1, effect_spread=0.1)
+    durations = replace(bare, forecaster=known, reads={32: 10.0, 64: 20.0})
+
+    def told(seconds, size=32):
+        return [run.seconds for run in durations.timed(space, [({"x": 0.0, "image_size": size}, seconds)])]
+
+    assert told(50.0) == [pytest.approx(50 - 13.0)], "slower than reading explains"
+    assert told(50.0, size=64) == [pytest.approx(50 - 26.0)]
+    assert told(12.0) == [], "as foreseen, with some reading"
+    assert told(1.0) == [1.0], "quicker than foreseen, though nothing was read"
+    assert durations.reading([{"image_size": 48}, {"image_size": 224}]).tolist() == [15.0, 20.0]
+    with_reading = durations.forecast(space, [{"x": 0.0, "image_size": 64}])[0]
+    assert (with_reading.value, with_reading.low > 20) == (pytest.approx(23.0), True)
+    assert type(durations).from_dict(durations.to_dict()).reads == durations.reads

@@ -479,3 +479,24 @@ def test_a_server_of_another_history_is_refused(shipped, photos, tiny, cli):
         run = cli("suggest", photos, "--server", url, "--time", "1m")
         assert run.code == 2
         assert "--time: expected none beside a server" in run.err
+
+
+def test_a_plan_counts_the_reading_of_the_pictures(shipped, photos, monkeypatch):
+    """The history's own pictures lay in memory; a person's are decoded at each size."""
+    plain = warmstart.answer(photos, workload="transfer", time="40s").plan
+    asked = []
+
+    def slow(source, size):
+        asked.append((len(source), size))
+        return 10.0
+
+    monkeypatch.setattr("warmstart.suggestions.durations.seconds_to_read", slow)
+    plan = warmstart.answer(photos, workload="transfer", time="40s").plan
+    assert asked == [(40, 64)]
+    assert "Reading" not in plain.line
+    assert plan.line.endswith(". Reading the pictures here takes 10 s of a run.")
+    both = zip(plain.steps, plan.steps, strict=False)
+    assert all(later.seconds.value == pytest.approx(10 + step.seconds.value, abs=0.5) for step, later in both)
+    assert plan.total <= 40
+    assert plan.usual == pytest.approx(10 + plain.usual, abs=0.5)
+    assert warmstart.answer(photos, workload="transfer", time="9s").plan.steps == ()

@@ -1,0 +1,41 @@
+"""How long reading a person's pictures takes."""
+
+import numpy as np
+import pytest
+
+from history_store.readers import open_images
+from warmstart.suggestions import reading_time
+from warmstart.suggestions.reading_time import seconds_to_read
+
+
+class Slow:
+    """Pictures of which each takes so long on a clock of ours."""
+
+    def __init__(self, n, seconds):
+        self.n, self.seconds, self.now, self.read_at = n, seconds, 0.0, []
+
+    def __len__(self):
+        return self.n
+
+    def read(self, indices, *, size, skip_broken):
+        assert skip_broken
+        self.read_at.extend((int(i), size) for i in indices)
+        self.now += self.seconds * len(indices)
+
+
+@pytest.mark.parametrize(("n", "seconds", "looked_at"), [(5, 0.001, 5), (1000, 0.001, 64), (1000, 0.1, 8), (3, 2.0, 3)])
+def test_some_pictures_tell_of_all(monkeypatch, n, seconds, looked_at):
+    source = Slow(n, seconds)
+    monkeypatch.setattr(reading_time.time, "perf_counter", lambda: source.now)
+    assert seconds_to_read(source, 96) == pytest.approx(n * seconds)
+    assert len(set(source.read_at)) == len(source.read_at) == looked_at
+    assert {size for _, size in source.read_at} == {96}
+    assert n < 100 or np.ptp([i for i, _ in source.read_at]) > n / 3
+
+
+def test_broken_pictures_are_for_others_to_tell_of(tmp_path):
+    for name in ("cats", "dogs"):
+        (tmp_path / name).mkdir()
+        for i in range(6):
+            (tmp_path / name / f"{i}.png").write_bytes(b"no picture")
+    assert 0 < seconds_to_read(open_images(tmp_path), 32) < 60
