@@ -153,7 +153,8 @@ class ErrorForecaster:
             size: training images, where the forecast knows those of its datasets.
         """
         mean = np.mean([model.predict(x) for model, x in zip(self.models, (wide, narrow), strict=True)], axis=0)
-        low, high = self._interval(size)
+        shift, low, high = self._missed(size)
+        mean = mean + shift
         if n_val and self.sampling is not None:
             # The variance of an error e of n images is e (1 - e) / n, that of its square root a quarter of (1 - e) / n.
             more = max(0.0, 1 / n_val - self.sampling) * (1 - np.square(np.clip(mean, 0.0, 1.0))) / 4
@@ -167,16 +168,20 @@ class ErrorForecaster:
         """Predict the errors of one dataset; `expect`, then `DatasetExpectation.errors`."""
         return self.expect(wide, narrow).errors(told)
 
-    def _interval(self, size: float | None) -> tuple[Floats, Floats]:
-        """Return how far below and above the square roots may lie: quantiles of the residuals, corrected for their number.
+    def _missed(self, size: float | None) -> tuple[Floats, Floats, Floats]:
+        """Return what square roots are missed by in the mean, and how far below and above what is expected they may lie.
 
-        What is expected lies between them, also where all but a few residuals have one sign.
+        The latter are quantiles of the residuals, corrected for their number. What is expected lies between them, also where all but a few
+        residuals have one sign. Where sizes are known, what was missed at the size asked for counts more; else the mean counts as 0.
         """
-        weights = np.ones(len(self.residuals))
+        residuals = self.residuals
+        shift, weights = np.zeros(residuals.shape[1]), np.ones(len(residuals))
         if size is not None and self.sizes is not None:  # of a dataset half or twice as large, half
             weights = np.minimum(size / self.sizes, self.sizes / size)
-        low, high = _tails(self.residuals, weights)
-        return np.minimum(low, 0.0), np.maximum(high, 0.0)
+            shift = _mean(residuals, weights)
+            residuals = residuals - shift
+        low, high = _tails(residuals, weights)
+        return shift, np.minimum(low, 0.0), np.maximum(high, 0.0)
 
 
 def fit_forecaster(
@@ -313,3 +318,10 @@ def _members(groups: Sequence[object]) -> list[list[int]]:
     """List the rows of each group."""
     order = sorted(range(len(groups)), key=lambda row: (str(groups[row]), row))
     return [list(rows) for _, rows in groupby(order, key=lambda row: str(groups[row]))]
+
+
+def _mean(residuals: Floats, weights: Floats) -> Floats:
+    """Return the weighted mean of each column without its NaN; 0 where it has nothing else."""
+    shares = weights[:, None] * ~np.isnan(residuals)
+    found: Floats = (shares * np.nan_to_num(residuals)).sum(axis=0) / np.maximum(shares.sum(axis=0), 1e-12)
+    return found

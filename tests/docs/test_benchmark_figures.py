@@ -61,7 +61,20 @@ def test_the_medians_beside_unknown_constraints_are_those_of_the_runs() -> None:
 
 
 def test_the_shipped_forecast_of_the_best_error_is_quoted() -> None:
-    shipped = result("transfer-parts")["best reachable error"]["asked whole"]["answered by whole and parts"]
-    assert f"RMSE of {shipped['rmse']:.3f}, and {shipped['coverage_80']:.0%}".replace("%", " %") in " ".join(
-        page("transfer").split()
-    )
+    asked, text = result("transfer-parts")["best reachable error"], " ".join(page("transfer").split())
+    learned = "learned from all, 100, 50"
+    whole, of_100, of_50 = (asked[f"asked {size}"][learned] for size in ("all", "100", "50"))
+    for found, said in (
+        (whole, "RMSE of {rmse:.3f}, and {coverage_80:.0%} of"),
+        (of_100, "falls short** of that: {rmse:.3f}, and {coverage_80:.0%} hold"),
+        (of_50, "With 50 it is {rmse:.3f}, and {coverage_80:.0%}."),
+    ):
+        assert said.format(**found).replace("%", " %") in text
+
+
+def test_the_table_of_forecasts_by_the_images_there_are_is_as_measured() -> None:
+    text = page("transfer-protocol").replace("−", "-")
+    for learned in result("transfer-parts")["best reachable error"].values():
+        for found in learned.values():
+            row = f"| {found['rmse']:.3f} | {found['bias']:+.3f} | {found['coverage_80']:.0%} | {found['width']:.3f} |"
+            assert row.replace("%", " %") in text

@@ -1,5 +1,7 @@
 """Forecasts of errors: by hand, by brute force, and on tables whose truth is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -111,17 +113,32 @@ def test_intervals_are_wider_for_small_datasets_where_these_were_further_off():
     assert share[True, 800.0] < share[False, 800.0] - 0.08
 
 
-def test_sizes_that_are_all_alike_change_nothing():
+def test_sizes_that_are_all_alike_move_what_is_expected_within_the_same_interval():
+    """It is moved by what was missed in the mean."""
     wide, narrow, errors = world(3)
     one, other = (fit_forecaster(wide, narrow, errors, range(M), sizes=sizes) for sizes in (None, np.full(M, 300.0)))
     told, also = one.expect(wide[0], narrow[0], size=70), other.expect(wide[0], narrow[0], size=70)
-    np.testing.assert_array_equal(told.mean, also.mean)
     residuals = one.residuals
+    np.testing.assert_allclose(also.mean - told.mean, residuals.mean(axis=0), atol=1e-12)
     tail = (1 - LEVEL) / 2 * (M - 1) / M
+    ends = np.quantile(residuals, [tail, 1 - tail], axis=0)
     for found in (told, also):
-        np.testing.assert_allclose(
-            [found.low, found.high], np.quantile(residuals, [tail, 1 - tail], axis=0), atol=1e-12
-        )
+        np.testing.assert_allclose([found.mean + found.low, found.mean + found.high], told.mean + ends, atol=1e-12)
+
+
+def test_what_was_missed_at_a_size_moves_what_is_expected_there():
+    """Each size apart: forecasts that miss by 0.1 up on small datasets, and down on large ones."""
+    wide, narrow, errors = world(5)
+    plain = fit_forecaster(wide, narrow, errors, range(M))
+    small = np.arange(M) % 2 == 0
+    residuals = np.where(small, 0.1, -0.1)[:, None] * np.ones(errors.shape[1] + 1)
+    residuals[0, 1] = np.nan
+    known = replace(plain, residuals=residuals, sizes=np.where(small, 10.0, 1000.0))
+    bare = plain.expect(wide[0], narrow[0]).mean
+    for size, missed in ((10, 0.098), (100, 0.0), (1000, -0.098)):
+        moved = known.expect(wide[0], narrow[0], size=size).mean - bare
+        np.testing.assert_allclose(moved, missed, atol=0.006)
+        assert not np.isnan(moved).any()
 
 
 def test_of_a_configuration_that_was_measured_nowhere_little_is_told_and_nothing_is_nan():
