@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from history_store.errors import DataError, UsageError
 from history_store.external_runs import ForeignParameter, ForeignRuns
 from history_store.records import Status
-from history_store.wording import FaultError, in_words
+from history_store.wording import FaultError, in_shell, in_words
 from warmstart.integrations.importers.external_json import read_json
 
 DESCRIPTORS = "meta-dataset-descriptors.json"
@@ -40,6 +40,10 @@ def read_hpob(path: Path, *, study: str | None = None) -> ForeignRuns:
         DataError: it is no such table.
     """
     content = read_json(path, _WHAT)
+    if isinstance(content, Mapping) and {"study", "storage", "trials"} <= content.keys():
+        whole = " ".join(map(in_shell, (str(content["storage"]), "--study", str(content["study"]))))
+        msg = f"{path}: expected {_WHAT}, got the report of a study of warmstart. Import its storage: warmstart history import HISTORY {whole}."
+        raise DataError(msg)
     if not isinstance(content, Mapping) or not content:
         msg = f"{path}: expected {_WHAT}, got {type(content).__name__}. Give one of its meta-...-dataset.json files."
         raise DataError(msg)
