@@ -39,7 +39,9 @@ from training.workloads.transfer.finetune import (
 _LEAST_S = 1.0
 """Seconds of fine-tuning at least, however little time is left."""
 _KEPT = 2
-"""Sizes whose images, and networks, are kept in memory."""
+"""Networks that are kept in memory."""
+_PICTURE_BYTES = 1_000_000_000
+"""Of pictures that are kept in memory; those of the first sizes give way, since photographs take long to decode."""
 _FEATURE_BYTES = 1_000_000_000
 """Of features that are kept in memory; others are read from the cache, or computed again."""
 
@@ -239,12 +241,14 @@ class PreparedTransfer(Prepared):
         return self._features[key]
 
     def _pictures(self, size: int, part: Split) -> NDArray[np.uint8]:
-        """Return the images of a part at a size; those of the last two sizes are kept."""
+        """Return the images of a part at a size, kept for the next configuration."""
         if (size, part) not in self._images:
-            while len({kept for kept, _ in self._images} - {size}) >= _KEPT:
-                oldest = next(iter(self._images))[0]
-                self._images = {key: images for key, images in self._images.items() if key[0] != oldest}
             self._images[size, part] = self.dataset.images(size)[self.dataset.rows(part)]
+            sizes = dict.fromkeys(kept for kept, _ in self._images if kept != size)
+            while sizes and sum(each.nbytes for each in self._images.values()) > _PICTURE_BYTES:
+                oldest = next(iter(sizes))
+                del sizes[oldest]
+                self._images = {key: images for key, images in self._images.items() if key[0] != oldest}
         return self._images[size, part]
 
     def _network(self, backbone: Backbone, size: int) -> FeatureNetwork:

@@ -379,6 +379,19 @@ def test_an_error_counts_validation_images_and_training_images_left_out(prepared
     assert tuned.error == tuned.curve[-1][1] == pytest.approx(max(result.error + gained, 0.0))
 
 
+@pytest.mark.parametrize(("limit", "decoded"), [(10**9, [32, 48, 40]), (1, [32, 48, 40, 32, 48, 40])])
+def test_pictures_of_all_sizes_are_kept_as_far_as_they_fit(digits, monkeypatch, limit, decoded):
+    """Photographs take long to decode."""
+    monkeypatch.setattr("training.workloads.transfer.prepared._PICTURE_BYTES", limit)
+    made, images, sizes = Transfer().prepare(digits, device="cpu"), digits.images, []
+    monkeypatch.setattr(digits, "images", lambda size: sizes.append(size) or images(size))
+    for size in (32, 48, 40, 32, 48, 40):
+        for part in ("train", "train"):
+            found = made._pictures(size, part)
+            np.testing.assert_array_equal(found, images(size)[digits.rows(part)])
+    assert sizes == decoded
+
+
 def test_features_in_memory_are_bounded(digits, backbone, monkeypatch, tmp_path):
     from training.workloads.transfer import prepared as module
 
