@@ -41,8 +41,8 @@ def read_hpob(path: Path, *, study: str | None = None) -> ForeignRuns:
     """
     content = read_json(path, _WHAT)
     if isinstance(content, Mapping) and {"study", "storage", "trials"} <= content.keys():
-        whole = " ".join(map(in_shell, (str(content["storage"]), "--study", str(content["study"]))))
-        msg = f"{path}: expected {_WHAT}, got the report of a study of warmstart. Import its storage: warmstart history import HISTORY {whole}."
+        storage, name = (in_shell(str(content[key])) for key in ("storage", "study"))
+        msg = f"{path}: expected {_WHAT}, got the report of a study of warmstart. Import its storage: `warmstart history import HISTORY {storage} --study {name}`."
         raise DataError(msg)
     if not isinstance(content, Mapping) or not content:
         msg = f"{path}: expected {_WHAT}, got {type(content).__name__}. Give one of its meta-...-dataset.json files."

@@ -82,7 +82,7 @@ def test_one_of_several_spaces(tmp_path: Path) -> None:
         ({"1": {"3": {"X": [[1.0]], "y": [[1.0]]}, "4": {"X": [[1.0, 2.0]], "y": [[1.0]]}}}, "something else"),
         ({"1": 3}, "something else"),
         ({"1": {}}, "something else"),
-        ({"study": "a b", "storage": "s.db", "trials": {}}, r"report of a study.*HISTORY s\.db --study 'a b'\."),
+        ({"study": "a b", "storage": "s.db", "trials": {}}, r"report of a study.*HISTORY s\.db --study 'a b'`\."),
     ],
 )
 def test_what_is_no_table(tmp_path: Path, table: object, message: str) -> None:
