@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
     from numpy.typing import NDArray
 
+_ASIDE = frozenset({"name", "meta", "python_module_version", "format_version"})
+"""Keys of ConfigSpace JSON that change no configuration."""
+
 
 def dump_space(space: ConfigurationSpace) -> str:
     """Write a space as ConfigSpace JSON, keys sorted, so that equal spaces give equal texts."""
@@ -66,10 +69,6 @@ def space_difference(old: str, new: str) -> str:
         if names
     ]
     return ", ".join(parts) or "has another order, other conditions or other clauses"
-
-
-_ASIDE = frozenset({"name", "meta", "python_module_version", "format_version"})
-"""Keys of ConfigSpace JSON that change no configuration."""
 
 
 def _facts(text: str) -> Any:

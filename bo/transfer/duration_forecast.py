@@ -8,9 +8,9 @@ condition it at once. Without a history the same Gaussian starts from wide prior
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from statistics import NormalDist
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -151,19 +151,6 @@ class DurationForecaster:
         apart = (one[:, None] - other[None]) / self.lengths
         found: Floats = self.effect_spread**2 * np.exp(-0.5 * np.square(apart).sum(axis=-1))
         return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON has them."""
-        record = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
-        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in record.items()}
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        lengths = np.array(record["lengths"], dtype=np.float64)
-        configs = np.array(record["configs"], dtype=np.float64).reshape(-1, len(lengths))
-        arrays = {"configs": configs, "effects": np.array(record["effects"], dtype=np.float64), "lengths": lengths}
-        return cls(**{**record, **arrays})
 
 
 def whole_seconds(moments: Sequence[tuple[float, float]], amount: float) -> tuple[float, float]:

@@ -169,16 +169,16 @@ class ErrorForecaster:
         return self.expect(wide, narrow).errors(told)
 
     def _missed(self, size: float | None) -> tuple[Floats, Floats, Floats]:
-        """Return what square roots are missed by in the mean, and how far below and above what is expected they may lie.
+        """Return the mean residual at a size, and the ends of the interval around the forecast that it moves: `c + 1` square roots each.
 
-        The latter are quantiles of the residuals, corrected for their number. What is expected lies between them, also where all but a few
-        residuals have one sign. Where sizes are known, what was missed at the size asked for counts more; else the mean counts as 0.
+        The mean is 0 where sizes are not known. The ends are quantiles of the residuals, corrected for their number. The forecast lies between
+        them, also where all but a few residuals have one sign.
         """
         residuals = self.residuals
         shift, weights = np.zeros(residuals.shape[1]), np.ones(len(residuals))
         if size is not None and self.sizes is not None:  # of a dataset half or twice as large, half
             weights = np.minimum(size / self.sizes, self.sizes / size)
-            shift = _mean(residuals, weights)
+            shift = np.ma.filled(np.ma.average(np.ma.masked_invalid(residuals), axis=0, weights=weights), 0.0)
             residuals = residuals - shift
         low, high = _tails(residuals, weights)
         return shift, np.minimum(low, 0.0), np.maximum(high, 0.0)
@@ -318,10 +318,3 @@ def _members(groups: Sequence[object]) -> list[list[int]]:
     """List the rows of each group."""
     order = sorted(range(len(groups)), key=lambda row: (str(groups[row]), row))
     return [list(rows) for _, rows in groupby(order, key=lambda row: str(groups[row]))]
-
-
-def _mean(residuals: Floats, weights: Floats) -> Floats:
-    """Return the weighted mean of each column without its NaN; 0 where it has nothing else."""
-    shares = weights[:, None] * ~np.isnan(residuals)
-    found: Floats = (shares * np.nan_to_num(residuals)).sum(axis=0) / np.maximum(shares.sum(axis=0), 1e-12)
-    return found

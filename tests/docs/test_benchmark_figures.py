@@ -66,8 +66,8 @@ def test_the_shipped_forecast_of_the_best_error_is_quoted() -> None:
     whole, of_100, of_50 = (asked[f"asked {size}"][learned] for size in ("all", "100", "50"))
     for found, said in (
         (whole, "RMSE of {rmse:.3f}, and {coverage_80:.0%} of"),
-        (of_100, "falls short** of that: {rmse:.3f}, and {coverage_80:.0%} hold"),
-        (of_50, "With 50 it is {rmse:.3f}, and {coverage_80:.0%}."),
+        (of_100, "**misses** that target: it is {rmse:.3f}, and {coverage_80:.0%} hold."),
+        (of_50, "For 50 images it is {rmse:.3f}, and {coverage_80:.0%} hold."),
     ):
         assert said.format(**found).replace("%", " %") in text
 

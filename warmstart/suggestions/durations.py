@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 
 
 _UNSURE = 0.3
-"""Share by which reading all pictures may take longer than some of them tell."""
+"""Share by which reading all pictures may take longer than the measurement of some says."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +62,7 @@ class Durations:
         return coordinates(space, self.names, configs)
 
     def reading(self, configs: Sequence[Config]) -> Floats:
-        """Return the seconds in which each of `n` configurations reads the pictures, where those of its size were not read before."""
+        """Return the seconds that each of `n` configurations needs to read all pictures at its size."""
         sizes = sorted(self.reads)
         if not sizes:
             return np.zeros(len(configs))
@@ -90,10 +90,10 @@ class Durations:
     def timed(
         self, space: ConfigurationSpace, runs: Sequence[tuple[Config, float]], *, spread: float = 0.0
     ) -> list[TimedRun]:
-        """Return runs with their seconds as the forecast takes them: without the reading.
+        """Return runs with their seconds as the forecast takes them: without those of reading.
 
-        How much of a run that was is not known. What is left is as near to the forecast as can be; a run that may have gone just as
-        foreseen tells nothing, and is left out.
+        A run may have found its pictures read, and the seconds of reading are an estimate. So of the possible rests the one next to the forecast
+        is taken. A run whose rest can be the forecast itself tells nothing and is left out.
         """
         configs = [config for config, _ in runs]
         points, whole, reading = self.points(space, configs), [took for _, took in runs], self.reading(configs)
@@ -107,21 +107,6 @@ class Durations:
             if took != usual
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON has them."""
-        return {
-            "names": list(self.names),
-            "forecaster": self.forecaster.to_dict(),
-            "origin": self.origin,
-            "reads": [list(pair) for pair in self.reads.items()],
-        }
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        forecaster, reads = DurationForecaster.from_dict(record["forecaster"]), record.get("reads", ())
-        return cls(tuple(record["names"]), forecaster, record["origin"], {int(size): took for size, took in reads})
-
 
 def no_durations(space: ConfigurationSpace) -> Durations:
     """Return forecasts that runs alone will tell."""
@@ -130,7 +115,7 @@ def no_durations(space: ConfigurationSpace) -> Durations:
 
 
 def fit_history(place: Location, space: ConfigurationSpace) -> Durations | None:
-    """Fit forecasts of durations on a dataset.
+    """Fit forecasts of durations on a dataset, and measure how long reading its pictures takes here.
 
     Args:
         place: where the dataset lies in a history.
@@ -146,7 +131,7 @@ def fit_history(place: Location, space: ConfigurationSpace) -> Durations | None:
 
 
 def _reads(place: Location, origin: str) -> dict[int, float]:
-    """Measure how long reading all pictures takes here at each size of a history; nothing for workloads that read them before any run."""
+    """Measure the seconds of reading all pictures, by size; none for workloads that read them before any run."""
     named = workload_of(origin)
     if place.query is None or named is None or not named[0].chooses_image_size:
         return {}

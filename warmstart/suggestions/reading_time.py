@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from history_store.images import ImageSource
 
 _FEW, _MANY = 4, 12
-"""Neighbours are read, so many and then so many: the difference is free of what any reading costs, such as a group of rows of a table."""
+"""Neighbours are read twice, so many and then so many. The difference leaves out what each call costs, such as a table's group of rows."""
 _MOST, _ENOUGH_S = 8, 0.5
-"""Such places are looked at, until that took so long."""
+"""Places in the collection at most, until they took so many seconds."""
 
 
 def seconds_to_read(source: ImageSource, size: int) -> float:
-    """Read some pictures here and there in a collection, and extrapolate to all.
+    """Estimate the seconds of reading all pictures of a collection, by some of them.
 
     Args:
-        source: the collection; broken pictures take as long as others.
-        size: pixels a side at which they are read.
+        source: the collection; a broken picture counts with the seconds that it took.
+        size: pixels a side.
     """
     n = len(source)
     if n <= _MANY:

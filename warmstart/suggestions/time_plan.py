@@ -110,7 +110,7 @@ class TimePlan:
             return f"Nothing fits in {exact_duration(self.limit)} ({where})."
         rest = f"; {exact_duration(self.left)} are left" if self.left >= 1 else ""
         reads = self.durations.reading([step.config for step in self.steps]).max()
-        reading = f" Reading the pictures here takes {exact_duration(reads)} of a run." if reads >= 1 else ""
+        reading = f" Reading the pictures takes {exact_duration(reads)} of a run on this machine." if reads >= 1 else ""
         return f"{runs} in {exact_duration(self.total)} of {exact_duration(self.limit)}, {where}{rest}.{reading}"
 
     def to_dict(self, expected: Sequence[Mapping[str, float] | None] = ()) -> dict[str, Any]:

@@ -41,7 +41,7 @@ _LEAST_S = 1.0
 _KEPT = 2
 """Networks that are kept in memory."""
 _PICTURE_BYTES = 1_000_000_000
-"""Of pictures that are kept in memory; those of the first sizes give way, since photographs take long to decode."""
+"""Of decoded pictures that are kept in memory; the sizes that came first go first."""
 _FEATURE_BYTES = 1_000_000_000
 """Of features that are kept in memory; others are read from the cache, or computed again."""
 
@@ -244,10 +244,9 @@ class PreparedTransfer(Prepared):
         """Return the images of a part at a size, kept for the next configuration."""
         if (size, part) not in self._images:
             self._images[size, part] = self.dataset.images(size)[self.dataset.rows(part)]
-            sizes = dict.fromkeys(kept for kept, _ in self._images if kept != size)
-            while sizes and sum(each.nbytes for each in self._images.values()) > _PICTURE_BYTES:
-                oldest = next(iter(sizes))
-                del sizes[oldest]
+            for oldest in dict.fromkeys(kept for kept, _ in self._images if kept != size):
+                if sum(each.nbytes for each in self._images.values()) <= _PICTURE_BYTES:
+                    break
                 self._images = {key: images for key, images in self._images.items() if key[0] != oldest}
         return self._images[size, part]
 

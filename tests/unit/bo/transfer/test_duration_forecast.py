@@ -1,6 +1,5 @@
 """Predicted seconds: hand values, identities of the Gaussian, and what a run on another machine tells."""
 
-import json
 import math
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 from bo.transfer.duration_forecast import (
     SHORTEST,
     UNKNOWN,
-    DurationForecaster,
     TimedRun,
     fit_durations,
     measured_durations,
@@ -125,11 +123,3 @@ def test_runs_that_scatter_widen_the_interval():
 
 def test_no_run_is_shorter_than_the_least():
     assert without_history(1).forecast([[0.2]], [TimedRun(np.array([0.2]), 0.0)])[0].low >= SHORTEST
-
-
-def test_a_record_is_read_again():
-    found = fitted(noise=0.1)
-    again = DurationForecaster.from_dict(json.loads(json.dumps(found.to_dict())))
-    assert again.forecast(CONFIGS) == found.forecast(CONFIGS)
-    empty = without_history(3)
-    assert DurationForecaster.from_dict(json.loads(json.dumps(empty.to_dict()))).configs.shape == (0, 3)

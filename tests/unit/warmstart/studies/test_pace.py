@@ -293,4 +293,3 @@ def test_what_of_a_run_was_reading_is_what_the_forecast_leaves():
     assert durations.reading([{"image_size": 48}, {"image_size": 224}]).tolist() == [15.0, 20.0]
     with_reading = durations.forecast(space, [{"x": 0.0, "image_size": 64}])[0]
     assert (with_reading.value, with_reading.low > 20) == (pytest.approx(23.0), True)
-    assert type(durations).from_dict(durations.to_dict()).reads == durations.reads

@@ -494,7 +494,7 @@ def test_a_plan_counts_the_reading_of_the_pictures(shipped, photos, monkeypatch)
     plan = warmstart.answer(photos, workload="transfer", time="40s").plan
     assert asked == [(40, 64)]
     assert "Reading" not in plain.line
-    assert plan.line.endswith(". Reading the pictures here takes 10 s of a run.")
+    assert plan.line.endswith(". Reading the pictures takes 10 s of a run on this machine.")
     both = zip(plain.steps, plan.steps, strict=False)
     assert all(later.seconds.value == pytest.approx(10 + step.seconds.value, abs=0.5) for step, later in both)
     assert plan.total <= 40
