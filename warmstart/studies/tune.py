@@ -22,7 +22,7 @@ from warmstart.studies.execution.first_failures import ALIKE, fail_alike
 from warmstart.studies.execution.last_training import LastTraining
 from warmstart.studies.execution.local_workers import run_workers
 from warmstart.studies.execution.worker import Job, Limits, Runners, work
-from warmstart.studies.history.time_plan import TimedCall, plan_lines, tell_unrun
+from warmstart.studies.history.time_plan import TimedCall, plan_lines, tell_idle_cores, tell_unrun
 from warmstart.studies.history.warm_start import check_history
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.function import check_not_importing
@@ -436,6 +436,8 @@ def _in_time(
         pace = replace(pace, ends=pace.ends - back, over=pace.over - back)
     for line in plan_lines(timed, pace, queue.plan, done=len(ended_trials(queue.trials()))):
         options.on_message(line)
+    if queue.plan.workload is not None and options.workers is None:
+        tell_idle_cores(timed, device=options.device)
     return replace(limits, until=min(limits.until, pace.ends), pace=pace)
 
 

@@ -37,6 +37,8 @@ FINISH_S, FINISH_SHARE, BUSY_SHARE = 10.0, 0.2, 0.25
 machine is busy, as long as the start took, but no more than the second share."""
 SLACK = 0.95
 """Share of the time that is planned: some goes by between two trials."""
+_WORTH_LOADING_S = 120.0
+"""Several workers load torch and a dataset each; in less time they gain little."""
 SHARE = 0.25
 """Share of the time that a short run may take at most, and what the process loads before it."""
 
@@ -265,6 +267,16 @@ def tell_unrun(call: TimedCall | None, found: TuneResult, spec: StudySpec) -> No
     if unrun:
         runs, them = counted(len(call.plan.steps), "planned run"), "it" if unrun == 1 else "them"
         call.on_message(f"Of {runs} {unrun} did not end in this time. The same command again runs {them}.")
+
+
+def tell_idle_cores(call: TimedCall, *, device: str) -> None:
+    """Say that trials of a network of ours leave all cores but one idle, where there is time enough for more workers to load."""
+    from joblib import cpu_count
+
+    from metafeat.device import resolve_device
+
+    if call.left > _WORTH_LOADING_S and resolve_device(device) == "cpu" and (cores := cpu_count()) > 1:
+        call.on_message(f"Trials run one at a time, on 1 of {cores} cores: more `workers` use the others, too.")
 
 
 def _short(value: object) -> str:

@@ -16,7 +16,7 @@ from warmstart.studies import tune
 from warmstart.studies.execution.pace import Pace
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.history import time_plan
-from warmstart.studies.history.time_plan import TimedCall, known_durations, plan_lines, tell_unrun
+from warmstart.studies.history.time_plan import TimedCall, known_durations, plan_lines, tell_idle_cores, tell_unrun
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.options import Sources
 from warmstart.studies.tune_options import TuneOptions
@@ -200,6 +200,18 @@ def test_what_is_said_without_a_plan(photos):
     assert first.endswith("the first ones tell how long each takes.")
     assert later.endswith("each begun only where it is likely to end in time.")
     assert Path(photos).is_dir()
+
+
+@pytest.mark.parametrize(
+    ("cores", "seconds", "device", "said"),
+    [(2, 600, "cpu", True), (1, 600, "cpu", False), (2, 60, "cpu", False), (2, 600, "cuda", False)],
+)
+def test_idle_cores_are_told_of_where_workers_would_use_them(monkeypatch, cores, seconds, device, said):
+    monkeypatch.setattr("joblib.cpu_count", lambda: cores)
+    monkeypatch.setattr("metafeat.device.resolve_device", lambda name: name)
+    lines = []
+    tell_idle_cores(TimedCall(time.monotonic(), seconds, 1, None, lines.append), device=device)
+    assert lines == (["Trials run one at a time, on 1 of 2 cores: more `workers` use the others, too."] if said else [])
 
 
 @pytest.mark.parametrize(("workers", "loads"), [(1, 0.0), (2, 6.0)])
