@@ -252,8 +252,13 @@ def plan_lines(call: TimedCall, pace: Pace, spec: StudySpec, *, done: int) -> li
         error = promised.get(n)
         expected = "" if error is None else f", error expected {error:.3g}"
         lines.append(f"  {n + 1}. {values}: {exact_duration(step.seconds.value)}{expected}")
-    rest = int(plan.left * plan.workers / plan.usual)
-    if rest:
+    rest, unmeasured = int(plan.left * plan.workers / plan.usual), sum(not each.measured for each in spec.configs)
+    if rest and unmeasured:
+        named = counted(unmeasured, "configuration")
+        lines.append(
+            f"  then {named} that the history did not measure, so that it knows no seconds of them, and the search"
+        )
+    elif rest:
         lines.append(f"  then the search: about {rest} trials of some {exact_duration(plan.usual)}")
     return lines
 

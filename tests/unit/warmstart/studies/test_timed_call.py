@@ -80,6 +80,11 @@ def test_the_history_plans_what_fits(asked):
     assert len(repr(call.plan)) < 4000  # for a notebook: without what the forecast was fitted to
     assert lines[1].startswith("  1. batch_size ")
     assert lines[-1].startswith("  then the search: about ")
+    unlike = replace(spec, configs=(*spec.configs, *[replace(spec.configs[0], measured=False)] * 2))
+    last = plan_lines(call, Pace(call.ends, call.plan.durations, ()), unlike, done=0)[-1]
+    assert last.startswith(
+        "  then 2 configurations that the history did not measure, so that it knows no seconds of them"
+    )
 
 
 @pytest.mark.parametrize(
