@@ -78,3 +78,13 @@ def test_the_table_of_forecasts_by_the_images_there_are_is_as_measured() -> None
         for found in learned.values():
             row = f"| {found['rmse']:.3f} | {found['bias']:+.3f} | {found['coverage_80']:.0%} | {found['width']:.3f} |"
             assert row.replace("%", " %") in text
+
+
+METHODS = ("warmstart", "ridge, lite0", "ridge, lite2", "timm recipe, lite0", "CNN tuned cold")
+
+
+@pytest.mark.parametrize("name", ["", "-ten", "-second-ten", "-two-cores"])
+def test_the_tables_of_ten_minutes_are_as_played(name: str) -> None:
+    text = page("transfer").replace("**", "")
+    for errors in result(f"transfer-live{name}")["errors"].values():
+        assert f"| {' | '.join(f'{errors[method]:.3f}' for method in METHODS)} |" in text
