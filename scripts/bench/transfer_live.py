@@ -225,7 +225,8 @@ if __name__ == "__main__":
         for method in options.methods
     ]
     lines = resume(options.folder / "runs.jsonl", jobs, lambda **job: run(**job, folder=options.folder / "work"))
-    found = {"machine": platform.processor() or platform.machine(), "minutes": options.minutes, **report(lines)}
+    asked = {"minutes": options.minutes, "threads": options.threads, "seeds": options.seeds}
+    found = {"machine": platform.processor() or platform.machine(), **asked, **report(lines)}
     text = json.dumps(found, indent=1)
     print(text)
     if options.out is not None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
+METHODS = ("warmstart", "ridge, lite0", "ridge, lite2", "timm recipe, lite0", "CNN tuned cold")
 FAMILIES = ("branin", "hartmann3", "waves2", "bowls4", "rosenbrock3")
 
 
@@ -78,9 +79,6 @@ def test_the_table_of_forecasts_by_the_images_there_are_is_as_measured() -> None
         for found in learned.values():
             row = f"| {found['rmse']:.3f} | {found['bias']:+.3f} | {found['coverage_80']:.0%} | {found['width']:.3f} |"
             assert row.replace("%", " %") in text
-
-
-METHODS = ("warmstart", "ridge, lite0", "ridge, lite2", "timm recipe, lite0", "CNN tuned cold")
 
 
 @pytest.mark.parametrize("name", ["", "-ten", "-second-ten", "-two-cores"])

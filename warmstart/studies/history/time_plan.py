@@ -37,10 +37,10 @@ FINISH_S, FINISH_SHARE, BUSY_SHARE = 10.0, 0.2, 0.25
 machine is busy, as long as the start took, but no more than the second share."""
 SLACK = 0.95
 """Share of the time that is planned: some goes by between two trials."""
-_WORTH_LOADING_S = 120.0
-"""Several workers load torch and a dataset each; in less time they gain little."""
 SHARE = 0.25
 """Share of the time that a short run may take at most, and what the process loads before it."""
+_WORTH_LOADING_S = 120.0
+"""Seconds for trials from which more workers are worth it: each of them loads torch and the dataset."""
 
 
 @dataclass(slots=True)
@@ -255,9 +255,7 @@ def plan_lines(call: TimedCall, pace: Pace, spec: StudySpec, *, done: int) -> li
     rest, unmeasured = int(plan.left * plan.workers / plan.usual), sum(not each.measured for each in spec.configs)
     if rest and unmeasured:
         named = counted(unmeasured, "configuration")
-        lines.append(
-            f"  then {named} that the history did not measure, so that it knows no seconds of them, and the search"
-        )
+        lines.append(f"  then {named} of unknown duration (the history did not measure them), then the search")
     elif rest:
         lines.append(f"  then the search: about {rest} trials of some {exact_duration(plan.usual)}")
     return lines
@@ -275,7 +273,7 @@ def tell_unrun(call: TimedCall | None, found: TuneResult, spec: StudySpec) -> No
 
 
 def tell_idle_cores(call: TimedCall, *, device: str) -> None:
-    """Say that trials of a network of ours leave all cores but one idle, where there is time enough for more workers to load."""
+    """Say that trials of a built-in network leave all cores but one idle, where there is time for more workers to load."""
     from joblib import cpu_count
 
     from metafeat.device import resolve_device

@@ -82,9 +82,7 @@ def test_the_history_plans_what_fits(asked):
     assert lines[-1].startswith("  then the search: about ")
     unlike = replace(spec, configs=(*spec.configs, *[replace(spec.configs[0], measured=False)] * 2))
     last = plan_lines(call, Pace(call.ends, call.plan.durations, ()), unlike, done=0)[-1]
-    assert last.startswith(
-        "  then 2 configurations that the history did not measure, so that it knows no seconds of them"
-    )
+    assert last.startswith("  then 2 configurations of unknown duration (the history did not measure them), then")
 
 
 @pytest.mark.parametrize(
@@ -217,6 +215,23 @@ def test_idle_cores_are_told_of_where_workers_would_use_them(monkeypatch, cores,
     lines = []
     tell_idle_cores(TimedCall(time.monotonic(), seconds, 1, None, lines.append), device=device)
     assert lines == (["Trials run one at a time, on 1 of 2 cores: more `workers` use the others, too."] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("job", "is_told"),
+    [({}, True), ({"workers": 1}, False), ({"command": "python -c 'print(1)' {warmstart.config}"}, False)],
+)
+def test_only_built_in_networks_without_a_word_on_workers_are_told_of(
+    measured, tiny, photos, monkeypatch, tmp_path, job, is_told
+):
+    monkeypatch.setattr("joblib.cpu_count", lambda: 2)
+    monkeypatch.chdir(tmp_path)
+    said, given = (
+        [],
+        {"history": measured, "model": tiny.model, "device": "cpu", "budget": None if "command" in job else 2},
+    )
+    warmstart.tune(str(photos), time="10m", trials=1, warm="none", on_message=said.append, **given, **job)
+    assert any("on 1 of 2 cores" in line for line in said) is is_told
 
 
 @pytest.mark.parametrize(("workers", "loads"), [(1, 0.0), (2, 6.0)])
