@@ -384,7 +384,7 @@ def _tuned(
             _run(group, job, options, store, watch, runners)
         done = [(summarise(queue), _here(queue, paths, options)) for queue in group.queues]
     tell_early_end([found for found, _ in done], limits, options)
-    tell_unrun(timed, *done[0])
+    tell_unrun(timed, *done[0], trials=limits.trials)
     return store, [(_concluded(found, plan, timed, limits), plan) for found, plan in done]
 
 

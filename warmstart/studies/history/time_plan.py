@@ -261,15 +261,23 @@ def plan_lines(call: TimedCall, pace: Pace, spec: StudySpec, *, done: int) -> li
     return lines
 
 
-def tell_unrun(call: TimedCall | None, found: TuneResult, spec: StudySpec) -> None:
-    """Say how many runs of the plan of a call, if there is one, had no time or were ended for it; a pruner's stops are no such ends."""
+def tell_unrun(call: TimedCall | None, found: TuneResult, spec: StudySpec, *, trials: float) -> None:
+    """Say how many runs of the plan of a call, if there is one, did not end: for the time, or for the number of trials that a study may have.
+
+    What a pruner stopped did end.
+    """
     if call is None or call.plan is None:
         return
     had = [trial.config for trial in found.trials if trial.status is not TrialStatus.PRUNED or spec.pruner != "none"]
     unrun = sum(dict(step.config) not in had for step in call.plan.steps)
     if unrun:
         runs, them = counted(len(call.plan.steps), "planned run"), "it" if unrun == 1 else "them"
-        call.on_message(f"Of {runs} {unrun} did not end in this time. The same command again runs {them}.")
+        if len(found.trials) - found.n_extra >= trials:
+            call.on_message(
+                f"Of {runs} {unrun} did not end before the last of {trials:g} trials. A larger `trials` runs {them}."
+            )
+        else:
+            call.on_message(f"Of {runs} {unrun} did not end in this time. The same command again runs {them}.")
 
 
 def tell_idle_cores(call: TimedCall, *, device: str) -> None:

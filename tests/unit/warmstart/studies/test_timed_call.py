@@ -1,5 +1,6 @@
 """A timed call: which history plans for it, what a short run says, what people are told."""
 
+import math
 import re
 import shutil
 import time
@@ -86,23 +87,31 @@ def test_the_history_plans_what_fits(asked):
 
 
 @pytest.mark.parametrize(
-    ("ended", "status", "pruner", "said"),
+    ("ended", "status", "pruner", "allowed", "said"),
     [
-        (2, "ok", "none", "Of 2 planned runs 1 did not end in this time. The same command again runs it."),
-        (2, "pruned", "none", "Of 2 planned runs 2 did not end in this time. The same command again runs them."),
-        (2, "pruned", "median", "Of 2 planned runs 1 did not end in this time. The same command again runs it."),
-        (0, "failed", "none", None),
+        (2, "ok", "none", 3, "Of 2 planned runs 1 did not end in this time. The same command again runs it."),
+        (2, "pruned", "none", 3, "Of 2 planned runs 2 did not end in this time. The same command again runs them."),
+        (
+            2,
+            "pruned",
+            "median",
+            math.inf,
+            "Of 2 planned runs 1 did not end in this time. The same command again runs it.",
+        ),
+        (0, "failed", "none", 2, None),
+        (2, "ok", "none", 2, "Of 2 planned runs 1 did not end before the last of 2 trials. A larger `trials` runs it."),
     ],
 )
-def test_planned_runs_that_had_no_time_are_told(ended, status, pruner, said):
+def test_planned_runs_that_did_not_end_are_told(ended, status, pruner, allowed, said):
     """`ended` trials are of other configurations than the second planned one."""
     plan = SimpleNamespace(steps=[SimpleNamespace(config={"x": n}) for n in (0, 1)])
     trials = [SimpleNamespace(config={"x": n}, status=TrialStatus(status)) for n in ((0, ended) if ended else (0, 1))]
     lines = []
     tell_unrun(
         SimpleNamespace(plan=plan, on_message=lines.append),
-        SimpleNamespace(trials=trials),
+        SimpleNamespace(trials=trials, n_extra=0),
         SimpleNamespace(pruner=pruner),
+        trials=allowed,
     )
     assert lines == ([] if said is None else [said])
 
