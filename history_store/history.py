@@ -190,6 +190,13 @@ class History(Snapshot):
         """Return whether this object may write."""
         return not self._closed and self._lock is not None and self._lock.held
 
+    def refresh(self) -> bool:
+        """Read what others have written since, and what came of a write that was broken off; returns whether anything changed."""
+        self._check_open()
+        if self._stale:
+            self._writer().recover()
+        return super().refresh()
+
     # What changes it. Each returns only when the change is on the disk.
 
     def append(self, evaluation: Evaluation) -> None:
@@ -448,8 +455,7 @@ class History(Snapshot):
         self._check_open()
         check_writer(self._lock, self.path)
         if self._stale:
-            self._writer().recover()
-            self._load()
+            self.refresh()
         return self._content
 
     def _writer(self) -> Files:

@@ -188,7 +188,8 @@ class _Sitting:
         """Write cells into the history and the shards as they come."""
         with contextlib.ExitStack() as interrupted:
             if self.shards is not None:
-                interrupted.callback(self.shards.complete)  # Ctrl-C may come between the two writes of a cell
+                interrupted.callback(self.shards.complete)  # Ctrl-C may come between the two writes of a cell,
+                interrupted.callback(self.history.refresh)  # or when its line is on the disk and not yet in memory
             for done in results:
                 for evaluation in self.queue.write(done, self.origin):
                     if self.shards is not None:

@@ -1,10 +1,13 @@
 import itertools
 import logging
 import math
+import sys
 import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from history_store.errors import DataError, StorageError, UsageError
 from history_store.history import History
 from history_store.manifest import Manifest, Obtain
 from history_store.records import Evaluation, Status
+from history_store.shards import read_shards
 from history_store.space import dump_space, sobol_configs
 from training.collection.add_sources import rebuild
 from training.collection.cells import cell_seed
@@ -31,6 +35,8 @@ from training.workloads.cnn.space import target_space
 
 # The first import of torch or torchvision, and new processes, take seconds on a busy machine.
 pytestmark = pytest.mark.timeout(90)
+
+WRITING = ("/history_store/history.py", "/file/writing.py", "/file/journal.py")
 
 
 def test_blocks_double_from_16() -> None:
@@ -250,6 +256,39 @@ def test_interrupt_keeps_what_is_written(tmp_path: Path) -> None:
             collect(history, configs=4, budget=TINY, executor=Here(interrupted), shards=tmp_path / "shards")
         assert history.n_evaluations == 2
     assert len((tmp_path / "shards" / "alpha.jsonl").read_text().splitlines()) == 3
+
+
+def test_shards_hold_what_the_history_holds_wherever_an_interrupt_comes(tmp_path: Path) -> None:
+    """At every third line that writes a cell, before and after it is on the disk."""
+    before, lines = sys.gettrace(), 0
+
+    def interrupting(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal lines
+        if not frame.f_code.co_filename.endswith(WRITING):
+            return None
+        if event == "line":
+            lines -= 1
+            if lines == 0:
+                raise KeyboardInterrupt
+        return interrupting
+
+    def work(cell: Cell) -> Measured:
+        sys.settrace(interrupting)
+        return pretend(cell)
+
+    lost = 0
+    with tiny_history(tmp_path / "h.h5", ("alpha",)) as history:
+        for n in range(1, 150, 3):
+            lines, known = n, history.n_evaluations
+            try:
+                with pytest.raises(KeyboardInterrupt):
+                    collect(history, configs=n + 2, budget=TINY, executor=Here(work), shards=tmp_path / "shards")
+            finally:
+                sys.settrace(before)
+            with History.open(tmp_path / "h.h5") as there:
+                assert read_shards(tmp_path / "shards").evaluations["alpha"] == there.evaluations(), n
+                lost += there.n_evaluations == known
+    assert 0 < lost < 50
 
 
 def test_refuses_a_second_budget(tmp_path: Path) -> None:
