@@ -16,12 +16,19 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # several workers, and sums in on
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 from stripes import pictures, write_folder
 
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # the background of a shell; what tests start would ignore Ctrl-C, too
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+settings.register_profile(
+    "busy", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # seconds are not its to judge
+settings.load_profile("busy")
 
 
 @pytest.hookimpl(trylast=True)  # after the shuffle

@@ -29,7 +29,7 @@ def running(**settings: Any) -> Iterator[str]:
             yield f"{kind}://127.0.0.1:{listening.getsockname()[1]}"
         finally:
             server.should_exit = True
-            thread.join(30)
+            thread.join(200)
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Wire:
                 yield f"http://127.0.0.1:{listening.getsockname()[1]}"
             finally:
                 over.set()
-                thread.join(10)
+                thread.join(200)
 
     def _accept(self, listening: socket.socket, over: threading.Event) -> None:
         threads = []
@@ -64,7 +64,7 @@ class Wire:
                 threads.append(threading.Thread(target=_relay, args=(source, sink, kept, over)))
                 threads[-1].start()
         for thread in threads:
-            thread.join(10)
+            thread.join(200)
 
 
 def _relay(source: socket.socket, sink: socket.socket, kept: bytearray, over: threading.Event) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -18,6 +19,7 @@ from pathlib import Path
 import pyte
 
 _ATTACH = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
+_DRAWINGS = re.compile(rb"(?=\r\x1b\[)")
 ROWS = 60
 
 
@@ -29,7 +31,7 @@ class Seen:
         code: its exit code.
         raw: all that it wrote.
         screen: the lines that are on the screen in the end.
-        frames: the screen after each piece of what it wrote.
+        frames: the screen after each drawing, or piece of what it wrote.
         is_cursor_hidden: in the end.
     """
 
@@ -75,12 +77,13 @@ def type_in(*args, columns=80, env=None, folder=None, interrupt_at=None, limit_s
     try:
         while piece := _read(ours, until):
             raw += piece
-            stream.feed(piece)
-            frames.append(_lines(screen))
-            if interrupt_at is not None and interrupt_at in "\n".join(frames[-1]):
-                interrupt_at = None
-                os.write(ours, b"\x03")
-        code = process.wait(timeout=30)
+            for drawing in filter(None, _DRAWINGS.split(piece)):  # however many came at once
+                stream.feed(drawing)
+                frames.append(_lines(screen))
+                if interrupt_at is not None and interrupt_at in "\n".join(frames[-1]):
+                    interrupt_at = None
+                    os.write(ours, b"\x03")
+        code = process.wait(timeout=200)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

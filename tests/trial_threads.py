@@ -27,7 +27,7 @@ class TrialThread:
     def end(self, wait_s=0.0):
         """Close the pipe, on which it leaves: at once, or with the next report of a trial."""
         self.pipe.close()
-        self.thread.join(60)
+        self.thread.join(200)
         assert not self.thread.is_alive()
 
 

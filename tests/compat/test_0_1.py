@@ -128,7 +128,6 @@ def test_documented_paths_are_there(module, name):
         assert not name or hasattr(found, name)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("storage", ["running.db", "running.journal"])
 def test_a_killed_study_goes_on(storage, archive, cli):
     ((name, before),) = trials(storage).items()
@@ -154,7 +153,6 @@ def assert_kept(was, now, moving=frozenset()):
         assert now == was
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("storage", ["done.db", "done.journal", "joint.db"])
 def test_a_study_that_is_done_says_the_same_and_can_be_made_longer(storage, archive, cli):
     before = trials(storage)
@@ -181,7 +179,6 @@ def test_another_plan_is_still_refused(archive, cli):
     assert "got another --acquisition pi" in run.err
 
 
-@pytest.mark.timeout(300)
 def test_reports_have_the_fields_of_0_1(archive, cli):
     old = {path: json.loads(path.read_text()) for path in archive.glob("*-report.json")}
     for storage in ("done.db", "joint.db"):
@@ -192,7 +189,6 @@ def test_reports_have_the_fields_of_0_1(archive, cli):
         assert set(old[archive / f"{name}-report.json"]) <= set(now), name
 
 
-@pytest.mark.timeout(300)
 def test_the_answer_has_the_fields_of_0_1(archive, cli):
     query = ("suggest", "--dataset", "sklearn:digits", "--exclude-group", "sklearn_digits", "--format")
     old, new = json.loads(Path("suggest-explained.json").read_text()), cli(*query, "json", "--explain").json()
@@ -254,7 +250,6 @@ def test_the_model_embeds_as_it_did(archive):
     np.testing.assert_allclose(point, was["embedding"], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("surrogate", ["gp", "gp-map", "dngo", "bohamiann", "mt-gp"])
 def test_an_optimiser_goes_on(surrogate, archive):
     record = json.loads(unpacked(f"optimizer-{surrogate}.json"))
@@ -267,7 +262,6 @@ def test_an_optimiser_goes_on(surrogate, archive):
     assert optimizer.best.error <= 0.5
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("surrogate", ["gp", "dngo", "bohamiann"])
 def test_a_checkpoint_is_resumed(surrogate, archive):
     record = json.loads(unpacked(f"optimizer-{surrogate}.json"))

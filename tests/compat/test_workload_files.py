@@ -40,7 +40,6 @@ def test_networks_of_0_1_say_what_they_said(tmp_path):
     )
 
 
-@pytest.mark.timeout(120)
 def test_a_study_of_0_1_goes_on_by_the_same_call(tmp_path, trials_here):
     path = unpacked("study.db", tmp_path)
     settings = {"space": "compact", "warm": "none", "budget": 4, "device": "cpu", "n_startup_trials": 4}

@@ -10,8 +10,6 @@ from training.workloads.cnn import CNN, Budget
 from training.workloads.transfer import Transfer
 from warmstart.testing import WorkloadContract
 
-pytestmark = pytest.mark.timeout(90)
-
 
 class TestCNN(WorkloadContract):
     def make(self) -> Workload:

@@ -85,7 +85,7 @@ def files(tiny, monkeypatch, tmp_path, trials_here):
             del table._own[name]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run(page, files, cli):
     names = {"__name__": "__main__"}

@@ -27,7 +27,6 @@ def kernel(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("default")  # Jupyter's own
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_a_notebook_runs(path, kernel):
@@ -35,7 +34,7 @@ def test_a_notebook_runs(path, kernel):
     for cell in notebook.cells:
         assert not cell.get("outputs"), "outputs are left out"
     NotebookClient(
-        notebook, timeout=250, kernel_name="python3", resources={"metadata": {"path": str(kernel)}}
+        notebook, timeout=250, startup_timeout=250, kernel_name="python3", resources={"metadata": {"path": str(kernel)}}
     ).execute()
     shown = [output.data for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]
     tables = [data["text/html"] for data in shown if "text/html" in data]

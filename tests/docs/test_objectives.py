@@ -13,8 +13,6 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tuning.md").read_text(en
 NAMES = ("log10_learning_rate", "alpha")
 CONFIG = {"log10_learning_rate": -2.0, "alpha": 1e-4}
 
-pytestmark = pytest.mark.timeout(90)
-
 
 @pytest.fixture
 def scripts(tmp_path, monkeypatch):

@@ -25,7 +25,6 @@ def fenced(language, word):
 
 @needs_ray
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_the_study_of_the_page(tmp_path, monkeypatch, cli):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
@@ -40,7 +39,6 @@ def test_the_study_of_the_page(tmp_path, monkeypatch, cli):
 
 @needs_ray
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_the_executor_of_the_page(tmp_path, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     code = tmp_path / "page.py"

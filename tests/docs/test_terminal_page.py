@@ -52,7 +52,7 @@ def test_a_session(command, shown, folder):
 def test_a_bar_and_an_interrupt(folder):
     ((_, frame),) = sessions("frame")
     ((command, shown),) = sessions("interrupted")
-    seen = type_in(*command, columns=COLUMNS, folder=folder, interrupt_at="trial 2 for")
+    seen = type_in(*command, columns=COLUMNS, folder=folder, interrupt_at="trial 5 for")
     assert seen.code == 130
     assert shape(seen.screen) == shape(shown)
     assert any(shape(frame) == shape(one) for one in seen.frames)

@@ -79,7 +79,6 @@ def test_one_of_each_kind_in_a_process_of_its_own(kind, world):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("bad", TABLE, ids=lambda bad: f"{bad.kind}-{bad.name}")
 def test_each_in_a_process_of_its_own(bad, world):
     if bad.name == "unknown format":

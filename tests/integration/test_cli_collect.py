@@ -220,7 +220,6 @@ def test_configurations_are_read_as_suggest_writes_them(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_collect_measures_suggestions_first_on_a_folder_of_ones_own(source, cli):
     from stripes import write_folder
 
@@ -234,7 +233,6 @@ def test_collect_measures_suggestions_first_on_a_folder_of_ones_own(source, cli)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_collect_measures_resumes_and_writes_shards(source, cli):
     first = cli(*call(source, "--configs", 1, "--shards", source / "shards"))
     assert first.code == 0, first.err
@@ -246,7 +244,6 @@ def test_collect_measures_resumes_and_writes_shards(source, cli):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_ctrl_c_stops_with_130_and_leaves_a_sound_history(source, cli):
     command = [sys.executable, "-m", "warmstart", *call(source, "--configs", "64")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:

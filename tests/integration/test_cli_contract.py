@@ -151,7 +151,6 @@ def test_history_list_imports_no_torch(use_tiny):
     )
 
 
-@pytest.mark.timeout(60)
 def test_suggest_imports_torch_only_where_it_must(use_tiny, photos, tmp_path, monkeypatch):
     monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path))
     call = ("suggest", "--dataset", photos, "--format", "json")

@@ -17,8 +17,6 @@ from history_store.history import History
 from history_store.images import ImageSet
 from history_store.records import Evaluation
 
-pytestmark = pytest.mark.timeout(120)
-
 STATIC = "random,portfolio,nearest-learned,nearest-handcrafted,nearest-random-network,joint,oracle-nearest"
 
 

@@ -298,7 +298,6 @@ def test_runs_that_name_their_dataset_are_not_added_with_another(cli, copy, phot
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_hundred_thousand_rows(cli, tmp_path):
     """Seconds of one CPU, whatever else the machine does."""
     import time

@@ -101,7 +101,6 @@ def test_regret_of_a_file(cli, tmp_path):
     assert cli("plot", "regret", "e.json").code == 3
 
 
-@pytest.mark.timeout(120)
 def test_a_run_of_the_optimiser(cli, tmp_path):
     from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float
 
@@ -138,7 +137,6 @@ def test_what_cannot_be_drawn_is_a_wrong_call(cli, command, monkeypatch, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "call",
     [

@@ -11,8 +11,6 @@ from metafeat.model_file import read_header
 from metafeat.spec import BACKBONES, EXTRACTORS, TARGETS
 from warmstart.cli.train import BackboneName, ExtractorName, TargetName
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def copy(tiny, tmp_path):

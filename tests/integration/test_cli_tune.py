@@ -124,7 +124,6 @@ def test_storages_that_fail(tune, folder, monkeypatch):
     assert tune("--storage", "t.db").code == 0
 
 
-@pytest.mark.timeout(90)
 def test_the_built_in_network_from_a_warm_start(use_tiny, tiny, cli, folder):
     """From images to a tuned network, each part as it will be used."""
     dataset = f"{tiny.history}::stripes0"
@@ -139,7 +138,6 @@ def test_the_built_in_network_from_a_warm_start(use_tiny, tiny, cli, folder):
     assert "learning_rate" in found["best"]["natural"]
 
 
-@pytest.mark.timeout(60)
 def test_related_datasets_by_name(use_tiny, cli, folder):
     Path("own.py").write_text("def rate(config):\n    return abs(config['log10_learning_rate'] + 3) / 5\n")
     command = ("tune", "--objective", "own:rate", "--study", "s", "--format", "json")

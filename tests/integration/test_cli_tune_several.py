@@ -70,7 +70,6 @@ def stored(folder):
     return [[(t.number, t.config, t.seed, t.error, t.status) for t in ended_trials(trials)] for trials in every], every
 
 
-@pytest.mark.timeout(200)
 def test_each_begins_with_its_own_warm_start_and_goes_to_the_history(cli, folder, tiny, monkeypatch):
     own = Path(shutil.copy(tiny.history, folder / "own.h5"))
     monkeypatch.setenv("WARMSTART_HISTORY", str(own))
@@ -107,7 +106,6 @@ def test_each_begins_with_its_own_warm_start_and_goes_to_the_history(cli, folder
     assert f"## Study {names[0]}\n" in text
 
 
-@pytest.mark.timeout(100)
 def test_calls_that_are_refused(cli, folder, photos):
     def refused(*args, code=2, told):
         run = cli("tune", *args, "--trials", "2")
@@ -141,7 +139,6 @@ def test_calls_that_are_refused(cli, folder, photos):
     assert cli("tune", "-d", "b", "-d", "a", *ARGS, "--trials", "1").code == 0
 
 
-@pytest.mark.timeout(60)
 def test_every_trial_of_every_dataset_failed(cli, folder):
     run = cli("tune", *TWO, *ARGS[2:], "--objective", "studies:fail", "--trials", "3")
     assert run.code == 5

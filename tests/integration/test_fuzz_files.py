@@ -213,14 +213,12 @@ ATTACKS: dict[str, Callable[[int, int, int], None]] = {
 }
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("kind", ATTACKS)
 def test_the_corpus(kind: str) -> None:
     for case in json.loads((CORPUS / f"{kind}.json").read_text(encoding="utf-8")):
         ATTACKS[kind](*case)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("kind", ["history", "journal"])
 def test_some_files_that_say_anything(kind: str) -> None:
     given(PLACE, LEAF, VALUE)(QUICK(ATTACKS[kind]))()

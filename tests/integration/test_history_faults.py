@@ -120,7 +120,6 @@ def attack(start: Path, states: list[str], folder: Path, k: int, fault: str, *, 
     shutil.rmtree(place.with_name(place.name + "-restored"))
 
 
-@pytest.mark.timeout(120)
 def test_some_refused_calls_lose_nothing(start: Path, states: list[str], tmp_path: Path) -> None:
     n = calls(start, tmp_path / "whole")
     points = range(3, n, n // 4)
@@ -139,7 +138,6 @@ def test_every_refused_call_loses_nothing(
         attack(start, states, tmp_path, k, fault, lasting=lasting)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_refused_call_of_a_quick_append(start: Path, tmp_path: Path, fault: str) -> None:
     def evaluation(seed: int) -> Evaluation:

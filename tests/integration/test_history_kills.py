@@ -199,7 +199,6 @@ def kill_between_calls(start: Path, states: list[str], folder: Path, stride: int
     return len(points)
 
 
-@pytest.mark.timeout(120)
 def test_some_kills_between_system_calls(start: Path, states: list[str], tmp_path: Path) -> None:
     assert kill_between_calls(start, states, tmp_path, 61) >= 3
 
@@ -213,7 +212,6 @@ def test_a_kill_at_any_system_call(start: Path, states: list[str], tmp_path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_kills_at_random_moments(start: Path, states: list[str], tmp_path: Path) -> None:
     moments = random.Random(0)
     for i in range(60):
@@ -279,7 +277,6 @@ class Disk:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_power_cuts_lose_nothing_acknowledged(
     start: Path, states: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,7 +335,6 @@ def test_every_byte_prefix_of_a_journal(journal: tuple[Path, bytes, list[str]]) 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_every_byte_prefix_of_a_journal_beside_its_file(journal: tuple[Path, bytes, list[str]]) -> None:
     path, data, found = journal
     for n in range(len(data) + 1):
@@ -359,7 +355,6 @@ def test_a_torn_journal_is_written_on(journal: tuple[Path, bytes, list[str]], n:
         assert verify(path).ok
 
 
-@pytest.mark.timeout(120)
 def test_a_flipped_byte_in_the_journal_never_gives_wrong_data(journal: tuple[Path, bytes, list[str]]) -> None:
     path, data, found = journal
     noticed = 0

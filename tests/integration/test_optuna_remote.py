@@ -15,7 +15,6 @@ from history_store.errors import SpaceExhaustedError, UsageError
 from warmstart.client import Client
 from warmstart.integrations.optuna_remote import RemoteSampler
 
-pytestmark = pytest.mark.timeout(120)
 LINE = {"space": {"x": [0.0, 1.0]}, "surrogate": "gp-map", "startup": 500}
 MIXED = LINE | {"space": {"x": [0.0, 1.0], "k": ["a", "b"]}}
 

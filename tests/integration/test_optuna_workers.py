@@ -22,7 +22,6 @@ study.optimize(objective, n_trials=8)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seeds", [(0, 0, 0, 0), (0, 1, 2, 3)])
 def test_four_processes_evaluate_no_configuration_twice(seeds: tuple[int, ...], tmp_path: Path) -> None:
     """36 configurations, 33 trials: the workers crowd each other, also with one seed for all."""

@@ -15,7 +15,6 @@ import warmstart
 from history_store.errors import AllTrialsFailedError, UsageError
 from warmstart.studies.objectives.function import FunctionObjective
 
-pytestmark = pytest.mark.timeout(300)  # each starts processes
 SPACE = ConfigurationSpace({"x": (-1.0, 1.0)})
 SCRIPT = """
 import sys

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("no_pictures_in_processes")]
+pytestmark = pytest.mark.usefixtures("no_pictures_in_processes")
 SPACE = {
     "name": "one",
     "hyperparameters": [

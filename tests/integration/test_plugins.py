@@ -20,8 +20,6 @@ from training.workloads import WORKLOADS, get_workload, load_classifier, named_s
 from warmstart.integrations.importers.registry import IMPORTERS, read_source
 from warmstart.testing import StrategyContract, WorkloadContract
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture
 def plugin(tmp_path, monkeypatch):
@@ -114,7 +112,6 @@ def test_a_surrogate_is_used_by_name_and_as_an_object(plugin):
         Optimizer.from_dict(record)
 
 
-@pytest.mark.timeout(300)
 def test_the_command_line_takes_all_of_them(plugin, cli, photos, tmp_path, monkeypatch):
     """Collect, then tune, with the plug-in's workload, reader and surrogate: workers and trials find it too."""
     monkeypatch.chdir(tmp_path)

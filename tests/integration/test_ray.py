@@ -32,7 +32,7 @@ from training.processes.executor import TRIES, Executor, Lost  # noqa: E402
 from warmstart.integrations.ray.cluster import Cluster, RayExecutor  # noqa: E402
 
 # A cluster starts in 5 to 15 s, and each of its workers in 1 to 3.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 SETTINGS = {"include_dashboard": False, "log_to_driver": False}
 
 

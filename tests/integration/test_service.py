@@ -35,8 +35,6 @@ from warmstart.service.transport import Transport
 from warmstart.service.upload_file import check_pixels, unpack
 from warmstart.suggestions.advisor import Advisor
 
-pytestmark = pytest.mark.timeout(120)
-
 
 def opened(**settings):
     app = create_app(ServiceSettings(**settings))
@@ -375,7 +373,6 @@ def zipped(files):
     return out.getvalue()
 
 
-@pytest.mark.timeout(120)
 def test_uploaded_dataset_is_looked_at_and_not_kept(client, tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()

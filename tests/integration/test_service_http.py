@@ -31,7 +31,6 @@ from warmstart.service.suggestions import AnswerBody
 from warmstart.service.transport import segment
 from warmstart.suggestions.advisor import Advisor
 
-pytestmark = pytest.mark.timeout(120)
 AS_JSON = {"content-type": "application/json"}
 STUDY = {"name": "s", "space": {"x": [0.0, 1.0]}, "warm": "none", "startup": 500, "surrogate": "gp-map"}
 
@@ -343,7 +342,6 @@ def test_answers_travel_whole(client, tiny):
     refused(few, 422, "/descriptor/features", told="expected 49 numbers, got 1")
 
 
-@pytest.mark.timeout(120)
 def test_a_descriptor_tells_what_error_to_expect():
     advisor = Advisor(cache=False)
     told = advisor.describe("sklearn:digits").descriptor

@@ -36,7 +36,6 @@ from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.trial_queue import open_queue
 from warmstart.suggestions.advisor import Advisor
 
-pytestmark = pytest.mark.timeout(120)
 FAST = {"space": {"x": [0.0, 1.0], "n": {"int": [1, 4]}}, "surrogate": "gp-map", "startup": 20}
 POST = b"POST /v1/studies HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
 
@@ -45,7 +44,7 @@ POST = b"POST /v1/studies HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: applicati
 def wire(url, sent):
     """Send bytes to a server, and nothing more."""
     host, _, port = url.partition("//")[2].partition(":")
-    with socket.create_connection((host, int(port)), timeout=60) as made:
+    with socket.create_connection((host, int(port)), timeout=200) as made:
         made.sendall(sent)
         yield made
 
@@ -273,7 +272,7 @@ def test_the_database_is_not_needed_to_say_that_it_is_gone(tmp_path):
     with running(storage="postgresql://warm@127.0.0.1:9/none") as url, Client(url, retries=0) as client:
         with pytest.raises(StorageError, match="expected a server that answers"):
             client.studies()
-        connection = http.client.HTTPConnection(url.partition("//")[2], timeout=20)
+        connection = http.client.HTTPConnection(url.partition("//")[2], timeout=200)
         connection.request("GET", "/v1/healthz")
         assert connection.getresponse().status == 200
         connection.close()

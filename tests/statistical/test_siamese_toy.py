@@ -10,7 +10,7 @@ from training.siamese.labelled_images import LabelledImages
 from training.siamese.settings import SiameseSettings
 from training.siamese.train import compare, train_siamese
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 N_SETS, N_TRAIN = 70, 50
 GRID = [(depth, leaf) for depth in (1, 2, 4, 12) for leaf in (1, 4, 16, 48)]

@@ -17,7 +17,6 @@ TABLES = Path(__file__).parents[3] / "shared" / "tables"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(300),
     pytest.mark.skipif(not (TABLES / "svm_tst.npz").exists(), reason="the public tables are not beside this checkout"),
 ]
 

@@ -128,7 +128,6 @@ def test_an_interrupted_run_goes_on_as_if_it_had_not_been():
     assert [o.config for o in run.history()] == [o.config for o in again.history()]
 
 
-@pytest.mark.timeout(120)
 def test_restarts_wait_while_logarithms_are_modelled():
     run = searched(n=45)
     run._restarts.log_gains = [-60.0] * 3

@@ -34,7 +34,7 @@ def test_the_second_writer_is_told_who_holds_it(path: Path) -> None:
         start = time.monotonic()
         with pytest.raises(HistoryLockedError, match=rf"got a lock held by process {os.getpid()} after 0\.1 s"):
             History.open(path, write=True, lock_timeout=0.1)
-        assert 0.1 <= time.monotonic() - start < 5
+        assert 0.1 <= time.monotonic() - start < 60
         History.open(path).close()  # readers need no lock
     History.open(path, write=True, lock_timeout=0).close()
 
@@ -173,7 +173,7 @@ def test_a_lock_file_removed_or_replaced_loses_nothing(path: Path, tamper, locks
 
 
 @pytest.mark.skipif(not hasattr(fcntl, "F_OFD_SETLK"), reason="the system has no locks of open files")
-@pytest.mark.parametrize("stride", [9, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
+@pytest.mark.parametrize("stride", [9, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_lock_file_removed_before_any_call(path: Path, stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is told that a run is kept finds it, wherever the lock file goes and another writer tries to come in."""
     at = 1 - stride

@@ -229,9 +229,9 @@ def test_a_hundred_thousand_rows() -> None:
         "num_layers_fc": rng.integers(1, 4, n).tolist(),
         "dropout": rng.uniform(0, 0.9, n).tolist(),
     }
-    start = time.perf_counter()
+    start = time.process_time()
     result = map_configs(params, target_space(), n=n)
-    assert time.perf_counter() - start < 10.0
+    assert time.process_time() - start < 10.0
     assert all(result.configs)
     rates = np.array([config["log10_learning_rate"] for config in result.configs if config is not None])
     np.testing.assert_allclose(10**rates, params["lr"], rtol=1e-12)

@@ -28,9 +28,6 @@ from training.sources.obtain import data_folder, open_manifest, open_torchvision
 from training.sources.torchvision_parts import one_label_each, voc_labels
 from training.workloads.cnn.space import target_space
 
-# The first import of torch or torchvision, and new processes, take seconds on a busy machine.
-pytestmark = pytest.mark.timeout(90)
-
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = ROOT.parent / "shared" / "datasets"
 

@@ -130,7 +130,6 @@ def _history(tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("WARMSTART_MODEL", str(tiny.model))
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("what", CALLS)
 def test_a_bad_argument_is_told_by_an_error_of_ours(what):
     for i, call in enumerate(CALLS[what]):

@@ -11,8 +11,6 @@ from metafeat.sample_statistics import sample_statistics
 from warmstart.descriptor import MOST_BYTES, MOST_COUNTS, Descriptor, UnknownExtractorError, count_classes
 from warmstart.suggestions.advisor import Advisor
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture
 def advisor(tiny):

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from html.parser import HTMLParser
 
-import pytest
-
 import warmstart
 from bo.transfer.expected_error import ExpectedError
 from history_store.space import shown as natural_names
@@ -69,7 +67,6 @@ def test_columns_without_a_value_are_left_out():
     assert [text for tag, text in Cells(table("t", [{"a": 1, "b": None}])).cells if tag == "th"] == ["a"]
 
 
-@pytest.mark.timeout(60)
 def test_an_answer_shows_its_configurations(tiny, monkeypatch):
     monkeypatch.setenv("WARMSTART_HISTORY", str(tiny.history))
     monkeypatch.setenv("WARMSTART_MODEL", str(tiny.model))

@@ -19,7 +19,6 @@ from warmstart.spaces import space_text
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.own_workload import OwnScript, OwnWorkload
 
-pytestmark = pytest.mark.timeout(120)
 SPACE = {"lr": {"log": [1e-4, 1.0]}, "model": ["small", "large"]}
 SCRIPT = """
 import json, sys

@@ -19,7 +19,7 @@ from typing import Any, Self
 from history_store.errors import UsageError
 from history_store.records import Config
 from training.processes.guardian import PROC, descendants
-from training.processes.supervisor import SupervisedProcess, describe_end, memory_below
+from training.processes.supervisor import PATIENCE_S, SupervisedProcess, describe_end, memory_below
 from warmstart.studies.execution.child import serve
 from warmstart.studies.objectives.base import Objective, Outcome, TrialStatus
 from warmstart.studies.objectives.pickling import dump_function, hidden_main
@@ -209,7 +209,7 @@ class _Child:
 
     def fate(self) -> int | None:
         """Wait for its end, and that of what it left behind; gives its exit code, None where it stays."""
-        return self.process.wait(GRACE_S + self.process.grace_s)
+        return self.process.wait(PATIENCE_S + self.process.grace_s)
 
     def end(self, wait_s: float) -> None:
         """End it and all that it started; it has wait_s to leave by itself."""

@@ -34,7 +34,7 @@ _LOG = "log10_"
 _OPERATORS = frozenset({"&&", "||", "|", ";", ">", ">>", "<", "2>", "2>&1", "&>", "&"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _BUILTINS = frozenset({"cd", "export", "source", ".", "set", "ulimit", "eval", "exec"})
-LISTEN_S = 1.0
+LISTEN_S = 10.0
 
 
 @dataclass(slots=True)

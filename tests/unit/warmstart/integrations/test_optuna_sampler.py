@@ -728,7 +728,6 @@ def test_settings_that_cannot_be_used(settings, error, message):
         WarmStartSampler(**settings)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(("before", "after"), [((0, 1), (-5, 0.5)), ((-5, 5), (-4, 0))])
 def test_a_range_that_was_changed_in_the_middle_is_searched(before, after, caplog):
     study = optuna.create_study(sampler=WarmStartSampler(seed=0))

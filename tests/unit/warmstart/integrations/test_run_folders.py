@@ -207,7 +207,6 @@ def test_entries_that_are_none_are_told_or_passed_over(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["timm", "database"])
 def test_ten_thousand_runs_take_seconds(tmp_path, kind, history):
     import time

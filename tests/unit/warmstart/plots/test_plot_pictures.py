@@ -197,7 +197,6 @@ def a_report(kinds=KINDS, *, scale=1.0, figures=True):
     )
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("scale", [pytest.param(0.01, marks=pytest.mark.slow), 1.0])
 def test_a_report_gives_its_pictures(tmp_path, scale):
     report = a_report(scale=scale)
@@ -331,7 +330,6 @@ def a_run(names=ODD, n=30, *, shares=3, lost=False):
     )
 
 
-@pytest.mark.timeout(60)
 def test_a_run_is_drawn_in_five_pictures(tmp_path):
     files = draw_run(a_run(lost=True), tmp_path, suffix=".svg")
     assert [file.name for file in files] == [
@@ -352,7 +350,6 @@ def test_a_run_is_drawn_in_five_pictures(tmp_path):
     assert [file.read_bytes() for file in files] == [file.read_bytes() for file in again]
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(("n", "count"), [(1, 1), (2, 5), (400, 9)])
 def test_runs_of_any_length_and_width_are_drawn(n, count, tmp_path):
     names = [f"hyperparameter_{i}" for i in range(count)]

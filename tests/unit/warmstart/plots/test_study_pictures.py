@@ -55,7 +55,6 @@ def text_of(path):
     return unescape(" ".join(re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))))
 
 
-@pytest.mark.timeout(60)
 def test_all_pictures_come_and_are_the_same_twice(tmp_path):
     files, notes = draw_study(a_study(), tmp_path, stem="a", suffix=".svg")
     again, _ = draw_study(a_study(), tmp_path, stem="b", suffix=".svg")
@@ -73,7 +72,6 @@ def test_all_pictures_come_and_are_the_same_twice(tmp_path):
     assert "stopped early: its last report" in texts["a-parallel"]
 
 
-@pytest.mark.timeout(60)
 def test_a_metric_of_which_more_is_better_is_drawn_as_it_is(tmp_path):
     study = a_study(3, metric=Metric("accuracy", maximize=True))
     files, _ = draw_study(study, tmp_path, suffix=".svg")
@@ -81,7 +79,6 @@ def test_a_metric_of_which_more_is_better_is_drawn_as_it_is(tmp_path):
     assert f"{1 - min(t.error for t in study.trials if t.error is not None):.5g}" in text_of(files[0])
 
 
-@pytest.mark.timeout(60)
 def test_slices_are_in_the_metric(tmp_path):
     study = a_study(8, metric=Metric("val.acc", maximize=True, scale="percent"))
     files, _ = draw_study(study, tmp_path, suffix=".svg")
@@ -99,7 +96,6 @@ def test_a_young_study_has_what_there_is(tmp_path):
         draw_study(StudyRecord("s", "x.db", "f", ()), tmp_path)
 
 
-@pytest.mark.timeout(60)
 def test_what_never_varied_has_no_importance(tmp_path):
     study = a_study(12)
     fixed = [replace(trial, config={**trial.config, "layers": 2}) for trial in study.trials]
@@ -120,7 +116,6 @@ def test_equal_errors_have_no_importance(tmp_path):
     assert not [file for file in files if file.stem.endswith(("importance", "slices"))]
 
 
-@pytest.mark.timeout(60)
 def test_the_page_asks_nothing_of_the_network_and_escapes_names(tmp_path):
     path = tmp_path / "s.html"
     (note,) = write_page(path, [a_study(5)], title="s & <t>")
@@ -134,7 +129,6 @@ def test_the_page_asks_nothing_of_the_network_and_escapes_names(tmp_path):
     assert b"<svg" in base64.b64decode(re.search(r"base64,([\w+/=]+)", text)[1])
 
 
-@pytest.mark.timeout(60)
 def test_tables_show_the_metric_beside_a_hyperparameter_of_its_name(tmp_path):
     study = a_study(3, metric=Metric("layers", maximize=True, scale="percent"))
     write_page(tmp_path / "s.html", [study], title="s")
@@ -147,7 +141,6 @@ def test_tables_show_the_metric_beside_a_hyperparameter_of_its_name(tmp_path):
         assert f"<td>{in_short(value)}</td>" in warm
 
 
-@pytest.mark.timeout(60)
 def test_the_page_shows_what_a_saved_classifier_takes_for_another_class(tmp_path):
     rng = np.random.default_rng(0)
     for name in ("cat/1.png", "cat/2.png", "dog/3.png", "dog/4.png"):

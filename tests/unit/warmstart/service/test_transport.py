@@ -37,7 +37,7 @@ def answering(*answers: int) -> Iterator[tuple[str, list[int]]]:
         thread = threading.Thread(target=serve, args=(listening,))
         thread.start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}", got
-        thread.join(10)
+        thread.join(200)
 
 
 def test_a_connection_that_the_server_has_closed_is_opened_again() -> None:

@@ -12,7 +12,6 @@ from warmstart.studies.objectives.command import CommandObjective, fill
 from warmstart.studies.objectives.load import load_objective
 from warmstart.studies.objectives.result import read_result
 
-pytestmark = pytest.mark.timeout(60)
 NAMES = ("log10_learning_rate", "momentum")
 CONFIG = {"log10_learning_rate": -2.0, "momentum": 0.5}
 

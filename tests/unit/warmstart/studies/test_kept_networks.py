@@ -53,7 +53,6 @@ def test_what_was_cut_off_counts_as_none(tmp_path):
     assert kept.get({"n": 1}, 7) is None
 
 
-@pytest.mark.timeout(60)
 def test_nothing_is_trained_again_in_the_end(tiny, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
@@ -65,7 +64,6 @@ def test_nothing_is_trained_again_in_the_end(tiny, tmp_path, monkeypatch):
     assert (member.trial, member.error) == (found.best.number, found.best.error)
 
 
-@pytest.mark.timeout(60)
 def test_a_full_disk_costs_no_trial(tiny, tmp_path, monkeypatch):
     tried = []
 

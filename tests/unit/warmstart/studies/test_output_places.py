@@ -21,7 +21,6 @@ from warmstart.studies.output_places import (
 )
 
 SPACE = ConfigurationSpace({"x": (0.0, 1.0)})
-pytestmark = pytest.mark.timeout(60)  # each starts processes
 
 
 @pytest.fixture(autouse=True)

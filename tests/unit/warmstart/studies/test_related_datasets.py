@@ -27,8 +27,6 @@ from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.trial_queue import begin, find_plan
 
-pytestmark = pytest.mark.timeout(60)  # each starts processes
-
 
 def expect_small(note):
     """Accept what is said of a history of three groups, and nothing else."""

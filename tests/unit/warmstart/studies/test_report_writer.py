@@ -12,8 +12,6 @@ from warmstart.studies.state import report_writer
 from warmstart.studies.state.report_writer import ReportWriter, write_reports
 from warmstart.studies.state.storage import open_store
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def stored(path, number=0):
     """Read what another process would."""
@@ -21,7 +19,7 @@ def stored(path, number=0):
         return ledger.trials()[number].intermediate_values
 
 
-def until(done, limit=10.0):
+def until(done, limit=60.0):
     end = time.monotonic() + limit
     while not done() and time.monotonic() < end:
         time.sleep(0.01)

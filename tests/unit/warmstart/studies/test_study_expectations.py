@@ -130,7 +130,6 @@ def test_a_line_says_what_was_promised_and_what_came():
         assert line.startswith("Promised before the first trial, for the history's network and budget: a best error of")
 
 
-@pytest.mark.timeout(120)
 def test_a_study_on_the_shipped_history_tells_all_of_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     seen = []

@@ -19,7 +19,6 @@ from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.study_group import StudyGroup, check_different
 from warmstart.studies.state.trial_queue import OUTCOME, begun
 
-pytestmark = pytest.mark.timeout(120)
 NAMES = ("a", "b", "c")
 WRITES = (
     "create_new_trial",

@@ -28,7 +28,6 @@ def tuned(tiny, tmp_path, monkeypatch, trials_here):
     return found, Networks.load("n.safetensors"), told
 
 
-@pytest.mark.timeout(60)
 def test_they_repeat_their_trials_and_come_back(tuned, tiny, tmp_path):
     found, networks, told = tuned
     best = sorted((t for t in found.trials if t.status == "ok"), key=lambda trial: (trial.error, trial.number))[:2]
@@ -145,7 +144,6 @@ def test_a_class_without_training_pictures_is_told_before_the_first_trial(tmp_pa
         ], warm
 
 
-@pytest.mark.timeout(90)
 def test_a_study_that_goes_on_elsewhere_saves_its_networks_and_is_recorded(tiny, tmp_path, monkeypatch):
     """The dataset lies at another path now, of the same bytes: the one that counts."""
     images, labels = pictures(1)
@@ -163,7 +161,6 @@ def test_a_study_that_goes_on_elsewhere_saves_its_networks_and_is_recorded(tiny,
     assert len(load_classifier("n.safetensors").members) == 1
 
 
-@pytest.mark.timeout(90)
 def test_reports_name_the_files_that_were_saved(tiny, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = {"space": "compact", "warm": "none", "budget": 12, "device": "cpu", "save_model": "n.safetensors"}

@@ -267,7 +267,6 @@ def test_what_is_no_storage_is_refused_and_nothing_is_made(tmp_path):
         read_any(str(tmp_path / "x.json"), study="s")
 
 
-@pytest.mark.timeout(20)
 def test_what_is_no_storage_is_told_by_its_exit_code(cli, tmp_path):
     (tmp_path / "empty.journal").touch()
     (tmp_path / "empty.db").touch()

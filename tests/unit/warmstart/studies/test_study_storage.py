@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 
 import optuna
@@ -145,7 +145,6 @@ for number in range(12):
 """
 
 
-@pytest.mark.timeout(90)
 def test_writers_that_open_and_write_at_once(path):
     """SQLite calls a reader that becomes a writer locked at once; tables made twice are an error."""
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path)]) for _ in range(3)]
@@ -171,13 +170,17 @@ def test_a_storage_put_in_place_of_another_is_told(path):
 def test_a_waiting_writer_waits(tmp_path):
     store = open_store(tmp_path / "s.db")
     study = study_in(store)
-    code = "import sqlite3, sys, time; c = sqlite3.connect(sys.argv[1], isolation_level=None); c.execute('BEGIN EXCLUSIVE'); print('held', flush=True); time.sleep(0.7)"
-    other = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "s.db")], stdout=subprocess.PIPE, text=True)
-    assert other.stdout.readline() == "held\n"
-    began = time.monotonic()
-    study.set_user_attr("a", 1)
-    assert time.monotonic() - began > 0.3
-    other.communicate()
+    code = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); c.execute('BEGIN EXCLUSIVE'); print('held', flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", code, str(tmp_path / "s.db")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "held\n"
+        writer = threading.Thread(target=study.set_user_attr, args=("a", 1))
+        writer.start()
+        writer.join(0.3)
+        assert writer.is_alive()
+        other.communicate()
+    writer.join(200)
+    assert study.user_attrs == {"a": 1}
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o660])

@@ -14,6 +14,7 @@ import warmstart
 from history_store.errors import UsageError
 from history_store.history import History
 from warmstart.studies import tune
+from warmstart.studies.execution import pace
 from warmstart.studies.execution.pace import Pace
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.history import time_plan
@@ -51,14 +52,16 @@ def measured(tiny, tmp_path):
 
 @pytest.fixture
 def asked(measured, tiny, photos, monkeypatch):
-    """Ask the history for a study of the built-in network in a time; short runs go by the runner's clock."""
+    """Ask the history for a study of the built-in network in a time, by the runner's clock."""
 
     def ask(seconds, runner, **more):
         said = []
         given = {"history": measured, "model": tiny.model, "device": "cpu", "on_message": said.append, "time": seconds}
         options = TuneOptions.of({**given, **more})
         spec = options.plan(str(photos), None, query=options.open(str(photos)))
-        call = TimedCall(time.monotonic(), seconds, 1, None, said.append)
+        for module in (time_plan, pace):
+            monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: runner.now))
+        call = TimedCall(0.0, seconds, 1, None, said.append)
         call.runner = runner
         monkeypatch.setattr(short_run, "time", SimpleNamespace(perf_counter=lambda: runner.now))
         return options.complete(spec, timed=call), call, said
@@ -245,16 +248,20 @@ def test_only_built_in_networks_without_a_word_on_workers_are_told_of(
 
 @pytest.mark.parametrize(("workers", "loads"), [(1, 0.0), (2, 6.0)])
 def test_several_workers_load_again_before_their_first_trial(monkeypatch, workers, loads):
-    call = TimedCall(time.monotonic(), 60.0, workers, None, print)
+    now, runners = [0.0], [Runner()]
+    monkeypatch.setattr(time_plan, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def load():
+        now[0] += 3.0
+        return runners
+
+    call = TimedCall(0.0, 60.0, workers, None, print)
     assert call.runs_by(lambda: None) is None
-    alone, runners = call.left, [Runner()]
-    now = iter([0.0, 3.0])
-    monkeypatch.setattr(time_plan, "time", SimpleNamespace(monotonic=lambda: next(now)))
-    assert call.runs_by(lambda: runners) is runners
-    monkeypatch.undo()
+    assert call.left == 50.0
+    assert call.runs_by(load) is runners
     assert call.runner is runners[0]
-    assert call.left == pytest.approx(alone - loads, abs=0.5)
-    assert call.ends == pytest.approx(call.began + 50.0)  # trials may take until then, whoever loaded what
+    assert call.left == 47.0 - loads
+    assert call.ends == 50.0  # trials may take until then, whoever loaded what
 
 
 @pytest.mark.parametrize("seconds", [None, 60.0])

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,16 +19,32 @@ from warmstart.studies.execution import child
 from warmstart.studies.execution import trial_process as module
 from warmstart.studies.execution.trial_process import TrialRunner
 
-# New processes take a while on a busy machine.
-pytestmark = pytest.mark.timeout(60)
 MB = 2**20
 
 
+class Standing:
+    """A clock that stands until something has happened, however long a child waits for its turn."""
+
+    def __init__(self, has_happened):
+        self.has_happened, self.since = has_happened, None
+
+    def monotonic(self):
+        if self.since is None and self.has_happened():
+            self.since = time.monotonic()
+        return 0.0 if self.since is None else time.monotonic() - self.since
+
+
 @pytest.fixture(scope="module")
-def ending():
-    """Run trials that end in all kinds of ways, one after the other in one runner."""
+def runner():
+    """Of trials that end in all kinds of ways, one after the other."""
     with TrialRunner(weather.end) as runner:
-        yield lambda way, **limits: runner.run({"way": way}, seed=0, **limits)
+        yield runner
+
+
+@pytest.fixture
+def ending(runner):
+    """Run a trial that ends in a way."""
+    return lambda way, **limits: runner.run({"way": way}, seed=0, **limits)
 
 
 def gone(pid):
@@ -38,7 +55,7 @@ def gone(pid):
         return True
 
 
-def wait_until(true, *, within=10.0):
+def wait_until(true, *, within=60.0):
     until = time.monotonic() + within
     while not true():
         assert time.monotonic() < until, "it did not happen"
@@ -92,22 +109,26 @@ def test_ctrl_c_does_not_reach_a_trial(ending):
 
 
 @pytest.mark.parametrize("way", ["sleep", "hold the gil", "ignore terms"])
-def test_a_trial_over_the_limit_is_ended(ending, way, monkeypatch):
+def test_a_trial_over_the_limit_is_ended(runner, ending, way, monkeypatch):
     monkeypatch.setattr(module, "GRACE_S", 0.3)
+    clock = Standing(lambda: b"last words" in os.pread(runner._log.fileno(), 100, 0))
+    monkeypatch.setattr(module, "time", clock)
     outcome = ending(way, timeout=0.5)
     assert outcome.status == "timeout"
     assert outcome.note == "no result after 0.5 s; the last line it printed: the last words"
     assert outcome.error is None
-    assert 0.5 <= outcome.duration < 5
+    assert 0.5 <= outcome.duration < 30
     assert ending("returns").error == 0.5
 
 
 def test_a_child_that_closes_its_pipe_is_ended(ending, monkeypatch):
-    monkeypatch.setattr(module, "GRACE_S", 0.3)
+    monkeypatch.setattr(module, "PATIENCE_S", 0.3)
     assert ending("closes its files").status == "crashed"
 
 
-def test_a_trial_over_the_limit_may_clean_up(tmp_path):
+def test_a_trial_over_the_limit_may_clean_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "GRACE_S", 30.0)
+    monkeypatch.setattr(module, "time", Standing((tmp_path / "note.ready").exists))
     with TrialRunner(weather.clean_up) as runner:
         outcome = runner.run({"file": str(tmp_path / "note")}, seed=0, timeout=0.5)
     assert outcome.status == "timeout"
@@ -116,8 +137,9 @@ def test_a_trial_over_the_limit_may_clean_up(tmp_path):
 
 def test_what_a_trial_started_ends_with_it(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "GRACE_S", 0.3)
+    monkeypatch.setattr(module, "time", Standing((tmp_path / "pids").exists))
     with TrialRunner(weather.start_another) as runner:
-        assert runner.run({"file": str(tmp_path / "pids"), "way": "sleep"}, seed=0, timeout=1.5).status == "timeout"
+        assert runner.run({"file": str(tmp_path / "pids"), "way": "sleep"}, seed=0, timeout=0.5).status == "timeout"
     child, other = (int(pid) for pid in (tmp_path / "pids").read_text().split())
     assert gone(child)
     wait_until(lambda: gone(other))
@@ -126,7 +148,7 @@ def test_what_a_trial_started_ends_with_it(tmp_path, monkeypatch):
 @pytest.mark.parametrize("child", [False, True])
 def test_a_trial_that_takes_too_much_memory_is_ended(child):
     with TrialRunner(weather.grow) as runner:
-        outcome = runner.run({"mb": 3000, "child": child}, seed=0, memory=400 * MB)
+        outcome = runner.run({"mb": 600, "child": child}, seed=0, memory=400 * MB)
         assert (outcome.error, outcome.status) == (None, "oom")
         assert outcome.note.endswith(f"bytes of memory, {400 * MB:,} allowed")
         assert runner.run({"mb": 100, "child": child}, seed=0, memory=400 * MB).error == 10
@@ -275,9 +297,16 @@ def test_a_negative_step_fails_the_trial_and_not_the_study():
         assert runner.run({"step": 1, "caught": False}, seed=0).error == 0.25
 
 
-def test_time_in_a_report_is_not_the_trials():
+def test_time_in_a_report_is_not_the_trials(monkeypatch):
+    now = [0.0]
+
+    def take_long(step, error):
+        now[0] += 0.2
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     with TrialRunner(weather.go_down) as runner:
-        outcome = runner.run({"steps": 4}, seed=0, timeout=0.5, report=lambda *_: time.sleep(0.2))
+        outcome = runner.run({"steps": 4}, seed=0, timeout=0.5, report=take_long)
+    assert now == [pytest.approx(0.8)]
     assert outcome.status == "ok"
 
 
@@ -294,9 +323,9 @@ def test_a_jump_of_the_clock_changes_nothing(monkeypatch):
     now = iter([1e9, 2e9, 0.0, 3e9])
     monkeypatch.setattr(time, "time", lambda: next(now, 0.0))
     with TrialRunner(weather.go_down) as runner:
-        outcome = runner.run({"steps": 3, "pause": 0.1}, seed=0, timeout=20)
+        outcome = runner.run({"steps": 3, "pause": 0.1}, seed=0, timeout=200)
     assert outcome.status == "ok"
-    assert 0.3 <= outcome.duration < 20
+    assert 0.3 <= outcome.duration < 200
 
 
 @pytest.mark.parametrize("is_seen", [True, False])
@@ -329,6 +358,14 @@ def test_an_objective_that_cannot_load_is_the_callers(how, error, message, monke
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process does")
 def test_an_objective_that_takes_long_to_load_is_waited_for(monkeypatch):
+    look, ticks = module.work_below, [0]
+
+    def count(pid):
+        ticks[0] = look(pid)
+        return ticks[0]
+
+    monkeypatch.setattr(module, "work_below", count)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: ticks[0] / os.sysconf("SC_CLK_TCK")))
     monkeypatch.setattr(module, "START_S", 2.0)
     with TrialRunner(weather.Prepared("works")) as runner:
         assert runner.run({}, seed=0).metrics == {"prepared": 1.0}
@@ -394,9 +431,9 @@ def test_a_trial_ends_with_the_one_that_runs_it(number, way, tmp_path):
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     script = [sys.executable, str(tmp_path / "script.py"), str(pids), way]
     with subprocess.Popen(script, env=env, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
-        wait_until(pids.exists, within=30)
+        wait_until(pids.exists, within=100)
         os.killpg(process.pid, number)  # as a terminal does on Ctrl-C: to the whole group
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=200)
     assert ("KeyboardInterrupt" in said) == (number == signal.SIGINT)
     for pid in pids.read_text().split():
         wait_until(lambda pid=pid: gone(int(pid)))

@@ -23,7 +23,6 @@ from warmstart.studies.state.step_pruner import StepPruner
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.trial_queue import begin, find_plan, open_queue, trial_seed
 
-pytestmark = pytest.mark.timeout(60)
 WARM = (
     WarmConfig({"rate": 0.01, "layers": 2, "kind": "adam"}),
     WarmConfig({"rate": 0.1, "layers": 3, "kind": "sgd", "momentum": 0.5}),
@@ -168,7 +167,6 @@ with open_queue(open_store(sys.argv[1]), "s") as ledger:
 """
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("suffix", ["db", "journal"])
 def test_a_trial_belongs_to_one_process_until_that_ends(tmp_path, suffix):
     path = tmp_path / f"s.{suffix}"

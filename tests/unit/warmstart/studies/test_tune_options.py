@@ -101,7 +101,6 @@ def test_an_ensemble_needs_a_file_that_it_is_saved_in():
     TuneOptions(ensemble=3, save_model="clf.safetensors").limits()
 
 
-@pytest.mark.timeout(60)
 def test_the_direction_of_a_metric_is_told_once_and_of_new_studies_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     line = "The least number that last finds is the best: add `maximize` where larger is better."

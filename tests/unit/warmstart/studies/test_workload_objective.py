@@ -12,8 +12,6 @@ from training.workloads.cnn.space import target_space
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.objectives.load import load_objective
 
-# The first import of torch, and new processes, take seconds on a busy machine.
-pytestmark = pytest.mark.timeout(90)
 NAMES = tuple(target_space())
 CONFIG = {
     "log10_learning_rate": -2.5,

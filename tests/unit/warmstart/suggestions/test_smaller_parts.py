@@ -108,7 +108,6 @@ def test_the_forecast_learns_from_parts_of_the_datasets_that_may_answer_alone(sh
     assert len(forecaster_of(shipped, rows).residuals) == len(rows) + n_parts
 
 
-@pytest.mark.timeout(300)
 def test_errors_of_small_datasets_are_told_better_and_their_intervals_hold(shipped):
     """Every part of about a hundred images is asked, its group left out, by whole datasets alone and by parts too."""
     parts = shipped.smaller_parts

@@ -286,7 +286,6 @@ def test_the_command_says_so_where_nothing_fits(cli, timed, tiny, photos):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_the_shipped_history_plans_by_a_short_run():
     found = warmstart.answer("sklearn:digits", time="2m")
     assert found.plan.short_run.took > 0
