@@ -47,11 +47,12 @@ class DatabaseServer:
         """Run a new one on a free port of loopback; its data are removed afterwards."""
         folder = Path(tempfile.mkdtemp(prefix="sql"))
         own(folder)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            server = cls(folder, free.getsockname()[1])
+        server = cls(folder, 0)
         try:
             server.prepare()
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                server.port = free.getsockname()[1]
             server.start()
             yield server
         finally:

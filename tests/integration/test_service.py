@@ -291,7 +291,7 @@ def test_a_token_without_a_place_for_it(tmp_path, cli):
 
 
 def test_limits_the_rate(tiny):
-    with opened(history=tiny.history, model=tiny.model, rate=0.1) as client:
+    with opened(history=tiny.history, model=tiny.model, rate=0.001) as client:
         assert client.get("/v1").status_code == 200
         refused = client.get("/v1")
         assert refused.status_code == 429

@@ -50,11 +50,11 @@ def wire(url, sent):
 
 
 def test_who_sends_too_slowly_is_let_go(tmp_path):
-    with running(storage=tmp_path / "s.db", body_timeout_s=0.5) as url:
+    with running(storage=tmp_path / "s.db", body_timeout_s=3.0) as url:
         with wire(url, POST + b"\r\n{") as slow:
             answer = b"".join(iter(lambda: slow.recv(65536), b""))
             assert answer.startswith(b"HTTP/1.1 408 ")
-            assert b"expected the whole body within 0.5 s, got a part" in answer
+            assert b"expected the whole body within 3 s, got a part" in answer
         for beginning in (b"", POST):
             with wire(url, beginning) as slow:
                 while slow.recv(65536):
@@ -79,14 +79,14 @@ def test_an_upload_that_stops_leaves_nothing(tiny, tmp_path, monkeypatch, caplog
         b"POST /v1/descriptors:upload HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/zip\r\n"
         b"Content-Length: 1000000\r\n\r\n"
     )
-    with running(history=tiny.history, model=tiny.model, body_timeout_s=0.5) as url:
+    with running(history=tiny.history, model=tiny.model, body_timeout_s=3.0) as url:
         with wire(url, head + b"PK" * 1000):
-            until = time.monotonic() + 30
+            until = time.monotonic() + 200
             while not list(tmp_path.iterdir()) and time.monotonic() < until:
                 time.sleep(0.01)
         with wire(url, head + b"PK" * 1000) as waiting:
             assert waiting.recv(100).startswith(b"HTTP/1.1 408 ")
-        until = time.monotonic() + 30
+        until = time.monotonic() + 200
         while list(tmp_path.iterdir()) and time.monotonic() < until:
             time.sleep(0.01)
         assert list(tmp_path.iterdir()) == []
@@ -144,7 +144,7 @@ def test_a_history_replaced_under_way(tiny, tmp_path):
             shutil.copy((other, tiny.history)[i % 2], tmp_path / "new.h5")
             (tmp_path / "new.h5").replace(path)
             time.sleep(0.05)
-        until = time.monotonic() + 30
+        until = time.monotonic() + 200
         while len(answers) < 3 and time.monotonic() < until and thread.is_alive():
             time.sleep(0.01)
         over.set()

@@ -20,7 +20,7 @@ import os
 import random
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,6 +51,8 @@ CHECKPOINT = "warmstart:checkpoint"
 """System attribute of a trial: what the next suggestion of any process depends on besides the trials."""
 COLLISION_S = 0.2
 """Seconds, at most, before a configuration is chosen anew that another worker chose at the same moment."""
+PATIENCE_S = 10.0
+"""Seconds after which a worker is not waited for that chose the same and has not chosen anew: it may be dead."""
 SPREAD = 512
 """Points of the space among which one is sought that fits, where the best of all does not."""
 BLOCK = 16
@@ -191,14 +193,33 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             known, optimizer, config, checkpoint = self._proposal(study, trials, problem, trial.number)
             _note(study, trial, CLAIM, config)
             ended = {other.number for other in trials if other.state.is_finished()}
-            moved = [other for other in _others(study, trial) if other.number not in ended]
-            if known.holds(config) or not read_trials(moved, problem, study.direction).holds(config):
-                break  # else another worker chose it meanwhile
+            if known.holds(config) or not self._is_taken(study, trial, config, problem, ended=ended):
+                break
             time.sleep(random.SystemRandom().uniform(0.0, COLLISION_S))  # workers in step would collide again
         if known.holds(config):
             _log.warning("trial %d: every configuration was proposed already, and one is repeated", trial.number)
         _note(study, trial, CHECKPOINT, optimizer.checkpoint() | checkpoint)
         return {name: value for name, value in config.items() if name in search_space}
+
+    @staticmethod
+    def _is_taken(
+        study: optuna.Study, trial: FrozenTrial, config: Mapping[str, Any], problem: Problem, *, ended: Collection[int]
+    ) -> bool:
+        """Tell whether another worker chose a configuration meanwhile.
+
+        Of those that chose it at the same moment the earliest trial keeps it, once the others have chosen anew: were
+        all to do so, the last configuration of a space could stay without a trial.
+        """
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            moved = [other for other in _others(study, trial) if other.number not in ended]
+            rivals = [other for other in moved if read_trials([other], problem, study.direction).holds(config)]
+            if not rivals:
+                return False
+            gives_way = all(other.number > trial.number and _is_choosing(other) for other in rivals)
+            if not gives_way or time.monotonic() >= until:
+                return True
+            time.sleep(COLLISION_S / 4)
 
     def log_gain(self, study: optuna.Study) -> float | None:
         """Return the log of the improvement that the next trial promises, in the unit of its value; None without a space, or where no model knows."""
@@ -386,6 +407,11 @@ def _all_trials(study: optuna.Study) -> list[FrozenTrial]:
 def _others(study: optuna.Study, trial: FrozenTrial) -> list[FrozenTrial]:
     """Return the other trials of a study, in order of their numbers."""
     return [other for other in _all_trials(study) if other.number != trial.number]
+
+
+def _is_choosing(trial: FrozenTrial) -> bool:
+    """Tell whether a worker has noted a choice that it may yet give up."""
+    return trial.state == TrialState.RUNNING and CLAIM in trial.system_attrs and CHECKPOINT not in trial.system_attrs
 
 
 def _beyond(trial: FrozenTrial, problem: Problem) -> list[str]:

@@ -135,7 +135,9 @@ class _ClaimFile:
     def close(self, claims: FileClaims) -> None:
         """Unlock what is held by these claims, and close the file where they were the last."""
         with _OPENING:
-            for place in [place for place, (held, _) in self._held.items() if held() is claims]:
+            with self._changed:
+                places = [place for place, (held, _) in self._held.items() if held() is claims]
+            for place in places:
                 self.release(place, claims)
             self._users -= 1
             if not self._users:

@@ -412,6 +412,46 @@ def test_trials_that_run_at_once_differ_until_the_space_is_exhausted(caplog):
     assert len(running) == 11
 
 
+def test_of_two_that_choose_the_last_configuration_at_once_the_earlier_keeps_it(monkeypatch):
+    study = study_of(space=to_space(GRID))
+    for _ in range(11):
+        study.tell(study.ask(GRID), 1.0)
+    note, both, seen = optuna_sampler._note, threading.Barrier(2), set()
+
+    def note_together(study, trial, key, value):
+        note(study, trial, key, value)
+        if key == CLAIM and trial.number not in seen:
+            seen.add(trial.number)
+            both.wait(60)  # each looks when the other has chosen
+
+    monkeypatch.setattr(optuna_sampler, "_note", note_together)
+    workers = [threading.Thread(target=study.ask, args=(GRID,)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(200)
+    claims = [tuple(sorted(trial.system_attrs[CLAIM].items())) for trial in study.trials]
+    assert len(set(claims[:12])) == 12
+    assert claims[12] in claims[:11]
+
+
+def test_of_a_worker_that_chose_the_same_and_died_nobody_waits_for_long(monkeypatch):
+    monkeypatch.setattr(optuna_sampler, "PATIENCE_S", 0.1)
+    study, note = study_of(space=to_space(GRID)), optuna_sampler._note
+    for _ in range(11):
+        study.tell(study.ask(GRID), 1.0)
+
+    def die(study, trial, key, value):
+        note(study, trial, key, value)
+        if key == CLAIM and trial.number == 11:
+            monkeypatch.setattr(optuna_sampler, "_note", note)
+            later = study._storage.create_new_trial(study._study_id)
+            study._storage.set_trial_system_attr(later, CLAIM, value)
+
+    monkeypatch.setattr(optuna_sampler, "_note", die)
+    assert study.ask(GRID).params in [trial.params for trial in study.trials[:11]]
+
+
 def grid(trial):
     return trial.suggest_int("i", 0, 3) + "abc".index(trial.suggest_categorical("j", ["a", "b", "c"]))
 

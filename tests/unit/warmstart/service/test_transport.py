@@ -27,13 +27,13 @@ def answering(*answers: int) -> Iterator[tuple[str, list[int]]]:
             connection, _ = listening.accept()
             got.append(0)
             with connection:
-                connection.settimeout(10)
+                connection.settimeout(200)
                 while got[-1] < number and connection.recv(65536):
                     got[-1] += 1
                     connection.sendall(ANSWER)
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(10)
+        listening.settimeout(200)
         thread = threading.Thread(target=serve, args=(listening,))
         thread.start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}", got
