@@ -16,7 +16,8 @@ def objective(trial):
     return (i - 3) ** 2 + ord(j)
 
 sampler = WarmStartSampler(surrogate="gp-map", seed=int(sys.argv[2]))
-study = optuna.load_study(study_name="s", storage=sys.argv[1], sampler=sampler)
+storage = optuna.storages.RDBStorage(sys.argv[1], engine_kwargs={"connect_args": {"timeout": 100}})  # to wait its turn
+study = optuna.load_study(study_name="s", storage=storage, sampler=sampler)
 study.optimize(objective, n_trials=8)
 """
 

@@ -235,6 +235,7 @@ def test_servers_share_a_database(database):
             for i in range(20):
                 mine, theirs = first.begin_study(f"s{i}", **FAST), second.begin_study(f"s{i}", **FAST)
                 held = mine.ask()
+                theirs.lease_s = 900.0  # longer than all this takes
                 assert theirs.ask().number != held.number
                 assert theirs.trials()[held.number]["client"] == mine.client
                 held.tell(0.5)
