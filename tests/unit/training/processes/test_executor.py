@@ -200,7 +200,7 @@ def test_workers_end_with_a_parent_that_was_killed(tmp_path: Path) -> None:
     for _ in range(1200):
         try:
             state = Path(f"/proc/{worker}/stat").read_text().rsplit(")", 1)[1].split()[0]
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             return
         if state == "Z":
             return
