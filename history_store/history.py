@@ -191,7 +191,11 @@ class History(Snapshot):
         return not self._closed and self._lock is not None and self._lock.held
 
     def refresh(self) -> bool:
-        """Read what others have written since, and what came of a write that was broken off; returns whether anything changed."""
+        """Read what others have written since, and settle a write of ours that was broken off; returns whether anything changed.
+
+        Raises:
+            StorageError: what a broken write left could not be cut off.
+        """
         self._check_open()
         if self._stale:
             self._writer().recover()

@@ -35,6 +35,7 @@ _OPERATORS = frozenset({"&&", "||", "|", ";", ">", ">>", "<", "2>", "2>&1", "&>"
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _BUILTINS = frozenset({"cd", "export", "source", ".", "set", "ulimit", "eval", "exec"})
 LISTEN_S = 10.0
+"""Seconds within which all that an ended command wrote to stderr must have been read."""
 
 
 @dataclass(slots=True)

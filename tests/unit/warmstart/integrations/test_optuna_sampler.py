@@ -422,7 +422,7 @@ def test_of_two_that_choose_the_last_configuration_at_once_the_earlier_keeps_it(
         note(study, trial, key, value)
         if key == CLAIM and trial.number not in seen:
             seen.add(trial.number)
-            both.wait(60)  # each looks when the other has chosen
+            both.wait(200)  # each looks when the other has chosen
 
     monkeypatch.setattr(optuna_sampler, "_note", note_together)
     workers = [threading.Thread(target=study.ask, args=(GRID,)) for _ in range(2)]
