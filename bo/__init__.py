@@ -1,16 +1,20 @@
 """Bayesian optimisation: initial designs, transfer strategies, surrogates, acquisition functions and the optimiser.
 
-The input is arrays and spaces, the output configurations. Names load on first use: ``import bo`` does not import numpy.
+The input is arrays and spaces, the output configurations. Names load on first use: ``import warmstart.bo`` does not import numpy.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bo.observation import Observation
-    from bo.optimizer import Optimizer
-    from bo.related import RelatedTask
+    from warmstart.bo.observation import Observation
+    from warmstart.bo.optimizer import Optimizer
+    from warmstart.bo.related import RelatedTask
 
-_HOMES = {"Observation": "bo.observation", "Optimizer": "bo.optimizer", "RelatedTask": "bo.related"}
+_HOMES = {
+    "Observation": "warmstart.bo.observation",
+    "Optimizer": "warmstart.bo.optimizer",
+    "RelatedTask": "warmstart.bo.related",
+}
 
 __all__ = ["Observation", "Optimizer", "RelatedTask"]
 
@@ -18,7 +22,7 @@ __all__ = ["Observation", "Optimizer", "RelatedTask"]
 def __getattr__(name: str) -> Any:
     """Load a public name from its module."""
     if name not in _HOMES:
-        msg = f"module 'bo' has no attribute {name!r}"
+        msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     from importlib import import_module
 

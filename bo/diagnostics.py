@@ -14,18 +14,18 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.error_units import MANY_FAIL, Band, all_equal, preferred_logarithms
-from bo.models import Related, SurrogateModels, TrialData
-from bo.observation import Observation
-from bo.optimizer import SCHEMA
-from bo.related import RelatedTask, tasks_of
-from bo.space.clauses import mentioned
-from bo.space.encoding import Encoding
-from bo.surrogates import GaussianProcess, check_named
-from bo.surrogates.gp.metric import Metric
-from history_store.errors import DataError
-from history_store.records import Value
-from history_store.space import load_space
+from warmstart.bo.error_units import MANY_FAIL, Band, all_equal, preferred_logarithms
+from warmstart.bo.models import Related, SurrogateModels, TrialData
+from warmstart.bo.observation import Observation
+from warmstart.bo.optimizer import SCHEMA
+from warmstart.bo.related import RelatedTask, tasks_of
+from warmstart.bo.space.clauses import mentioned
+from warmstart.bo.space.encoding import Encoding
+from warmstart.bo.surrogates import GaussianProcess, check_named
+from warmstart.bo.surrogates.gp.metric import Metric
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.records import Value
+from warmstart.history_store.space import load_space
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -192,7 +192,7 @@ def read_run(record: Mapping[str, Any]) -> Run:
     """Read the output of `Optimizer.to_dict`.
 
     Raises:
-        UsageError: when the surrogate of the run has no name in `bo.surrogates.SURROGATES`.
+        UsageError: when the surrogate of the run has no name in `warmstart.bo.surrogates.SURROGATES`.
         DataError: when it is another thing, damaged or of another version.
     """
     if not isinstance(record, Mapping) or record.get("schema_version") != SCHEMA or "settings" not in record:

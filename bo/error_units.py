@@ -13,12 +13,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.surrogates.base import Prediction, Standardised
-from bo.surrogates.gp.covariance import Stationary
-from bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors, most_probable
-from bo.surrogates.gp.kernels import KERNELS
-from bo.surrogates.gp.marginal_likelihood import Evidence
-from bo.surrogates.gp.metric import Metric
+from warmstart.bo.surrogates.base import Prediction, Standardised
+from warmstart.bo.surrogates.gp.covariance import Stationary
+from warmstart.bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors, most_probable
+from warmstart.bo.surrogates.gp.kernels import KERNELS
+from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence
+from warmstart.bo.surrogates.gp.metric import Metric
 
 Floats = NDArray[np.float64]
 

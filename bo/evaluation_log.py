@@ -9,11 +9,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.models import TrialData
-from bo.observation import Observation
-from bo.space.encoding import Encoding
-from history_store.errors import UsageError
-from history_store.records import Config, Value
+from warmstart.bo.models import TrialData
+from warmstart.bo.observation import Observation
+from warmstart.bo.space.encoding import Encoding
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.records import Config, Value
 
 Floats = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.error_units import ErrorUnits
-from bo.surrogates import Prediction
+from warmstart.bo.error_units import ErrorUnits
+from warmstart.bo.surrogates import Prediction
 
 Floats = NDArray[np.float64]
 

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.acquisition.optimize import best_free
-from bo.space.encoding import Encoding
-from bo.surrogates.base import Standardised
-from history_store.errors import UsageError
+from warmstart.bo.acquisition.optimize import best_free
+from warmstart.bo.space.encoding import Encoding
+from warmstart.bo.surrogates.base import Standardised
+from warmstart.history_store.errors import UsageError
 
 if TYPE_CHECKING:
-    from bo.evaluation_log import EvaluationLog
+    from warmstart.bo.evaluation_log import EvaluationLog
 
 Floats = NDArray[np.float64]
 

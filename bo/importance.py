@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.error_units import Band
-from bo.space.encoding import Encoding
-from history_store.records import Value
+from warmstart.bo.error_units import Band
+from warmstart.bo.space.encoding import Encoding
+from warmstart.history_store.records import Value
 
 Floats = NDArray[np.float64]
 Predict = Callable[[Floats], Floats]

@@ -10,19 +10,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.acquisition.cost import InverseCost, log_durations
-from bo.acquisition.function import AcquisitionFunction, Improvement, Product, Validity
-from bo.acquisition.pending import Fantasies, Observed, fantasise
-from bo.acquisition.scores import SCORES
-from bo.checkpointed_model import CheckpointedModel
-from bo.constraints.classifier import CLASSIFIERS, Classifier
-from bo.error_units import MANY_FAIL, ErrorUnits, preferred_logarithms
-from bo.forecasts import STALLED, Forecast, Forecasts, has_stalled, moments
-from bo.observation import Observation
-from bo.strangers import are_strangers
-from bo.surrogates import GaussianProcess, Prediction, Surrogate, SurrogateInfo, Task, find_surrogate
-from bo.surrogates.base import SMALLEST_SD, Standardised
-from bo.surrogates.tasks import known_spreads
+from warmstart.bo.acquisition.cost import InverseCost, log_durations
+from warmstart.bo.acquisition.function import AcquisitionFunction, Improvement, Product, Validity
+from warmstart.bo.acquisition.pending import Fantasies, Observed, fantasise
+from warmstart.bo.acquisition.scores import SCORES
+from warmstart.bo.checkpointed_model import CheckpointedModel
+from warmstart.bo.constraints.classifier import CLASSIFIERS, Classifier
+from warmstart.bo.error_units import MANY_FAIL, ErrorUnits, preferred_logarithms
+from warmstart.bo.forecasts import STALLED, Forecast, Forecasts, has_stalled, moments
+from warmstart.bo.observation import Observation
+from warmstart.bo.strangers import are_strangers
+from warmstart.bo.surrogates import GaussianProcess, Prediction, Surrogate, SurrogateInfo, Task, find_surrogate
+from warmstart.bo.surrogates.base import SMALLEST_SD, Standardised
+from warmstart.bo.surrogates.tasks import known_spreads
 
 Floats = NDArray[np.float64]
 Incumbent = Literal["posterior-mean", "observed"]
@@ -127,7 +127,7 @@ class SurrogateModels:
     """The models of one run, each kept from one suggestion to the next.
 
     Related tasks are believed as long as they help: where errors were forecast better by a Gaussian process of the task at hand alone, in units
-    of its own, the surrogate of that task alone suggests (`bo.forecasts`). A process judges networks, too: a network that knows few points
+    of its own, the surrogate of that task alone suggests (`warmstart.bo.forecasts`). A process judges networks, too: a network that knows few points
     forecasts so widely that any narrow forecast beats it.
     """
 

@@ -8,9 +8,9 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
-from bo.space.axes import plain_config
-from history_store.errors import DataError, UsageError
-from history_store.records import Config
+from warmstart.bo.space.axes import plain_config
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.records import Config
 
 Outcome = Literal["ok", "failed", "lost"]
 """How an evaluation ended; lost: its worker did not answer in time."""

@@ -21,22 +21,22 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.acquisition.optimize import CLOUD, best_free, optimize_acquisition
-from bo.evaluation_log import EvaluationLog
-from bo.gpyopt_engine import propose
-from bo.models import Incumbent, Related, SurrogateModels, TrialData, Variance
-from bo.observation import Observation
-from bo.related import RelatedTask, tasks_of
-from bo.restarts import BLIND, KNOWN, LEAST, PLACES, Restarts, has_converged
-from bo.settings import Engine, OptimizerSettings, encoding_of
-from bo.space.encoding import CELLS, DRAWS
-from bo.space.sampling import Design
-from bo.surrogates import Surrogate, SurrogateInfo, check_named, find_surrogate
-from history_store.deprecation import renamed
-from history_store.errors import DataError, SpaceExhaustedError, UsageError
-from history_store.one_thread import one_thread
-from history_store.records import Config, Value
-from history_store.space import dump_space, load_space
+from warmstart.bo.acquisition.optimize import CLOUD, best_free, optimize_acquisition
+from warmstart.bo.evaluation_log import EvaluationLog
+from warmstart.bo.gpyopt_engine import propose
+from warmstart.bo.models import Incumbent, Related, SurrogateModels, TrialData, Variance
+from warmstart.bo.observation import Observation
+from warmstart.bo.related import RelatedTask, tasks_of
+from warmstart.bo.restarts import BLIND, KNOWN, LEAST, PLACES, Restarts, has_converged
+from warmstart.bo.settings import Engine, OptimizerSettings, encoding_of
+from warmstart.bo.space.encoding import CELLS, DRAWS
+from warmstart.bo.space.sampling import Design
+from warmstart.bo.surrogates import Surrogate, SurrogateInfo, check_named, find_surrogate
+from warmstart.history_store.deprecation import renamed
+from warmstart.history_store.errors import DataError, SpaceExhaustedError, UsageError
+from warmstart.history_store.one_thread import one_thread
+from warmstart.history_store.records import Config, Value
+from warmstart.history_store.space import dump_space, load_space
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -88,8 +88,8 @@ class Optimizer:
 
         Args:
             space: what to search, conditions and forbidden clauses included.
-            surrogate: a name in `bo.surrogates.SURROGATES`, a `SurrogateInfo`, or an unfitted surrogate, of which the run fits copies.
-            acquisition: a name in `bo.models.ACQUISITIONS`.
+            surrogate: a name in `warmstart.bo.surrogates.SURROGATES`, a `SurrogateInfo`, or an unfitted surrogate, of which the run fits copies.
+            acquisition: a name in `warmstart.bo.models.ACQUISITIONS`.
             initial: configurations to evaluate first and in order; repeated ones are left out.
             candidates: the only configurations to choose from; None = all of the space.
             related: what is known of related tasks, for the surrogates `mt-...`.
@@ -101,11 +101,11 @@ class Optimizer:
                 included, which asks again beside what was seen.
             timeout: seconds after which a configuration that was asked for counts as lost; None = never.
             seed: of everything random; None = another one every time.
-            engine: what models errors and chooses: ours, or `gpyopt` (`bo.gpyopt_engine`) with `gp` or `gp-map`, and `ei` or `lcb`.
+            engine: what models errors and chooses: ours, or `gpyopt` (`warmstart.bo.gpyopt_engine`) with `gp` or `gp-map`, and `ei` or `lcb`.
             restarts: of `gp` and `gp-map` with `ei`, where the space is not looked through whole: search elsewhere, four times of five, once
-                the search has converged (`bo.restarts`); they do not begin while logarithms of errors are modelled.
+                the search has converged (`warmstart.bo.restarts`); they do not begin while logarithms of errors are modelled.
             warp_errors: of `gp` and `gp-map`, and of `mt-gp` without related tasks or where these do not help, model logarithms of errors wherever their evidence
-                prefers these (`bo.error_units`); None = with these surrogates.
+                prefers these (`warmstart.bo.error_units`); None = with these surrogates.
             clock: gives the time in seconds.
             startup: the name of `n_startup_trials` in 0.1.
 
@@ -317,7 +317,7 @@ class Optimizer:
 
         Args:
             record: of the run.
-            surrogate: that of the run, where it was no name in `bo.surrogates.SURROGATES`.
+            surrogate: that of the run, where it was no name in `warmstart.bo.surrogates.SURROGATES`.
             clock: gives the time in seconds.
 
         Raises:

@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.space.axes import plain_config
-from bo.space.encoding import Encoding
-from bo.surrogates import Task
-from history_store.errors import DataError, UsageError
-from history_store.records import Config
+from warmstart.bo.space.axes import plain_config
+from warmstart.bo.space.encoding import Encoding
+from warmstart.bo.surrogates import Task
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.records import Config
 
 Floats = NDArray[np.float64]
 

@@ -17,8 +17,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.error_units import LARGEST
-from bo.models import SurrogateModels
+from warmstart.bo.error_units import LARGEST
+from warmstart.bo.models import SurrogateModels
 
 Floats = NDArray[np.float64]
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.acquisition.scores import SCORES
-from bo.error_units import WARPING
-from bo.models import Related, SurrogateModels, TrialData
-from bo.observation import Observation
-from bo.surrogates import Surrogate, SurrogateInfo, Task, find_surrogate
-from history_store.errors import DataError, UsageError
+from warmstart.bo.acquisition.scores import SCORES
+from warmstart.bo.error_units import WARPING
+from warmstart.bo.models import Related, SurrogateModels, TrialData
+from warmstart.bo.observation import Observation
+from warmstart.bo.surrogates import Surrogate, SurrogateInfo, Task, find_surrogate
+from warmstart.history_store.errors import DataError, UsageError
 
 RANDOM_STARTS = 2
 """Rows drawn at random where no initial ones are given."""
@@ -42,8 +42,8 @@ def search_table(
         initial: distinct rows to evaluate first; those beyond t are left out.
         t: evaluations, in 0..c.
         rng: the only source of randomness.
-        surrogate: a name in `bo.surrogates.SURROGATES`, a `SurrogateInfo`, or an unfitted surrogate.
-        acquisition: a name in `bo.acquisition.scores.SCORES`.
+        surrogate: a name in `warmstart.bo.surrogates.SURROGATES`, a `SurrogateInfo`, or an unfitted surrogate.
+        acquisition: a name in `warmstart.bo.acquisition.scores.SCORES`.
         related: what is known of related tables, over the same columns, for the surrogates `mt-...`.
         meta: `p` meta-feature, where the related tasks have theirs.
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 
-from bo.error_units import WARPING
-from bo.gpyopt_engine import UNUSED, check_engine
-from bo.models import ACQUISITIONS, Incumbent, Variance
-from bo.space.axes import plain
-from bo.space.encoding import Encoding
-from bo.space.sampling import Design
-from history_store.errors import UsageError
+from warmstart.bo.error_units import WARPING
+from warmstart.bo.gpyopt_engine import UNUSED, check_engine
+from warmstart.bo.models import ACQUISITIONS, Incumbent, Variance
+from warmstart.bo.space.axes import plain
+from warmstart.bo.space.encoding import Encoding
+from warmstart.bo.space.sampling import Design
+from warmstart.history_store.errors import UsageError
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -39,7 +39,7 @@ def encoding_of(space: ConfigurationSpace) -> Encoding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerSettings:
-    """What a run is set up with, checked; see `bo.Optimizer`. The surrogate's name is checked by `find_surrogate`."""
+    """What a run is set up with, checked; see `warmstart.bo.Optimizer`. The surrogate's name is checked by `find_surrogate`."""
 
     surrogate: str
     acquisition: str = "ei"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.surrogates import Task
+from warmstart.bo.surrogates import Task
 
 Floats = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ def ccov_by_chance(configs: ArrayLike, errors: ArrayLike) -> tuple[NDArray[np.fl
 
     Args:
         configs: `c x d` raw or unit values; NaN = inactive.
-        errors: `m x c`, ≥ 0; NaN = missing. Both as `history_store.error_tables.ccov` takes them.
+        errors: `m x c`, ≥ 0; NaN = missing. Both as `warmstart.history_store.error_tables.ccov` takes them.
 
     Returns: `m x d` means and `m x d` standard deviations (not variances); NaN where CCoV is not defined or fewer than
         two configurations are known.

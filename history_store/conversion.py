@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.external_runs import ForeignParameter
-from history_store.hyperparameter_names import last_part, pairing_rule, split_logarithm
-from history_store.matching import Column, Match, Wishes
-from history_store.numeric_choices import NumericChoices
-from history_store.rescaling import (
+from warmstart.history_store.external_runs import ForeignParameter
+from warmstart.history_store.hyperparameter_names import last_part, pairing_rule, split_logarithm
+from warmstart.history_store.matching import Column, Match, Wishes
+from warmstart.history_store.numeric_choices import NumericChoices
+from warmstart.history_store.rescaling import (
     SAME,
     Rescaling,
     check_scale,

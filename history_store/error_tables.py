@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from history_store.errors import DataError, UsageError
+from warmstart.history_store.errors import DataError, UsageError
 
 TargetKind = Literal["mean_l1", "l1", "sqrt_l1", "normalised", "rank", "sqrt_normalised"]
 _KINDS: tuple[TargetKind, ...] = get_args(TargetKind)

@@ -22,17 +22,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from history_store.errors import DataError, HistoryVersionError, MissingPathError, UsageError
-from history_store.file import durable
-from history_store.file.codec import decode_info, decode_run, encode_info
-from history_store.file.table import STATUSES
-from history_store.history import History
-from history_store.json_text import parse_json
-from history_store.limits import check_parquet
-from history_store.made_history import removed_unless_filled
-from history_store.records import DatasetInfo, Evaluation, Value
-from history_store.space import same_space, space_names, with_logarithms
-from history_store.wording import in_words
+from warmstart.history_store.errors import DataError, HistoryVersionError, MissingPathError, UsageError
+from warmstart.history_store.file import durable
+from warmstart.history_store.file.codec import decode_info, decode_run, encode_info
+from warmstart.history_store.file.table import STATUSES
+from warmstart.history_store.history import History
+from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.limits import check_parquet
+from warmstart.history_store.made_history import removed_unless_filled
+from warmstart.history_store.records import DatasetInfo, Evaluation, Value
+from warmstart.history_store.space import same_space, space_names, with_logarithms
+from warmstart.history_store.wording import in_words
 
 FORMAT = "warmstart-evaluations"
 VERSION = 1

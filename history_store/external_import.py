@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from history_store.errors import DataError, UsageError
-from history_store.exchange import check_same_images
-from history_store.external_runs import Curve, ForeignRuns
-from history_store.file.codec import config_key
-from history_store.history import History
-from history_store.mapping import Match, Wishes, map_configs
-from history_store.records import DatasetInfo, Evaluation, Status
-from history_store.space import load_space
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.exchange import check_same_images
+from warmstart.history_store.external_runs import Curve, ForeignRuns
+from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.history import History
+from warmstart.history_store.mapping import Match, Wishes, map_configs
+from warmstart.history_store.records import DatasetInfo, Evaluation, Status
+from warmstart.history_store.space import load_space
 
 
 @dataclass(frozen=True, slots=True)

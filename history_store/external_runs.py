@@ -9,8 +9,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import UsageError
-from history_store.records import Status
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.records import Status
 
 Curve = tuple[tuple[int, float], ...]
 

@@ -1,4 +1,4 @@
-"""CSV and Parquet files of any space as runs: a column a hyperparameter, and the columns of `history_store.exchange`."""
+"""CSV and Parquet files of any space as runs: a column a hyperparameter, and the columns of `warmstart.history_store.exchange`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from history_store.errors import DataError, UsageError
-from history_store.exchange import OWN_COLUMNS, Rows, is_empty, read_rows, run_cell, run_curve
-from history_store.external_runs import ForeignRuns
-from history_store.file.codec import decode_info
-from history_store.mapping import describe_space
-from history_store.records import DatasetInfo, Status
-from history_store.space import load_space
-from history_store.tracker_table import is_tracked, metric_column, untracked
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.exchange import OWN_COLUMNS, Rows, is_empty, read_rows, run_cell, run_curve
+from warmstart.history_store.external_runs import ForeignRuns
+from warmstart.history_store.file.codec import decode_info
+from warmstart.history_store.mapping import describe_space
+from warmstart.history_store.records import DatasetInfo, Status
+from warmstart.history_store.space import load_space
+from warmstart.history_store.tracker_table import is_tracked, metric_column, untracked
 
 PREFIXES = ("config.", "config/", "params_", "params.")
 """What data frames of warmstart, Ray Tune, Optuna and MLflow put before the name of a hyperparameter."""

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.images import FingerprintKind
+from warmstart.history_store.images import FingerprintKind
 
 Blocks = Iterable[tuple[int, Callable[[NDArray[np.int64]], NDArray[Any]]]]
 """Number of rows, and what gives the rows at given numbers, block after block."""

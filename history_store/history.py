@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import (
+from warmstart.history_store.errors import (
     DataError,
     HistoryDamagedError,
     HistoryWarning,
@@ -22,25 +22,25 @@ from history_store.errors import (
     StorageError,
     UsageError,
 )
-from history_store.file import durable
-from history_store.file.append_index import is_indexed, write_index
-from history_store.file.base import WriteImages, identity_of, read_embeddings, write_base
-from history_store.file.codec import Operation, encode_operation, native
-from history_store.file.content import Content, digests_of, is_blank, quoted, unit_rows
-from history_store.file.durable import beside
-from history_store.file.journal import JournalText
-from history_store.file.layout import damage, open_file
-from history_store.file.lock import WriterLock
-from history_store.file.snapshot import Snapshot
-from history_store.file.stored_images import check_images, write_images
-from history_store.file.writing import Files, check_free, check_may_write, check_writer, install
-from history_store.json_text import parse_stored_json
-from history_store.records import Config, DatasetInfo, Evaluation
-from history_store.space import space_names, with_logarithms
-from history_store.wording import in_shell, in_words
+from warmstart.history_store.file import durable
+from warmstart.history_store.file.append_index import is_indexed, write_index
+from warmstart.history_store.file.base import WriteImages, identity_of, read_embeddings, write_base
+from warmstart.history_store.file.codec import Operation, encode_operation, native
+from warmstart.history_store.file.content import Content, digests_of, is_blank, quoted, unit_rows
+from warmstart.history_store.file.durable import beside
+from warmstart.history_store.file.journal import JournalText
+from warmstart.history_store.file.layout import damage, open_file
+from warmstart.history_store.file.lock import WriterLock
+from warmstart.history_store.file.snapshot import Snapshot
+from warmstart.history_store.file.stored_images import check_images, write_images
+from warmstart.history_store.file.writing import Files, check_free, check_may_write, check_writer, install
+from warmstart.history_store.json_text import parse_stored_json
+from warmstart.history_store.records import Config, DatasetInfo, Evaluation
+from warmstart.history_store.space import space_names, with_logarithms
+from warmstart.history_store.wording import in_shell, in_words
 
 if TYPE_CHECKING:
-    from history_store.images import ImageSet
+    from warmstart.history_store.images import ImageSet
 
 _JOURNAL_RUNS = 500
 """Longer batches of evaluations are written into the file at once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 
 COMMON_NAMES: Mapping[str, str] = {
     "learningrate": "lr learnrate eta eta0 initiallr initlr lrinit initiallearningrate learningrateinit baselr baselearningrate peaklr peaklearningrate maxlr maxlearningrate lr0",

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import BrokenImagesError
+from warmstart.history_store.errors import BrokenImagesError
 
 FingerprintKind = Literal["listing", "content"]
 SPLITS = ("train", "val", "test")
@@ -116,7 +116,7 @@ class ImageSource(Protocol):
         ...
 
     def fingerprint(self, kind: FingerprintKind) -> str:
-        """Name the collection by its content: ``listing:...`` or ``content:...``; see `history_store.fingerprint`."""
+        """Name the collection by its content: ``listing:...`` or ``content:...``; see `warmstart.history_store.fingerprint`."""
         ...
 
     def signature(self) -> str:

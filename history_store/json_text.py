@@ -4,7 +4,7 @@ import json
 import math
 from typing import Any
 
-from history_store.wording import FaultError
+from warmstart.history_store.wording import FaultError
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -7,7 +7,7 @@ import stat
 from dataclasses import dataclass
 from typing import Any
 
-from history_store.errors import DataError, UsageError
+from warmstart.history_store.errors import DataError, UsageError
 
 RATIO = 100
 """Whatever a compressed file holds may be so many times its size."""

@@ -3,8 +3,8 @@
 import contextlib
 from collections.abc import Iterator
 
-from history_store.file import durable
-from history_store.history import History
+from warmstart.history_store.file import durable
+from warmstart.history_store.history import History
 
 
 @contextlib.contextmanager

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from history_store.errors import ManifestError, MissingPathError
-from history_store.wording import in_words
+from warmstart.history_store.errors import ManifestError, MissingPathError
+from warmstart.history_store.wording import in_words
 
 ObtainKind = Literal["folder", "file", "torchvision", "download"]
 SplitKind = Literal["stratified", "own"]

@@ -2,8 +2,8 @@
 
 Each hyperparameter is kept, renamed, rescaled, clipped, filled or dropped.
 
-Hyperparameters are matched by name (`history_store.hyperparameter_names`), their scale by name and values
-(`history_store.rescaling`). Nothing is done silently: `Mapped.matches` has an entry for each name of either space, with
+Hyperparameters are matched by name (`warmstart.history_store.hyperparameter_names`), their scale by name and values
+(`warmstart.history_store.rescaling`). Nothing is done silently: `Mapped.matches` has an entry for each name of either space, with
 the reason.
 """
 
@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.conversion import Converted, choice_among, convert, describe, read_numbers
-from history_store.errors import DataError, UsageError
-from history_store.external_runs import ForeignParameter
-from history_store.hyperparameter_names import in_names, pair_names
-from history_store.matching import Column, Match, Wishes
-from history_store.records import Value
-from history_store.rescaling import inside
-from history_store.space import with_logarithms
-from history_store.space_arrays import active_values, encode_columns, forbidden_rows
+from warmstart.history_store.conversion import Converted, choice_among, convert, describe, read_numbers
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.external_runs import ForeignParameter
+from warmstart.history_store.hyperparameter_names import in_names, pair_names
+from warmstart.history_store.matching import Column, Match, Wishes
+from warmstart.history_store.records import Value
+from warmstart.history_store.rescaling import inside
+from warmstart.history_store.space import with_logarithms
+from warmstart.history_store.space_arrays import active_values, encode_columns, forbidden_rows
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from history_store.records import Value
+from warmstart.history_store.records import Value
 
 Action = Literal["kept", "renamed", "rescaled", "snapped", "clipped", "filled", "dropped"]
 Outside = Literal["clip", "drop"]

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from history_store.errors import DataError
-from history_store.limits import PIXELS, check_picture_file
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.limits import PIXELS, check_picture_file
 
 DECODING = "centre square, antialiased (Lanczos)"
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "DIB", "PPM", "TIFF", "WEBP", "TGA", "JPEG2000")
@@ -157,7 +157,7 @@ def decode(file: str | IO[bytes], size: int | None, where: str = "picture") -> N
     Returns: `size x size` (grey) or `size x size x 3` uint8.
 
     Raises:
-        DataError: when the picture is no ordinary file, or larger than `history_store.limits` allow (a JPEG counts with
+        DataError: when the picture is no ordinary file, or larger than `warmstart.history_store.limits` allow (a JPEG counts with
             the pixels that are decoded), or claims more pixels than Pillow allows, or its values do not fit.
         Exception: whatever Pillow raises on damaged bytes.
     """

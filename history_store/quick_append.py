@@ -1,4 +1,4 @@
-"""One more run in a history, without reading the history: see `history_store.file.append_index`.
+"""One more run in a history, without reading the history: see `warmstart.history_store.file.append_index`.
 
 Imports neither numpy nor HDF5, which take longer to load than the rest takes.
 """
@@ -9,13 +9,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from history_store.errors import DataError, StorageError
-from history_store.file import durable, journal
-from history_store.file.append_index import AppendIndex, digest_config, digest_name, digest_run, stamp
-from history_store.file.codec import Operation, config_key, encode_operation
-from history_store.file.durable import beside
-from history_store.file.lock import WriterLock
-from history_store.records import Evaluation
+from warmstart.history_store.errors import DataError, StorageError
+from warmstart.history_store.file import durable, journal
+from warmstart.history_store.file.append_index import AppendIndex, digest_config, digest_name, digest_run, stamp
+from warmstart.history_store.file.codec import Operation, config_key, encode_operation
+from warmstart.history_store.file.durable import beside
+from warmstart.history_store.file.lock import WriterLock
+from warmstart.history_store.records import Evaluation
 
 _LEFT_BEHIND = (".tmp", ".bak.tmp", ".journal.tmp")
 

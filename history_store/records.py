@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from history_store.errors import DataError
+from warmstart.history_store.errors import DataError
 
 Value = int | float | str | bool
 Config = Mapping[str, Value]

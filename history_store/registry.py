@@ -14,7 +14,7 @@ from importlib import import_module
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 
 Floats = NDArray[np.float64]
 

@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import DataError, HistoryVersionError, MissingPathError
-from history_store.file import durable
-from history_store.file.codec import config_key, decode_info, decode_run, encode_info, encode_run, native
-from history_store.file.content import check_info, quoted, unit_rows
-from history_store.file.lock import is_at
-from history_store.history import History
-from history_store.json_text import parse_json
-from history_store.made_history import removed_unless_filled
-from history_store.records import Config, DatasetInfo, Evaluation, Value
-from history_store.space import same_space, with_logarithms
-from history_store.wording import in_words
+from warmstart.history_store.errors import DataError, HistoryVersionError, MissingPathError
+from warmstart.history_store.file import durable
+from warmstart.history_store.file.codec import config_key, decode_info, decode_run, encode_info, encode_run, native
+from warmstart.history_store.file.content import check_info, quoted, unit_rows
+from warmstart.history_store.file.lock import is_at
+from warmstart.history_store.history import History
+from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.made_history import removed_unless_filled
+from warmstart.history_store.records import Config, DatasetInfo, Evaluation, Value
+from warmstart.history_store.space import same_space, with_logarithms
+from warmstart.history_store.wording import in_words
 
 FORMAT = "warmstart-shards"
 VERSION = 1

@@ -11,10 +11,9 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from history_store.deprecation import forward
-from history_store.errors import DataError, UsageError
-from history_store.json_text import parse_stored_json
-from history_store.records import Config, Value
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.json_text import parse_stored_json
+from warmstart.history_store.records import Config, Value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,7 +154,7 @@ def to_unit(space: ConfigurationSpace, configs: Sequence[Config]) -> NDArray[np.
     from ConfigSpace import Configuration
     from ConfigSpace.exceptions import ForbiddenValueError, HyperparameterNotFoundError
 
-    from history_store.space_arrays import active_values, encode_columns, forbidden_rows
+    from warmstart.history_store.space_arrays import active_values, encode_columns, forbidden_rows
 
     names = list(space)
     columns = {name: [config.get(name) for config in configs] for name in names}
@@ -175,7 +174,7 @@ def to_unit(space: ConfigurationSpace, configs: Sequence[Config]) -> NDArray[np.
 
 def _misfit(space: ConfigurationSpace, config: Config) -> str:
     """Say why a space does not allow a configuration."""
-    from history_store.conversion import describe
+    from warmstart.history_store.conversion import describe
 
     unknown = [name for name in config if name not in space]
     if unknown:
@@ -295,7 +294,3 @@ def _native(value: Any) -> Value:
     """Drop numpy's scalar types: configurations are written as JSON."""
     native: Value = value.item() if hasattr(value, "item") else value
     return native
-
-
-# The target network's space lies with its workload; this file, on the ground floor, only knows the name of the place.
-__getattr__ = forward(__name__, target_space="training.workloads.cnn.space:target_space")

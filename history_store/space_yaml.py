@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from history_store.errors import DataError
+from warmstart.history_store.errors import DataError
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -90,7 +90,7 @@ def parse_space(text: str, where: str = "space") -> ConfigurationSpace:
     """
     data, lines = read_yaml(text, where, expected=_EXPECTED)
     if _is_configspace(data):
-        from history_store.space import load_space
+        from warmstart.history_store.space import load_space
 
         return load_space(text if text.lstrip().startswith("{") else json.dumps(data), where)
     if not isinstance(data, Mapping):
@@ -112,7 +112,7 @@ def build_space(entries: Mapping[Any, Any], source: Source) -> ConfigurationSpac
     from ConfigSpace import ConfigurationSpace
 
     if _is_configspace(entries):
-        from history_store.space import load_space
+        from warmstart.history_store.space import load_space
 
         return load_space(json.dumps(entries), source.where)
     if not entries:

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import LabelError
-from history_store.subsample import SPLIT_NAMES, TEST, TRAIN, VAL, stratified_split
-from history_store.wording import some_of
+from warmstart.history_store.errors import LabelError
+from warmstart.history_store.subsample import SPLIT_NAMES, TEST, TRAIN, VAL, stratified_split
+from warmstart.history_store.wording import some_of
 
 UNUSED = np.int8(-1)
 

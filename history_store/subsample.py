@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import LabelError, UsageError
+from warmstart.history_store.errors import LabelError, UsageError
 
 TRAIN, VAL, TEST = 0, 1, 2
 SPLIT_NAMES = ("train", "val", "test")

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from history_store.exchange import is_empty
-from history_store.records import Status
+from warmstart.history_store.exchange import is_empty
+from warmstart.history_store.records import Status
 
 ENDED = ("finished", "complete", "completed")
 FAILED = ("failed", "fail", "crashed", "killed", "cancelled", "canceled")

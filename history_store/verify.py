@@ -9,7 +9,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from history_store.errors import (
+from warmstart.history_store.errors import (
     DataError,
     HistoryDamagedError,
     HistoryVersionError,
@@ -18,19 +18,19 @@ from history_store.errors import (
     UsageError,
     WarmstartError,
 )
-from history_store.file import durable, journal
-from history_store.file.append_index import SUFFIX
-from history_store.file.base import check_base, read_content, read_embeddings, read_identity
-from history_store.file.codec import Operation, decode_info, encode_operation
-from history_store.file.content import Content, check_info, decode_line, quoted, unit_rows
-from history_store.file.durable import beside
-from history_store.file.layout import BROKEN, CURRENT, check_file, damage, get_text, open_file
-from history_store.file.lock import WriterLock
-from history_store.file.stored_images import check_images, map_file, map_images
-from history_store.file.table import EvaluationTable
-from history_store.file.writing import check_may_write
-from history_store.history import History
-from history_store.wording import counted
+from warmstart.history_store.file import durable, journal
+from warmstart.history_store.file.append_index import SUFFIX
+from warmstart.history_store.file.base import check_base, read_content, read_embeddings, read_identity
+from warmstart.history_store.file.codec import Operation, decode_info, encode_operation
+from warmstart.history_store.file.content import Content, check_info, decode_line, quoted, unit_rows
+from warmstart.history_store.file.durable import beside
+from warmstart.history_store.file.layout import BROKEN, CURRENT, check_file, damage, get_text, open_file
+from warmstart.history_store.file.lock import WriterLock
+from warmstart.history_store.file.stored_images import check_images, map_file, map_images
+from warmstart.history_store.file.table import EvaluationTable
+from warmstart.history_store.file.writing import check_may_write
+from warmstart.history_store.history import History
+from warmstart.history_store.wording import counted
 
 
 @dataclass(frozen=True, slots=True)

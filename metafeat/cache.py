@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import StorageError
-from metafeat.files import read_ordinary, replace_file
+from warmstart.history_store.errors import StorageError
+from warmstart.metafeat.files import read_ordinary, replace_file
 
 _MAGIC = b"wsemb1\0\0"
 _HEAD = struct.Struct("<8sI")

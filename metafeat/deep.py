@@ -9,7 +9,7 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from metafeat.spec import Backbone
+from warmstart.metafeat.spec import Backbone
 
 FILTERS = (32, 64, 32)
 STAGES = (32, 64, 128)

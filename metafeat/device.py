@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from threading import Lock, local
 from typing import TYPE_CHECKING
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 
 if TYPE_CHECKING:
     import torch

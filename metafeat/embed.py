@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.images import BrokenImage, ImageSource
-from metafeat.cache import EmbeddingCache, cache_folder
-from metafeat.device import cpu_threads, resolve_device
-from metafeat.images import to_size
-from metafeat.labels import check_contrast
-from metafeat.model_file import ModelHeader
-from metafeat.sample import SAMPLE, sample_rows
+from warmstart.history_store.images import BrokenImage, ImageSource
+from warmstart.metafeat.cache import EmbeddingCache, cache_folder
+from warmstart.metafeat.device import cpu_threads, resolve_device
+from warmstart.metafeat.images import to_size
+from warmstart.metafeat.labels import check_contrast
+from warmstart.metafeat.model_file import ModelHeader
+from warmstart.metafeat.sample import SAMPLE, sample_rows
 
 if TYPE_CHECKING:
-    from history_store.history import History
-    from metafeat.model import MetaFeatureModel
-    from metafeat.plain_model import PlainModel
-    from metafeat.pretrained.landmark_model import LandmarkModel
-    from metafeat.sample_statistics import SampleStatistics
-    from metafeat.spec import ModelSpec
+    from warmstart.history_store.history import History
+    from warmstart.metafeat.model import MetaFeatureModel
+    from warmstart.metafeat.plain_model import PlainModel
+    from warmstart.metafeat.pretrained.landmark_model import LandmarkModel
+    from warmstart.metafeat.sample_statistics import SampleStatistics
+    from warmstart.metafeat.spec import ModelSpec
 
 
 class Embedder(Protocol):
@@ -96,7 +96,7 @@ def look_at(
         DataError: when a picture cannot be decoded.
         ModelError: when the model's weights are damaged.
     """
-    from metafeat.sample_statistics import SampleStatistics, sample_statistics
+    from warmstart.metafeat.sample_statistics import SampleStatistics, sample_statistics
 
     check_contrast(source.labels, source.location)
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
@@ -132,7 +132,7 @@ def describe_images(
     progress: Callable[[float, float], object] | None = None,
 ) -> NDArray[np.float64]:
     """Compute the features of sampled images that go with a model, as `feature_names` lists them; None = handcrafted ones; arguments as in `look_at`."""
-    from metafeat.handcrafted import query_features
+    from warmstart.metafeat.handcrafted import query_features
 
     if model is None or not is_landmarks(model):
         return query_features(images, labels, rng=np.random.default_rng(seed))
@@ -238,10 +238,10 @@ def is_landmarks(model: ModelHeader) -> bool:
 def feature_names(model: ModelHeader) -> tuple[str, ...]:
     """Name the features of a sample that go with a model: its landmark features, else the handcrafted ones."""
     if is_landmarks(model):
-        from metafeat.pretrained.landmarks import LANDMARKS
+        from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 
         return LANDMARKS
-    from metafeat.handcrafted import FEATURES
+    from warmstart.metafeat.handcrafted import FEATURES
 
     return FEATURES
 
@@ -254,7 +254,7 @@ def needs_torch(model: ModelHeader) -> bool:
 @lru_cache(maxsize=4)
 def _network(path: str, mtime_ns: int, size: int, device: str) -> MetaFeatureModel:  # noqa: ARG001  the cache's key
     """Load a model once for each state of its file."""
-    from metafeat.model import MetaFeatureModel
+    from warmstart.metafeat.model import MetaFeatureModel
 
     where = resolve_device(device)
     model = MetaFeatureModel.load(path)
@@ -265,7 +265,7 @@ def _network(path: str, mtime_ns: int, size: int, device: str) -> MetaFeatureMod
 @lru_cache(maxsize=4)
 def _plain_model(path: str, mtime_ns: int, size: int) -> PlainModel:  # noqa: ARG001  the cache's key
     """Load a model of handcrafted features once for each state of its file."""
-    from metafeat.plain_model import PlainModel
+    from warmstart.metafeat.plain_model import PlainModel
 
     return PlainModel.load(path)
 
@@ -273,7 +273,7 @@ def _plain_model(path: str, mtime_ns: int, size: int) -> PlainModel:  # noqa: AR
 @lru_cache(maxsize=4)
 def _landmark_model(path: str, mtime_ns: int, size: int, device: str) -> LandmarkModel:  # noqa: ARG001  the cache's key
     """Load a model of landmark features once for each state of its file."""
-    from metafeat.pretrained.landmark_model import LandmarkModel
+    from warmstart.metafeat.pretrained.landmark_model import LandmarkModel
 
     return LandmarkModel.load(path, device=device)
 

@@ -10,7 +10,7 @@
 import torch
 from torch import Tensor, nn
 
-from metafeat.spec import Extractor
+from warmstart.metafeat.spec import Extractor
 
 MIXED = 128
 HEADS = 4

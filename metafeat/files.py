@@ -8,7 +8,7 @@ import stat
 import time
 from pathlib import Path
 
-from history_store.errors import StorageError, StorageFullError
+from warmstart.history_store.errors import StorageError, StorageFullError
 
 _DAY = 86_400
 

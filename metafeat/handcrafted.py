@@ -11,10 +11,10 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, UsageError
-from history_store.one_thread import one_thread
-from metafeat.labels import check_labels
-from metafeat.landmarking import landmark_accuracies
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.one_thread import one_thread
+from warmstart.metafeat.labels import check_labels
+from warmstart.metafeat.landmarking import landmark_accuracies
 
 SUBSAMPLE = 400
 """Images looked at: as many as a query's embedding is made of."""
@@ -101,7 +101,7 @@ def handcrafted(images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng: np
         LabelError: labels that do not fit.
     """
     if images.ndim != 4 or images.shape[3] not in (1, 3) or images.dtype != np.uint8 or not images.size:
-        msg = f"handcrafted: expected uint8 images n x s x s x c with n ≥ 1 and c = 1 or 3, got shape {images.shape} of {images.dtype}. Read them with history_store.images."
+        msg = f"handcrafted: expected uint8 images n x s x s x c with n ≥ 1 and c = 1 or 3, got shape {images.shape} of {images.dtype}. Read them with warmstart.history_store.images."
         raise DataError(msg)
     labels = check_labels(labels, len(images))
     with one_thread():

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, ModelMismatchError
-from history_store.picture import square_arrays
-from metafeat.spec import ModelSpec
+from warmstart.history_store.errors import DataError, ModelMismatchError
+from warmstart.history_store.picture import square_arrays
+from warmstart.metafeat.spec import ModelSpec
 
 
 def to_size(images: NDArray[np.uint8], spec: ModelSpec | None) -> NDArray[np.uint8]:
@@ -21,7 +21,7 @@ def check_images(images: NDArray[np.uint8], spec: ModelSpec, where: str = "image
         ModelMismatchError: another side than the model's.
     """
     if images.ndim != 4 or images.shape[3] not in (1, 3) or images.dtype != np.uint8 or not len(images):
-        msg = f"{where}: expected uint8 images n x s x s x c with n ≥ 1 and c = 1 or 3, got shape {images.shape} of {images.dtype}. Read them with history_store.images."
+        msg = f"{where}: expected uint8 images n x s x s x c with n ≥ 1 and c = 1 or 3, got shape {images.shape} of {images.dtype}. Read them with warmstart.history_store.images."
         raise DataError(msg)
     size = spec.image_size
     if images.shape[1:3] != (size, size):

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 
-from history_store.errors import MissingPathError, ModelError, ModelMismatchError, UsageError
-from history_store.json_text import parse_stored_json
-from history_store.wording import in_words
-from metafeat.files import replace_file
+from warmstart.history_store.errors import MissingPathError, ModelError, ModelMismatchError, UsageError
+from warmstart.history_store.json_text import parse_stored_json
+from warmstart.history_store.wording import in_words
+from warmstart.metafeat.files import replace_file
 
 FORMAT = "warmstart-index"
 VERSION = 1

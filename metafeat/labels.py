@@ -15,7 +15,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import LabelError, UsageError
+from warmstart.history_store.errors import LabelError, UsageError
 
 LabelCode = Literal["none", "scalar", "onehot", "rank"]
 LABEL_CODES: tuple[LabelCode, ...] = get_args(LabelCode)

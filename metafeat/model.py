@@ -14,14 +14,14 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import save as to_safetensors
 
-from history_store.errors import UsageError
-from metafeat.files import replace_file
-from metafeat.handcrafted import query_features
-from metafeat.images import check_images
-from metafeat.labels import check_labels, label_codes
-from metafeat.siamese_network import SiameseNetwork
-from metafeat.spec import FORMAT, METADATA_KEY, VERSION, WITHOUT_NETWORK, ModelSpec
-from metafeat.weights import misfit, read_model, weights_hash
+from warmstart.history_store.errors import UsageError
+from warmstart.metafeat.files import replace_file
+from warmstart.metafeat.handcrafted import query_features
+from warmstart.metafeat.images import check_images
+from warmstart.metafeat.labels import check_labels, label_codes
+from warmstart.metafeat.siamese_network import SiameseNetwork
+from warmstart.metafeat.spec import FORMAT, METADATA_KEY, VERSION, WITHOUT_NETWORK, ModelSpec
+from warmstart.metafeat.weights import misfit, read_model, weights_hash
 
 DRAWS = 10
 

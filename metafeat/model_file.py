@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import ModelError, ModelMismatchError, UsageError
-from history_store.json_text import parse_stored_json
-from metafeat.spec import FORMAT, METADATA_KEY, ModelSpec, check_version, space_digest
+from warmstart.history_store.errors import ModelError, ModelMismatchError, UsageError
+from warmstart.history_store.json_text import parse_stored_json
+from warmstart.metafeat.spec import FORMAT, METADATA_KEY, ModelSpec, check_version, space_digest
 
 
 @dataclass(frozen=True, slots=True)

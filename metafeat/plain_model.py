@@ -6,18 +6,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metafeat.handcrafted import query_features, scaled
-from metafeat.images import check_images
-from metafeat.labels import check_labels
-from metafeat.spec import ModelSpec
-from metafeat.weights import Weights, misfit, read_model
+from warmstart.metafeat.handcrafted import query_features, scaled
+from warmstart.metafeat.images import check_images
+from warmstart.metafeat.labels import check_labels
+from warmstart.metafeat.spec import ModelSpec
+from warmstart.metafeat.weights import Weights, misfit, read_model
 
 LAYERS = ("after.0", "after.2", "after.4")
-"""The after-layers of `metafeat.siamese_network.Wing`, with a ReLU between."""
+"""The after-layers of `warmstart.metafeat.siamese_network.Wing`, with a ReLU between."""
 
 
 class PlainModel:
-    """Embed datasets as `metafeat.model.MetaFeatureModel` does, up to rounding.
+    """Embed datasets as `warmstart.metafeat.model.MetaFeatureModel` does, up to rounding.
 
     Attributes:
         spec: of a model whose extractor is `handcrafted`.

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.subsample import stratified_subsample
+from warmstart.history_store.subsample import stratified_subsample
 
 SAMPLE = 400
 """Images of the training part that a meta-feature is made of, at most."""

@@ -7,8 +7,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.one_thread import one_thread
-from metafeat.class_signal import ClassSignal, class_signal, mean_channel, pooled, square_distances
+from warmstart.history_store.one_thread import one_thread
+from warmstart.metafeat.class_signal import ClassSignal, class_signal, mean_channel, pooled, square_distances
 
 Vector = NDArray[np.float64]
 ABOUT = {

@@ -7,12 +7,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from history_store.errors import UsageError
-from metafeat.deep import make_deep_features
-from metafeat.encoders import make_encoder
-from metafeat.handcrafted import FEATURES, scaled
-from metafeat.labels import C_MAX, code_width
-from metafeat.spec import ModelSpec
+from warmstart.history_store.errors import UsageError
+from warmstart.metafeat.deep import make_deep_features
+from warmstart.metafeat.encoders import make_encoder
+from warmstart.metafeat.handcrafted import FEATURES, scaled
+from warmstart.metafeat.labels import C_MAX, code_width
+from warmstart.metafeat.spec import ModelSpec
 
 EMBEDDING = 256
 CHUNK = 50
@@ -76,7 +76,7 @@ class SiameseNetwork(nn.Module):
         return torch.from_numpy(scaled(features, centre, scale)).float().to(self.handcrafted_centre.device)
 
     def set_units(self, centre: NDArray[np.float64], scale: NDArray[np.float64]) -> None:
-        """Set the constants that `standardised` uses, see `metafeat.handcrafted.centre_and_scale`."""
+        """Set the constants that `standardised` uses, see `warmstart.metafeat.handcrafted.centre_and_scale`."""
         self.handcrafted_centre.copy_(torch.from_numpy(centre))
         self.handcrafted_scale.copy_(torch.from_numpy(scale))
 

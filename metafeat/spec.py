@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from history_store.error_tables import TargetKind
-from history_store.errors import ModelError, UsageError
-from metafeat.labels import LABEL_CODES, LabelCode
+from warmstart.history_store.error_tables import TargetKind
+from warmstart.history_store.errors import ModelError, UsageError
+from warmstart.metafeat.labels import LABEL_CODES, LabelCode
 
 FORMAT = "warmstart-model"
 VERSION = 2
@@ -20,7 +20,7 @@ Extractor = Literal["adf", "adf-sum", "adf-mix", "bilstm", "attention", "handcra
 Backbone = Literal["paper", "residual"]
 EXTRACTORS: tuple[Extractor, ...] = get_args(Extractor)
 WITHOUT_NETWORK = "landmarks"
-"""The extractor of `metafeat.pretrained.landmark_model`, of which nothing is trained."""
+"""The extractor of `warmstart.metafeat.pretrained.landmark_model`, of which nothing is trained."""
 BACKBONES: tuple[Backbone, ...] = get_args(Backbone)
 TARGETS: tuple[TargetKind, ...] = get_args(TargetKind)
 _SINCE_VERSION_2 = {"backbone": "paper", "handcrafted": False}
@@ -32,15 +32,15 @@ class ModelSpec:
     """Architecture and input of a meta-feature model.
 
     Attributes:
-        extractor: set encoder, see `metafeat.encoders`; `handcrafted` = none, nor convolutions: those features alone;
-            `landmarks` = no network at all, see `metafeat.pretrained.landmark_model`.
-        label_code: what the encoder is told of the classes, see `metafeat.labels`.
+        extractor: set encoder, see `warmstart.metafeat.encoders`; `handcrafted` = none, nor convolutions: those features alone;
+            `landmarks` = no network at all, see `warmstart.metafeat.pretrained.landmark_model`.
+        label_code: what the encoder is told of the classes, see `warmstart.metafeat.labels`.
         label_plane: give the convolutions class index / 256 as a constant fourth channel too.
         image_size: side of the images in pixels.
         tau: images in one draw.
         target: distance between datasets that the embedding's distance imitates.
-        backbone: the convolutions, see `metafeat.deep`.
-        handcrafted: tell the after-layers the handcrafted features too, see `metafeat.handcrafted`.
+        backbone: the convolutions, see `warmstart.metafeat.deep`.
+        handcrafted: tell the after-layers the handcrafted features too, see `warmstart.metafeat.handcrafted`.
     """
 
     extractor: Extractor | Literal["landmarks"] = "adf"

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from history_store.errors import MissingPathError, ModelError, UsageError
-from history_store.json_text import parse_stored_json
-from history_store.wording import in_words
-from metafeat.spec import METADATA_KEY, ModelSpec, check_version
+from warmstart.history_store.errors import MissingPathError, ModelError, UsageError
+from warmstart.history_store.json_text import parse_stored_json
+from warmstart.history_store.wording import in_words
+from warmstart.metafeat.spec import METADATA_KEY, ModelSpec, check_version
 
 Weights = dict[str, NDArray[Any]]
 

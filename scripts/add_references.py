@@ -10,11 +10,11 @@ import json
 import tempfile
 from pathlib import Path
 
-from history_store.history import History
-from history_store.manifest import load_manifests
-from metafeat.model_file import read_header
-from training.collection.add_sources import rebuild
+from warmstart.history_store.history import History
+from warmstart.history_store.manifest import load_manifests
+from warmstart.metafeat.model_file import read_header
 from warmstart.suggestions.references import compute_references, store_references
+from warmstart.training.collection.add_sources import rebuild
 
 
 def main() -> None:

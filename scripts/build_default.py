@@ -20,20 +20,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from bo.transfer.strategies import STRATEGIES
-from history_store.history import History
-from history_store.manifest import load_manifests
-from metafeat.embed import embed_history
-from metafeat.model_file import read_header
-from training.collection.add_sources import rebuild
-from training.collection.noise import history_noise
-from training.evaluation.methods import PLAIN_STRATEGIES
-from training.siamese.from_history import train_from_history
-from training.siamese.settings import preset
-from training.siamese.train import TrainingProgress
+from warmstart.bo.transfer.strategies import STRATEGIES
+from warmstart.history_store.history import History
+from warmstart.history_store.manifest import load_manifests
+from warmstart.metafeat.embed import embed_history
+from warmstart.metafeat.model_file import read_header
 from warmstart.models.evaluate import EvaluationSettings, evaluate_history, store_calibration
 from warmstart.models.recipe import Recipe
 from warmstart.suggestions.references import compute_references, store_references
+from warmstart.training.collection.add_sources import rebuild
+from warmstart.training.collection.noise import history_noise
+from warmstart.training.evaluation.methods import PLAIN_STRATEGIES
+from warmstart.training.siamese.from_history import train_from_history
+from warmstart.training.siamese.settings import preset
+from warmstart.training.siamese.train import TrainingProgress
 
 METHODS = (
     "random",

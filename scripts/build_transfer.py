@@ -19,25 +19,25 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bo.transfer.calibration import calibrate
-from history_store.history import History
-from history_store.images import ImageSet
-from history_store.manifest import Manifest, load_manifests
-from history_store.picture import DECODING
-from history_store.records import Config, DatasetInfo, Evaluation
-from history_store.space import dump_space
-from history_store.subsample import TEST, TRAIN, VAL
-from metafeat.embed import embed_history, stored_sample
-from metafeat.model_file import read_header
-from metafeat.pretrained.depths import DEPTHS
-from metafeat.pretrained.landmark_model import LandmarkModel
-from metafeat.pretrained.landmarks import LANDMARKS, SIZE
-from training.sources.obtain import open_manifest
-from training.workloads import get_workload
-from training.workloads.transfer.frozen import PARTS, by_chosen_heads, draw_pool, draw_split
+from warmstart.bo.transfer.calibration import calibrate
+from warmstart.history_store.history import History
+from warmstart.history_store.images import ImageSet
+from warmstart.history_store.manifest import Manifest, load_manifests
+from warmstart.history_store.picture import DECODING
+from warmstart.history_store.records import Config, DatasetInfo, Evaluation
+from warmstart.history_store.space import dump_space
+from warmstart.history_store.subsample import TEST, TRAIN, VAL
+from warmstart.metafeat.embed import embed_history, stored_sample
+from warmstart.metafeat.model_file import read_header
+from warmstart.metafeat.pretrained.depths import DEPTHS
+from warmstart.metafeat.pretrained.landmark_model import LandmarkModel
+from warmstart.metafeat.pretrained.landmarks import LANDMARKS, SIZE
 from warmstart.suggestions.embedded_history import calibration_key
 from warmstart.suggestions.references import compute_references, store_references
 from warmstart.suggestions.smaller_parts import SmallerParts, smaller_parts_key
+from warmstart.training.sources.obtain import open_manifest
+from warmstart.training.workloads import get_workload
+from warmstart.training.workloads.transfer.frozen import PARTS, by_chosen_heads, draw_pool, draw_split
 
 SEEN = ("imagenette", "tinyimagenet_animals", "tinyimagenet_objects")
 """Pictures that the weights were trained on."""

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from history_store.error_tables import target_distance
-from history_store.history import History
-from training.collection.noise import history_noise
+from warmstart.history_store.error_tables import target_distance
+from warmstart.history_store.history import History
+from warmstart.training.collection.noise import history_noise
 
 DEFAULTS = Path(str(resources.files("warmstart") / "defaults"))
 

@@ -9,8 +9,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from history_store.manifest import read_manifest
-from history_store.readers import open_images
+from warmstart.history_store.manifest import read_manifest
+from warmstart.history_store.readers import open_images
 
 
 def main() -> None:

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from history_store.history import History
-from history_store.space import load_space
-from training.collection.cells import cell_seed
-from training.workloads.cnn.budget import BUDGETS
+from warmstart.history_store.history import History
+from warmstart.history_store.space import load_space
+from warmstart.training.collection.cells import cell_seed
+from warmstart.training.workloads.cnn.budget import BUDGETS
 
 Cell = dict[str, Any]
 
@@ -97,7 +97,7 @@ def measure(history: Path, budget: str, cell: Cell) -> Cell:
     """Train one cell."""
     import torch
 
-    from training.workloads.cnn.train import TargetData, train_target
+    from warmstart.training.workloads.cnn.train import TargetData, train_target
 
     torch.set_num_threads(1)
     if cell["dataset"] not in _data:

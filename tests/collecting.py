@@ -7,16 +7,16 @@ from typing import TypeVar
 
 import numpy as np
 
-from history_store.history import History
-from history_store.images import ImageSet
-from history_store.records import DatasetInfo, Evaluation, Status
-from history_store.space import dump_space
-from history_store.splits import split_codes
-from training.collection.measure import Measured
-from training.collection.plan import Cell
-from training.processes.executor import Done, Lost
-from training.workloads.cnn.budget import Budget
-from training.workloads.cnn.space import target_space
+from warmstart.history_store.history import History
+from warmstart.history_store.images import ImageSet
+from warmstart.history_store.records import DatasetInfo, Evaluation, Status
+from warmstart.history_store.space import dump_space
+from warmstart.history_store.splits import split_codes
+from warmstart.training.collection.measure import Measured
+from warmstart.training.collection.plan import Cell
+from warmstart.training.processes.executor import Done, Lost
+from warmstart.training.workloads.cnn.budget import Budget
+from warmstart.training.workloads.cnn.space import target_space
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -69,16 +69,16 @@ class Tiny:
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     """Make a history of six datasets in three groups over eight configurations, and a model that fits it."""
-    from history_store.history import History
-    from history_store.images import ImageSet
-    from history_store.records import DatasetInfo, Evaluation
-    from history_store.space import dump_space, sobol_configs
-    from history_store.splits import split_codes
-    from metafeat.embed import embed_history
-    from metafeat.model import MetaFeatureModel
-    from metafeat.model_file import read_header
-    from metafeat.spec import ModelSpec, space_digest
-    from training.workloads.cnn.space import target_space
+    from warmstart.history_store.history import History
+    from warmstart.history_store.images import ImageSet
+    from warmstart.history_store.records import DatasetInfo, Evaluation
+    from warmstart.history_store.space import dump_space, sobol_configs
+    from warmstart.history_store.splits import split_codes
+    from warmstart.metafeat.embed import embed_history
+    from warmstart.metafeat.model import MetaFeatureModel
+    from warmstart.metafeat.model_file import read_header
+    from warmstart.metafeat.spec import ModelSpec, space_digest
+    from warmstart.training.workloads.cnn.space import target_space
 
     folder = tmp_path_factory.mktemp("tiny")
     space = target_space("compact")
@@ -198,5 +198,5 @@ def tiny_backbone(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
         torch.manual_seed(0)
         save_file(timm.create_model("test_efficientnet", num_classes=7).state_dict(), path)
     name = f"test_efficientnet@{path}"
-    monkeypatch.setattr("metafeat.pretrained.landmark_model.BACKBONE", name)
+    monkeypatch.setattr("warmstart.metafeat.pretrained.landmark_model.BACKBONE", name)
     return name

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bo.surrogates import Prediction
+from warmstart.bo.surrogates import Prediction
 
 
 def kernel(A, B, scale):

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from history_store.history import History
-from history_store.images import ImageSet
-from history_store.records import DatasetInfo, Evaluation, Status, Value
-from history_store.space import dump_space, sobol_configs
+from warmstart.history_store.history import History
+from warmstart.history_store.images import ImageSet
+from warmstart.history_store.records import DatasetInfo, Evaluation, Status, Value
+from warmstart.history_store.space import dump_space, sobol_configs
 
 NAMES = ("digits", "Ä/ö ☃", "..")
 
@@ -34,7 +34,7 @@ def space_json() -> str:
 
 @functools.cache
 def _configs(n: int) -> tuple[dict[str, Value], ...]:
-    from history_store.space import load_space
+    from warmstart.history_store.space import load_space
 
     return tuple(sobol_configs(load_space(space_json()), n))
 

@@ -5,11 +5,11 @@ import os
 import pickle
 import threading
 
-from training.collection.measure import Measure
-from training.processes import executor
-from training.processes.supervisor import SupervisedProcess
 from warmstart.studies.execution import child, trial_process
 from warmstart.studies.objectives.workload import WorkloadObjective
+from warmstart.training.collection.measure import Measure
+from warmstart.training.processes import executor
+from warmstart.training.processes.supervisor import SupervisedProcess
 
 
 class TrialThread:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from history_store.errors import BrokenImagesError, DataError
+from warmstart.history_store.errors import BrokenImagesError, DataError
 
 calls = 0
 next_one, was_late = threading.Event(), threading.Event()

@@ -5,14 +5,11 @@ Names load on first use: ``import warmstart`` does not import numpy, h5py or tor
 
 from typing import TYPE_CHECKING, Any
 
-from warmstart.import_collisions import check_imports
-
-check_imports()
-
 if TYPE_CHECKING:
     from warmstart.api import answer, neighbours, suggest
     from warmstart.client import Client
     from warmstart.descriptor import Descriptor
+    from warmstart.pickles import load_pickle
     from warmstart.prediction import Prediction, Predictions, predict
     from warmstart.studies.results.summary import JointResult, TuneResult
     from warmstart.studies.tune import tune, tune_many
@@ -36,6 +33,7 @@ _HOMES = {
     "Predictions": "warmstart.prediction",
     "TuneResult": "warmstart.studies.results.summary",
     "answer": "warmstart.api",
+    "load_pickle": "warmstart.pickles",
     "neighbours": "warmstart.api",
     "predict": "warmstart.prediction",
     "suggest": "warmstart.api",
@@ -58,6 +56,7 @@ __all__ = [
     "TuneResult",
     "__version__",
     "answer",
+    "load_pickle",
     "neighbours",
     "predict",
     "suggest",

@@ -144,7 +144,7 @@ def answer(
         cache: keep and use meta-features in the cache folder.
         download: let torchvision fetch what is missing of ``torchvision:NAME``; nothing else touches the network.
         explain: collect the reasons too.
-        workload: what the configurations train: a name in `training.workloads.WORKLOADS`. A history that never measured it
+        workload: what the configurations train: a name in `warmstart.training.workloads.WORKLOADS`. A history that never measured it
             is answered by its usual configurations, with a note; when left out, whatever the history measured.
         time: plan what fits in so long, ``10m`` or seconds, and pays most per minute. A short run tells how fast this machine is,
             where the history measured one of our workloads in steps; `plan` of the answer says how long each takes. k is how many at most.

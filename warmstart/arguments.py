@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import UsageError, WarmstartError
+from warmstart.history_store.errors import UsageError, WarmstartError
 
 Check = Callable[[str, Any], None]
 

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from history_store.errors import StorageError
-from training.workloads import measures
 from warmstart.descriptor import Description, Descriptor
+from warmstart.history_store.errors import StorageError
 from warmstart.locations import never_measured
 from warmstart.remote_study import RemoteStudy
 from warmstart.service.answers import answer_from_wire
@@ -15,6 +14,7 @@ from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.doubts import Doubt, doubt_class_names
 from warmstart.suggestions.query import Dataset
+from warmstart.training.workloads import measures
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike

@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError
-from metafeat.class_signal import ClassSignal
-from metafeat.sample_statistics import SampleStatistics
+from warmstart.history_store.errors import DataError
+from warmstart.metafeat.class_signal import ClassSignal
+from warmstart.metafeat.sample_statistics import SampleStatistics
 from warmstart.suggestions.answer import DatasetSummary
 
 SCHEMA_VERSION = 1
@@ -47,7 +47,7 @@ class Descriptor:
         n_classes: classes that have images.
         class_counts: images of each class, the largest first, without their names.
         sample: statistics of the images looked at; None in a reduced descriptor: fewer doubts can be raised then.
-        features: `q` handcrafted features of these images, `metafeat.handcrafted.FEATURES`, from which the error to expect is
+        features: `q` handcrafted features of these images, `warmstart.metafeat.handcrafted.FEATURES`, from which the error to expect is
             forecast; None likewise.
     """
 

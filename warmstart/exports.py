@@ -3,8 +3,8 @@
 from functools import partial
 from pathlib import Path
 
-from history_store.json_text import parse_json
 from warmstart.arguments import check_replaceable
+from warmstart.history_store.json_text import parse_json
 
 COLUMNS = {"dataset", "status", "error", "duration", "seed"}
 """Of every table of evaluations or trials."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What `history_store.history.History` says of itself under the same names."""
+    """What `warmstart.history_store.history.History` says of itself under the same names."""
 
     space_json: str
     model_hashes: tuple[str, ...]
@@ -24,7 +24,7 @@ def glance(history: Path) -> Glance:
 
 @lru_cache(maxsize=8)
 def _glance(history: Path, state: object) -> Glance:  # noqa: ARG001  the key of the cache
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
     with History.open(history) as opened:
         return Glance(opened.space_json, tuple(opened.model_hashes), opened.stored_size)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from history_store.space import shown
-from history_store.wording import in_short
+from warmstart.history_store.space import shown
+from warmstart.history_store.wording import in_short
 
 if TYPE_CHECKING:
     from warmstart.prediction import Predictions

@@ -4,8 +4,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from history_store.errors import MissingPathError, StorageError, UsageError
 from warmstart.glance import glance
+from warmstart.history_store.errors import MissingPathError, StorageError, UsageError
 
 PathLike = str | os.PathLike[str]
 HISTORY_VARIABLE = "WARMSTART_HISTORY"
@@ -34,7 +34,7 @@ def measured_history(workload: str | None, given: str | os.PathLike[str] | None 
         UsageError: no such workload, or the given history never measured it.
         StorageError: as `history_path`, or what a history that cannot be read raises.
     """
-    from training.workloads import measures
+    from warmstart.training.workloads import measures
 
     usual = history_path(given)
     if workload is None or measures(glance(usual).space_json, workload):
@@ -91,8 +91,8 @@ def usual_model(history: Path, given: str | os.PathLike[str] | None = None) -> P
 
 def _goes_with(model: Path, history: Path, workload: str) -> bool:
     """Tell whether a history holds embeddings by a workload's model, or is of the workload, with images that are large enough."""
-    from metafeat.model_file import read_header
-    from training.workloads import measures
+    from warmstart.metafeat.model_file import read_header
+    from warmstart.training.workloads import measures
 
     if not history.is_file():
         return False
@@ -133,7 +133,7 @@ def stored_hash(known: Sequence[str], given: str | None) -> str | None:
     """
     if given is None and len(known) <= 1:
         return known[0] if known else None
-    from metafeat.model_file import read_header
+    from warmstart.metafeat.model_file import read_header
 
     try:
         usual = read_header(model_path(given)).hash

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from history_store.bundle.records import split_origin, without_mark
-from history_store.errors import UsageError
+from warmstart.history_store.bundle.records import split_origin, without_mark
+from warmstart.history_store.errors import UsageError
 
 if TYPE_CHECKING:
-    from training.workloads import Workload
+    from warmstart.training.workloads import Workload
 
 _COLLECTED, _TUNED = "collect/", "tune/"
 _AMOUNT = re.compile(r"(.*), budget ([0-9.e+-]+)", re.DOTALL)
@@ -95,7 +95,7 @@ def workload_of(origin: str) -> tuple[Workload, str] | None:
 
 def _named(what: str) -> tuple[Workload, str] | None:
     """Read a workload's budget, ``BUDGET`` of the first workload or ``WORKLOAD/BUDGET``; None where there is no such one."""
-    from training.workloads import DEFAULT, WORKLOADS, get_workload
+    from warmstart.training.workloads import DEFAULT, WORKLOADS, get_workload
 
     name, slash, budget = what.partition("/")
     name, budget = (name, budget) if slash else (DEFAULT, what)

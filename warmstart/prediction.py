@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import BrokenImagesError, DataError, LabelError, MissingPathError, UsageError
-from history_store.images import SPLITS
-from history_store.wording import counted
+from warmstart.history_store.errors import BrokenImagesError, DataError, LabelError, MissingPathError, UsageError
+from warmstart.history_store.images import SPLITS
+from warmstart.history_store.wording import counted
 
 if TYPE_CHECKING:
-    from history_store.images import BrokenImage, ImageSource
-    from training.workloads import Classifier
+    from warmstart.history_store.images import BrokenImage, ImageSource
     from warmstart.locations import PathLike
     from warmstart.suggestions.query import Dataset
+    from warmstart.training.workloads import Classifier
 
 SCHEMA = 1
 _CHUNK = 256
@@ -197,7 +197,7 @@ def predict(
         DataError: when pictures cannot be decoded, or are none.
         ModelError: when the model is no such file, or damaged.
     """
-    from training.workloads import load_classifier
+    from warmstart.training.workloads import load_classifier
 
     pixels = np.asarray(images) if hasattr(images, "shape") else None
     given = [] if pixels is not None else _paths(images)
@@ -258,9 +258,9 @@ def predict_validation(
     Raises:
         DataError: when the dataset cannot be read.
     """
-    from training.workloads import SourceDataset
-    from training.workloads.classifier_images import to_channels
     from warmstart.suggestions.query import open_path
+    from warmstart.training.workloads import SourceDataset
+    from warmstart.training.workloads.classifier_images import to_channels
 
     source = open_path(os.fspath(dataset))
     found = SourceDataset(source, skip_broken=skip_broken)
@@ -283,7 +283,7 @@ def thumbnails(images: Sequence[str], dataset: PathLike, *, size: int) -> list[N
         dataset: path of the images.
         size: pixels a side.
     """
-    from history_store.errors import WarmstartError
+    from warmstart.history_store.errors import WarmstartError
     from warmstart.suggestions.query import open_path
 
     found: list[NDArray[np.uint8] | None] = [None] * len(images)
@@ -300,7 +300,7 @@ def thumbnails(images: Sequence[str], dataset: PathLike, *, size: int) -> list[N
 
 def _names(source: ImageSource, rows: Iterable[int]) -> list[str]:
     """Name pictures of a dataset: by file where it has files, else by number."""
-    from history_store.readers.blobs import BlobSource
+    from warmstart.history_store.readers.blobs import BlobSource
 
     names = source.names if isinstance(source, BlobSource) else getattr(source, "files", None)
     return [str(row if names is None else names[row]) for row in rows]
@@ -317,8 +317,8 @@ def list_pictures(paths: Sequence[PathLike]) -> list[str]:
         MissingPathError: when a path is not there.
         DataError: when a folder holds no pictures, or cannot be read.
     """
-    from history_store.picture import SUFFIXES
-    from history_store.readers.tree import walk
+    from warmstart.history_store.picture import SUFFIXES
+    from warmstart.history_store.readers.tree import walk
 
     found: list[str] = []
     for each in paths:
@@ -371,9 +371,9 @@ def _of_files(
 
 
 def _of_array(classifier: Classifier, pixels: NDArray[Any], tell: Callable[[int, int], object]) -> list[Prediction]:
-    from history_store.picture import opaque, square_arrays, to_uint8
-    from history_store.readers.arrays import check_pixels
-    from training.workloads.classifier_images import to_channels
+    from warmstart.history_store.picture import opaque, square_arrays, to_uint8
+    from warmstart.history_store.readers.arrays import check_pixels
+    from warmstart.training.workloads.classifier_images import to_channels
 
     check_pixels(pixels, "images")
     rows: list[Prediction] = []
@@ -391,8 +391,8 @@ def _read(file: str, classifier: Classifier) -> NDArray[np.uint8] | str:
     """Decode one picture for a classifier; the reason where that is not possible."""
     import warnings
 
-    from history_store.picture import decode, reason_broken
-    from training.workloads.classifier_images import to_channels
+    from warmstart.history_store.picture import decode, reason_broken
+    from warmstart.training.workloads.classifier_images import to_channels
 
     try:
         with warnings.catch_warnings():  # Pillow warns of odd metadata
@@ -408,7 +408,7 @@ def _read(file: str, classifier: Classifier) -> NDArray[np.uint8] | str:
 def _of_dataset(
     classifier: Classifier, source: ImageSource, tell: Callable[[int, int], object], *, skip_broken: bool
 ) -> tuple[list[Prediction], list[tuple[str, str]]]:
-    from training.workloads.classifier_images import to_channels
+    from warmstart.training.workloads.classifier_images import to_channels
 
     if not set(source.class_names) & set(classifier.classes):
         msg = f"{source.location}: expected some of the classes {', '.join(classifier.classes[:_NAMED])}, got {', '.join(source.class_names[:_NAMED])}. Give pictures as files where their classes are others."

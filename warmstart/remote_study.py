@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, overload
 
-from history_store.errors import LeaseLostError, UsageError, WarmstartError
-from history_store.records import Value
+from warmstart.history_store.errors import LeaseLostError, UsageError, WarmstartError
+from warmstart.history_store.records import Value
 from warmstart.service.transport import Transport, segment
 from warmstart.studies.objectives.result import one_line, plain_number
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import LeaseLostError, StorageError, UsageError, WarmstartError
-from history_store.wording import duration, some_of
 from warmstart.client import Client
+from warmstart.history_store.errors import LeaseLostError, StorageError, UsageError, WarmstartError
+from warmstart.history_store.wording import duration, some_of
 from warmstart.prediction import predict_validation
 from warmstart.remote_study import WAIT_S, RemoteStudy, RemoteTrial, seconds_or_none
 from warmstart.studies.execution.worker import work

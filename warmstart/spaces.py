@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -37,7 +37,7 @@ def read_space(space: "SpaceLike") -> "ConfigurationSpace":
             from warmstart.integrations.optuna.space import to_space
 
             return to_space(space)
-        from history_store.space_yaml import Source, build_space
+        from warmstart.history_store.space_yaml import Source, build_space
 
         return build_space(space, Source("space"))
     msg = f"expected a file, a dict or a ConfigurationSpace, got {type(space).__name__}. Write {{'lr': {{'log': [1e-5, 0.1]}}}}; docs/spaces.md has all forms."
@@ -46,15 +46,15 @@ def read_space(space: "SpaceLike") -> "ConfigurationSpace":
 
 def space_text(space: "SpaceLike") -> str:
     """Read a space, and give it as ConfigSpace JSON; arguments and refusals as in `read_space`."""
-    from history_store.space import dump_space
+    from warmstart.history_store.space import dump_space
 
     return dump_space(read_space(space))
 
 
 def _read_named(space: str) -> "ConfigurationSpace":
     """Read a space by its name or from its file."""
-    from history_store.space_yaml import parse_space
-    from training.workloads import named_space, space_names
+    from warmstart.history_store.space_yaml import parse_space
+    from warmstart.training.workloads import named_space, space_names
 
     named = named_space(space)
     if named is not None:

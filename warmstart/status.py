@@ -1,6 +1,6 @@
 """The one table from errors to the exit code that a shell sees and the status that an HTTP client sees."""
 
-from history_store.errors import (
+from warmstart.history_store.errors import (
     AllTrialsFailedError,
     DataError,
     HistoryLockedError,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.acquisition.scores import integrate_log, log_integration_weights
-from bo.surrogates import Surrogate
+from warmstart.bo.acquisition.scores import integrate_log, log_integration_weights
+from warmstart.bo.surrogates import Surrogate
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.acquisition.pending import Fantasies
-from bo.acquisition.scores import (
+from warmstart.bo.acquisition.pending import Fantasies
+from warmstart.bo.acquisition.scores import (
     SCORES,
     SLOPES,
     integrate_log,
@@ -50,7 +50,7 @@ class AcquisitionFunction(Protocol):
 
 
 class Classifier(Protocol):
-    """The part of `bo.constraints.classifier.Classifier` that a function uses."""
+    """The part of `warmstart.bo.constraints.classifier.Classifier` that a function uses."""
 
     def probability(self, X: Floats) -> Floats:
         """Return P(valid) at `m x d` points under every sample: `S x m`."""
@@ -69,7 +69,7 @@ class Improvement:
 
         Args:
             fantasies: the surrogate, told of pending points, and the best error of each fantasy.
-            acquisition: a name in `bo.acquisition.scores.SCORES`.
+            acquisition: a name in `warmstart.bo.acquisition.scores.SCORES`.
             weighed: other criteria are added, so that a bound, which is no logarithm, becomes one that orders points
                 alike.
         """

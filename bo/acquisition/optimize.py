@@ -10,10 +10,10 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.acquisition.function import AcquisitionFunction
-from bo.space.axes import BELOW_ONE
-from bo.space.encoding import Encoding
-from bo.space.sampling import unit_points
+from warmstart.bo.acquisition.function import AcquisitionFunction
+from warmstart.bo.space.axes import BELOW_ONE
+from warmstart.bo.space.encoding import Encoding
+from warmstart.bo.space.sampling import unit_points
 
 Floats = NDArray[np.float64]
 

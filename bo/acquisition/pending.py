@@ -10,7 +10,7 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.surrogates import Conditioned, Surrogate
+from warmstart.bo.surrogates import Conditioned, Surrogate
 
 Floats = NDArray[np.float64]
 

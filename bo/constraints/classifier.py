@@ -7,8 +7,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.constraints.gp_classifier import GPClassifier
-from bo.constraints.network_classifier import NetworkClassifier
+from warmstart.bo.constraints.gp_classifier import GPClassifier
+from warmstart.bo.constraints.network_classifier import NetworkClassifier
 
 Floats = NDArray[np.float64]
 

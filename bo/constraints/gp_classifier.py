@@ -8,13 +8,13 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.constraints.labels import Labelled
-from bo.constraints.link import LINKS
-from bo.surrogates.base import points_of_fit
-from bo.surrogates.gp.kernels import KERNELS, square_distances
-from bo.surrogates.inputs import Inputs
-from bo.surrogates.slice_sampling import elliptical_step, slice_step
-from history_store.errors import UsageError
+from warmstart.bo.constraints.labels import Labelled
+from warmstart.bo.constraints.link import LINKS
+from warmstart.bo.surrogates.base import points_of_fit
+from warmstart.bo.surrogates.gp.kernels import KERNELS, square_distances
+from warmstart.bo.surrogates.inputs import Inputs
+from warmstart.bo.surrogates.slice_sampling import elliptical_step, slice_step
+from warmstart.history_store.errors import UsageError
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +50,7 @@ class GPClassifier:
     """Gaussian process classifier with a probit link for noisy labels and a step for noiseless ones.
 
     Use it up to some hundred evaluations: its cost grows with their cube. With more, use
-    `bo.constraints.network_classifier.NetworkClassifier`.
+    `warmstart.bo.constraints.network_classifier.NetworkClassifier`.
 
     Latent values are sampled by elliptical slice sampling. Hyperparameters are sampled by slice sampling with the
     whitened latent values fixed [Murray2010slice]. The chain of the hyperparameters continues from fit to fit.

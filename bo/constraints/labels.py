@@ -7,8 +7,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.surrogates.base import checked_data
-from history_store.errors import DataError
+from warmstart.bo.surrogates.base import checked_data
+from warmstart.history_store.errors import DataError
 
 Floats = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.constraints.link import logistic
-from bo.surrogates.slice_sampling import slice_step
+from warmstart.bo.constraints.link import logistic
+from warmstart.bo.surrogates.slice_sampling import slice_step
 
 Floats = NDArray[np.float64]
 

@@ -6,15 +6,15 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.constraints.labels import Labelled
-from bo.constraints.link import LINKS, logistic
-from bo.constraints.logistic_head import Laplace, sample_posteriors
-from bo.surrogates.base import points_of_fit
-from bo.surrogates.dngo.feature_network import Plan, train
-from bo.surrogates.dngo.model import Features
-from bo.surrogates.inputs import Inputs
-from bo.surrogates.network import Array, Network
-from history_store.errors import UsageError
+from warmstart.bo.constraints.labels import Labelled
+from warmstart.bo.constraints.link import LINKS, logistic
+from warmstart.bo.constraints.logistic_head import Laplace, sample_posteriors
+from warmstart.bo.surrogates.base import points_of_fit
+from warmstart.bo.surrogates.dngo.feature_network import Plan, train
+from warmstart.bo.surrogates.dngo.model import Features
+from warmstart.bo.surrogates.inputs import Inputs
+from warmstart.bo.surrogates.network import Array, Network
+from warmstart.history_store.errors import UsageError
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ class NetworkClassifier:
     """Networks trained on labels, with Laplace's method on the last layer and a slice-sampled prior precision α.
 
     Use it with many evaluations: its cost grows linearly with them. With up to some hundred,
-    `bo.constraints.gp_classifier.GPClassifier` needs no training of networks.
+    `warmstart.bo.constraints.gp_classifier.GPClassifier` needs no training of networks.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 The *number* of a real or an integer is its value. The number of a choice is its position among the choices. Every
 number has an equal share of [0, 1); an integer on a logarithmic scale has a share in proportion to its logarithmic
-width. Shares and scales are those of `history_store.space.sobol_configs`. Priors of ConfigSpace (normal, beta) do not
+width. Shares and scales are those of `warmstart.history_store.space.sobol_configs`. Priors of ConfigSpace (normal, beta) do not
 bend an axis.
 """
 
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.records import Config, Value
-from history_store.space import as_tuple
+from warmstart.history_store.records import Config, Value
+from warmstart.history_store.space import as_tuple
 
 if TYPE_CHECKING:
     from ConfigSpace.hyperparameters import Hyperparameter

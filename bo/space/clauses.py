@@ -1,6 +1,6 @@
 """Conditions and forbidden clauses, evaluated on many configurations at once.
 
-A configuration is a row of numbers (`bo.space.axes`), NaN = inactive. ConfigSpace treats an inactive hyperparameter as
+A configuration is a row of numbers (`warmstart.bo.space.axes`), NaN = inactive. ConfigSpace treats an inactive hyperparameter as
 comparisons treat NaN: it differs from every value and is never equal, less or greater.
 """
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.space.axes import Axis, Choice
-from history_store.errors import UsageError
+from warmstart.bo.space.axes import Axis, Choice
+from warmstart.history_store.errors import UsageError
 
 if TYPE_CHECKING:
     from ConfigSpace.conditions import ConditionLike

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.space.axes import axis_of, plain
-from bo.space.encoding import Encoding
-from history_store.errors import DataError
-from history_store.records import Config, Value
+from warmstart.bo.space.axes import axis_of, plain
+from warmstart.bo.space.encoding import Encoding
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.records import Config, Value
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.space.axes import BELOW_ONE, Axis, Choice, Integer, Real, axis_of, plain_config
-from bo.space.clauses import condition_test, forbidden_test, mentioned
-from bo.space.sampling import Design, unit_points
-from history_store.errors import DataError, UsageError
-from history_store.records import Config, Value
+from warmstart.bo.space.axes import BELOW_ONE, Axis, Choice, Integer, Real, axis_of, plain_config
+from warmstart.bo.space.clauses import condition_test, forbidden_test, mentioned
+from warmstart.bo.space.sampling import Design, unit_points
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.records import Config, Value
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -41,7 +41,7 @@ class Encoding:
     """A ConfigSpace space as the cube `[0, 1)^p`, with a block of model columns for each hyperparameter.
 
     Designs and the search for the next point use the cube. Every point stands for one configuration: that of its
-    rounded values, without inactive hyperparameters. Reals are evaluated on a decimal grid (`bo.space.axes.Real`), and
+    rounded values, without inactive hyperparameters. Reals are evaluated on a decimal grid (`warmstart.bo.space.axes.Real`), and
     whole numbers above 2**53 are equal where their float64s are; what others give is kept as it is.
     Constants are part of configurations, not of the cube. Activity and clauses follow ConfigSpace.
 

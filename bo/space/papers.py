@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from history_store import space as record
-from history_store.records import Config
+from warmstart.history_store import space as record
+from warmstart.history_store.records import Config
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

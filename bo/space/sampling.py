@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 
 Design = Literal["uniform", "latin", "halton", "sobol"]
 

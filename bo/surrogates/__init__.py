@@ -1,4 +1,4 @@
-"""Surrogates: models of the error over the unit cube. All implement `bo.surrogates.base.Surrogate`.
+"""Surrogates: models of the error over the unit cube. All implement `warmstart.bo.surrogates.base.Surrogate`.
 
 | name | use it when | not when |
 |---|---|---|
@@ -17,15 +17,15 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from bo.surrogates.base import Conditioned, Prediction, Surrogate, Task
-from bo.surrogates.bohamiann.model import Bohamiann
-from bo.surrogates.dngo.model import DNGO
-from bo.surrogates.dngo.multitask import MultiTaskDNGO
-from bo.surrogates.gp.model import GaussianProcess
-from bo.surrogates.gp.multitask import MultiTaskGaussianProcess
-from bo.surrogates.info import SurrogateInfo
-from history_store.errors import UsageError
-from history_store.registry import Registry
+from warmstart.bo.surrogates.base import Conditioned, Prediction, Surrogate, Task
+from warmstart.bo.surrogates.bohamiann.model import Bohamiann
+from warmstart.bo.surrogates.dngo.model import DNGO
+from warmstart.bo.surrogates.dngo.multitask import MultiTaskDNGO
+from warmstart.bo.surrogates.gp.model import GaussianProcess
+from warmstart.bo.surrogates.gp.multitask import MultiTaskGaussianProcess
+from warmstart.bo.surrogates.info import SurrogateInfo
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.registry import Registry
 
 SURROGATES: Registry[SurrogateInfo] = Registry(
     "warmstart.surrogates",
@@ -43,7 +43,7 @@ SURROGATES: Registry[SurrogateInfo] = Registry(
         )
     },
     check=lambda found: isinstance(found, SurrogateInfo),
-    wanted="a bo.surrogates.SurrogateInfo",
+    wanted="a warmstart.bo.surrogates.SurrogateInfo",
 )
 """Every surrogate by name; an entry makes one from the keywords of its constructor."""
 
@@ -61,7 +61,7 @@ def find_surrogate(
     if isinstance(surrogate, str):
         return SURROGATES.find(surrogate, where, param=param)
     if not hasattr(surrogate, "fit") or not hasattr(surrogate, "sample_joint"):
-        msg = f"expected a name, a SurrogateInfo or a surrogate with the methods of bo.surrogates.Surrogate, got {type(surrogate).__name__}. Name one of {', '.join(SURROGATES)}."
+        msg = f"expected a name, a SurrogateInfo or a surrogate with the methods of warmstart.bo.surrogates.Surrogate, got {type(surrogate).__name__}. Name one of {', '.join(SURROGATES)}."
         raise UsageError(msg, param=param) if param else UsageError(f"{where}: {msg}")
     return SurrogateInfo.of(surrogate)
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from history_store.errors import DataError, UsageError
+from warmstart.history_store.errors import DataError, UsageError
 
 SMALLEST_SD = 1e-12
 """Targets that spread less are constant."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from bo.surrogates.base import Surrogate
+from warmstart.bo.surrogates.base import Surrogate
 
 Growth = Literal["linear", "cubic"]
 
@@ -18,9 +18,9 @@ class SurrogateInfo:
     """Surrogate by name.
 
     Attributes:
-        name: in `bo.surrogates.SURROGATES`; the multi-task form of `x` is `mt-x`.
+        name: in `warmstart.bo.surrogates.SURROGATES`; the multi-task form of `x` is `mt-x`.
         factory: takes the keyword `conditional` (columns that may be NaN) and returns an unfitted surrogate. A
-            multi-task one takes `related` and `meta` too, see `bo.surrogates.Task`.
+            multi-task one takes `related` and `meta` too, see `warmstart.bo.surrogates.Task`.
         multitask: whether it learns from related tasks.
         alone: of a multi-task surrogate: the surrogate of the target alone, which suggests where related tasks forecast the
             evaluations no better than a Gaussian process of the target alone; None = they are always used.

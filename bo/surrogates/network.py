@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 
 Array = NDArray[Any]
 Activation = Literal["tanh", "relu", "linear"]

@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.surrogates.base import SMALLEST_SD, Standardised, Task, checked_data
-from history_store.errors import DataError, UsageError
+from warmstart.bo.surrogates.base import SMALLEST_SD, Standardised, Task, checked_data
+from warmstart.history_store.errors import DataError, UsageError
 
 Floats = NDArray[np.float64]
 

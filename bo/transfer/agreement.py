@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from bo.transfer.strategies.average_rank import scaled_ranks
+from warmstart.bo.transfer.strategies.average_rank import scaled_ranks
 
 Matrix = NDArray[np.float64]
 LEAST_CONFIGS = 8

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.transfer.regret import regret_curve
-from bo.transfer.strategies.joint import expected_regrets, query_weights
-from bo.transfer.strategies.portfolio import portfolio_rows
-from bo.transfer.strategies.query import UNCALIBRATED, Query, Reach
-from bo.transfer.strategies.scenarios import Scenarios, make_scenarios
-from bo.transfer.strategies.sources import number_groups
-from history_store.errors import DataError, UsageError
+from warmstart.bo.transfer.regret import regret_curve
+from warmstart.bo.transfer.strategies.joint import expected_regrets, query_weights
+from warmstart.bo.transfer.strategies.portfolio import portfolio_rows
+from warmstart.bo.transfer.strategies.query import UNCALIBRATED, Query, Reach
+from warmstart.bo.transfer.strategies.scenarios import Scenarios, make_scenarios
+from warmstart.bo.transfer.strategies.sources import number_groups
+from warmstart.history_store.errors import DataError, UsageError
 
 REACHES = (0.3, 1.0, 3.0, 10.0, 30.0, math.inf)
 LENGTH = 20

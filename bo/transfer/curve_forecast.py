@@ -1,7 +1,7 @@
 """Where a training run is heading: its final error, told from what it reported and from the history's learning curves.
 
 The errors that runs pass through on one dataset are a Gaussian vector: square roots of errors, by share of the run and configuration. Its mean is
-what `bo.transfer.expected_error` expects of a dataset with such features; its covariance is that of what the history's datasets differ from
+what `warmstart.bo.transfer.expected_error` expects of a dataset with such features; its covariance is that of what the history's datasets differ from
 theirs. A configuration that the history never measured lies between those that it did (kriging), and has a part of its own. A run that reports,
 and others that ended, condition the vector. Tails are heavier than a Gaussian's: intervals are as wide as the history's own cases ask for.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtr, stdtrit
 
-from bo.transfer.expected_error import LEVEL, ExpectedError, completed, fit_forecaster
+from warmstart.bo.transfer.expected_error import LEVEL, ExpectedError, completed, fit_forecaster
 
 Floats = NDArray[np.float64]
 
@@ -219,7 +219,7 @@ def fit_curves(
     """Fit what runs on one dataset are expected to pass through.
 
     Args:
-        features: `m x p` and `m x q` features of the history's datasets, as in `bo.transfer.expected_error.fit_forecaster`.
+        features: `m x p` and `m x q` features of the history's datasets, as in `warmstart.bo.transfer.expected_error.fit_forecaster`.
         curves: `m x c x s` errors at `SHARES`, NaN = not measured; each row holds some.
         groups: `m` sibling groups.
         configs: `c x d` configurations in the unit cube.

@@ -8,11 +8,11 @@ from typing import get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.transfer.calibration import Calibration
-from bo.transfer.strategies import STRATEGIES, Choice, Dedupe, Query
-from bo.transfer.strategies.portfolio import portfolio_rows
-from bo.transfer.strategies.sources import equal_weights, number_groups
-from history_store.errors import DataError, UsageError
+from warmstart.bo.transfer.calibration import Calibration
+from warmstart.bo.transfer.strategies import STRATEGIES, Choice, Dedupe, Query
+from warmstart.bo.transfer.strategies.portfolio import portfolio_rows
+from warmstart.bo.transfer.strategies.sources import equal_weights, number_groups
+from warmstart.history_store.errors import DataError, UsageError
 
 WITH_DISTANCES = "joint"
 """The strategy where none is named and distances are given: the one that wins the evaluation."""
@@ -61,15 +61,15 @@ def designs(
         errors: `m x c` of the history: datasets x configurations, lower is better, NaN = missing.
         distances: `m` ≥ 0 from the new dataset to the history's, or None.
         k: how many, in 1..c.
-        strategy: a name in `bo.transfer.strategies.STRATEGIES`; None = `joint` with distances, `portfolio` without.
+        strategy: a name in `warmstart.bo.transfer.strategies.STRATEGIES`; None = `joint` with distances, `portfolio` without.
             Without distances, `joint` is `portfolio`.
         dedupe: for `nearest`, where a neighbour's best is taken already: `next_best` takes its next-best configuration,
             `next_neighbour` continues with the next dataset, `keep` repeats it.
         calibration: for `joint`: how far distances of this kind can be trusted; see
-            `bo.transfer.calibration.calibrate`.
+            `warmstart.bo.transfer.calibration.calibrate`.
         groups: `m` names of the datasets' sources: siblings and parts count as one. None = each is its own.
         noise: standard deviation of an error as a share of its dataset's range: `joint` and `portfolio` then do not
-            follow leads that may be luck. `bo.transfer.strategies.noise.USUAL_NOISE` is that of short runs.
+            follow leads that may be luck. `warmstart.bo.transfer.strategies.noise.USUAL_NOISE` is that of short runs.
 
     Returns: k choices, best first.
 
@@ -80,7 +80,7 @@ def designs(
     query, measured = _checked(errors, distances, k, dedupe, groups)
     trusted: object = calibration
     if trusted is not None and not isinstance(trusted, Calibration):
-        msg = f"initial_designs: expected a bo.transfer.calibration.Calibration, got {trusted!r}. Leave it out where there is none."
+        msg = f"initial_designs: expected a warmstart.bo.transfer.calibration.Calibration, got {trusted!r}. Leave it out where there is none."
         raise UsageError(msg)
     reach = query.reach if calibration is None else calibration.reach
     query = replace(query, noise=_checked_noise(noise), reach=reach)

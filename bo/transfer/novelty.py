@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.transfer.strategies.sources import number_groups
-from history_store.errors import DataError, UsageError
+from warmstart.bo.transfer.strategies.sources import number_groups
+from warmstart.history_store.errors import DataError, UsageError
 
 TYPICAL_PERCENTILE = 98.0
 """Up to this percentile of the history's own nearest distances a new dataset is typical."""
@@ -150,7 +150,7 @@ def signal_limit(weight: float, effects: ArrayLike) -> float:
     much: there the limit is low, and only those are doubted that do worse than `SILENT_SHARE` of the history would.
 
     Args:
-        weight: of the query's labels, see `metafeat.class_signal`.
+        weight: of the query's labels, see `warmstart.metafeat.class_signal`.
         effects: scores for each unit of weight of the history's datasets; without any, one of `WEAK_EFFECT`.
 
     Returns: the limit, at most `CHANCE_SCORE`.

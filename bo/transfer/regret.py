@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from history_store.error_tables import min_max_normalised
-from history_store.errors import DataError, UsageError
+from warmstart.history_store.error_tables import min_max_normalised
+from warmstart.history_store.errors import DataError, UsageError
 
 
 def regret_curve(errors: ArrayLike, rows: Sequence[int]) -> NDArray[np.float64]:

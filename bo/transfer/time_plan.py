@@ -1,6 +1,6 @@
 """Which configurations to try in a given time: those that fit and pay most per second, on datasets like the new one.
 
-As `bo.transfer.strategies.joint`, it lowers the expected best normalised regret over the datasets of a history, now per second. Two greedy orders
+As `warmstart.bo.transfer.strategies.joint`, it lowers the expected best normalised regret over the datasets of a history, now per second. Two greedy orders
 are made, by gain per second and by gain alone, since the first may fill the time with what is short; the one that ends lower is taken
 [Khuller1999budgeted]. Within it, what pays most per second comes first, so that the plan is good wherever it is cut off.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.strategies.scenarios import make_scenarios
+from warmstart.bo.transfer.strategies.scenarios import make_scenarios
 
 Floats = NDArray[np.float64]
 

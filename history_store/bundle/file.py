@@ -17,10 +17,16 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO
 
-from history_store.bundle.records import Record, SharedRun, SharedSpace, canonical, parse
-from history_store.errors import DataError, HistoryDamagedError, HistoryVersionError, MissingPathError, UsageError
-from history_store.file import durable
-from history_store.limits import Limit
+from warmstart.history_store.bundle.records import Record, SharedRun, SharedSpace, canonical, parse
+from warmstart.history_store.errors import (
+    DataError,
+    HistoryDamagedError,
+    HistoryVersionError,
+    MissingPathError,
+    UsageError,
+)
+from warmstart.history_store.file import durable
+from warmstart.history_store.limits import Limit
 
 FORMAT = "warmstart-bundle"
 VERSION = 1

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError
-from history_store.file.codec import decode_info, decode_run, encode_info, encode_run, native
-from history_store.file.content import check_info
-from history_store.records import Config, DatasetInfo, Evaluation, Value
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.file.codec import decode_info, decode_run, encode_info, encode_run, native
+from warmstart.history_store.file.content import check_info
+from warmstart.history_store.records import Config, DatasetInfo, Evaluation, Value
 
 KINDS = ("dataset", "embedding", "features", "run", "space")
 _ID = re.compile(r"[0-9a-f]{16}")

@@ -24,12 +24,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
 
-from history_store.errors import StorageError
-from history_store.file import durable
-from history_store.file.durable import beside
-from history_store.file.journal import checksum
-from history_store.json_text import parse_stored_json
-from history_store.records import Config, Value
+from warmstart.history_store.errors import StorageError
+from warmstart.history_store.file import durable
+from warmstart.history_store.file.durable import beside
+from warmstart.history_store.file.journal import checksum
+from warmstart.history_store.json_text import parse_stored_json
+from warmstart.history_store.records import Config, Value
 
 SUFFIX = ".index"
 MAGIC = b"warmstart-index1"

@@ -12,12 +12,18 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import HistoryDamagedError, HistoryWarning, MissingPathError, StorageError, UsageError
-from history_store.file.cells import CELLS, check_cells, write_cells
-from history_store.file.content import Content, quoted
-from history_store.file.dataset_list import read_datasets, write_datasets
-from history_store.file.durable import beside
-from history_store.file.layout import (
+from warmstart.history_store.errors import (
+    HistoryDamagedError,
+    HistoryWarning,
+    MissingPathError,
+    StorageError,
+    UsageError,
+)
+from warmstart.history_store.file.cells import CELLS, check_cells, write_cells
+from warmstart.history_store.file.content import Content, quoted
+from warmstart.history_store.file.dataset_list import read_datasets, write_datasets
+from warmstart.history_store.file.durable import beside
+from warmstart.history_store.file.layout import (
     FORMAT,
     LIBVER,
     MAPPED,
@@ -36,10 +42,10 @@ from history_store.file.layout import (
     write_json,
     write_text,
 )
-from history_store.file.sink import Sink
-from history_store.file.stored_images import add_checksums
-from history_store.file.table import StoredTable, are_many, stored_table, table_faults, write_table
-from history_store.space import space_names
+from warmstart.history_store.file.sink import Sink
+from warmstart.history_store.file.stored_images import add_checksums
+from warmstart.history_store.file.table import StoredTable, are_many, stored_table, table_faults, write_table
+from warmstart.history_store.space import space_names
 
 Embeddings = dict[str, NDArray[np.float32]]
 _VALUES = (bool, int, float, str)

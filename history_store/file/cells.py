@@ -10,8 +10,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import HistoryDamagedError
-from history_store.file.layout import hint, read, write_array, write_json
+from warmstart.history_store.errors import HistoryDamagedError
+from warmstart.history_store.file.layout import hint, read, write_array, write_json
 
 CELLS = "cells"
 Columns = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_]]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from history_store.errors import DataError
-from history_store.json_text import parse_stored_json
-from history_store.records import Config, DatasetInfo, Evaluation, Status, Value
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.json_text import parse_stored_json
+from warmstart.history_store.records import Config, DatasetInfo, Evaluation, Status, Value
 
 _INFO_FIELDS = tuple(field.name for field in fields(DatasetInfo))
 _COUNTS = ("n_train", "n_val", "n_test", "n_classes", "channels", "split_seed")

@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, UsageError
-from history_store.file.append_index import digest_config, digest_name, digest_runs
-from history_store.file.cells import Cells
-from history_store.file.codec import (
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.file.append_index import digest_config, digest_name, digest_runs
+from warmstart.history_store.file.cells import Cells
+from warmstart.history_store.file.codec import (
     Operation,
     config_key,
     decode_info,
@@ -20,16 +20,16 @@ from history_store.file.codec import (
     encode_info,
     native,
 )
-from history_store.file.dataset_list import DatasetList
-from history_store.file.table import (
+from warmstart.history_store.file.dataset_list import DatasetList
+from warmstart.history_store.file.table import (
     EvaluationTable,
     StoredTable,
     empty,
     extended,
     run_columns,
 )
-from history_store.records import Config, DatasetInfo, Evaluation, Value
-from history_store.wording import meant
+from warmstart.history_store.records import Config, DatasetInfo, Evaluation, Value
+from warmstart.history_store.wording import meant
 
 _NAME_BYTES = 200
 _FEW, _FEW_RUNS = 20, 10_000
@@ -325,7 +325,7 @@ def unit_rows(space_json: str, configs: Sequence[Config], where: str) -> NDArray
     Raises:
         DataError: a configuration does not fit the space.
     """
-    from history_store.space import load_space, to_unit
+    from warmstart.history_store.space import load_space, to_unit
 
     try:
         return to_unit(load_space(space_json, where), configs)

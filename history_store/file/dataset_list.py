@@ -10,11 +10,11 @@ from typing import Self, overload
 import h5py
 import numpy as np
 
-from history_store.errors import HistoryDamagedError
-from history_store.file.codec import decode_info, encode_info
-from history_store.file.layout import hint, read, read_bytes, write_array, write_json, write_text
-from history_store.json_text import parse_stored_json
-from history_store.records import DatasetInfo
+from warmstart.history_store.errors import HistoryDamagedError
+from warmstart.history_store.file.codec import decode_info, encode_info
+from warmstart.history_store.file.layout import hint, read, read_bytes, write_array, write_json, write_text
+from warmstart.history_store.json_text import parse_stored_json
+from warmstart.history_store.records import DatasetInfo
 
 INDEXED = 4096
 """From so many datasets on, a file says where in it the record of each begins, and records are decoded one by one."""

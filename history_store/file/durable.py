@@ -1,7 +1,7 @@
 """The system calls of a durable write, one function each: a test can stop the process between any two of them.
 
 Every call announces itself to `hook` just before it acts. Nothing else in the package writes, syncs, renames,
-cuts or removes a file of a history; h5py writes through `history_store.file.sink`.
+cuts or removes a file of a history; h5py writes through `warmstart.history_store.file.sink`.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from history_store.errors import HistoryReadOnlyError, StorageError, StorageFullError, WarmstartError
+from warmstart.history_store.errors import HistoryReadOnlyError, StorageError, StorageFullError, WarmstartError
 
 hook: Callable[[str, Path], None] | None = None
 """Called with the name of the call and its path, just before the call. For tests."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from history_store.errors import DataError, HistoryDamagedError, HistoryVersionError, StorageError
-from history_store.file import durable
-from history_store.file.lock import is_at
-from history_store.json_text import parse_stored_json
-from history_store.limits import JOURNAL_BYTES
+from warmstart.history_store.errors import DataError, HistoryDamagedError, HistoryVersionError, StorageError
+from warmstart.history_store.file import durable
+from warmstart.history_store.file.lock import is_at
+from warmstart.history_store.json_text import parse_stored_json
+from warmstart.history_store.limits import JOURNAL_BYTES
 
 VERSIONS = (1, 2)
 """1: the journal of a file without a salt, as version 0.1 writes them; 2: its header names the salt."""

@@ -18,10 +18,16 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import HistoryDamagedError, HistoryVersionError, MissingPathError, StorageError, UsageError
-from history_store.file.durable import beside
-from history_store.json_text import parse_stored_json
-from history_store.wording import in_shell
+from warmstart.history_store.errors import (
+    HistoryDamagedError,
+    HistoryVersionError,
+    MissingPathError,
+    StorageError,
+    UsageError,
+)
+from warmstart.history_store.file.durable import beside
+from warmstart.history_store.json_text import parse_stored_json
+from warmstart.history_store.wording import in_shell
 
 FORMAT = "warmstart-history"
 SIGNATURE = b"\x89HDF\r\n\x1a\n"

@@ -14,8 +14,8 @@ import time
 import weakref
 from pathlib import Path
 
-from history_store.errors import HistoryLockedError, StorageError
-from history_store.file.durable import beside, open_companion, storage_errors
+from warmstart.history_store.errors import HistoryLockedError, StorageError
+from warmstart.history_store.file.durable import beside, open_companion, storage_errors
 
 _POLL_S = 0.02
 _BYTE = 2**62

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from history_store.file import durable
+from warmstart.history_store.file import durable
 
 
 class Sink:

@@ -16,18 +16,24 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import HistoryDamagedError, HistoryWarning, ImagesMissingError, StorageError, UsageError
-from history_store.file import journal
-from history_store.file.base import read_content, read_embeddings, read_vectors
-from history_store.file.codec import Operation
-from history_store.file.content import Content, quoted
-from history_store.file.durable import beside
-from history_store.file.layout import BROKEN, damage, hint, open_file
-from history_store.file.lock import is_at
-from history_store.file.stored_images import PixelChecks, StoredImages, map_file, map_images
-from history_store.file.table import EvaluationTable, StoredTable
-from history_store.records import DatasetInfo, Evaluation, Value
-from history_store.wording import in_shell
+from warmstart.history_store.errors import (
+    HistoryDamagedError,
+    HistoryWarning,
+    ImagesMissingError,
+    StorageError,
+    UsageError,
+)
+from warmstart.history_store.file import journal
+from warmstart.history_store.file.base import read_content, read_embeddings, read_vectors
+from warmstart.history_store.file.codec import Operation
+from warmstart.history_store.file.content import Content, quoted
+from warmstart.history_store.file.durable import beside
+from warmstart.history_store.file.layout import BROKEN, damage, hint, open_file
+from warmstart.history_store.file.lock import is_at
+from warmstart.history_store.file.stored_images import PixelChecks, StoredImages, map_file, map_images
+from warmstart.history_store.file.table import EvaluationTable, StoredTable
+from warmstart.history_store.records import DatasetInfo, Evaluation, Value
+from warmstart.history_store.wording import in_shell
 
 _TRIES = 5
 

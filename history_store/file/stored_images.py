@@ -9,10 +9,21 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, HistoryDamagedError, UsageError
-from history_store.file.layout import child, crc, get_text, hint, mark, read, reader, version, write_array, write_json
-from history_store.records import DatasetInfo
-from history_store.subsample import SPLIT_NAMES
+from warmstart.history_store.errors import DataError, HistoryDamagedError, UsageError
+from warmstart.history_store.file.layout import (
+    child,
+    crc,
+    get_text,
+    hint,
+    mark,
+    read,
+    reader,
+    version,
+    write_array,
+    write_json,
+)
+from warmstart.history_store.records import DatasetInfo
+from warmstart.history_store.subsample import SPLIT_NAMES
 
 Split = Literal["train", "val", "test"]
 

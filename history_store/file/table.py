@@ -9,10 +9,20 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import HistoryDamagedError
-from history_store.file.cells import CELLS, Cells, Columns, read_cells, read_origin_counts
-from history_store.file.layout import child, damage, hint, mark, read, reader, version, write_array, write_json
-from history_store.records import Config, Evaluation, Status
+from warmstart.history_store.errors import HistoryDamagedError
+from warmstart.history_store.file.cells import CELLS, Cells, Columns, read_cells, read_origin_counts
+from warmstart.history_store.file.layout import (
+    child,
+    damage,
+    hint,
+    mark,
+    read,
+    reader,
+    version,
+    write_array,
+    write_json,
+)
+from warmstart.history_store.records import Config, Evaluation, Status
 
 STATUSES = tuple(Status)
 """Codes of the column `status`: 0 ok, 1 diverged, 2 crashed, 3 timeout, 4 oom."""

@@ -11,13 +11,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from history_store.errors import HistoryReadOnlyError, MissingPathError, StorageError, UsageError
-from history_store.file import durable
-from history_store.file.append_index import SUFFIX, State, stamp
-from history_store.file.base import Identity, check_base, read_identity
-from history_store.file.durable import beside
-from history_store.file.journal import JournalText, JournalWriter, checksum, most_bytes, parse
-from history_store.file.lock import WriterLock
+from warmstart.history_store.errors import HistoryReadOnlyError, MissingPathError, StorageError, UsageError
+from warmstart.history_store.file import durable
+from warmstart.history_store.file.append_index import SUFFIX, State, stamp
+from warmstart.history_store.file.base import Identity, check_base, read_identity
+from warmstart.history_store.file.durable import beside
+from warmstart.history_store.file.journal import JournalText, JournalWriter, checksum, most_bytes, parse
+from warmstart.history_store.file.lock import WriterLock
 
 _WRITE_BITS = 0o222
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from history_store.images import ImageSource
-from history_store.readers.registry import READERS, Place, Reader, open_location, register, scheme_reader
+from warmstart.history_store.images import ImageSource
+from warmstart.history_store.readers.registry import READERS, Place, Reader, open_location, register, scheme_reader
 
 
 def open_images(path: str | Path, *, download: bool = False) -> ImageSource:
@@ -46,7 +46,7 @@ def open_arrays(images: ArrayLike, labels: ArrayLike, *, class_names: Sequence[s
         LabelError: when labels are missing, of a wrong kind or number, or of one class only.
         DataError: when the shape, dtype or values of the images do not fit.
     """
-    from history_store.readers.arrays import from_memory
+    from warmstart.history_store.readers.arrays import from_memory
 
     return from_memory(images, labels, class_names=class_names)
 
@@ -61,7 +61,7 @@ def open_torch_dataset(dataset: Any) -> ImageSource:
         LabelError: when labels are missing, of a wrong kind, or of one class only.
         DataError: when it has no length or its items are no (picture, label).
     """
-    from history_store.readers.torch_dataset import TorchSource
+    from warmstart.history_store.readers.torch_dataset import TorchSource
 
     return TorchSource(dataset)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from history_store.errors import DataError
-from history_store.readers.base import printable
-from history_store.readers.tree import found_in, split_of
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.readers.base import printable
+from warmstart.history_store.readers.tree import found_in, split_of
 
 
 def check_inside(name: str, where: str) -> None:

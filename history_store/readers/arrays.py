@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from history_store.errors import DataError
-from history_store.fingerprint import file_fingerprint, file_signature, row_fingerprint, row_signature
-from history_store.images import BrokenImage, FingerprintKind
-from history_store.picture import check_floats, opaque, square_arrays, to_uint8
-from history_store.readers.base import Canvas, Source
-from history_store.readers.labels import encode_labels
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.fingerprint import file_fingerprint, file_signature, row_fingerprint, row_signature
+from warmstart.history_store.images import BrokenImage, FingerprintKind
+from warmstart.history_store.picture import check_floats, opaque, square_arrays, to_uint8
+from warmstart.history_store.readers.base import Canvas, Source
+from warmstart.history_store.readers.labels import encode_labels
 
 _CHANNELS = (1, 3, 4)
 
@@ -108,7 +108,7 @@ class ArraySource(Source):
 
 
 def from_memory(images: ArrayLike, labels: ArrayLike, *, class_names: Sequence[str] | None = None) -> ArraySource:
-    """Open pictures in memory; see `history_store.images.open_arrays`."""
+    """Open pictures in memory; see `warmstart.history_store.images.open_arrays`."""
     where = "images"
     try:
         array = np.asarray(images)

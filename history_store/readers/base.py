@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import BrokenImagesError, LabelError, UsageError, WarmstartError
-from history_store.images import SPLITS, BrokenImage, FingerprintKind, ImageSet
+from warmstart.history_store.errors import BrokenImagesError, LabelError, UsageError, WarmstartError
+from warmstart.history_store.images import SPLITS, BrokenImage, FingerprintKind, ImageSet
 
 _PACKED = {
     (".tar.gz", ".tgz"): "gunzip",
@@ -61,7 +61,7 @@ class Source(ABC):
     def read(
         self, indices: Sequence[int] | NDArray[np.integer[Any]], *, size: int | None = 32, skip_broken: bool = False
     ) -> ImageSet:
-        """Decode the pictures at these indices; see `history_store.images.ImageSource.read`."""
+        """Decode the pictures at these indices; see `warmstart.history_store.images.ImageSource.read`."""
         wanted = self._checked(indices)
         if size is not None and size < 1:
             msg = f"{self.location}: expected a size of 1 pixel or more, got size={size}. Use 32."

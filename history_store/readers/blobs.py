@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import UnidentifiedImageError
 
-from history_store.errors import DataError, UsageError
-from history_store.fingerprint import named_fingerprint
-from history_store.images import BrokenImage, FingerprintKind
-from history_store.limits import FILE_BYTES
-from history_store.picture import decode, side_of
-from history_store.readers.base import Canvas, Source, printable
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.fingerprint import named_fingerprint
+from warmstart.history_store.images import BrokenImage, FingerprintKind
+from warmstart.history_store.limits import FILE_BYTES
+from warmstart.history_store.picture import decode, side_of
+from warmstart.history_store.readers.base import Canvas, Source, printable
 
 
 class BlobSource(Source):

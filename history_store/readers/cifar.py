@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, LabelError
-from history_store.readers.arrays import ArraySource, Block, Files, split_ranges
-from history_store.readers.labels import encode_labels, natural_key
+from warmstart.history_store.errors import DataError, LabelError
+from warmstart.history_store.readers.arrays import ArraySource, Block, Files, split_ranges
+from warmstart.history_store.readers.labels import encode_labels, natural_key
 
 FILE_NAME = re.compile(r"^(data_batch(_\d+)?|test_batch|train|test)\.bin$")
 PICKLE_NAME = re.compile(r"^(data_batch_\d|test_batch)$")

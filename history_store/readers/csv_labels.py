@@ -14,16 +14,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, LabelError, MissingPathError
-from history_store.fingerprint import file_signature
-from history_store.images import DatasetWarning
-from history_store.limits import UNPACKED, check_picture_file
-from history_store.readers.base import plural, printable
-from history_store.readers.blobs import BlobSource
-from history_store.readers.labels import composed, encode_labels
-from history_store.readers.registry import Place, Reader
-from history_store.readers.table_labels import LABELS, choose_column, read_labels
-from history_store.readers.tree import split_of, walk
+from warmstart.history_store.errors import DataError, LabelError, MissingPathError
+from warmstart.history_store.fingerprint import file_signature
+from warmstart.history_store.images import DatasetWarning
+from warmstart.history_store.limits import UNPACKED, check_picture_file
+from warmstart.history_store.readers.base import plural, printable
+from warmstart.history_store.readers.blobs import BlobSource
+from warmstart.history_store.readers.labels import composed, encode_labels
+from warmstart.history_store.readers.registry import Place, Reader
+from warmstart.history_store.readers.table_labels import LABELS, choose_column, read_labels
+from warmstart.history_store.readers.tree import split_of, walk
 
 PICTURES = (
     *("file_name", "filename", "file", "image", "image_path", "path", "filepath", "file_path", "img", "img_path"),

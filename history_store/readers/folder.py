@@ -7,13 +7,13 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import UsageError
-from history_store.fingerprint import file_fingerprint, file_signature
-from history_store.images import BrokenImage, FingerprintKind
-from history_store.limits import FILE_BYTES
-from history_store.picture import decode, reason_broken, side_of
-from history_store.readers.base import Canvas, Source, printable
-from history_store.readers.tree import labels_hint, list_folder
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.fingerprint import file_fingerprint, file_signature
+from warmstart.history_store.images import BrokenImage, FingerprintKind
+from warmstart.history_store.limits import FILE_BYTES
+from warmstart.history_store.picture import decode, reason_broken, side_of
+from warmstart.history_store.readers.base import Canvas, Source, printable
+from warmstart.history_store.readers.tree import labels_hint, list_folder
 
 
 class FolderSource(Source):

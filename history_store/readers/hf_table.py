@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, LabelError, MissingPathError, UsageError
-from history_store.fingerprint import file_signature
-from history_store.images import BrokenImage, DatasetWarning, FingerprintKind
-from history_store.json_text import parse_json
-from history_store.limits import check_parquet, check_picture_file
-from history_store.readers.base import plural, printable
-from history_store.readers.blobs import BlobSource, check_blob
-from history_store.readers.labels import encode_labels
-from history_store.readers.parts import check_parts, tell_of_others
-from history_store.readers.registry import Place, Reader
-from history_store.readers.table_labels import choose_column, read_labels
-from history_store.readers.tree import split_of, splits_of
+from warmstart.history_store.errors import DataError, LabelError, MissingPathError, UsageError
+from warmstart.history_store.fingerprint import file_signature
+from warmstart.history_store.images import BrokenImage, DatasetWarning, FingerprintKind
+from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.limits import check_parquet, check_picture_file
+from warmstart.history_store.readers.base import plural, printable
+from warmstart.history_store.readers.blobs import BlobSource, check_blob
+from warmstart.history_store.readers.labels import encode_labels
+from warmstart.history_store.readers.parts import check_parts, tell_of_others
+from warmstart.history_store.readers.registry import Place, Reader
+from warmstart.history_store.readers.table_labels import choose_column, read_labels
+from warmstart.history_store.readers.tree import split_of, splits_of
 
 ENDINGS = (".parquet", ".arrow")
 PICTURES = ("image", "img", "picture", "jpg", "jpeg", "png", "webp", "pixel_values", "images")

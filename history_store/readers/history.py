@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from history_store.errors import MissingPathError, UsageError
-from history_store.readers.arrays import ArraySource, Block
-from history_store.readers.labels import encode_labels
-from history_store.subsample import SPLIT_NAMES
+from warmstart.history_store.errors import MissingPathError, UsageError
+from warmstart.history_store.readers.arrays import ArraySource, Block
+from warmstart.history_store.readers.labels import encode_labels
+from warmstart.history_store.subsample import SPLIT_NAMES
 
 
 def open_stored(path: Path, name: str) -> ArraySource:
@@ -22,7 +22,7 @@ def open_stored(path: Path, name: str) -> ArraySource:
         ImagesMissingError: when the history holds no images of it.
         StorageError: when the file is damaged or of another version.
     """
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
     if not path.is_file():
         msg = f"{path}: expected a history file, got a path that does not exist. Check the part before '::'."

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, LabelError
-from history_store.images import SPLITS
-from history_store.limits import check_unpacked
-from history_store.readers.arrays import ArraySource, Block, Files, check_shape, split_ranges
-from history_store.readers.labels import encode_labels
-from history_store.wording import in_words
+from warmstart.history_store.errors import DataError, LabelError
+from warmstart.history_store.images import SPLITS
+from warmstart.history_store.limits import check_unpacked
+from warmstart.history_store.readers.arrays import ArraySource, Block, Files, check_shape, split_ranges
+from warmstart.history_store.readers.labels import encode_labels
+from warmstart.history_store.wording import in_words
 
 IMAGES_NAME = re.compile(r"^(?P<prefix>.*?)images(?P<dot>[-._])idx(?P<rank>[34])-ubyte(?P<gz>\.gz)?$", re.IGNORECASE)
 LABELS_NAME = re.compile(r"^.*?labels[-._]idx1-ubyte(\.gz)?$", re.IGNORECASE)

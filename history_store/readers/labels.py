@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import LabelError
+from warmstart.history_store.errors import LabelError
 
 _DIGITS_READ = 1000
 """Python refuses to read a number of several thousand digits."""

@@ -17,12 +17,12 @@ from typing import IO, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, LabelError
-from history_store.images import SPLITS, DatasetWarning
-from history_store.limits import check_unpacked
-from history_store.readers.arrays import ArraySource, Block, Files, check_pixels, check_shape, split_ranges
-from history_store.readers.labels import as_texts, encode_labels
-from history_store.readers.tree import split_of
+from warmstart.history_store.errors import DataError, LabelError
+from warmstart.history_store.images import SPLITS, DatasetWarning
+from warmstart.history_store.limits import check_unpacked
+from warmstart.history_store.readers.arrays import ArraySource, Block, Files, check_pixels, check_shape, split_ranges
+from warmstart.history_store.readers.labels import as_texts, encode_labels
+from warmstart.history_store.readers.tree import split_of
 
 IMAGES_KEYS = ("images", "image", "imgs", "x", "data", "pixels")
 LABELS_KEYS = ("labels", "label", "y", "targets", "target")

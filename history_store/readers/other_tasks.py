@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from history_store.errors import LabelError
-from history_store.picture import SUFFIXES
-from history_store.readers.base import printable
-from history_store.readers.tree import split_of
+from warmstart.history_store.errors import LabelError
+from warmstart.history_store.picture import SUFFIXES
+from warmstart.history_store.readers.base import printable
+from warmstart.history_store.readers.tree import split_of
 
 _MASKS = ("masks", "mask", "segmentationclass", "segmentationobject", "annotations", "labels", "gtfine", "trimaps", "ann_dir", "groundtruth", "gt")  # fmt: skip
 _IMAGES = ("images", "image", "imgs", "jpegimages", "leftimg8bit", "img_dir", "photos")

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from itertools import count, islice
 from pathlib import Path
 
-from history_store.errors import DataError
-from history_store.images import DatasetWarning
-from history_store.readers.base import printable
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.images import DatasetWarning
+from warmstart.history_store.readers.base import printable
 
 _PART = re.compile(
     r"^(?P<stem>.*?)(?P<number>\d{4,})-of-(?P<all>\d{4,})(-[0-9a-f]+)?(?P<ending>\.\w+)$", re.IGNORECASE | re.DOTALL

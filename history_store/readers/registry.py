@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from history_store.errors import DataError, LabelError, MissingPathError, UsageError
-from history_store.images import ImageSource
-from history_store.picture import SUFFIXES
-from history_store.readers.base import printable, unpacking
-from history_store.registry import Registry
+from warmstart.history_store.errors import DataError, LabelError, MissingPathError, UsageError
+from warmstart.history_store.images import ImageSource
+from warmstart.history_store.picture import SUFFIXES
+from warmstart.history_store.readers.base import printable, unpacking
+from warmstart.history_store.registry import Registry
 
 _SCHEME = re.compile(r"^([a-z][a-z0-9+_-]+):(?!/)(.*)$")
 _HISTORIES = (".h5", ".hdf5")
@@ -84,11 +84,11 @@ class Reader:
     """One layout of labelled images.
 
     Readers are asked in order, ours first; a folder that none matches is one of class folders. What `open` returns
-    passes the contract of `history_store.images.ImageSource`.
+    passes the contract of `warmstart.history_store.images.ImageSource`.
 
     Attributes:
         matches: tells at a glance, without opening files, whether a place is of the layout.
-        open: opens it; raises the errors of `history_store.readers.open_images`.
+        open: opens it; raises the errors of `warmstart.history_store.readers.open_images`.
         scheme: of names such as ``sklearn:digits``, where it reads those; messages list it.
     """
 
@@ -112,12 +112,12 @@ def scheme_reader(scheme: str, opener: Callable[[Place], ImageSource]) -> Reader
 
 
 def register(scheme: str, opener: Callable[[str], ImageSource]) -> None:
-    """Register a scheme; see `history_store.readers.register_scheme`."""
+    """Register a scheme; see `warmstart.history_store.readers.register_scheme`."""
     READERS.register(scheme, scheme_reader(scheme, lambda place: opener(place.name)))
 
 
 def open_location(path: str | Path, *, download: bool = False) -> ImageSource:
-    """Open a path, ``FILE.h5::name`` or ``scheme:name``; see `history_store.readers.open_images`."""
+    """Open a path, ``FILE.h5::name`` or ``scheme:name``; see `warmstart.history_store.readers.open_images`."""
     text = os.fspath(path)
     if not text.strip():
         msg = "dataset: expected a path, got an empty one. Give a folder of pictures, or e.g. sklearn:digits."
@@ -175,9 +175,9 @@ def _known_as(text: str) -> str | None:
 
 def _open_folder(path: Path, names: Sequence[str]) -> ImageSource:
     """Open a folder that is of no other layout as one of class folders."""
-    from history_store.readers import cifar, idx
-    from history_store.readers.folder import FolderSource
-    from history_store.readers.other_tasks import refuse_other_tasks
+    from warmstart.history_store.readers import cifar, idx
+    from warmstart.history_store.readers.folder import FolderSource
+    from warmstart.history_store.readers.other_tasks import refuse_other_tasks
 
     refuse_other_tasks(path, names)
 
@@ -192,7 +192,7 @@ def _open_folder(path: Path, names: Sequence[str]) -> ImageSource:
 
 def _refuse(path: Path, name: str) -> None:
     """Say what a file that is no dataset is, and what to give instead."""
-    from history_store.readers.idx import LABELS_NAME
+    from warmstart.history_store.readers.idx import LABELS_NAME
 
     where = printable(str(path))
     wanted = f"{where}: expected a dataset: a folder of class folders, a .zip or .tar, Parquet, Arrow, idx, CIFAR .bin, .npz or .npy files,"
@@ -224,26 +224,26 @@ def _refuse(path: Path, name: str) -> None:
 
 
 def _open_stored(place: Place) -> ImageSource:
-    from history_store.readers.history import open_stored
+    from warmstart.history_store.readers.history import open_stored
 
     file, _, name = place.text.partition("::")
     return open_stored(Path(file).expanduser(), name)
 
 
 def _open_sklearn(place: Place) -> ImageSource:
-    from history_store.readers.sklearn_sets import open_sklearn
+    from warmstart.history_store.readers.sklearn_sets import open_sklearn
 
     return open_sklearn(place.name)
 
 
 def _is_idx(place: Place) -> bool:
-    from history_store.readers.idx import IMAGES_NAME
+    from warmstart.history_store.readers.idx import IMAGES_NAME
 
     return bool(place.matching(IMAGES_NAME) or IMAGES_NAME.match(place.file))
 
 
 def _open_idx(place: Place) -> ImageSource:
-    from history_store.readers import idx
+    from warmstart.history_store.readers import idx
 
     path = _path(place)
     images = place.matching(idx.IMAGES_NAME)
@@ -251,13 +251,13 @@ def _open_idx(place: Place) -> ImageSource:
 
 
 def _is_cifar(place: Place) -> bool:
-    from history_store.readers.cifar import FILE_NAME
+    from warmstart.history_store.readers.cifar import FILE_NAME
 
     return bool(place.matching(FILE_NAME)) or place.file.endswith(".bin")
 
 
 def _open_cifar(place: Place) -> ImageSource:
-    from history_store.readers import cifar
+    from warmstart.history_store.readers import cifar
 
     path = _path(place)
     binaries = place.matching(cifar.FILE_NAME)
@@ -269,14 +269,14 @@ def _npy_stem(place: Place) -> str | None:
 
 
 def _open_npy(place: Place) -> ImageSource:
-    from history_store.readers.npz import open_npy
+    from warmstart.history_store.readers.npz import open_npy
 
     stem = _npy_stem(place)
     return open_npy(_path(place) if stem is None else _path(place) / f"{stem}.npy")
 
 
 def _open_npz(place: Place) -> ImageSource:
-    from history_store.readers.npz import open_npz
+    from warmstart.history_store.readers.npz import open_npz
 
     return open_npz(_path(place))
 
@@ -290,12 +290,12 @@ def _lazy(module: str, *, is_at: Callable[[Place], bool]) -> Reader:
     """Make a reader whose module is loaded for places that may be its own.
 
     Args:
-        module: in `history_store.readers`, with a `READER`.
+        module: in `warmstart.history_store.readers`, with a `READER`.
         is_at: tells from the names alone whether a place may be.
     """
 
     def found() -> Reader:
-        reader: Reader = import_module(f"history_store.readers.{module}").READER
+        reader: Reader = import_module(f"warmstart.history_store.readers.{module}").READER
         return reader
 
     return Reader(lambda place: is_at(place) and found().matches(place), lambda place: found().open(place))
@@ -327,6 +327,6 @@ READERS: Registry[Reader] = Registry(
         "webdataset": _lazy("webdataset", is_at=_ends(".tar")),
     },
     check=lambda found: isinstance(found, Reader),
-    wanted="a history_store.readers.Reader",
+    wanted="a warmstart.history_store.readers.Reader",
 )
 """Every reader, in the order in which they are asked."""

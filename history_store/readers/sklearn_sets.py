@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from history_store.errors import DataError, UsageError
-from history_store.readers.arrays import ArraySource, Block
-from history_store.readers.labels import encode_labels
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.readers.arrays import ArraySource, Block
+from warmstart.history_store.readers.labels import encode_labels
 
 _FETCHERS = {"olivetti_faces": "fetch_olivetti_faces", "lfw_people": "fetch_lfw_people"}
 _NAMES = ("digits", *_FETCHERS)

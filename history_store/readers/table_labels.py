@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from history_store.errors import LabelError
+from warmstart.history_store.errors import LabelError
 
 LABELS = (
     "label",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from history_store.fingerprint import file_signature
-from history_store.readers.archive_paths import check_inside, twice, wrapping
-from history_store.readers.base import printable
-from history_store.readers.blobs import BlobSource
-from history_store.readers.tar_members import TarPicture
-from history_store.readers.tree import found_in, list_found
+from warmstart.history_store.fingerprint import file_signature
+from warmstart.history_store.readers.archive_paths import check_inside, twice, wrapping
+from warmstart.history_store.readers.base import printable
+from warmstart.history_store.readers.blobs import BlobSource
+from warmstart.history_store.readers.tar_members import TarPicture
+from warmstart.history_store.readers.tree import found_in, list_found
 
 
 class TarFolderSource(BlobSource):

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from history_store.errors import DataError
-from history_store.limits import ARCHIVE_FILES
-from history_store.readers.base import printable
-from history_store.readers.blobs import check_blob
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.limits import ARCHIVE_FILES
+from warmstart.history_store.readers.base import printable
+from warmstart.history_store.readers.blobs import check_blob
 
 _LOOKED_AT = 1 << 20
 """Bytes behind the end that are looked at; tools fill up to 10 KiB with zeros."""

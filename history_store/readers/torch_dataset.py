@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from history_store.errors import DataError, LabelError, UsageError, WarmstartError
-from history_store.fingerprint import SAMPLED_FILES
-from history_store.images import BrokenImage, FingerprintKind
-from history_store.picture import opaque, plain, square, square_arrays, to_uint8
-from history_store.readers.arrays import check_shape
-from history_store.readers.base import Canvas, Source
-from history_store.readers.labels import encode_labels
+from warmstart.history_store.errors import DataError, LabelError, UsageError, WarmstartError
+from warmstart.history_store.fingerprint import SAMPLED_FILES
+from warmstart.history_store.images import BrokenImage, FingerprintKind
+from warmstart.history_store.picture import opaque, plain, square, square_arrays, to_uint8
+from warmstart.history_store.readers.arrays import check_shape
+from warmstart.history_store.readers.base import Canvas, Source
+from warmstart.history_store.readers.labels import encode_labels
 
 
 class TorchSource(Source):

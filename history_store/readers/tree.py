@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, LabelError
-from history_store.images import SPLITS, DatasetWarning
-from history_store.picture import SUFFIXES
-from history_store.readers.base import plural, printable, unpacking
-from history_store.readers.labels import composed, natural_key, one_spelling
-from history_store.wording import in_words
+from warmstart.history_store.errors import DataError, LabelError
+from warmstart.history_store.images import SPLITS, DatasetWarning
+from warmstart.history_store.picture import SUFFIXES
+from warmstart.history_store.readers.base import plural, printable, unpacking
+from warmstart.history_store.readers.labels import composed, natural_key, one_spelling
+from warmstart.history_store.wording import in_words
 
 _IGNORED = frozenset({"__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin"})
 _SPELLINGS = {

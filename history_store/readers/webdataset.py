@@ -11,20 +11,20 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import DataError, LabelError
-from history_store.fingerprint import file_signature
-from history_store.images import DatasetWarning
-from history_store.json_text import parse_json
-from history_store.picture import SUFFIXES
-from history_store.readers.base import plural, printable
-from history_store.readers.blobs import BlobSource
-from history_store.readers.labels import encode_labels
-from history_store.readers.parts import check_parts, tell_of_others
-from history_store.readers.registry import Place, Reader
-from history_store.readers.table_labels import LABELS, read_labels
-from history_store.readers.tar_folder import TarFolderSource
-from history_store.readers.tar_members import TarPicture, tar_members
-from history_store.readers.tree import split_of, splits_of
+from warmstart.history_store.errors import DataError, LabelError
+from warmstart.history_store.fingerprint import file_signature
+from warmstart.history_store.images import DatasetWarning
+from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.picture import SUFFIXES
+from warmstart.history_store.readers.base import plural, printable
+from warmstart.history_store.readers.blobs import BlobSource
+from warmstart.history_store.readers.labels import encode_labels
+from warmstart.history_store.readers.parts import check_parts, tell_of_others
+from warmstart.history_store.readers.registry import Place, Reader
+from warmstart.history_store.readers.table_labels import LABELS, read_labels
+from warmstart.history_store.readers.tar_folder import TarFolderSource
+from warmstart.history_store.readers.tar_members import TarPicture, tar_members
+from warmstart.history_store.readers.tree import split_of, splits_of
 
 CLASSES = ("cls", "cls.txt", "cls2", "label", "label.txt", "index", "class.txt", "class")
 """Endings of members that hold a label as text."""

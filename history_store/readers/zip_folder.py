@@ -8,14 +8,14 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from history_store.errors import DataError
-from history_store.fingerprint import file_signature
-from history_store.limits import ARCHIVE_FILES, check_unpacked
-from history_store.readers.archive_paths import check_inside, twice, wrapping
-from history_store.readers.base import printable
-from history_store.readers.blobs import BlobSource, check_blob
-from history_store.readers.registry import Place, Reader
-from history_store.readers.tree import found_in, list_found
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.fingerprint import file_signature
+from warmstart.history_store.limits import ARCHIVE_FILES, check_unpacked
+from warmstart.history_store.readers.archive_paths import check_inside, twice, wrapping
+from warmstart.history_store.readers.base import printable
+from warmstart.history_store.readers.blobs import BlobSource, check_blob
+from warmstart.history_store.readers.registry import Place, Reader
+from warmstart.history_store.readers.tree import found_in, list_found
 
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError, EOFError)
 _CHUNK = 1 << 20

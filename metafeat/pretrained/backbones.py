@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from history_store.errors import DataError, MissingPathError, ModelError, UsageError
+from warmstart.history_store.errors import DataError, MissingPathError, ModelError, UsageError
 
 if TYPE_CHECKING:
     import torch

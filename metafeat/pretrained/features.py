@@ -18,11 +18,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from history_store.errors import StorageError, UsageError
-from metafeat.cache import cache_folder, cached_files
-from metafeat.files import read_ordinary, remove_leftovers, replace_file
-from metafeat.pretrained.backbones import Backbone, build_backbone, normalisation
-from metafeat.pretrained.depths import Depth
+from warmstart.history_store.errors import StorageError, UsageError
+from warmstart.metafeat.cache import cache_folder, cached_files
+from warmstart.metafeat.files import read_ordinary, remove_leftovers, replace_file
+from warmstart.metafeat.pretrained.backbones import Backbone, build_backbone, normalisation
+from warmstart.metafeat.pretrained.depths import Depth
 
 if TYPE_CHECKING:
     from torch import nn

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save as to_safetensors
 
-from metafeat.files import replace_file
-from metafeat.images import check_images
-from metafeat.labels import check_labels
-from metafeat.pretrained.landmarks import HALF_SIZE, LANDMARKS, PIXELS, SIZE, compute_landmarks
-from metafeat.spec import FORMAT, METADATA_KEY, VERSION, ModelSpec
-from metafeat.weights import Weights, misfit, read_model, weights_hash
+from warmstart.metafeat.files import replace_file
+from warmstart.metafeat.images import check_images
+from warmstart.metafeat.labels import check_labels
+from warmstart.metafeat.pretrained.landmarks import HALF_SIZE, LANDMARKS, PIXELS, SIZE, compute_landmarks
+from warmstart.metafeat.spec import FORMAT, METADATA_KEY, VERSION, ModelSpec
+from warmstart.metafeat.weights import Weights, misfit, read_model, weights_hash
 
 BACKBONE = "tf_efficientnet_lite0"
 _TINY = 1e-9
@@ -100,9 +100,9 @@ class LandmarkModel:
         tell(0, n)
         import torch
 
-        from metafeat.device import resolve_device
-        from metafeat.pretrained.backbones import find_backbone
-        from metafeat.pretrained.features import compute_features, open_network
+        from warmstart.metafeat.device import resolve_device
+        from warmstart.metafeat.pretrained.backbones import find_backbone
+        from warmstart.metafeat.pretrained.features import compute_features, open_network
 
         device = torch.device(resolve_device(self._device))
         network = open_network(find_backbone(BACKBONE), size=SIZE, device=device)

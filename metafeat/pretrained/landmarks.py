@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from metafeat.pretrained.depths import DEPTHS
-from metafeat.pretrained.heads import HeadSearch, HeadSpec, TrainingFeatures, head_specs
+from warmstart.metafeat.pretrained.depths import DEPTHS
+from warmstart.metafeat.pretrained.heads import HeadSearch, HeadSpec, TrainingFeatures, head_specs
 
 if TYPE_CHECKING:
-    from metafeat.pretrained.features import Features
+    from warmstart.metafeat.pretrained.features import Features
 
 SIZE, HALF_SIZE, PIXELS = 64, 32, 16
 """Sides of the images: of whole features, of the smaller ones, and where pixels themselves are classified."""

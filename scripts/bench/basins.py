@@ -17,7 +17,7 @@ from landscapes import LANDSCAPES
 from runs import resume, write_report
 from scipy.stats import t as student
 
-from bo import Optimizer
+from warmstart.bo import Optimizer
 
 T = 200
 SHOWN = (40, 80, 200)

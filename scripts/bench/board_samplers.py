@@ -25,7 +25,7 @@ def unwarped(problem: Problem, t: int, seed: int) -> Found:
 
 
 def _ours(problem: Problem, t: int, seed: int, **keywords: Any) -> Found:
-    from bo import Optimizer
+    from warmstart.bo import Optimizer
 
     optimizer, errors, seconds = Optimizer(problem.space, seed=seed, **keywords), [], 0.0
     for _ in range(t):

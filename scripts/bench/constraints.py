@@ -18,8 +18,8 @@ from ConfigSpace import ConfigurationSpace
 from functions import branin_value
 from runs import write_report
 
-import bo.models
-from bo import Optimizer
+import warmstart.bo.models
+from warmstart.bo import Optimizer
 
 T, SHOWN, BATCH, MOST = 30, (10, 20, 30), 4, 8
 Found = tuple[float, dict[str, bool]]
@@ -102,5 +102,5 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     if asked.networks_beyond is not None:
-        bo.models.NETWORKS_BEYOND = asked.networks_beyond
+        warmstart.bo.models.NETWORKS_BEYOND = asked.networks_beyond
     write_report({name: summarise(name, range(*asked.seeds)) for name in asked.surrogates}, asked.out)

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bo.transfer.curve_forecast import SHARES, TrainingRun, fit_curves
-from history_store.history import History
-from metafeat.model_file import read_header
+from warmstart.bo.transfer.curve_forecast import SHARES, TrainingRun, fit_curves
+from warmstart.history_store.history import History
 from warmstart.locations import history_path, model_path
+from warmstart.metafeat.model_file import read_header
 from warmstart.suggestions.embedded_history import load_embedded_history
 from warmstart.suggestions.expectations import views
 from warmstart.suggestions.run_forecasts import read_curves

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from bo.acquisition.pending import fantasise
-from bo.acquisition.scores import integrate_log, log_expected_improvement
-from bo.surrogates import DNGO, GaussianProcess, Surrogate
+from warmstart.bo.acquisition.pending import fantasise
+from warmstart.bo.acquisition.scores import integrate_log, log_expected_improvement
+from warmstart.bo.surrogates import DNGO, GaussianProcess, Surrogate
 
 CURVATURES = np.array(
     [[10, 3, 17, 3.5, 1.7, 8], [0.05, 10, 17, 0.1, 8, 14], [3, 3.5, 1.7, 10, 17, 8], [17, 8, 0.05, 10, 0.1, 14]]

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.novelty import judge_novelty, nearest_other_group_of
-from history_store.history import History
-from metafeat.handcrafted import centre_and_scale, scaled
-from training.evaluation.fold_models import FoldModels, make_folder, shared_features
-from training.siamese.settings import preset
+from warmstart.bo.transfer.novelty import judge_novelty, nearest_other_group_of
+from warmstart.history_store.history import History
+from warmstart.metafeat.handcrafted import centre_and_scale, scaled
+from warmstart.training.evaluation.fold_models import FoldModels, make_folder, shared_features
+from warmstart.training.siamese.settings import preset
 
 DOMAINS = {
     "characters": "chars74k_ gujarati hiragana hoda kmnist mnist omniglot oracle printed_digits semeion sklearn usps",

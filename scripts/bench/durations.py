@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bo.transfer.duration_forecast import TimedRun, fit_durations, without_history
-from history_store.history import History
+from warmstart.bo.transfer.duration_forecast import TimedRun, fit_durations, without_history
+from warmstart.history_store.history import History
 from warmstart.locations import history_path
 from warmstart.suggestions.durations import read_durations, sizes_of
 

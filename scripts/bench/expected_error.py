@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from metafeat.handcrafted import FEATURES
-from metafeat.model_file import read_header
 from warmstart.locations import history_path, model_path
+from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.model_file import read_header
 from warmstart.suggestions.embedded_history import load_embedded_history
 from warmstart.suggestions.expectations import expectation_of, forecaster_of, views
 

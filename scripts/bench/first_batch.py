@@ -18,7 +18,7 @@ from functions import hartmann6
 from runs import resume, write_report
 from scipy.stats import qmc
 
-from bo import Optimizer
+from warmstart.bo import Optimizer
 
 Q = 64
 SIZES = (16, 64)

@@ -17,9 +17,9 @@ import optuna
 from landscapes import LANDSCAPES
 from runs import resume, write_report
 
-from bo import Optimizer
-from bo.space.encoding import Encoding
-from bo.surrogates import GaussianProcess
+from warmstart.bo import Optimizer
+from warmstart.bo.space.encoding import Encoding
+from warmstart.bo.surrogates import GaussianProcess
 
 SIZES = (30, 100, 300, 1000)
 HELD_OUT = 500

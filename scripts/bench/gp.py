@@ -14,11 +14,11 @@ import time
 import numpy as np
 from functions import hartmann6
 
-from bo.acquisition.function import Improvement
-from bo.acquisition.optimize import optimize_acquisition
-from bo.acquisition.pending import fantasise
-from bo.space.encoding import Encoding
-from bo.surrogates import GaussianProcess
+from warmstart.bo.acquisition.function import Improvement
+from warmstart.bo.acquisition.optimize import optimize_acquisition
+from warmstart.bo.acquisition.pending import fantasise
+from warmstart.bo.space.encoding import Encoding
+from warmstart.bo.surrogates import GaussianProcess
 
 PEERS = {
     "cold-30": ("GPyOpt GP_MCMC", 16.1, 20),

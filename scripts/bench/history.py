@@ -23,13 +23,13 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from history_store.exchange import export_history, import_history
-from history_store.history import History
-from history_store.images import ImageSet
-from history_store.records import DatasetInfo, Evaluation
-from history_store.space import dump_space, sobol_configs
-from history_store.verify import verify
-from training.workloads.cnn.space import target_space
+from warmstart.history_store.exchange import export_history, import_history
+from warmstart.history_store.history import History
+from warmstart.history_store.images import ImageSet
+from warmstart.history_store.records import DatasetInfo, Evaluation
+from warmstart.history_store.space import dump_space, sobol_configs
+from warmstart.history_store.verify import verify
+from warmstart.training.workloads.cnn.space import target_space
 
 TAU = 200
 

@@ -24,8 +24,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
-from history_store.history import History
-from metafeat.handcrafted import handcrafted
+from warmstart.history_store.history import History
+from warmstart.metafeat.handcrafted import handcrafted
 
 TRAIN, VAL, COMPONENTS = 500, 400, 100
 Config = dict[str, Any]

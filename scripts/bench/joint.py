@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.calibration import REACHES, calibrate
-from bo.transfer.designs import initial_designs
-from bo.transfer.regret import regret_curve
-from bo.transfer.strategies.joint import nearness_weights
-from bo.transfer.strategies.portfolio import portfolio_rows
-from bo.transfer.strategies.scenarios import make_scenarios
-from history_store.error_tables import min_max_normalised
-from training.evaluation.metrics import feature_metric
-from training.evaluation.protocol import Fold, folds
-from training.evaluation.table import ErrorTable, read_table
+from warmstart.bo.transfer.calibration import REACHES, calibrate
+from warmstart.bo.transfer.designs import initial_designs
+from warmstart.bo.transfer.regret import regret_curve
+from warmstart.bo.transfer.strategies.joint import nearness_weights
+from warmstart.bo.transfer.strategies.portfolio import portfolio_rows
+from warmstart.bo.transfer.strategies.scenarios import make_scenarios
+from warmstart.history_store.error_tables import min_max_normalised
+from warmstart.training.evaluation.metrics import feature_metric
+from warmstart.training.evaluation.protocol import Fold, folds
+from warmstart.training.evaluation.table import ErrorTable, read_table
 
 Matrix = NDArray[np.float64]
 TIMES = (1, 3, 5, 10)

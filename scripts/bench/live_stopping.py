@@ -19,12 +19,12 @@ import numpy as np
 from runs import resume
 
 import warmstart
-from bo.space.encoding import Encoding
-from history_store.history import History
-from history_store.space import load_space
-from training.workloads import SourceDataset, get_workload
+from warmstart.bo.space.encoding import Encoding
+from warmstart.history_store.history import History
+from warmstart.history_store.space import load_space
 from warmstart.locations import history_path
 from warmstart.suggestions.query import open_path
+from warmstart.training.workloads import SourceDataset, get_workload
 
 ARMS = ("none", "median", "history")
 ASKED = {"compute": 0.65, "regret": 0.005, "upper": 0.01}

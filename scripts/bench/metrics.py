@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from bo.transfer.designs import initial_designs
-from bo.transfer.regret import clustered_interval, regret_curve
-from history_store.error_tables import fill_failed, target_distance
-from history_store.history import History
-from training.evaluation.fold_models import FoldModels
-from training.evaluation.metrics import neighbour_recalls, rank_correlations
-from training.evaluation.protocol import deal
-from training.siamese.settings import SiameseSettings, preset
+from warmstart.bo.transfer.designs import initial_designs
+from warmstart.bo.transfer.regret import clustered_interval, regret_curve
+from warmstart.history_store.error_tables import fill_failed, target_distance
+from warmstart.history_store.history import History
+from warmstart.training.evaluation.fold_models import FoldModels
+from warmstart.training.evaluation.metrics import neighbour_recalls, rank_correlations
+from warmstart.training.evaluation.protocol import deal
+from warmstart.training.siamese.settings import SiameseSettings, preset
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "base": {},

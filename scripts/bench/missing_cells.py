@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.designs import initial_designs
-from bo.transfer.regret import regret_curve
-from bo.transfer.strategies import STRATEGIES
-from history_store.history import History
-from training.evaluation.table import ErrorTable, history_table, read_table
+from warmstart.bo.transfer.designs import initial_designs
+from warmstart.bo.transfer.regret import regret_curve
+from warmstart.bo.transfer.strategies import STRATEGIES
+from warmstart.history_store.history import History
+from warmstart.training.evaluation.table import ErrorTable, history_table, read_table
 
 Matrix = NDArray[np.float64]
 AFTER = 3

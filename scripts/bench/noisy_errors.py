@@ -17,10 +17,10 @@ from missing_cells import shipped_wholes
 from numpy.typing import NDArray
 from runs import write_report
 
-from bo.transfer.designs import initial_designs
-from bo.transfer.regret import regret_curve
-from history_store.history import History
-from training.evaluation.table import ErrorTable, history_table, read_table
+from warmstart.bo.transfer.designs import initial_designs
+from warmstart.bo.transfer.regret import regret_curve
+from warmstart.history_store.history import History
+from warmstart.training.evaluation.table import ErrorTable, history_table, read_table
 
 Floats = NDArray[np.float64]
 NOISES = (0.0, 0.02, 0.05, 0.08)

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 from nonsense_families import FAMILIES, Case, halves
 
-from history_store.readers import open_arrays
-from metafeat.embed import look_at
+from warmstart.history_store.readers import open_arrays
 from warmstart.locations import history_path, model_path
+from warmstart.metafeat.embed import look_at
 from warmstart.suggestions.answer import Confidence
 from warmstart.suggestions.confidence import judge_query
 from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history

@@ -27,8 +27,8 @@ from dngo import points
 from functions import branin, hartmann6
 from runs import resume, search, write_report
 
-from bo.space.encoding import Encoding
-from bo.surrogates import DNGO, Bohamiann, Surrogate
+from warmstart.bo.space.encoding import Encoding
+from warmstart.bo.surrogates import DNGO, Bohamiann, Surrogate
 
 REQUIREMENTS = {
     "gpyopt": ["gpyopt==1.2.6", "gpy", "scipy", "matplotlib", "setuptools<81"],

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from history_store.readers import open_images
-from metafeat.files import replace_file
-from metafeat.pretrained.backbones import PACKAGED, find_backbone
-from metafeat.pretrained.features import Features, compute_features, open_network
-from metafeat.pretrained.heads import HeadSearch, TrainingFeatures
+from warmstart.history_store.readers import open_images
+from warmstart.metafeat.files import replace_file
+from warmstart.metafeat.pretrained.backbones import PACKAGED, find_backbone
+from warmstart.metafeat.pretrained.features import Features, compute_features, open_network
+from warmstart.metafeat.pretrained.heads import HeadSearch, TrainingFeatures
 
 SIZES = (64, 96, 128, 160, 224)
 USUAL = 128

@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.designs import initial_designs
-from bo.transfer.regret import regret_curve
-from history_store.bundle.file import Bundle
-from history_store.bundle.records import (
+from warmstart.bo.transfer.designs import initial_designs
+from warmstart.bo.transfer.regret import regret_curve
+from warmstart.histories.merge import MergePlan, plan_merge
+from warmstart.history_store.bundle.file import Bundle
+from warmstart.history_store.bundle.records import (
     Features,
     SharedRun,
     dataset_id,
@@ -36,13 +37,12 @@ from history_store.bundle.records import (
     run_line,
     space_line,
 )
-from history_store.file.codec import config_key
-from history_store.history import History
-from history_store.records import DatasetInfo, Evaluation
-from metafeat.embed import embed_features
-from metafeat.model_file import read_header
-from warmstart.histories.merge import MergePlan, plan_merge
+from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.history import History
+from warmstart.history_store.records import DatasetInfo, Evaluation
 from warmstart.locations import model_path, shipped_history
+from warmstart.metafeat.embed import embed_features
+from warmstart.metafeat.model_file import read_header
 from warmstart.suggestions.embedded_history import read_calibration
 from warmstart.suggestions.references import stored_features
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import warmstart
-from history_store.history import History
+from warmstart.history_store.history import History
 from warmstart.plots.style import FAINT, INK, new_figure, save_figure, series, styled
 
 ARMS = {"warm": "design", "cold": "none"}

@@ -20,17 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 from runs import resume, write_report
 
-from bo.related import thinned
-from bo.search import search_table
-from bo.surrogates import Task
-from bo.transfer.calibration import Calibration
-from bo.transfer.designs import initial_designs
-from bo.transfer.regret import regret_curve
-from history_store.history import History
-from training.evaluation.table import history_table, read_table
+from warmstart.bo.related import thinned
+from warmstart.bo.search import search_table
+from warmstart.bo.surrogates import Task
+from warmstart.bo.transfer.calibration import Calibration
+from warmstart.bo.transfer.designs import initial_designs
+from warmstart.bo.transfer.regret import regret_curve
+from warmstart.history_store.history import History
 from warmstart.locations import history_path, model_path
 from warmstart.studies.related_dataset import EVALUATIONS, NEIGHBOURS, TOTAL
 from warmstart.suggestions.embedded_history import load_embedded_history
+from warmstart.training.evaluation.table import history_table, read_table
 
 Floats = NDArray[np.float64]
 MEASURED = ("warm", "related", "cold")

@@ -10,7 +10,7 @@ from typing import Any
 
 from ConfigSpace import ConfigurationSpace
 
-from bo.optimizer import Optimizer
+from warmstart.bo.optimizer import Optimizer
 
 Job = Mapping[str, Any]
 

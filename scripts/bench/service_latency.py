@@ -25,13 +25,13 @@ from pathlib import Path
 
 import numpy as np
 
-from history_store.history import History
-from history_store.records import DatasetInfo, Evaluation
-from metafeat.class_signal import ClassSignal
-from metafeat.model_file import read_header
-from metafeat.sample_statistics import SampleStatistics
 from warmstart.descriptor import Descriptor
+from warmstart.history_store.history import History
+from warmstart.history_store.records import DatasetInfo, Evaluation
 from warmstart.locations import model_path, shipped_history
+from warmstart.metafeat.class_signal import ClassSignal
+from warmstart.metafeat.model_file import read_header
+from warmstart.metafeat.sample_statistics import SampleStatistics
 from warmstart.suggestions.references import References, read_references, store_references
 
 ECHO = """

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from history_store.history import History
 from warmstart.descriptor import Descriptor
+from warmstart.history_store.history import History
 from warmstart.locations import history_path
 from warmstart.suggestions.advisor import Advisor
 

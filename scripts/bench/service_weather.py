@@ -38,7 +38,7 @@ import numpy as np
 from database_servers import Postgres, own
 from open_writes import DatabaseWrites, FileWrites, OpenWrites
 
-from history_store.errors import LeaseLostError
+from warmstart.history_store.errors import LeaseLostError
 from warmstart.remote_study import RemoteStudy, RemoteTrial
 from warmstart.service.transport import Transport
 from warmstart.studies.state.lease import EXTRA, LEASE

@@ -22,20 +22,20 @@ import numpy as np
 from numpy.typing import NDArray
 from runs import resume, write_report
 
-from bo.optimizer import Optimizer
-from bo.related import RelatedTask, thinned
-from bo.transfer.calibration import Calibration, calibrate
-from bo.transfer.designs import initial_designs
-from bo.transfer.regret import regret_curve
-from history_store.history import History
-from history_store.space import load_space
-from metafeat.model_file import read_header
-from training.evaluation.metrics import embedding_metric
-from training.evaluation.protocol import Fold, deal
-from training.evaluation.table import history_table
+from warmstart.bo.optimizer import Optimizer
+from warmstart.bo.related import RelatedTask, thinned
+from warmstart.bo.transfer.calibration import Calibration, calibrate
+from warmstart.bo.transfer.designs import initial_designs
+from warmstart.bo.transfer.regret import regret_curve
+from warmstart.history_store.history import History
+from warmstart.history_store.space import load_space
 from warmstart.locations import history_path
+from warmstart.metafeat.model_file import read_header
 from warmstart.studies.related_dataset import EVALUATIONS, TOTAL
 from warmstart.studies.state.split import GainEstimate, equal_next, gain_next
+from warmstart.training.evaluation.metrics import embedding_metric
+from warmstart.training.evaluation.protocol import Fold, deal
+from warmstart.training.evaluation.table import history_table
 
 Floats = NDArray[np.float64]
 METHODS = ("separate equal", "separate gain", "shared equal", "shared gain")

@@ -1,7 +1,7 @@
 """Measure the Siamese step against the plain loop, in CPU seconds of one thread, and compare their loss curves.
 
 The plain loop is what one writes first: float32, contiguous tensors, convolution - ReLU - pool, all networks of the step
-stacked into one batch, unfused Adam. Ours is `training.siamese.train`, on the same pairs, draws and initial weights: the
+stacked into one batch, unfused Adam. Ours is `warmstart.training.siamese.train`, on the same pairs, draws and initial weights: the
 two differ in arithmetic only, so their loss curves must agree, which is tested over paired seeds.
 
     OMP_NUM_THREADS=1 python scripts/bench/siamese.py --out siamese.json
@@ -18,12 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from metafeat.labels import label_codes
-from metafeat.model import random_network
-from metafeat.spec import ModelSpec
-from training.siamese.labelled_images import LabelledImages
-from training.siamese.settings import SiameseSettings
-from training.siamese.train import STREAMS, SiameseRun, pair_loss
+from warmstart.metafeat.labels import label_codes
+from warmstart.metafeat.model import random_network
+from warmstart.metafeat.spec import ModelSpec
+from warmstart.training.siamese.labelled_images import LabelledImages
+from warmstart.training.siamese.settings import SiameseSettings
+from warmstart.training.siamese.train import STREAMS, SiameseRun, pair_loss
 
 
 class PlainWing(nn.Module):

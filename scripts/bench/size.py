@@ -21,12 +21,12 @@ from pathlib import Path
 
 import numpy as np
 
-from history_store.file.base import write_base
-from history_store.file.content import Content
-from history_store.file.dataset_list import DatasetList
-from history_store.file.table import frozen
-from history_store.history import History
-from history_store.records import DatasetInfo
+from warmstart.history_store.file.base import write_base
+from warmstart.history_store.file.content import Content
+from warmstart.history_store.file.dataset_list import DatasetList
+from warmstart.history_store.file.table import frozen
+from warmstart.history_store.history import History
+from warmstart.history_store.records import DatasetInfo
 from warmstart.locations import history_path
 
 CONFIGS = 50

@@ -22,11 +22,11 @@ from functions import branin, hartmann6
 from grids import Grid, read_grid
 from runs import Trace, resume, search, write_report
 
-from bo.acquisition.function import Improvement
-from bo.acquisition.optimize import optimize_acquisition
-from bo.acquisition.pending import fantasise
-from bo.space.encoding import Encoding
-from bo.surrogates import DNGO, SURROGATES
+from warmstart.bo.acquisition.function import Improvement
+from warmstart.bo.acquisition.optimize import optimize_acquisition
+from warmstart.bo.acquisition.pending import fantasise
+from warmstart.bo.space.encoding import Encoding
+from warmstart.bo.surrogates import DNGO, SURROGATES
 
 EVALUATIONS = {"branin": 200, "hartmann6": 200, "lda": 50, "svm": 100, "logreg": 100}
 PAPER = {

@@ -19,8 +19,8 @@ import numpy as np
 from ConfigSpace import Categorical, ConfigurationSpace, InCondition, OrdinalHyperparameter
 from runs import resume, search, write_report
 
-from bo import RelatedTask
-from training.evaluation.table import ErrorTable, read_table
+from warmstart.bo import RelatedTask
+from warmstart.training.evaluation.table import ErrorTable, read_table
 
 LEVELS = (0.25, 0.1, 0.05, 0.01)
 POINTS, RELATED = 30, 4

@@ -27,8 +27,8 @@ start = time.process_time()
 import numpy as np
 from PIL import Image
 from pathlib import Path
-from metafeat.embed import load_embedder
-from metafeat.model_file import read_header
+from warmstart.metafeat.embed import load_embedder
+from warmstart.metafeat.model_file import read_header
 model = read_header(Path(sys.argv[2]))
 if model.spec.extractor != "handcrafted":
     import torch

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from runs import resume, write_report
 
-from bo.space.encoding import Encoding
-from bo.space.papers import layered_space
-from bo.surrogates import GaussianProcess
+from warmstart.bo.space.encoding import Encoding
+from warmstart.bo.space.papers import layered_space
+from warmstart.bo.surrogates import GaussianProcess
 
 EPOCHS, BATCH = 10, 50
 METHODS = ("separate linear", "separate gp", "separate arc", "linear", "gp", "arc")

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from history_store.images import ImageSource
-from history_store.readers import open_arrays, open_images
-from history_store.splits import split_codes
-from training.workloads.cnn.budget import COMPACT, Budget
-from training.workloads.cnn.train import TargetData, train_target
+from warmstart.history_store.images import ImageSource
+from warmstart.history_store.readers import open_arrays, open_images
+from warmstart.history_store.splits import split_codes
+from warmstart.training.workloads.cnn.budget import COMPACT, Budget
+from warmstart.training.workloads.cnn.train import TargetData, train_target
 
 FASTER, CLOSER = 2.0, 0.005
 CONFIG = {

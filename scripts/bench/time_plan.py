@@ -16,19 +16,19 @@ from pathlib import Path
 
 import numpy as np
 
-from bo.models import Related, SurrogateModels, TrialData
-from bo.observation import Observation
-from bo.surrogates import find_surrogate
-from bo.transfer.curve_forecast import SHARES
-from bo.transfer.duration_forecast import TimedRun, fit_durations
-from bo.transfer.strategies.joint import nearness_weights
-from bo.transfer.strategies.portfolio import portfolio_rows
-from bo.transfer.strategies.query import UNCALIBRATED
-from bo.transfer.strategies.sources import equal_weights, number_groups
-from bo.transfer.time_plan import plan_runs
-from history_store.history import History
-from metafeat.model_file import read_header
+from warmstart.bo.models import Related, SurrogateModels, TrialData
+from warmstart.bo.observation import Observation
+from warmstart.bo.surrogates import find_surrogate
+from warmstart.bo.transfer.curve_forecast import SHARES
+from warmstart.bo.transfer.duration_forecast import TimedRun, fit_durations
+from warmstart.bo.transfer.strategies.joint import nearness_weights
+from warmstart.bo.transfer.strategies.portfolio import portfolio_rows
+from warmstart.bo.transfer.strategies.query import UNCALIBRATED
+from warmstart.bo.transfer.strategies.sources import equal_weights, number_groups
+from warmstart.bo.transfer.time_plan import plan_runs
+from warmstart.history_store.history import History
 from warmstart.locations import history_path, model_path
+from warmstart.metafeat.model_file import read_header
 from warmstart.suggestions.durations import read_durations, sizes_of
 from warmstart.suggestions.embedded_history import load_embedded_history
 from warmstart.suggestions.run_forecasts import read_curves

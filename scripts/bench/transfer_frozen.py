@@ -19,14 +19,14 @@ import numpy as np
 from logme import logme
 from numpy.typing import NDArray
 
-from history_store.readers import open_images
-from metafeat.files import replace_file
-from metafeat.pretrained.backbones import find_backbone
-from metafeat.pretrained.depths import DEPTHS
-from metafeat.pretrained.features import Features, compute_features, open_network
-from metafeat.pretrained.heads import head_specs
-from metafeat.pretrained.landmarks import mirrored_landmarks
-from training.workloads.transfer.frozen import (
+from warmstart.history_store.readers import open_images
+from warmstart.metafeat.files import replace_file
+from warmstart.metafeat.pretrained.backbones import find_backbone
+from warmstart.metafeat.pretrained.depths import DEPTHS
+from warmstart.metafeat.pretrained.features import Features, compute_features, open_network
+from warmstart.metafeat.pretrained.heads import head_specs
+from warmstart.metafeat.pretrained.landmarks import mirrored_landmarks
+from warmstart.training.workloads.transfer.frozen import (
     COUNTS,
     PARTS,
     POOL,

@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 from runs import resume
 
-from history_store.images import ImageSet
-from history_store.picture import square_arrays
-from history_store.readers import open_images
-from history_store.subsample import stratified_split, stratified_subsample
-from training.workloads import load_classifier
+from warmstart.history_store.images import ImageSet
+from warmstart.history_store.picture import square_arrays
+from warmstart.history_store.readers import open_images
+from warmstart.history_store.subsample import stratified_split, stratified_subsample
+from warmstart.training.workloads import load_classifier
 
 GIVEN, ASKED, SIZE = 800, 1500, 128
 BATCH = 32
@@ -94,9 +94,9 @@ def ridge(backbone: str) -> Callable[..., NDArray[np.int64]]:
     def method(given: ImageSet, asked: Images, *, threads: int, **_: Any) -> NDArray[np.int64]:
         import torch
 
-        from metafeat.pretrained.backbones import find_backbone
-        from metafeat.pretrained.features import compute_features, open_network
-        from metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs
+        from warmstart.metafeat.pretrained.backbones import find_backbone
+        from warmstart.metafeat.pretrained.features import compute_features, open_network
+        from warmstart.metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs
 
         torch.set_num_threads(threads)
         network = open_network(find_backbone(backbone), size=given.images.shape[1], device=torch.device("cpu"))
@@ -116,7 +116,7 @@ def recipe(
     from timm.data import create_transform
     from timm.optim import create_optimizer_v2
 
-    from metafeat.pretrained.backbones import build_backbone, find_backbone, normalisation
+    from warmstart.metafeat.pretrained.backbones import build_backbone, find_backbone, normalisation
 
     torch.set_num_threads(threads)
     torch.manual_seed(0)

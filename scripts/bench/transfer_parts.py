@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from transfer_tables import _apart, block_errors, lost, summary
 
-from bo.transfer.designs import initial_designs
-from metafeat.pretrained.depths import DEPTHS
-from metafeat.pretrained.landmarks import LANDMARKS
+from warmstart.bo.transfer.designs import initial_designs
 from warmstart.locations import history_path, model_path
+from warmstart.metafeat.pretrained.depths import DEPTHS
+from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
 from warmstart.suggestions.expectations import expectation_of, forecaster_of
 from warmstart.suggestions.smaller_parts import SmallerParts

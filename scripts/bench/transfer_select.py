@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from runs import write_report
 from transfer_tables import SEEN
 
-from training.workloads.transfer.frozen import PARTS
+from warmstart.training.workloads.transfer.frozen import PARTS
 
 Array = NDArray[np.float64]
 

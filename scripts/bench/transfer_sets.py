@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from transfer_frozen import LANDMARKS
 from transfer_tables import TIMES, Table, _apart, _normalised, lost, read, summary
 
-from bo.transfer.designs import initial_designs
-from history_store.readers import open_images
-from metafeat.files import replace_file
-from metafeat.pretrained.backbones import find_backbone
-from metafeat.pretrained.features import compute_features, open_network
-from training.workloads.transfer.frozen import draw_pool, draw_split
+from warmstart.bo.transfer.designs import initial_designs
+from warmstart.history_store.readers import open_images
+from warmstart.metafeat.files import replace_file
+from warmstart.metafeat.pretrained.backbones import find_backbone
+from warmstart.metafeat.pretrained.features import compute_features, open_network
+from warmstart.training.workloads.transfer.frozen import draw_pool, draw_split
 
 Array = NDArray[np.float64]
 COMPONENTS, IMAGES, MOST = 64, 32, 200

@@ -14,13 +14,13 @@ import numpy as np
 from landmark_siamese import siamese_distances
 from numpy.typing import NDArray
 
-from bo.search import search_table
-from bo.transfer.designs import initial_designs
-from metafeat.pretrained.depths import DEPTHS
-from metafeat.pretrained.heads import HeadKind, head_specs
-from training.workloads.transfer.frozen import by_chosen_heads
+from warmstart.bo.search import search_table
+from warmstart.bo.transfer.designs import initial_designs
 from warmstart.locations import history_path, model_path
+from warmstart.metafeat.pretrained.depths import DEPTHS
+from warmstart.metafeat.pretrained.heads import HeadKind, head_specs
 from warmstart.suggestions.embedded_history import load_embedded_history
+from warmstart.training.workloads.transfer.frozen import by_chosen_heads
 
 SEEN = ("imagenette", "tinyimagenet_animals", "tinyimagenet_objects")
 TIMES = (1, 3)

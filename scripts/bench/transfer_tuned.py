@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from transfer_tables import lost, summary
 
-from bo.transfer.designs import initial_designs
-from history_store.images import ImageSource
-from history_store.readers import open_images
-from history_store.records import Config
-from history_store.space import sobol_configs
-from metafeat.files import replace_file
-from training.workloads import Dataset, Member
-from training.workloads.transfer import Transfer, transfer_space
-from training.workloads.transfer.frozen import draw_pool, draw_split
+from warmstart.bo.transfer.designs import initial_designs
+from warmstart.history_store.images import ImageSource
+from warmstart.history_store.readers import open_images
+from warmstart.history_store.records import Config
+from warmstart.history_store.space import sobol_configs
+from warmstart.metafeat.files import replace_file
+from warmstart.training.workloads import Dataset, Member
+from warmstart.training.workloads.transfer import Transfer, transfer_space
+from warmstart.training.workloads.transfer.frozen import draw_pool, draw_split
 
 SOURCES = [
     "mnist",

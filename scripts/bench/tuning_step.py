@@ -19,11 +19,11 @@ from target_cnn import commit, processor
 from torch import nn
 from torch.nn import functional
 
-from metafeat.pretrained.backbones import find_backbone
-from metafeat.pretrained.features import open_network
-from metafeat.pretrained.heads import LinearHead
-from metafeat.pretrained.quick_copy import quick_copy
-from training.workloads.transfer.finetune import TunedNetwork, tuned_parameters
+from warmstart.metafeat.pretrained.backbones import find_backbone
+from warmstart.metafeat.pretrained.features import open_network
+from warmstart.metafeat.pretrained.heads import LinearHead
+from warmstart.metafeat.pretrained.quick_copy import quick_copy
+from warmstart.training.workloads.transfer.finetune import TunedNetwork, tuned_parameters
 
 DEPTH, CLASSES, BATCH = "s16+full", 10, 16
 LITE = [f"tf_efficientnet_lite{i}" for i in range(3)]

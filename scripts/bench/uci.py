@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bo.surrogates.bohamiann.model import Bohamiann
+from warmstart.bo.surrogates.bohamiann.model import Bohamiann
 
 SETS = ("bostonHousing", "yacht", "concrete", "wine-quality-red")
 PAPER = {"bostonHousing": -2.536, "yacht": -1.107, "concrete": -3.384, "wine-quality-red": -1.041}

@@ -23,11 +23,11 @@ from landscapes import hartmann3, levy, rosenbrock
 from numpy.typing import NDArray
 from runs import resume, write_report
 
-from bo import Optimizer, RelatedTask
-from bo.search import search_table
-from bo.surrogates import Task
-from bo.transfer.regret import regret_curve
-from training.evaluation.table import read_table
+from warmstart.bo import Optimizer, RelatedTask
+from warmstart.bo.search import search_table
+from warmstart.bo.surrogates import Task
+from warmstart.bo.transfer.regret import regret_curve
+from warmstart.training.evaluation.table import read_table
 
 Floats = NDArray[np.float64]
 Function = Callable[[Floats], Floats]

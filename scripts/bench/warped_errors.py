@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from runs import resume, write_report
 from scipy.stats import t as student
 
-from bo import Optimizer
-from bo.search import search_table
-from bo.surrogates import find_surrogate
-from bo.transfer.regret import regret_curve
-from training.evaluation.table import read_table
+from warmstart.bo import Optimizer
+from warmstart.bo.search import search_table
+from warmstart.bo.surrogates import find_surrogate
+from warmstart.bo.transfer.regret import regret_curve
+from warmstart.training.evaluation.table import read_table
 
 Floats = NDArray[np.float64]
 SHOWN = (20, 40, 80)

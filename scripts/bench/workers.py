@@ -18,9 +18,9 @@ import numpy as np
 from ConfigSpace import ConfigurationSpace
 from runs import resume, search, write_report
 
-from bo.space.encoding import Encoding
-from history_store.history import History
-from history_store.space import load_space
+from warmstart.bo.space.encoding import Encoding
+from warmstart.history_store.history import History
+from warmstart.history_store.space import load_space
 
 HISTORY = Path(__file__).resolve().parents[2] / "warmstart" / "defaults" / "history.h5"
 DATASETS = ("chars74k_fonts", "cats_dogs")

@@ -19,13 +19,13 @@ import pytest
 import yaml
 from ConfigSpace import Configuration
 
-from bo import Optimizer
-from bo.diagnostics import read_run
-from history_store.history import History
-from history_store.space import load_space
-from history_store.verify import verify
-from metafeat.model import MetaFeatureModel
-from metafeat.model_file import read_header
+from warmstart.bo import Optimizer
+from warmstart.bo.diagnostics import read_run
+from warmstart.history_store.history import History
+from warmstart.history_store.space import load_space
+from warmstart.history_store.verify import verify
+from warmstart.metafeat.model import MetaFeatureModel
+from warmstart.metafeat.model_file import read_header
 
 ARCHIVE = Path(__file__).parent / "v0_1"
 DOCUMENTED = """

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from history_store.errors import HistoryWarning
-from history_store.history import History
-from history_store.records import Evaluation, Status
-from history_store.verify import upgrade, verify
+from warmstart.history_store.errors import HistoryWarning
+from warmstart.history_store.history import History
+from warmstart.history_store.records import Evaluation, Status
+from warmstart.history_store.verify import upgrade, verify
 
 V1 = Path(__file__).parent / "v1"
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
-from history_store.errors import ModelError
-from metafeat.model import MetaFeatureModel
-from metafeat.model_file import read_header
-from metafeat.spec import ModelSpec
+from warmstart.history_store.errors import ModelError
+from warmstart.metafeat.model import MetaFeatureModel
+from warmstart.metafeat.model_file import read_header
+from warmstart.metafeat.spec import ModelSpec
 
 V1 = Path(__file__).parent / "v1" / "model.safetensors.gz"
 HASH = "8efacb136b58b627"

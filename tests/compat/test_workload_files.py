@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import warmstart
-from history_store.errors import UsageError
-from training.workloads import load_classifier
+from warmstart.history_store.errors import UsageError
 from warmstart.studies.state.spec import PLAN, StudySpec
+from warmstart.training.workloads import load_classifier
 
 V1 = Path(__file__).parent / "v1"
 
@@ -66,22 +66,3 @@ def test_a_plan_of_0_1_names_the_first_workload(tmp_path):
         plan.check_same(other, "study")
     own = replace(plan, objective={"function": "m:f", "command": None, "target_budget": None})
     assert (own.workload, own.evaluated) == (None, "m:f")
-
-
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [
-        ("history_store.space", "target_space"),
-        ("training.budget", "Budget"),
-        ("training.budget", "COMPACT"),
-        ("warmstart.studies.network", "Networks"),
-    ],
-)
-def test_paths_of_0_1_work_with_a_warning(module, name):
-    import importlib
-
-    with pytest.warns(DeprecationWarning, match=rf"{module}\.{name} moved: import {name} from training\.workloads"):
-        found = getattr(importlib.import_module(module), name)
-    assert found is not None
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        importlib.import_module(module).nothing  # noqa: B018

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from metafeat.handcrafted import FEATURES
-from metafeat.labels import LABEL_CODES, label_codes
-from metafeat.model import MetaFeatureModel, random_network
-from metafeat.spec import EXTRACTORS, ModelSpec
-from training.siamese.train import pair_loss
+from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.labels import LABEL_CODES, label_codes
+from warmstart.metafeat.model import MetaFeatureModel, random_network
+from warmstart.metafeat.spec import EXTRACTORS, ModelSpec
+from warmstart.training.siamese.train import pair_loss
 
 LOOKING = tuple(name for name in EXTRACTORS if name != "handcrafted")
 

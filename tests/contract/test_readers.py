@@ -3,14 +3,14 @@
 import numpy as np
 from layouts import save_cifar, save_folder, save_mnist, save_shard, save_table, save_tar, save_zip
 
-from history_store.history import History
-from history_store.images import ImageSet
-from history_store.readers import open_arrays, open_images, open_torch_dataset
-from history_store.readers.arrays import ArraySource, Block
-from history_store.records import DatasetInfo
-from history_store.space import dump_space
-from training.workloads.cnn.space import target_space
+from warmstart.history_store.history import History
+from warmstart.history_store.images import ImageSet
+from warmstart.history_store.readers import open_arrays, open_images, open_torch_dataset
+from warmstart.history_store.readers.arrays import ArraySource, Block
+from warmstart.history_store.records import DatasetInfo
+from warmstart.history_store.space import dump_space
 from warmstart.testing import ReaderContract
+from warmstart.training.workloads.cnn.space import target_space
 
 
 class TestFolder(ReaderContract):

@@ -11,12 +11,12 @@ import histories
 import numpy as np
 import pytest
 
-from history_store.errors import DataError, HistoryReadOnlyError, UsageError
-from history_store.exchange import export_history, import_evaluations, import_history
-from history_store.history import History
-from history_store.records import Evaluation, Status
-from history_store.shards import history_from_shards, write_shards
-from history_store.verify import restore, verify
+from warmstart.history_store.errors import DataError, HistoryReadOnlyError, UsageError
+from warmstart.history_store.exchange import export_history, import_evaluations, import_history
+from warmstart.history_store.history import History
+from warmstart.history_store.records import Evaluation, Status
+from warmstart.history_store.shards import history_from_shards, write_shards
+from warmstart.history_store.verify import restore, verify
 
 Road = Callable[[Path], History]
 
@@ -128,7 +128,7 @@ def test_values_are_native_and_keep_their_types(history: History) -> None:
 
 
 def test_configurations_keep_their_order_and_their_unit_rows(history: History) -> None:
-    from history_store.space import load_space, to_unit
+    from warmstart.history_store.space import load_space, to_unit
 
     assert history.configs == tuple(histories.configs(4))
     unit = to_unit(load_space(history.space_json), history.configs)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bo.transfer.strategies import STRATEGIES
+from warmstart.bo.transfer.strategies import STRATEGIES
 from warmstart.testing import StrategyContract
 
 

@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from bo.surrogates import SURROGATES
+from warmstart.bo.surrogates import SURROGATES
 from warmstart.testing import SurrogateContract
 
 SHORT_CHAIN = {"burn_in": 10, "samples": 4, "sweeps": 4}

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from training.workloads import WORKLOADS, Workload
-from training.workloads.cnn import CNN, Budget
-from training.workloads.transfer import Transfer
 from warmstart.testing import WorkloadContract
+from warmstart.training.workloads import WORKLOADS, Workload
+from warmstart.training.workloads.cnn import CNN, Budget
+from warmstart.training.workloads.transfer import Transfer
 
 
 class TestCNN(WorkloadContract):

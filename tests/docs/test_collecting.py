@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from history_store.manifest import read_manifest
+from warmstart.history_store.manifest import read_manifest
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "collecting.md"
 

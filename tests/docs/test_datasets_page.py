@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from history_store.picture import SUFFIXES
-from history_store.readers.npz import IMAGES_KEYS, LABELS_KEYS, NAMES_KEYS
-from history_store.readers.tree import _SPELLINGS, split_of
+from warmstart.history_store.picture import SUFFIXES
+from warmstart.history_store.readers.npz import IMAGES_KEYS, LABELS_KEYS, NAMES_KEYS
+from warmstart.history_store.readers.tree import _SPELLINGS, split_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text(encoding="utf-8")
 FLAT = " ".join(PAGE.split())

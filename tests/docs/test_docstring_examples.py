@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from bo.surrogates import SURROGATES
-from bo.transfer.strategies import STRATEGIES
+from warmstart.bo.surrogates import SURROGATES
+from warmstart.bo.transfer.strategies import STRATEGIES
 
 
 def classes():

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from bo.surrogates import SURROGATES
-from bo.transfer.strategies import STRATEGIES
-from history_store.readers import READERS
+from warmstart.bo.surrogates import SURROGATES
+from warmstart.bo.transfer.strategies import STRATEGIES
 from warmstart.cli.app import app
+from warmstart.history_store.readers import READERS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

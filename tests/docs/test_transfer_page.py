@@ -43,7 +43,7 @@ def test_the_walkthrough_runs(tmp_path, monkeypatch, cli):
 
 
 def test_the_space_of_the_page_is_one_of_the_workload(tmp_path):
-    from training.workloads import get_workload
+    from warmstart.training.workloads import get_workload
 
     (text,) = re.findall(r"```yaml\n# space.yaml\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "space.yaml").write_text(text)
@@ -51,7 +51,7 @@ def test_the_space_of_the_page_is_one_of_the_workload(tmp_path):
 
 
 def test_the_page_has_every_hyperparameter_and_its_choices():
-    from training.workloads import get_workload
+    from warmstart.training.workloads import get_workload
 
     workload = get_workload("transfer")
     for name, hyperparameter in workload.space().items():

@@ -287,7 +287,7 @@ def _write_arrays(root: Path) -> None:
 
 
 def _write_histories(root: Path, history: Path) -> None:
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
     whole = history.read_bytes()
     (root / "no_bytes.h5").touch()
@@ -312,8 +312,8 @@ def _write_histories(root: Path, history: Path) -> None:
 
 
 def _write_models(root: Path, model: Path, history: Path) -> None:
-    from metafeat.model import MetaFeatureModel
-    from metafeat.spec import ModelSpec
+    from warmstart.metafeat.model import MetaFeatureModel
+    from warmstart.metafeat.spec import ModelSpec
 
     whole = model.read_bytes()
     (root / "truncated.safetensors").write_bytes(whole[:-100])

@@ -90,7 +90,7 @@ def test_a_script_that_prints_no_error_is_told_of_options(source, cli, caplog):
 
 
 def test_a_folder_keeps_its_own_parts(tmp_path, cli):
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
     images, labels = pictures(0)
     for number, (image, label) in enumerate(zip(images, labels, strict=True)):
@@ -141,8 +141,8 @@ def test_configurations_to_measure_first_are_checked(source, cli):
 
 
 def test_images_of_ones_own_need_no_manifest(source):
-    from history_store.errors import ManifestError, MissingPathError
     from warmstart.histories.collect import open_sources
+    from warmstart.history_store.errors import ManifestError, MissingPathError
 
     for name in ("my pictures (2)", "Größen", "写真", "絵"):
         (source / name).mkdir()
@@ -202,8 +202,8 @@ def test_without_datasets_no_history_is_made(cli, tmp_path):
 
 
 def test_configurations_are_read_as_suggest_writes_them(tmp_path):
-    from history_store.errors import DataError
     from warmstart.histories.collect import read_configs
+    from warmstart.history_store.errors import DataError
 
     file, configs = tmp_path / "c.json", [{"a": 1}, {"a": 2}]
     for text in (

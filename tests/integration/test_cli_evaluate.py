@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from stripes import write_folder
 
-from history_store.history import History
-from history_store.images import ImageSet
-from history_store.records import Evaluation
+from warmstart.history_store.history import History
+from warmstart.history_store.images import ImageSet
+from warmstart.history_store.records import Evaluation
 
 STATIC = "random,portfolio,nearest-learned,nearest-handcrafted,nearest-random-network,joint,oracle-nearest"
 
@@ -252,8 +252,8 @@ def test_a_killed_run_goes_on_with_its_models(cli, tiny, tmp_path):
 @pytest.fixture
 def mine(tiny, photos, tmp_path):
     """A history of one's own: a dataset with runs of five of the tiny history's configurations and of another."""
-    from history_store.records import Evaluation, Status
     from warmstart.api import suggest
+    from warmstart.history_store.records import Evaluation, Status
 
     file = tmp_path / "mine.h5"
     with History.open(tiny.history) as known:
@@ -362,7 +362,7 @@ def test_an_option_of_models_says_nothing_beside_a_table(cli, tiny, table, optio
 
 
 def test_two_groups_are_too_few_to_calibrate_and_that_is_told_at_once(cli, tiny, tmp_path, monkeypatch):
-    from training.evaluation import fold_models
+    from warmstart.training.evaluation import fold_models
 
     two = tmp_path / "two.h5"
     with (

@@ -14,7 +14,7 @@ import pytest
 from bad_inputs import GOOD_CONFIG
 from stripes import pictures, write_folder
 
-from history_store.history import History
+from warmstart.history_store.history import History
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ def test_list_needs_no_argument_and_takes_either_spelling(cli, use_tiny, copy):
 
 
 def test_a_history_that_another_process_writes_is_told(cli, copy, monkeypatch):
-    code = f"import sys; from history_store.history import History; h = History.open({str(copy)!r}, write=True); print('held', flush=True); sys.stdin.read()"
+    code = f"import sys; from warmstart.history_store.history import History; h = History.open({str(copy)!r}, write=True); print('held', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:

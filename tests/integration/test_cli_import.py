@@ -11,7 +11,7 @@ import optuna
 import pandas as pd
 import pytest
 
-from history_store.history import History
+from warmstart.history_store.history import History
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_an_export_of_another_space(cli, tiny, copy, tmp_path):
     other = tmp_path / "paper.h5"
     assert cli("history", "create", other, "--space", "paper", "--configs", 4).code == 0
     with History.open(other, write=True) as history:
-        from history_store.records import DatasetInfo, Evaluation
+        from warmstart.history_store.records import DatasetInfo, Evaluation
 
         history.add_dataset(DatasetInfo("letters", "alphabet", 5, 0, 0, 2))
         history.extend(Evaluation("letters", config, 0.25, seed=1, origin="lab") for config in history.configs)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from stripes import pictures, write_folder
 
-from history_store.history import History
+from warmstart.history_store.history import History
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +104,7 @@ def test_regret_of_a_file(cli, tmp_path):
 def test_a_run_of_the_optimiser(cli, tmp_path):
     from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float
 
-    from bo import Optimizer
+    from warmstart.bo import Optimizer
 
     space = ConfigurationSpace()
     space.add(Categorical("kind", ["a", "b"]), Float("x", (0.0, 1.0)))
@@ -201,8 +201,8 @@ def test_show_of_a_dataset_without_runs_or_embeddings(cli, photos):
 
 
 def test_show_takes_the_embeddings_of_the_named_model(cli, tiny, tmp_path):
-    from metafeat.model import MetaFeatureModel
-    from metafeat.model_file import read_header
+    from warmstart.metafeat.model import MetaFeatureModel
+    from warmstart.metafeat.model_file import read_header
 
     copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
     other = tmp_path / "other.safetensors"

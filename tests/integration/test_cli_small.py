@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from history_store.readers.registry import _TORCHVISION
-from training.sources.torchvision_parts import PARTS
 from warmstart.cli.spelling import closest, with_hint
+from warmstart.history_store.readers.registry import _TORCHVISION
+from warmstart.training.sources.torchvision_parts import PARTS
 
 
 @pytest.mark.parametrize("group", [(), ("history",), ("plot",)])

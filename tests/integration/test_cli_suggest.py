@@ -9,8 +9,8 @@ import pytest
 from stripes import pictures, write_folder
 
 import warmstart
-from history_store.errors import ImagesMissingError, UsageError
-from history_store.history import History
+from warmstart.history_store.errors import ImagesMissingError, UsageError
+from warmstart.history_store.history import History
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def test_json_has_the_shape_of_the_contract(cli, photos, tiny):
 def test_every_configuration_is_valid_in_the_space(cli, photos, tiny):
     from ConfigSpace import Configuration
 
-    from history_store.space import load_space
+    from warmstart.history_store.space import load_space
 
     with History.open(tiny.history) as history:
         space, known = load_space(history.space_json), history.configs
@@ -156,15 +156,15 @@ def test_reasons_agree_with_the_history(cli, photos, tiny):
         nearest = [near["name"] for near in plain["neighbours"]][:3]
         assert reason["ranks_on_nearest"][:3] == [1 + (errors[name] < errors[name][row]).sum() for name in nearest]
         assert reason["portfolio_place"] in (None, 1, 2, 3)
-    from bo.transfer.designs import initial_designs
+    from warmstart.bo.transfer.designs import initial_designs
 
     portfolio = initial_designs(np.stack([errors[name] for name in sorted(errors)]), k=3, strategy="portfolio")
     assert why["portfolio"] == [dict(configs[row]) for row in portfolio]
 
 
 def test_a_calibrated_history_promises_a_regret(cli, photos, tiny, tmp_path):
-    from bo.transfer.calibration import Calibration
-    from metafeat.model_file import read_header
+    from warmstart.bo.transfer.calibration import Calibration
+    from warmstart.metafeat.model_file import read_header
     from warmstart.suggestions.embedded_history import calibration_key
 
     copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
@@ -328,7 +328,7 @@ def test_a_history_without_images_and_embeddings_is_told(cli, photos, tiny, tmp_
 
 
 def test_memory_follows_the_files(photos, tiny, tmp_path):
-    from history_store.records import Evaluation
+    from warmstart.history_store.records import Evaluation
 
     path = shutil.copy(tiny.history, tmp_path / "h.h5")
     nearest = warmstart.neighbours(photos, k=1, history=path)[0]
@@ -345,9 +345,9 @@ def test_more_classes_than_places_are_still_sampled(tmp_path):
 
 
 def test_neighbours_need_no_evaluations(cli, photos, tiny, tmp_path):
-    from history_store.images import ImageSet
-    from metafeat.model import MetaFeatureModel
-    from metafeat.spec import space_digest
+    from warmstart.history_store.images import ImageSet
+    from warmstart.metafeat.model import MetaFeatureModel
+    from warmstart.metafeat.spec import space_digest
 
     path = tmp_path / "bare.h5"
     with History.open(tiny.history) as history:

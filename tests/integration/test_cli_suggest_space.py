@@ -6,8 +6,8 @@ import pytest
 from ConfigSpace import Categorical, Configuration, ConfigurationSpace, EqualsCondition, Float, Integer
 
 import warmstart
-from history_store.errors import UsageError
-from history_store.history import History
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.history import History
 
 
 @pytest.fixture

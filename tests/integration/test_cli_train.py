@@ -5,11 +5,11 @@ import shutil
 
 import pytest
 
-from history_store.history import History
-from history_store.records import DatasetInfo
-from metafeat.model_file import read_header
-from metafeat.spec import BACKBONES, EXTRACTORS, TARGETS
 from warmstart.cli.train import BackboneName, ExtractorName, TargetName
+from warmstart.history_store.history import History
+from warmstart.history_store.records import DatasetInfo
+from warmstart.metafeat.model_file import read_header
+from warmstart.metafeat.spec import BACKBONES, EXTRACTORS, TARGETS
 
 
 @pytest.fixture
@@ -166,8 +166,8 @@ def test_an_older_model_and_an_empty_file_are_replaced(cli, copy, tmp_path):
 
 
 def test_datasets_without_a_common_configuration_are_refused(tmp_path, tiny, photos, cli):
-    from history_store.history import History
-    from history_store.records import Evaluation
+    from warmstart.history_store.history import History
+    from warmstart.history_store.records import Evaluation
 
     own = tmp_path / "random.h5"
     with History.open(tiny.history) as known, History.create(own, known.space_json):

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from optuna.trial import TrialState
 
-from history_store.history import History
+from warmstart.history_store.history import History
 from warmstart.studies.results.trial import ended_trials
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.study_group import StudyGroup

@@ -15,22 +15,22 @@ from typing import TypeVar
 
 import pytest
 
-from history_store.history import History
-from history_store.records import Status
-from history_store.shards import read_shards
-from history_store.space import sobol_configs
-from training.workloads.cnn.space import target_space
+from warmstart.history_store.history import History
+from warmstart.history_store.records import Status
+from warmstart.history_store.shards import read_shards
+from warmstart.history_store.space import sobol_configs
+from warmstart.training.workloads.cnn.space import target_space
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
 
 from collecting import TINY, pretend, tiny_history  # noqa: E402
 
-from training.collection.collect import collect  # noqa: E402
-from training.collection.measure import Measured  # noqa: E402
-from training.collection.plan import Cell, plan_block  # noqa: E402
-from training.collection.progress import CollectionProgress  # noqa: E402
-from training.processes.executor import Done, LocalExecutor  # noqa: E402
+from warmstart.training.collection.collect import collect  # noqa: E402
+from warmstart.training.collection.measure import Measured  # noqa: E402
+from warmstart.training.collection.plan import Cell, plan_block  # noqa: E402
+from warmstart.training.collection.progress import CollectionProgress  # noqa: E402
+from warmstart.training.processes.executor import Done, LocalExecutor  # noqa: E402
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -9,8 +9,8 @@ import pytest
 from bad_inputs import GOOD_CONFIG
 from stripes import pictures, write_folder
 
-from history_store.history import History
-from history_store.limits import JOURNAL_BYTES
+from warmstart.history_store.history import History
+from warmstart.history_store.limits import JOURNAL_BYTES
 
 DEEP = "[" * 100_000
 ALIASES = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(

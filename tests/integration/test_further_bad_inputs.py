@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from stripes import pictures
 
-from history_store.history import History
+from warmstart.history_store.history import History
 from warmstart.spaces import space_text
 
 SPACE = "lr: {log: [1e-4, 1]}\nbs: [8, 16, 32]\nmodel: [small, large]\n"

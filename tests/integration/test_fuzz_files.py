@@ -18,14 +18,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import warmstart
-from history_store.errors import WarmstartError
-from history_store.file.journal import line
-from history_store.file.layout import write_text
-from history_store.history import History
-from history_store.records import Evaluation
-from history_store.verify import verify
-from metafeat.weights import read_model
+from warmstart.history_store.errors import WarmstartError
+from warmstart.history_store.file.journal import line
+from warmstart.history_store.file.layout import write_text
+from warmstart.history_store.history import History
+from warmstart.history_store.records import Evaluation
+from warmstart.history_store.verify import verify
 from warmstart.locations import history_path, model_path
+from warmstart.metafeat.weights import read_model
 
 CORPUS = Path(__file__).parent / "corpus"
 DEEP: Any = []

@@ -9,12 +9,12 @@ import histories
 import pytest
 from test_history_kills import STEPS, check, state, state_at
 
-from history_store.errors import StorageError, StorageFullError, WarmstartError
-from history_store.file import durable
-from history_store.history import History
-from history_store.quick_append import append_quickly
-from history_store.records import Evaluation
-from history_store.verify import verify
+from warmstart.history_store.errors import StorageError, StorageFullError, WarmstartError
+from warmstart.history_store.file import durable
+from warmstart.history_store.history import History
+from warmstart.history_store.quick_append import append_quickly
+from warmstart.history_store.records import Evaluation
+from warmstart.history_store.verify import verify
 
 FAULTS: dict[str, Callable[[], BaseException]] = {
     "EIO": lambda: OSError(errno.EIO, "Input/output error"),

@@ -14,14 +14,14 @@ import histories
 import numpy as np
 import pytest
 
-from history_store.errors import HistoryDamagedError, StorageError
-from history_store.file import durable
-from history_store.file.base import read_content
-from history_store.file.journal import parse
-from history_store.file.layout import open_file
-from history_store.history import History
-from history_store.records import Evaluation
-from history_store.verify import restore, verify
+from warmstart.history_store.errors import HistoryDamagedError, StorageError
+from warmstart.history_store.file import durable
+from warmstart.history_store.file.base import read_content
+from warmstart.history_store.file.journal import parse
+from warmstart.history_store.file.layout import open_file
+from warmstart.history_store.history import History
+from warmstart.history_store.records import Evaluation
+from warmstart.history_store.verify import restore, verify
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")  # fork, from Python 3.12 on
 Step = Callable[[History], None]

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from history_store.errors import DataError, LabelError
-from history_store.history import History
-from history_store.readers import open_images
 from warmstart.histories.import_runs import Asked, import_source
+from warmstart.history_store.errors import DataError, LabelError
+from warmstart.history_store.history import History
+from warmstart.history_store.readers import open_images
 from warmstart.spaces import space_text
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]

@@ -111,13 +111,13 @@ def test_distances_say_how_far_they_move(digits):
 
 
 def test_a_history_of_three_datasets_says_so(tmp_path, digits, cli):
-    from history_store.history import History
-    from history_store.images import ImageSet
-    from history_store.records import DatasetInfo, Evaluation
-    from history_store.space import dump_space, sobol_configs
-    from metafeat.model import MetaFeatureModel
-    from metafeat.spec import ModelSpec, space_digest
-    from training.workloads.cnn.space import target_space
+    from warmstart.history_store.history import History
+    from warmstart.history_store.images import ImageSet
+    from warmstart.history_store.records import DatasetInfo, Evaluation
+    from warmstart.history_store.space import dump_space, sobol_configs
+    from warmstart.metafeat.model import MetaFeatureModel
+    from warmstart.metafeat.spec import ModelSpec, space_digest
+    from warmstart.training.workloads.cnn.space import target_space
 
     images, labels = digits
     pictures = np.stack([np.asarray(Image.fromarray(image).resize((32, 32))) for image in images[:60]])[

@@ -15,9 +15,9 @@ sys.path.append(str(Path(__file__).resolve().parent))
 
 from studies import write_space
 
-from training.processes.supervisor import Supervised
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.objectives.command import CommandObjective
+from warmstart.training.processes.supervisor import Supervised
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to a chosen process")
 

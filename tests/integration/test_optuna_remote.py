@@ -11,8 +11,8 @@ pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 
 from servers import running
 
-from history_store.errors import SpaceExhaustedError, UsageError
 from warmstart.client import Client
+from warmstart.history_store.errors import SpaceExhaustedError, UsageError
 from warmstart.integrations.optuna_remote import RemoteSampler
 
 LINE = {"space": {"x": [0.0, 1.0]}, "surrogate": "gp-map", "startup": 500}

@@ -12,7 +12,7 @@ from ConfigSpace import ConfigurationSpace
 from objectives import Model, inner, shifted
 
 import warmstart
-from history_store.errors import AllTrialsFailedError, UsageError
+from warmstart.history_store.errors import AllTrialsFailedError, UsageError
 from warmstart.studies.objectives.function import FunctionObjective
 
 SPACE = ConfigurationSpace({"x": (-1.0, 1.0)})

@@ -9,16 +9,16 @@ from ConfigSpace import ConfigurationSpace, Float
 from PIL import Image
 from plugin import install
 
-from bo import Optimizer
-from bo.surrogates import SURROGATES, SurrogateInfo
-from bo.transfer.strategies import STRATEGIES, Query
-from history_store.errors import UsageError
-from history_store.history import History
-from history_store.readers import READERS, open_images
-from history_store.registry import PluginWarning, Registry, _warn_once
-from training.workloads import WORKLOADS, get_workload, load_classifier, named_space
+from warmstart.bo import Optimizer
+from warmstart.bo.surrogates import SURROGATES, SurrogateInfo
+from warmstart.bo.transfer.strategies import STRATEGIES, Query
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.history import History
+from warmstart.history_store.readers import READERS, open_images
+from warmstart.history_store.registry import PluginWarning, Registry, _warn_once
 from warmstart.integrations.importers.registry import IMPORTERS, read_source
 from warmstart.testing import StrategyContract, WorkloadContract
+from warmstart.training.workloads import WORKLOADS, get_workload, load_classifier, named_space
 
 
 @pytest.fixture
@@ -147,7 +147,10 @@ def test_the_command_line_takes_all_of_them(plugin, cli, photos, tmp_path, monke
             "nightly.nowhere:X",
             r"of the package nightly: expected an entry point that can be imported, got ModuleNotFound",
         ),
-        ("nightly.strategy:median", r"of the package nightly: expected a bo.surrogates.SurrogateInfo, got function"),
+        (
+            "nightly.strategy:median",
+            r"of the package nightly: expected a warmstart.bo.surrogates.SurrogateInfo, got function",
+        ),
     ],
 )
 def test_a_broken_package_is_named_when_it_is_asked_for(tmp_path, monkeypatch, value, told):
@@ -164,7 +167,7 @@ def test_a_name_that_is_taken_is_not_used_and_said_once(tmp_path, monkeypatch):
     _warn_once.cache_clear()
     with pytest.warns(PluginWarning, match="strategy 'joint' of the package nightly: expected a name of its own"):
         assert list(STRATEGIES) == ["joint", "nearest", "portfolio", "average-rank"]
-    assert STRATEGIES["joint"].__module__ == "bo.transfer.strategies.joint"
+    assert STRATEGIES["joint"].__module__ == "warmstart.bo.transfer.strategies.joint"
 
 
 def test_a_registry_of_texts_imports_when_asked():

@@ -23,13 +23,13 @@ from collecting import TINY, pretend, tiny_history  # noqa: E402
 from ray.cluster_utils import Cluster as Nodes  # noqa: E402
 from stripes import pictures  # noqa: E402
 
-from history_store.errors import AllTrialsFailedError, UsageError  # noqa: E402
-from history_store.history import History  # noqa: E402
-from history_store.records import Status  # noqa: E402
-from training.collection.collect import collect  # noqa: E402
-from training.collection.plan import plan_block  # noqa: E402
-from training.processes.executor import TRIES, Executor, Lost  # noqa: E402
+from warmstart.history_store.errors import AllTrialsFailedError, UsageError  # noqa: E402
+from warmstart.history_store.history import History  # noqa: E402
+from warmstart.history_store.records import Status  # noqa: E402
 from warmstart.integrations.ray.cluster import Cluster, RayExecutor  # noqa: E402
+from warmstart.training.collection.collect import collect  # noqa: E402
+from warmstart.training.collection.plan import plan_block  # noqa: E402
+from warmstart.training.processes.executor import TRIES, Executor, Lost  # noqa: E402
 
 # A cluster starts in 5 to 15 s, and each of its workers in 1 to 3.
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ sys.path.append(str(HERE))
 from ray.cluster_utils import Cluster as Nodes  # noqa: E402
 from test_tune_kills import COMMAND, prepare, stored  # noqa: E402
 
-from history_store.errors import AllTrialsFailedError, UsageError  # noqa: E402
+from warmstart.history_store.errors import AllTrialsFailedError, UsageError  # noqa: E402
 from warmstart.integrations.ray import studies as ray_studies  # noqa: E402
 from warmstart.integrations.ray.cluster import Cluster  # noqa: E402
 from warmstart.studies.execution.local_workers import LOSSES  # noqa: E402

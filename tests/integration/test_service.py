@@ -23,11 +23,11 @@ import shutil
 from servers import Wire, running
 from starlette.testclient import TestClient
 
-from history_store.errors import DataError, MissingPathError, StorageError, UsageError
-from history_store.history import History
-from history_store.images import DatasetWarning
 from warmstart.client import Client
 from warmstart.descriptor import MOST_BYTES
+from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError
+from warmstart.history_store.history import History
+from warmstart.history_store.images import DatasetWarning
 from warmstart.service.app import create_app
 from warmstart.service.auth import add_token, read_tokens
 from warmstart.service.settings import ServiceSettings
@@ -340,7 +340,7 @@ def test_server_is_light():
 import json, sys
 from starlette.testclient import TestClient
 from warmstart.locations import model_path
-from metafeat.model_file import read_header
+from warmstart.metafeat.model_file import read_header
 from warmstart.service.app import create_app
 from warmstart.service.settings import ServiceSettings
 told = {"schema_version": 1, "extractor": read_header(model_path()).hash, "vector": [0.01] * 256, "n_images": 9, "n_classes": 2, "class_counts": [5, 4]}

@@ -15,12 +15,12 @@ pytest.importorskip("httpx", reason="the extra `dev` is not installed")
 from servers import running
 from starlette.testclient import TestClient
 
-from bo.transfer.expected_error import ExpectedError
-from history_store.history import History
-from history_store.records import DatasetInfo, Evaluation
-from history_store.space import shown
+from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.client import Client
 from warmstart.descriptor import Descriptor
+from warmstart.history_store.history import History
+from warmstart.history_store.records import DatasetInfo, Evaluation
+from warmstart.history_store.space import shown
 from warmstart.measured_with import MeasuredWith
 from warmstart.service import records
 from warmstart.service.answers import answer_from_wire, answer_to_wire

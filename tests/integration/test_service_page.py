@@ -22,10 +22,10 @@ from servers import running
 from starlette.testclient import TestClient
 from stripes import pictures, write_folder
 
-from history_store.picture import SUFFIXES
-from history_store.readers import tree
-from history_store.readers.tree import found_in
 from warmstart.client import Client
+from warmstart.history_store.picture import SUFFIXES
+from warmstart.history_store.readers import tree
+from warmstart.history_store.readers.tree import found_in
 from warmstart.service.app import create_app
 from warmstart.service.auth import add_token
 from warmstart.service.settings import ServiceSettings

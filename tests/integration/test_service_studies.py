@@ -20,8 +20,8 @@ pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 
 from servers import Wire, running
 
-from history_store.errors import DataError, LeaseLostError, StorageError, UsageError
 from warmstart.client import Client
+from warmstart.history_store.errors import DataError, LeaseLostError, StorageError, UsageError
 from warmstart.remote_study import RemoteTrial
 from warmstart.service.study_records import trial_record
 from warmstart.studies.state.leased_trials import LeasedTrials

@@ -25,9 +25,9 @@ from service_weather import Setting, run
 from sqlalchemy import event
 from starlette.testclient import TestClient
 
-from history_store.errors import StorageError
-from history_store.history import History
 from warmstart.client import Client
+from warmstart.history_store.errors import StorageError
+from warmstart.history_store.history import History
 from warmstart.service import study_book
 from warmstart.service.app import create_app
 from warmstart.service.settings import ServiceSettings

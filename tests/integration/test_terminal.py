@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 from terminal import type_in
 
-from history_store.history import History
+from warmstart.history_store.history import History
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("no_pictures_in_processes")]
 

@@ -6,7 +6,7 @@ from objectives import replay
 from sklearn.datasets import load_digits
 
 import warmstart
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 from warmstart.studies.results.study_record import study_names
 from warmstart.studies.state.reading import open_to_read
 

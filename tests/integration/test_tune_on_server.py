@@ -19,12 +19,12 @@ pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 from servers import running
 
 import warmstart
-from history_store.errors import DataError, UsageError
-from training.workloads.cnn.classifier import Networks
 from warmstart.client import Client
+from warmstart.history_store.errors import DataError, UsageError
 from warmstart.remote_study import RemoteTrial
 from warmstart.remote_tuning import tune_on_server
 from warmstart.studies.tune_options import TuneOptions
+from warmstart.training.workloads.cnn.classifier import Networks
 
 OBJECTIVE = (
     "def f(config, seed, dataset):\n    return abs(config['dropout_rate'] - 0.3) + 0.1 * dataset.endswith('two')\n"

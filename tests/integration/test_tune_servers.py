@@ -15,7 +15,7 @@ sys.path.append(str(HERE))
 from database_servers import MariaDB, Postgres  # noqa: E402
 from test_tune_kills import COMMAND, prepare  # noqa: E402
 
-from history_store.errors import StorageError  # noqa: E402
+from warmstart.history_store.errors import StorageError  # noqa: E402
 from warmstart.studies.results.trial import ended_trials  # noqa: E402
 from warmstart.studies.state.locks import ASKING, DatabaseClaims  # noqa: E402
 from warmstart.studies.state.storage import open_store  # noqa: E402

@@ -17,8 +17,8 @@ from functions import branin, hartmann6, layers
 from runs import search
 from snoek2015 import extrapolate, read_grid, run_grid
 
-from bo.space.encoding import Encoding
-from bo.surrogates import DNGO, SURROGATES, GaussianProcess
+from warmstart.bo.space.encoding import Encoding
+from warmstart.bo.surrogates import DNGO, SURROGATES, GaussianProcess
 
 GRIDS = Path(__file__).parents[3] / "shared" / "tables" / "grids"
 

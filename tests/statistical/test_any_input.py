@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from ConfigSpace import ConfigurationSpace, Float
 
-from bo import Optimizer, RelatedTask
-from bo.surrogates import SURROGATES
+from warmstart.bo import Optimizer, RelatedTask
+from warmstart.bo.surrogates import SURROGATES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

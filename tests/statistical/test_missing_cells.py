@@ -5,11 +5,11 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from bo.transfer.designs import initial_designs
-from bo.transfer.regret import clustered_interval, regret_curve
-from bo.transfer.strategies import STRATEGIES
-from history_store.history import History
-from training.evaluation.metrics import euclidean
+from warmstart.bo.transfer.designs import initial_designs
+from warmstart.bo.transfer.regret import clustered_interval, regret_curve
+from warmstart.bo.transfer.strategies import STRATEGIES
+from warmstart.history_store.history import History
+from warmstart.training.evaluation.metrics import euclidean
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import unrelated
 
-from bo.surrogates import SURROGATES, Task
+from warmstart.bo.surrogates import SURROGATES, Task
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 SEEDS = range(5)

@@ -8,7 +8,7 @@ import pytest
 from functions import branin, hartmann6
 from landscapes import LANDSCAPES
 
-from bo import Optimizer
+from warmstart.bo import Optimizer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

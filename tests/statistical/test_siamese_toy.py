@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from history_store.error_tables import target_distance
-from metafeat.model import MetaFeatureModel
-from metafeat.spec import ModelSpec
-from training.siamese.labelled_images import LabelledImages
-from training.siamese.settings import SiameseSettings
-from training.siamese.train import compare, train_siamese
+from warmstart.history_store.error_tables import target_distance
+from warmstart.metafeat.model import MetaFeatureModel
+from warmstart.metafeat.spec import ModelSpec
+from warmstart.training.siamese.labelled_images import LabelledImages
+from warmstart.training.siamese.settings import SiameseSettings
+from warmstart.training.siamese.train import compare, train_siamese
 
 pytestmark = pytest.mark.slow
 

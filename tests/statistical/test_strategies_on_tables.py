@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bo.transfer.designs import initial_designs
-from bo.transfer.regret import regret_curve
-from training.evaluation.methods import choose_methods, make_methods
-from training.evaluation.metrics import feature_metric
-from training.evaluation.replay import ReplaySettings, evaluate
-from training.evaluation.report import make_report
-from training.evaluation.table import read_table
+from warmstart.bo.transfer.designs import initial_designs
+from warmstart.bo.transfer.regret import regret_curve
+from warmstart.training.evaluation.methods import choose_methods, make_methods
+from warmstart.training.evaluation.metrics import feature_metric
+from warmstart.training.evaluation.replay import ReplaySettings, evaluate
+from warmstart.training.evaluation.report import make_report
+from warmstart.training.evaluation.table import read_table
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from bo.search import search_table
-from bo.surrogates import SURROGATES
-from bo.transfer.regret import random_curve, regret_curve
+from warmstart.bo.search import search_table
+from warmstart.bo.surrogates import SURROGATES
+from warmstart.bo.transfer.regret import random_curve, regret_curve
 
 A = np.array(
     [[10, 3, 17, 3.5, 1.7, 8], [0.05, 10, 17, 0.1, 8, 14], [3, 3.5, 1.7, 10, 17, 8], [17, 8, 0.05, 10, 0.1, 14]]

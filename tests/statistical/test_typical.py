@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from history_store.subsample import TRAIN, stratified_split
 from warmstart.api import answer
+from warmstart.history_store.subsample import TRAIN, stratified_split
 
 SOURCES = Path(__file__).parents[3] / "shared" / "datasets"
 

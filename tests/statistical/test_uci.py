@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bo.surrogates.bohamiann.model import Bohamiann
+from warmstart.bo.surrogates.bohamiann.model import Bohamiann
 
 ROOT = Path(__file__).parents[3] / "shared" / "tables" / "uci"
 PAPER = {"bostonHousing": -2.536, "yacht": -1.107, "concrete": -3.384, "wine-quality-red": -1.041}

@@ -43,6 +43,6 @@ def _cpu_seconds(command):
 
 
 def test_the_process_of_a_persons_trials_loads_no_numpy():
-    code = "import sys; import warmstart.studies.execution.child; print({'numpy', 'PIL', 'training.workloads'} & {*sys.modules})"
+    code = "import sys; import warmstart.studies.execution.child; print({'numpy', 'PIL', 'warmstart.training.workloads'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -7,7 +7,7 @@ from ConfigSpace import ConfigurationSpace
 from objectives import letter
 
 import warmstart
-from bo import Optimizer
+from warmstart.bo import Optimizer
 from warmstart.integrations.optuna import WarmStartSampler
 
 SPACE = ConfigurationSpace({"x": (0.0, 1.0)}, seed=0)

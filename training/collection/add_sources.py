@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.bundle.records import describe_known
-from history_store.errors import DataError, UsageError
-from history_store.file.content import is_blank
-from history_store.history import History
-from history_store.images import BrokenImage, ImageSet, ImageSource, read_all
-from history_store.manifest import Manifest
-from history_store.picture import DECODING
-from history_store.records import DatasetInfo
-from history_store.shards import history_from_shards
-from history_store.splits import split_codes
-from history_store.subsample import TEST, TRAIN, VAL, stratified_subsample
-from training.sources.obtain import open_manifest
+from warmstart.history_store.bundle.records import describe_known
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.file.content import is_blank
+from warmstart.history_store.history import History
+from warmstart.history_store.images import BrokenImage, ImageSet, ImageSource, read_all
+from warmstart.history_store.manifest import Manifest
+from warmstart.history_store.picture import DECODING
+from warmstart.history_store.records import DatasetInfo
+from warmstart.history_store.shards import history_from_shards
+from warmstart.history_store.splits import split_codes
+from warmstart.history_store.subsample import TEST, TRAIN, VAL, stratified_subsample
+from warmstart.training.sources.obtain import open_manifest
 
 OnBroken = Callable[[BrokenImage], object] | None
 

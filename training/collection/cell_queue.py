@@ -7,19 +7,19 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from history_store.errors import AllTrialsFailedError
-from history_store.records import Evaluation, Status
-from training.collection.measure import Measured, lost_evaluation
-from training.collection.plan import Cell, evaluation_key, wall_seconds_left
-from training.collection.progress import CollectionProgress, RunningCell
-from training.collection.race import Race
-from training.collection.report import CollectReport
-from training.processes.executor import Done, Lost
+from warmstart.history_store.errors import AllTrialsFailedError
+from warmstart.history_store.records import Evaluation, Status
+from warmstart.training.collection.measure import Measured, lost_evaluation
+from warmstart.training.collection.plan import Cell, evaluation_key, wall_seconds_left
+from warmstart.training.collection.progress import CollectionProgress, RunningCell
+from warmstart.training.collection.race import Race
+from warmstart.training.collection.report import CollectReport
+from warmstart.training.processes.executor import Done, Lost
 
 if TYPE_CHECKING:
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
-log = logging.getLogger("training.collection.collect")
+log = logging.getLogger("warmstart.training.collection.collect")
 
 MOST_FAILURES = 6
 """So many runs of a person's own program may fail before the first one succeeds."""

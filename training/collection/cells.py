@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from history_store.records import Config
+from warmstart.history_store.records import Config
 
 
 def cell_seed(dataset: str, config: Config, replicate: int = 0, *, base: int = 0) -> int:

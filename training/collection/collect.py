@@ -9,26 +9,26 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from history_store.bundle.records import split_origin
-from history_store.errors import UsageError
-from history_store.file.codec import config_key
-from history_store.manifest import Manifest
-from history_store.records import Config
-from training.collection.add_sources import add_sources
-from training.collection.cell_queue import CellQueue
-from training.collection.measure import Measure, Measured, limit_of
-from training.collection.plan import Cell, blocks, parse_time, plan_block
-from training.collection.progress import CollectionProgress
-from training.collection.race import Race
-from training.collection.report import CollectReport
-from training.collection.settings import CollectionSettings
-from training.collection.shard_folder import ShardFolder, take_shards
-from training.collection.shared_configs import in_names, shared_configs
-from training.processes.executor import Done, Executor, LocalExecutor
-from training.workloads import Budget, Workload, get_workload
+from warmstart.history_store.bundle.records import split_origin
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.manifest import Manifest
+from warmstart.history_store.records import Config
+from warmstart.training.collection.add_sources import add_sources
+from warmstart.training.collection.cell_queue import CellQueue
+from warmstart.training.collection.measure import Measure, Measured, limit_of
+from warmstart.training.collection.plan import Cell, blocks, parse_time, plan_block
+from warmstart.training.collection.progress import CollectionProgress
+from warmstart.training.collection.race import Race
+from warmstart.training.collection.report import CollectReport
+from warmstart.training.collection.settings import CollectionSettings
+from warmstart.training.collection.shard_folder import ShardFolder, take_shards
+from warmstart.training.collection.shared_configs import in_names, shared_configs
+from warmstart.training.processes.executor import Done, Executor, LocalExecutor
+from warmstart.training.workloads import Budget, Workload, get_workload
 
 if TYPE_CHECKING:
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
 ORIGIN = "collect/"
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from history_store.errors import WarmstartError
-from history_store.records import Evaluation, Status
-from training.collection.plan import Cell
-from training.processes.memory import out_of_memory
-from training.workloads import Budget, Prepared, StoredDataset, Workload, get_workload
+from warmstart.history_store.errors import WarmstartError
+from warmstart.history_store.records import Evaluation, Status
+from warmstart.training.collection.plan import Cell
+from warmstart.training.processes.memory import out_of_memory
+from warmstart.training.workloads import Budget, Prepared, StoredDataset, Workload, get_workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Measure:
     def _prepared(self, name: str) -> tuple[Prepared, int]:
         """Return a dataset that is ready, and the number of its training images."""
         if name not in self._kept:
-            from history_store.history import History
+            from warmstart.history_store.history import History
 
             self._kept.clear()
             with History.open(self.history) as history:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from history_store.file.codec import config_key
-from history_store.history import History
-from training.collection.race import cell_noise
+from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.history import History
+from warmstart.training.collection.race import cell_noise
 
 
 @dataclass(frozen=True, slots=True)

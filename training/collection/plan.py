@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from history_store.errors import UsageError
-from history_store.file.codec import config_key
-from history_store.records import Config, Evaluation, Value
-from training.collection.cells import cell_seed
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.records import Config, Evaluation, Value
+from warmstart.training.collection.cells import cell_seed
 
 FIRST_BLOCK = 16
 

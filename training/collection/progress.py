@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from history_store.records import Evaluation
+from warmstart.history_store.records import Evaluation
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import UsageError
-from history_store.records import Config
-from training.collection.cells import cell_seed
-from training.collection.plan import Cell
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.records import Config
+from warmstart.training.collection.cells import cell_seed
+from warmstart.training.collection.plan import Cell
 
 BEST_SHARE = 0.25
 """Share of a dataset's configurations that contend."""

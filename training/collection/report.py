@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from history_store.records import Status
+from warmstart.history_store.records import Status
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from history_store.images import BrokenImage
-    from history_store.manifest import Manifest
-    from history_store.records import Config
-    from training.processes.executor import Executor
-    from training.workloads import Budget, Workload
+    from warmstart.history_store.images import BrokenImage
+    from warmstart.history_store.manifest import Manifest
+    from warmstart.history_store.records import Config
+    from warmstart.training.processes.executor import Executor
+    from warmstart.training.workloads import Budget, Workload
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots, so that the command can read the defaults
@@ -33,7 +33,7 @@ class CollectionSettings:
         first: configurations to measure on every dataset before any of those.
         replicates: seeds a configuration.
         race: after that, repeat the best quarter of the configurations of each dataset until the standard error of a
-            mean over seeds ÷ the range of the dataset's errors has a median of so much; see `training.collection.race`.
+            mean over seeds ÷ the range of the dataset's errors has a median of so much; see `warmstart.training.collection.race`.
         seed: of the configurations and of all cells.
         workload: what is trained; None = the target network of the paper.
         budget: length of one training run; None = the workload's usual one.

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from history_store.file.codec import config_key
-from history_store.records import Evaluation
-from history_store.shards import append_shard, create_shards, merge_shards, read_shards, write_shards
-from training.workloads import Budget
+from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.records import Evaluation
+from warmstart.history_store.shards import append_shard, create_shards, merge_shards, read_shards, write_shards
+from warmstart.training.workloads import Budget
 
 if TYPE_CHECKING:
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
 
 class ShardFolder:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from history_store.errors import UsageError
-from history_store.file.codec import config_key
-from history_store.file.content import unit_rows
-from history_store.records import Config
-from history_store.space import load_space, sobol_configs, space_names, with_logarithms
-from training.workloads import Workload, get_workload
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.file.content import unit_rows
+from warmstart.history_store.records import Config
+from warmstart.history_store.space import load_space, sobol_configs, space_names, with_logarithms
+from warmstart.training.workloads import Workload, get_workload
 
 
 def shared_configs(

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import StorageError, UsageError
-from history_store.file.codec import encode_info
-from metafeat.embed import embed_history, stored_sample
-from metafeat.files import replace_file
-from metafeat.handcrafted import FEATURES, handcrafted, query_features
-from metafeat.model import MetaFeatureModel
-from training.siamese.from_history import train_from_history
-from training.siamese.labelled_images import LabelledImages
-from training.siamese.settings import SiameseSettings, preset
+from warmstart.history_store.errors import StorageError, UsageError
+from warmstart.history_store.file.codec import encode_info
+from warmstart.metafeat.embed import embed_history, stored_sample
+from warmstart.metafeat.files import replace_file
+from warmstart.metafeat.handcrafted import FEATURES, handcrafted, query_features
+from warmstart.metafeat.model import MetaFeatureModel
+from warmstart.training.siamese.from_history import train_from_history
+from warmstart.training.siamese.labelled_images import LabelledImages
+from warmstart.training.siamese.settings import SiameseSettings, preset
 
 if TYPE_CHECKING:
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
 Matrix = NDArray[np.float64]
 LeftOut = frozenset[int]
@@ -41,7 +41,7 @@ class FoldModels:
     Args:
         history: open, with images.
         names: `m` datasets of the evaluation.
-        parts: `m` numbers of parts, see `training.evaluation.protocol.deal`.
+        parts: `m` numbers of parts, see `warmstart.training.evaluation.protocol.deal`.
         settings: the recipe, the same for all.
         folder: where files lie; made where it is not there.
         seed: of every training.

@@ -13,20 +13,20 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.space import sampling
-from bo.transfer.calibration import Calibration, calibrate, can_calibrate
-from bo.transfer.designs import WITH_DISTANCES, initial_designs
-from bo.transfer.strategies import STRATEGIES, Query
-from bo.transfer.strategies.joint import expected_regrets
-from bo.transfer.strategies.noise import USUAL_NOISE
-from bo.transfer.strategies.sources import number_groups
-from history_store.errors import UsageError
+from warmstart.bo.space import sampling
+from warmstart.bo.transfer.calibration import Calibration, calibrate, can_calibrate
+from warmstart.bo.transfer.designs import WITH_DISTANCES, initial_designs
+from warmstart.bo.transfer.strategies import STRATEGIES, Query
+from warmstart.bo.transfer.strategies.joint import expected_regrets
+from warmstart.bo.transfer.strategies.noise import USUAL_NOISE
+from warmstart.bo.transfer.strategies.sources import number_groups
+from warmstart.history_store.errors import UsageError
 
 Kind = Literal["baseline", "strategy", "search", "oracle", "control"]
 TRUE_NORMALISED = "true normalised"
 """The distances of the oracles."""
 PLAIN_STRATEGIES = ("nearest", "portfolio", "average-rank")
-"""Those that others have published; every further one in `bo.transfer.strategies.STRATEGIES` is ours."""
+"""Those that others have published; every further one in `warmstart.bo.transfer.strategies.STRATEGIES` is ours."""
 WARM_STARTS = (3, 10)
 """Designs after which a search goes on."""
 

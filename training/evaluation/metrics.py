@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from history_store.errors import DataError
-from training.evaluation.protocol import Fold
+from warmstart.history_store.errors import DataError
+from warmstart.training.evaluation.protocol import Fold
 
 Matrix = NDArray[np.float64]
 Metric = Callable[[Fold], Matrix]
@@ -49,7 +49,7 @@ def embedding_metric(embed: Callable[[frozenset[int]], ArrayLike], parts: NDArra
 
     Args:
         embed: gives `m x p` embeddings of all datasets by the model trained without some parts.
-        parts: `m` numbers of parts, see `training.evaluation.protocol.deal`.
+        parts: `m` numbers of parts, see `warmstart.training.evaluation.protocol.deal`.
         nested: row i, for i that answers, comes from a model that saw neither the fold's queries nor the part of i, so
             that the history can be calibrated on itself; otherwise from one that saw i.
     """

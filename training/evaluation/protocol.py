@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, UsageError
+from warmstart.history_store.errors import DataError, UsageError
 
 Protocol = Literal["leave-source-out", "in-source"]
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)

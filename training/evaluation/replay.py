@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.regret import expected_evaluations, random_curve, regret_curve
-from history_store.errors import AllTrialsFailedError, DataError, UsageError
-from history_store.one_thread import one_thread
-from training.evaluation.methods import TRUE_NORMALISED, Case, Method
-from training.evaluation.metrics import Metric, given_metric, query_distances
-from training.evaluation.protocol import Fold, Protocol, folds
-from training.evaluation.table import ErrorTable
-from training.processes.executor import LocalExecutor
+from warmstart.bo.transfer.regret import expected_evaluations, random_curve, regret_curve
+from warmstart.history_store.errors import AllTrialsFailedError, DataError, UsageError
+from warmstart.history_store.one_thread import one_thread
+from warmstart.training.evaluation.methods import TRUE_NORMALISED, Case, Method
+from warmstart.training.evaluation.metrics import Metric, given_metric, query_distances
+from warmstart.training.evaluation.protocol import Fold, Protocol, folds
+from warmstart.training.evaluation.table import ErrorTable
+from warmstart.training.processes.executor import LocalExecutor
 
 Matrix = NDArray[np.float64]
 GOAL = 0.05
@@ -38,7 +38,7 @@ class ReplaySettings:
         seed: of everything random.
         only: datasets to ask; none = all. All others answer all the same.
         workers: processes.
-        surrogate: of the searches, a name that `bo.search.search_table` knows.
+        surrogate: of the searches, a name that `warmstart.bo.search.search_table` knows.
     """
 
     protocol: Protocol
@@ -103,7 +103,7 @@ class Outcome:
         horizon: evaluations a dataset; `repeats` of what is random; `seed` of all of it.
         methods: by name.
         played: in the order of the table's datasets, those asked.
-        distances: by metric, `m x m` as `training.evaluation.metrics.query_distances` gives them.
+        distances: by metric, `m x m` as `warmstart.training.evaluation.metrics.query_distances` gives them.
     """
 
     table: ErrorTable
@@ -166,7 +166,7 @@ class Replay:
             count = horizon if method.search_after is None else min(method.search_after, horizon)
             rows = method.design(task.case, count, rng)
             if searches:
-                from bo.search import search_table
+                from warmstart.bo.search import search_table
 
                 assert task.case.unit is not None  # noqa: S101  `make_methods` leaves searches out without
                 rows = search_table(
@@ -193,7 +193,7 @@ def evaluate(
 
     Args:
         table: of errors.
-        methods: by name, see `training.evaluation.methods.make_methods`.
+        methods: by name, see `warmstart.training.evaluation.methods.make_methods`.
         metrics: by the names that the methods use; the oracles' is added.
         settings: who is held out, and how long and how often the methods search.
         progress: called with (datasets done, datasets, name of the last).

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.transfer.regret import Interval, clustered_interval
-from history_store.errors import UsageError
-from training.evaluation.metrics import RECALL_OF, neighbour_recalls, rank_correlations
-from training.evaluation.protocol import held_together
-from training.evaluation.replay import Outcome
+from warmstart.bo.transfer.regret import Interval, clustered_interval
+from warmstart.history_store.errors import UsageError
+from warmstart.training.evaluation.metrics import RECALL_OF, neighbour_recalls, rank_correlations
+from warmstart.training.evaluation.protocol import held_together
+from warmstart.training.evaluation.replay import Outcome
 
 Matrix = NDArray[np.float64]
 TIMES = (1, 3, 5, 10, 20)
@@ -26,7 +26,7 @@ def make_report(outcome: Outcome, *, reference: str, figures: Mapping[str, Any] 
     `in-source` each dataset) for one.
 
     Args:
-        outcome: of `training.evaluation.replay.evaluate`.
+        outcome: of `warmstart.training.evaluation.replay.evaluate`.
         reference: the method that differences are taken of, where it was played.
         figures: further curves to put in.
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from history_store.errors import DataError, MissingPathError
+from warmstart.history_store.errors import DataError, MissingPathError
 
 if TYPE_CHECKING:
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
 Matrix = NDArray[np.float64]
 
@@ -79,7 +79,7 @@ class ErrorTable:
 
     def known_errors(self) -> Matrix:
         """Return the errors as those who answer see them: a run that failed counts as error 1, one never made is NaN."""
-        from history_store.error_tables import fill_failed
+        from warmstart.history_store.error_tables import fill_failed
 
         return self.errors if self.failed is None else fill_failed(self.errors, self.failed)
 
@@ -91,7 +91,7 @@ class ErrorTable:
 
         Returns: `m x m`, zero diagonal; a pair that shares nothing is as far apart as the farthest known one.
         """
-        from history_store.error_tables import min_max_normalised
+        from warmstart.history_store.error_tables import min_max_normalised
 
         table = min_max_normalised(self.known_errors()) if normalised else self.known_errors()
         known = ~np.isnan(table)
@@ -156,7 +156,7 @@ def history_table(history: "History", name: str, names: Collection[str] | None =
     Raises:
         DataError: no dataset has an error.
     """
-    from history_store.space import load_space
+    from warmstart.history_store.space import load_space
 
     measured = np.flatnonzero(~np.isnan(history.errors).all(axis=1)).tolist()
     if names is not None:
@@ -180,7 +180,7 @@ def scale_choices(values: Matrix, hyperparameters: Sequence[Mapping[str, Any]]) 
     """Bring the columns of choices, which hold a choice's number, into [0, 1].
 
     Args:
-        values: `c x d` as `history_store.space.to_unit` gives them, NaN = inactive.
+        values: `c x d` as `warmstart.history_store.space.to_unit` gives them, NaN = inactive.
         hyperparameters: `d` in ConfigSpace's JSON: a categorical becomes one 0/1 column a choice, an ordinal is scaled
             by its last number, a constant is left out.
 

@@ -12,8 +12,8 @@ from enum import StrEnum
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, Protocol, TypeVar
 
-from history_store.errors import AllTrialsFailedError, UsageError
-from training.processes.supervisor import SupervisedProcess, describe_end
+from warmstart.history_store.errors import AllTrialsFailedError, UsageError
+from warmstart.training.processes.supervisor import SupervisedProcess, describe_end
 
 T = TypeVar("T")
 R = TypeVar("R")

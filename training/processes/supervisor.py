@@ -17,18 +17,15 @@ from dataclasses import dataclass
 from multiprocessing import reduction, resource_tracker, spawn
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import set_spawning_popen
-from pathlib import Path
 from typing import IO, Any
 
-from training.processes import guardian
-from training.processes.guardian import PROC, descendants
+from warmstart.training.processes import guardian
+from warmstart.training.processes.guardian import PROC, descendants
 
 GRACE_S = 2.0
 """Between SIGTERM and SIGKILL."""
 PATIENCE_S = 10.0
 """How long a killed process is waited for: one that the system holds cannot end."""
-ROOT = str(Path(__file__).parents[2])
-"""Folder of our packages."""
 Stream = int | IO[Any] | None
 
 
@@ -220,20 +217,11 @@ def _pickled(target: Callable[..., None], args: tuple[object, ...], descriptors:
     stream = io.BytesIO()
     set_spawning_popen(descriptors)  # type: ignore[arg-type]  # all that is asked of one is here
     try:
-        reduction.dump(_preparation(process.name), stream)
+        reduction.dump(spawn.get_preparation_data(process.name), stream)
         reduction.dump(process, stream)
     finally:
         set_spawning_popen(None)
     return stream.getvalue()
-
-
-def _preparation(name: str) -> dict[str, Any]:
-    """Return what a new process is told first; our packages are found on its path, whatever else has come onto it.
-
-    A folder `training` without `__init__.py`, on the path, comes before the finder of an editable install.
-    """
-    told = spawn.get_preparation_data(name)
-    return told | {"sys_path": [*told["sys_path"], ROOT]}
 
 
 def _run(pipe: Connection, target: Callable[..., None], *args: object) -> None:

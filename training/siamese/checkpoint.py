@@ -10,10 +10,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
-from history_store.errors import ModelError, UsageError
-from history_store.json_text import parse_json
-from metafeat.files import replace_file
-from training.siamese.curves import Curves
+from warmstart.history_store.errors import ModelError, UsageError
+from warmstart.history_store.json_text import parse_json
+from warmstart.metafeat.files import replace_file
+from warmstart.training.siamese.curves import Curves
 
 FORMAT = "warmstart-siamese-checkpoint"
 VERSION = 1

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from history_store.json_text import finite, parse_json
-from metafeat.files import replace_file
+from warmstart.history_store.json_text import finite, parse_json
+from warmstart.metafeat.files import replace_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.error_tables import fill_failed, target_distance
-from history_store.errors import DataError
-from history_store.json_text import finite
-from metafeat.model import MetaFeatureModel
-from metafeat.spec import space_digest
-from training.siamese.labelled_images import LabelledImages
-from training.siamese.settings import SiameseSettings, preset
-from training.siamese.train import STREAMS, TrainedSiamese, TrainingProgress, train_siamese
+from warmstart.history_store.error_tables import fill_failed, target_distance
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.json_text import finite
+from warmstart.metafeat.model import MetaFeatureModel
+from warmstart.metafeat.spec import space_digest
+from warmstart.training.siamese.labelled_images import LabelledImages
+from warmstart.training.siamese.settings import SiameseSettings, preset
+from warmstart.training.siamese.train import STREAMS, TrainedSiamese, TrainingProgress, train_siamese
 
 if TYPE_CHECKING:
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
 
 def choose_held_out(names: Sequence[str], groups: Sequence[str], fraction: float, *, seed: int) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from metafeat.handcrafted import SUBSAMPLE, sample_features
-from metafeat.model import draw
+from warmstart.metafeat.handcrafted import SUBSAMPLE, sample_features
+from warmstart.metafeat.model import draw
 
 HANDCRAFTED_SAMPLES = 4
 DIGESTED = 16

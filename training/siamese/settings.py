@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from history_store.errors import UsageError
-from metafeat.spec import Extractor, ModelSpec
+from warmstart.history_store.errors import UsageError
+from warmstart.metafeat.spec import Extractor, ModelSpec
 
 PresetName = Literal["paper", "modern"]
 _CHOICES = {

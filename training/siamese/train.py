@@ -18,16 +18,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from history_store.errors import DataError, UsageError
-from metafeat.handcrafted import centre_and_scale
-from metafeat.images import check_images
-from metafeat.labels import check_labels, label_codes
-from metafeat.model import MetaFeatureModel, random_network
-from metafeat.siamese_network import SiameseNetwork
-from training.siamese.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from training.siamese.curves import Curves, Validation
-from training.siamese.labelled_images import LabelledImages
-from training.siamese.settings import SiameseSettings, preset
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.metafeat.handcrafted import centre_and_scale
+from warmstart.metafeat.images import check_images
+from warmstart.metafeat.labels import check_labels, label_codes
+from warmstart.metafeat.model import MetaFeatureModel, random_network
+from warmstart.metafeat.siamese_network import SiameseNetwork
+from warmstart.training.siamese.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from warmstart.training.siamese.curves import Curves, Validation
+from warmstart.training.siamese.labelled_images import LabelledImages
+from warmstart.training.siamese.settings import SiameseSettings, preset
 
 _VALIDATION_IMAGES = 200
 STREAMS = {"step": 0, "validation": 1, "held_out": 2}

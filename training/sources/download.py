@@ -10,8 +10,8 @@ import urllib.request
 from http.client import HTTPException
 from pathlib import Path
 
-from history_store.errors import DataError, MissingPathError, UsageError
-from history_store.wording import in_words
+from warmstart.history_store.errors import DataError, MissingPathError, UsageError
+from warmstart.history_store.wording import in_words
 
 CHUNK = 1 << 18
 TIMEOUT_S = 30.0

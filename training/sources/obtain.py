@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, MissingPathError, UsageError
-from history_store.images import FingerprintKind, ImageSet, ImageSource
-from history_store.manifest import Manifest
-from history_store.readers import open_images, open_torch_dataset
-from history_store.readers.csv_labels import images_of
-from metafeat.cache import cache_folder
-from training.sources import torchvision_reader  # noqa: F401  adds its names
-from training.sources.download import download as fetch
-from training.sources.download import hash_file, unpack
-from training.sources.torchvision_parts import JoinedParts, check_name
+from warmstart.history_store.errors import DataError, MissingPathError, UsageError
+from warmstart.history_store.images import FingerprintKind, ImageSet, ImageSource
+from warmstart.history_store.manifest import Manifest
+from warmstart.history_store.readers import open_images, open_torch_dataset
+from warmstart.history_store.readers.csv_labels import images_of
+from warmstart.metafeat.cache import cache_folder
+from warmstart.training.sources import torchvision_reader  # noqa: F401  adds its names
+from warmstart.training.sources.download import download as fetch
+from warmstart.training.sources.download import hash_file, unpack
+from warmstart.training.sources.torchvision_parts import JoinedParts, check_name
 
 
 def data_folder() -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 
 # Part -> keyword arguments of the class.
 Parts = Mapping[str, Mapping[str, Any]]

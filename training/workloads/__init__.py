@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from history_store.registry import Registry
-from training.workloads.base import (
+from warmstart.history_store.registry import Registry
+from warmstart.training.workloads.base import (
     Budget,
     Classifier,
     Member,
@@ -18,8 +18,8 @@ from training.workloads.base import (
     TrainingResult,
     Workload,
 )
-from training.workloads.classifier_file import read_header
-from training.workloads.dataset import Dataset, SourceDataset, StoredDataset
+from warmstart.training.workloads.classifier_file import read_header
+from warmstart.training.workloads.dataset import Dataset, SourceDataset, StoredDataset
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -30,9 +30,12 @@ DEFAULT = "cnn"
 WORKLOADS: Registry[type[Workload]] = Registry(
     "warmstart.workloads",
     "workload",
-    {"cnn": "training.workloads.cnn.workload:CNN", "transfer": "training.workloads.transfer.workload:Transfer"},
+    {
+        "cnn": "warmstart.training.workloads.cnn.workload:CNN",
+        "transfer": "warmstart.training.workloads.transfer.workload:Transfer",
+    },
     check=lambda found: isinstance(found, type) and issubclass(found, Workload),
-    wanted="a subclass of training.workloads.Workload",
+    wanted="a subclass of warmstart.training.workloads.Workload",
 )
 """Every workload's class by name."""
 

@@ -1,6 +1,6 @@
 """What a workload is: a training job with a space of its own, which a history measures and a study tunes.
 
-A new workload is a subclass of `Workload`, named in `training.workloads.WORKLOADS` or by an entry point of the group
+A new workload is a subclass of `Workload`, named in `warmstart.training.workloads.WORKLOADS` or by an entry point of the group
 ``warmstart.workloads``, and passes `warmstart.testing.WorkloadContract`. Nothing here imports torch.
 """
 
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, UsageError
-from history_store.records import Config, Status, Value
-from training.workloads.dataset import Dataset
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.records import Config, Status, Value
+from warmstart.training.workloads.dataset import Dataset
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -120,8 +120,8 @@ class Classifier(ABC):
         """Compute the probabilities of the classes.
 
         Args:
-            images: `n x size x size x channels` uint8, as `history_store.readers.open_images(path).read(rows, size=size)` gives; ours
-                take grey and coloured ones alike (`training.workloads.classifier_images`).
+            images: `n x size x size x channels` uint8, as `warmstart.history_store.readers.open_images(path).read(rows, size=size)` gives; ours
+                take grey and coloured ones alike (`warmstart.training.workloads.classifier_images`).
 
         Returns: `n x classes`, rows that sum to 1.
 
@@ -131,7 +131,7 @@ class Classifier(ABC):
 
     @abstractmethod
     def save(self, path: Path) -> None:
-        """Write one safetensors file, whole or not at all; its metadata are those of `training.workloads.classifier_file`, with `dataset` in the header.
+        """Write one safetensors file, whole or not at all; its metadata are those of `warmstart.training.workloads.classifier_file`, with `dataset` in the header.
 
         Raises:
             StorageError: the place cannot be written, or is full.
@@ -367,7 +367,7 @@ class Workload(ABC):
 
     @abstractmethod
     def load(self, path: Path) -> Classifier:
-        """Read what `Classifier.save` wrote; `training.workloads.load_classifier` finds the workload of a file.
+        """Read what `Classifier.save` wrote; `warmstart.training.workloads.load_classifier` finds the workload of a file.
 
         Raises:
             ModelError: when it is something else, damaged or of a newer version.

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import MissingPathError, ModelError
-from history_store.json_text import parse_json
-from history_store.wording import in_words
+from warmstart.history_store.errors import MissingPathError, ModelError
+from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.wording import in_words
 
 METADATA_KEY = "warmstart-networks"
 SCHEMA = 1

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError
+from warmstart.history_store.errors import DataError
 
 _GREY = np.array([299, 587, 114])
 """Thousandths of red, green and blue in a grey picture, as Pillow has them."""

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.images import BrokenImage, ImageSource, read_all
-from history_store.picture import square_arrays
-from history_store.splits import split_codes
-from history_store.subsample import SPLIT_NAMES
-from metafeat.labels import check_contrast
+from warmstart.history_store.images import BrokenImage, ImageSource, read_all
+from warmstart.history_store.picture import square_arrays
+from warmstart.history_store.splits import split_codes
+from warmstart.history_store.subsample import SPLIT_NAMES
+from warmstart.metafeat.labels import check_contrast
 
 if TYPE_CHECKING:
-    from history_store.file.stored_images import Split, StoredImages
+    from warmstart.history_store.file.stored_images import Split, StoredImages
 
 _LOOK = 32
 """Pixels a side at which broken pictures are looked for."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from history_store.wording import duration
+from warmstart.history_store.wording import duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

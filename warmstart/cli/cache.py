@@ -20,8 +20,8 @@ def cache(
     verbose: VerboseOption = 0,
 ) -> None:
     """Show what the cache holds: meta-features of datasets, features of pretrained networks; or clear it."""
-    from history_store.errors import StorageError
-    from metafeat.cache import cache_folder, cached_files
+    from warmstart.history_store.errors import StorageError
+    from warmstart.metafeat.cache import cache_folder, cached_files
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     folder = cache_folder()

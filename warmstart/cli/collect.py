@@ -4,8 +4,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from history_store.wording import counted
-from training.collection.settings import CollectionSettings
 from warmstart.cli.options import (
     CpusOption,
     Format,
@@ -24,11 +22,13 @@ from warmstart.cli.options import (
 )
 from warmstart.cli.shell import Shell
 from warmstart.histories.collect import Job, Machines
+from warmstart.history_store.wording import counted
+from warmstart.training.collection.settings import CollectionSettings
 
 if TYPE_CHECKING:
-    from training.collection.progress import CollectionProgress
     from warmstart.cli.bar import Show
     from warmstart.studies.own_workload import OwnScript
+    from warmstart.training.collection.progress import CollectionProgress
 
 
 def collect(
@@ -126,12 +126,12 @@ def collect(
     import sys
     from pathlib import Path
 
-    from history_store.errors import UsageError
-    from training.collection.cell_queue import log as told_runs
-    from training.collection.plan import parse_time
     from warmstart.cli.errors import log_in_options
     from warmstart.histories.collect import collect_into
+    from warmstart.history_store.errors import UsageError
     from warmstart.integrations.ray.cluster import chosen_cluster
+    from warmstart.training.collection.cell_queue import log as told_runs
+    from warmstart.training.collection.plan import parse_time
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     told_runs.addFilter(log_in_options)

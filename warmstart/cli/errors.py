@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from history_store.errors import WarmstartError
+from warmstart.history_store.errors import WarmstartError
 
 
 def option_of(param: str) -> str:

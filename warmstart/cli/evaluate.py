@@ -134,12 +134,11 @@ def evaluate(
     """
     from pathlib import Path
 
-    from history_store.errors import UsageError
-    from history_store.history import History
-    from metafeat.device import cpu_threads
-    from metafeat.model_file import read_header
-    from training.evaluation.report import full_rows
+    from warmstart.history_store.errors import UsageError
+    from warmstart.history_store.history import History
     from warmstart.locations import history_path, model_path
+    from warmstart.metafeat.device import cpu_threads
+    from warmstart.metafeat.model_file import read_header
     from warmstart.models.evaluate import (
         as_document,
         check_calibrates,
@@ -147,6 +146,7 @@ def evaluate(
         keep,
         store_calibration,
     )
+    from warmstart.training.evaluation.report import full_rows
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     plan = EvaluationSettings(
@@ -200,8 +200,8 @@ def evaluate(
 
 def _show(shell: Shell, reports: Sequence[Mapping[str, Any]]) -> None:
     """Write reports for people."""
-    from training.evaluation.report import distance_rows, summary_rows
     from warmstart.models.query_evaluation import told
+    from warmstart.training.evaluation.report import distance_rows, summary_rows
 
     for report in reports:
         title = f"{report['table']}, {report['protocol']}: {report['n_datasets']} datasets in {report['n_groups']} groups, {report['n_configs']} configurations"

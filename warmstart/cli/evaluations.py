@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from history_store.wording import counted, in_shell, some_of
 from warmstart.cli.options import (
     DatasetOption,
     DownloadOption,
@@ -23,6 +22,7 @@ from warmstart.cli.options import (
 )
 from warmstart.cli.record_run import RecordCall, record_run
 from warmstart.cli.shell import Shell
+from warmstart.history_store.wording import counted, in_shell, some_of
 
 
 class Outside(StrEnum):
@@ -63,11 +63,11 @@ def add(
     """Add a dataset with its images, and runs on it."""
     from dataclasses import replace
 
-    from history_store.external_import import carry_out
-    from history_store.history import History
-    from history_store.readers.csv_labels import labelled
     from warmstart.histories.add import DatasetCard, add_source, note_on_twins
     from warmstart.histories.import_runs import Asked, check_unnamed, plan_asked, read_asked
+    from warmstart.history_store.external_import import carry_out
+    from warmstart.history_store.history import History
+    from warmstart.history_store.readers.csv_labels import labelled
     from warmstart.locations import history_path
     from warmstart.suggestions.query import open_path
 
@@ -168,9 +168,9 @@ def remove(
     verbose: VerboseOption = 0,
 ) -> None:
     """Remove a dataset with its images and evaluations. Asks first, unless --yes."""
-    from history_store.errors import UsageError
-    from history_store.history import History
     from warmstart.histories.merged import drop_merged
+    from warmstart.history_store.errors import UsageError
+    from warmstart.history_store.history import History
     from warmstart.locations import history_path
     from warmstart.suggestions.references import drop_references
     from warmstart.suggestions.smaller_parts import drop_smaller_parts
@@ -297,10 +297,10 @@ def export(
     verbose: VerboseOption = 0,
 ) -> None:
     """Export all evaluations as CSV, Parquet or text shards. Images are not exported."""
-    from history_store.exchange import export_history
-    from history_store.history import History
-    from history_store.shards import write_shards
     from warmstart.exports import check_exportable
+    from warmstart.history_store.exchange import export_history
+    from warmstart.history_store.history import History
+    from warmstart.history_store.shards import write_shards
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)

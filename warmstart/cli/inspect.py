@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import typer
 
-from history_store.wording import counted, in_short
 from warmstart.cli.options import (
     Format,
     FormatOption,
@@ -18,6 +17,7 @@ from warmstart.cli.options import (
     one_history,
 )
 from warmstart.cli.shell import Shell, write
+from warmstart.history_store.wording import counted, in_short
 
 
 def list_(
@@ -32,8 +32,8 @@ def list_(
     verbose: VerboseOption = 0,
 ) -> None:
     """List the datasets of a history."""
-    from history_store.history import History
     from warmstart.histories.listing import dataset_rows
+    from warmstart.history_store.history import History
     from warmstart.locations import measured_history
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
@@ -64,8 +64,8 @@ def show(
 
     Of a dataset: record, runs, best configurations, where errors are high (CCoV), nearest datasets.
     """
-    from history_store.history import History
     from warmstart.histories.listing import describe, summary
+    from warmstart.history_store.history import History
     from warmstart.locations import measured_history, stored_hash
 
     shell = Shell(format, quiet=quiet, verbose=verbose)

@@ -14,12 +14,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from history_store.errors import WarmstartError
 from warmstart.cli.errors import shown
 from warmstart.cli.record_run import plain_call, record_run
 from warmstart.cli.shell import columns, wrapped
 from warmstart.cli.spelling import with_hint, with_near
 from warmstart.cli.table import in_known_letters, legible
+from warmstart.history_store.errors import WarmstartError
 from warmstart.status import DONE, INTERRUPTED, UNEXPECTED, USAGE, exit_code
 
 COMPLETING = "_WARMSTART_COMPLETE"

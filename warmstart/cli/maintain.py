@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from history_store.wording import counted
 from warmstart.cli.options import (
     DeviceOption,
     Format,
@@ -21,6 +20,7 @@ from warmstart.cli.options import (
     one_history,
 )
 from warmstart.cli.shell import Shell
+from warmstart.history_store.wording import counted
 
 
 def create(
@@ -46,9 +46,9 @@ def create(
     verbose: VerboseOption = 0,
 ) -> None:
     """Create a history: empty, or a copy of the shipped one."""
-    from history_store.errors import UsageError
-    from history_store.history import History
-    from history_store.space import load_space, sobol_configs
+    from warmstart.history_store.errors import UsageError
+    from warmstart.history_store.history import History
+    from warmstart.history_store.space import load_space, sobol_configs
     from warmstart.locations import shipped_history
     from warmstart.spaces import space_text
 
@@ -107,10 +107,10 @@ def verify(
     verbose: VerboseOption = 0,
 ) -> None:
     """Check every byte of a history; exit code 4 if it is damaged."""
-    from history_store.errors import HistoryDamagedError
-    from history_store.file.layout import hint
-    from history_store.verify import restore as bring_back
-    from history_store.verify import verify as check
+    from warmstart.history_store.errors import HistoryDamagedError
+    from warmstart.history_store.file.layout import hint
+    from warmstart.history_store.verify import restore as bring_back
+    from warmstart.history_store.verify import verify as check
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
@@ -144,7 +144,7 @@ def compact(
 
     Images that are left out stay in the backup until the next write.
     """
-    from history_store.history import History
+    from warmstart.history_store.history import History
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
@@ -173,7 +173,7 @@ def upgrade(
 
     The old file becomes the backup.
     """
-    from history_store.verify import upgrade as rewrite
+    from warmstart.history_store.verify import upgrade as rewrite
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)

@@ -130,7 +130,7 @@ def one_history(path: str | None, history: str | None) -> str | None:
     Raises:
         UsageError: two were.
     """
-    from history_store.errors import UsageError
+    from warmstart.history_store.errors import UsageError
 
     if None not in (path, history) and path != history:
         msg = f"expected one history, got {path!r} and --history {history!r}. Leave one of the two out."

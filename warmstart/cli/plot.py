@@ -114,9 +114,9 @@ def ccov(
     """
     from pathlib import Path
 
-    from history_store.errors import UsageError
-    from history_store.history import History
     from warmstart.histories.ccov import centres_of, defined, most_telling
+    from warmstart.history_store.errors import UsageError
+    from warmstart.history_store.history import History
     from warmstart.locations import measured_history
     from warmstart.plots.ccov import draw_ccov
     from warmstart.plots.style import check_target
@@ -238,7 +238,7 @@ def run(
     if not isinstance(found, dict):
         draw(shell, found, target, seed=seed)
         return
-    from bo.diagnostics import diagnose, read_run
+    from warmstart.bo.diagnostics import diagnose, read_run
     from warmstart.plots.run import draw_run
 
     diagnosed = diagnose(read_run(found))

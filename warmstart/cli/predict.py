@@ -40,7 +40,7 @@ def predict(
     verbose: VerboseOption = 0,
 ) -> None:
     """Name the class of pictures, with its probability; of a labelled dataset, count the errors too."""
-    from metafeat.device import cpu_threads
+    from warmstart.metafeat.device import cpu_threads
     from warmstart.prediction import predict as ask
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
@@ -69,8 +69,8 @@ def _labelled(dataset: str | None, labels: str | None, column: str | None) -> st
     Raises:
         UsageError: labels without a dataset.
     """
-    from history_store.errors import UsageError
-    from history_store.readers.csv_labels import labelled
+    from warmstart.history_store.errors import UsageError
+    from warmstart.history_store.readers.csv_labels import labelled
 
     if dataset is not None:
         return labelled(dataset, labels, column)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from warmstart.cli.shell import Shell
 
 if TYPE_CHECKING:
-    from history_store.records import Evaluation
+    from warmstart.history_store.records import Evaluation
 
 _TEXT = re.compile(r"[^-].*", re.DOTALL)
 _NUMBER = re.compile(r"[0-9]{1,300}(\.[0-9]{1,300})?(e-?[0-9]{1,2})?")
@@ -132,7 +132,7 @@ def record_run(call: RecordCall) -> None:
 
 
 def _check_one_place(history: str | None, server: str | None) -> None:
-    from history_store.errors import UsageError
+    from warmstart.history_store.errors import UsageError
 
     if (history is None) == (server is None):
         got = "neither" if history is None else "both"
@@ -142,15 +142,15 @@ def _check_one_place(history: str | None, server: str | None) -> None:
 
 def _appended(history: str | None, evaluation: "Evaluation") -> tuple[str, int, "Evaluation"]:
     """Append a run to a history file; returns its path, how many runs it has then, and the run in its names."""
-    from history_store.quick_append import append_quickly
+    from warmstart.history_store.quick_append import append_quickly
     from warmstart.locations import history_path
 
     place = history_path(history)
     path, quick = str(place), append_quickly(place, evaluation)
     if quick is not None:
         return path, quick, evaluation
-    from history_store.history import History
-    from history_store.space import space_names, with_logarithms
+    from warmstart.history_store.history import History
+    from warmstart.history_store.space import space_names, with_logarithms
 
     with History.open(path, write=True) as opened:
         config_here = with_logarithms(evaluation.config, space_names(opened.space_json), where=path)

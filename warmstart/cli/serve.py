@@ -112,7 +112,7 @@ def _new_token(name: str, scope: str, token_file: Path | None) -> str:
     Raises:
         UsageError: no file to keep its digest in, or no such scope.
     """
-    from history_store.errors import UsageError
+    from warmstart.history_store.errors import UsageError
     from warmstart.service.auth import SCOPES, add_token
 
     if token_file is None:
@@ -129,7 +129,7 @@ def _check_installed() -> None:
     """Refuse where the extra is missing."""
     from importlib.util import find_spec
 
-    from history_store.errors import UsageError
+    from warmstart.history_store.errors import UsageError
 
     missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
     if missing:

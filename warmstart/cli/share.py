@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from history_store.wording import in_shell, some_of
 from warmstart.cli.options import Format, FormatOption, HistoryFile, QuietOption, SeedOption, VerboseOption
 from warmstart.cli.shell import Shell
+from warmstart.history_store.wording import in_shell, some_of
 
 if TYPE_CHECKING:
     from warmstart.histories.merge import MergePlan
@@ -38,9 +38,9 @@ def bundle(
 
     In a folder the file is named by its content.
     """
-    from history_store.bundle.file import write_bundle
-    from history_store.history import History
     from warmstart.histories.bundle import bundle_history
+    from warmstart.history_store.bundle.file import write_bundle
+    from warmstart.history_store.history import History
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
@@ -123,9 +123,9 @@ def quarantine(
     verbose: VerboseOption = 0,
 ) -> None:
     """List merged runs that do not answer because they do not fit, or release them."""
-    from history_store.history import History
     from warmstart.histories.merge import quarantine_of
     from warmstart.histories.merge import release as let_answer
+    from warmstart.history_store.history import History
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)

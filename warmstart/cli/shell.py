@@ -14,8 +14,8 @@ from warmstart.cli.errors import in_options
 from warmstart.cli.table import Row, legible, table
 
 if TYPE_CHECKING:
-    from history_store.records import Config
     from warmstart.cli.bar import Show
+    from warmstart.history_store.records import Config
 
 WIDTH = 100
 """Columns of what is no terminal."""
@@ -70,7 +70,7 @@ class Shell:
 
     def cells(self, config: "Config") -> dict[str, Any]:
         """Return the cells of a configuration: natural values for people; those of the space, then natural ones, for programs."""
-        from history_store.space import natural, shown
+        from warmstart.history_store.space import natural, shown
 
         if self.format == "table":
             return shown(config)

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from history_store.wording import in_shell
 from warmstart.cli.options import Format, FormatOption, QuietOption, SeedOption, VerboseOption
 from warmstart.cli.shell import Shell, shown_path, write
+from warmstart.history_store.wording import in_shell
 
 if TYPE_CHECKING:
     from warmstart.studies.results.study_record import StudyRecord
@@ -50,7 +50,7 @@ def list_(
 
 def _listed(store: Any, name: str, read: Any, shell: Shell) -> dict[str, Any]:
     """Return the line of a study; one that cannot be read is named, and the others are shown."""
-    from history_store.errors import WarmstartError
+    from warmstart.history_store.errors import WarmstartError
 
     try:
         row: dict[str, Any] = read(store, name).row()

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from history_store.wording import counted
 from warmstart.cli.options import (
     DatasetArgument,
     DeviceOption,
@@ -30,6 +29,7 @@ from warmstart.cli.options import (
     WorkloadOption,
 )
 from warmstart.cli.shell import Shell, write
+from warmstart.history_store.wording import counted
 
 
 def suggest(
@@ -87,7 +87,7 @@ def suggest(
 ) -> None:
     """Suggest configurations for a dataset, from those that won on the datasets it resembles."""
     given = locals()
-    from history_store.readers.csv_labels import labelled
+    from warmstart.history_store.readers.csv_labels import labelled
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     asked, renamed = labelled(_one_dataset(path, dataset), labels, labels_column), _renamed(rename, space)
@@ -131,8 +131,8 @@ def _advice(given: Mapping[str, Any], progress: Callable[[float, float], None]) 
     options |= {"exclude_group": given["exclude_group"] or (), "cache": not given["no_cache"], "progress": progress}
     if server is None:
         return Advisor(history, model, **options)
-    from history_store.errors import UsageError
     from warmstart.client import Client
+    from warmstart.history_store.errors import UsageError
 
     if history is not None:
         msg = f"expected no `history` beside it, got {history!r}. The server answers from its own."
@@ -149,7 +149,7 @@ def _time(server: str | None, time: str | None) -> dict[str, str]:
     if time is None:
         return {}
     if server is not None:
-        from history_store.errors import UsageError
+        from warmstart.history_store.errors import UsageError
 
         msg = f"expected none beside a server, got {time!r}: it cannot tell how fast this machine is. Leave one of the two out."
         raise UsageError(msg, param="time")
@@ -173,7 +173,7 @@ def _one_dataset(path: str | None, dataset: str | None) -> str:
         return path
     if path is None and dataset is not None:
         return dataset
-    from history_store.errors import UsageError
+    from warmstart.history_store.errors import UsageError
 
     got = "none" if path is None else f"{path!r} and {dataset!r}"
     msg = f"--dataset: expected your images, once, got {got}. Name them, as in `warmstart suggest photos/`."
@@ -184,8 +184,8 @@ def _renamed(rename: list[str] | None, space: str | None) -> dict[str, str]:
     """Read --rename, which means something with --space only."""
     if not rename:
         return {}
-    from history_store.errors import UsageError
     from warmstart.histories.import_runs import parse_pairs
+    from warmstart.history_store.errors import UsageError
 
     if space is None:
         msg = "--rename: expected --space beside it, got none. Name the space that the new names belong to."
@@ -217,7 +217,7 @@ def neighbours(
 ) -> None:
     """List the datasets of the history that a dataset resembles, nearest first."""
     given = locals()
-    from history_store.readers.csv_labels import labelled
+    from warmstart.history_store.readers.csv_labels import labelled
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     asked = labelled(_one_dataset(path, dataset), labels, labels_column)
@@ -241,10 +241,10 @@ def _head(found: Any) -> str:
 
 def print_answer(shell: Shell, found: Any, *, is_workload_named: bool) -> None:
     """Write an answer for people: neighbours, configurations, confidence, reasons where there are any."""
-    from training.workloads import DEFAULT
     from warmstart.measured_with import workload_of
     from warmstart.suggestions.doubts import Code
     from warmstart.suggestions.short_run import has_short_run
+    from warmstart.training.workloads import DEFAULT
 
     near = [neighbour.to_row() for neighbour in found.neighbours]
     if near:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from history_store.wording import in_short
+from warmstart.history_store.wording import in_short
 
 Row = Mapping[str, Any]
 GAP = "   "

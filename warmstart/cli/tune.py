@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from history_store.errors import UsageError
-from history_store.wording import counted, in_short
 from warmstart.cli.options import (
     CpusOption,
     DownloadOption,
@@ -32,11 +30,13 @@ from warmstart.cli.options import (
     VerboseOption,
 )
 from warmstart.cli.shell import Shell, shown_path, write
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.wording import counted, in_short
 from warmstart.status import ALL_FAILED
 from warmstart.studies.options import Execution, Outputs, Problem, Search, WarmStart
 
 if TYPE_CHECKING:
-    from bo.transfer.expected_error import ExpectedError
+    from warmstart.bo.transfer.expected_error import ExpectedError
     from warmstart.cli.bar import Show
     from warmstart.studies.objectives.metric import Metric
     from warmstart.studies.results.expectations import StudyExpectations
@@ -264,9 +264,9 @@ def tune(
 
     began = monotonic()
 
-    from history_store.errors import UsageError
-    from history_store.readers.csv_labels import labelled
     from warmstart.histories.import_runs import parse_pairs
+    from warmstart.history_store.errors import UsageError
+    from warmstart.history_store.readers.csv_labels import labelled
     from warmstart.integrations.ray.cluster import chosen_cluster
     from warmstart.studies.objectives.metric import Metric
     from warmstart.studies.results.summary import TuneResult
@@ -355,7 +355,7 @@ def _tuned_on_server(
 
 def _write_page(shell: Shell, found: "TuneResult | JointResult") -> None:
     """Write the report with pictures beside the Markdown; where that fails, say so."""
-    from history_store.errors import WarmstartError
+    from warmstart.history_store.errors import WarmstartError
     from warmstart.plots.study_page import write_page_beside
 
     if found.report is None:

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.bundle.records import describe_known
-from history_store.errors import DataError, UsageError
-from history_store.file.content import is_blank
-from history_store.images import BrokenImage, ImageSet, ImageSource, read_all
-from history_store.picture import DECODING
-from history_store.readers.base import printable
-from history_store.readers.csv_labels import images_of, resolved
-from history_store.records import DatasetInfo
-from history_store.splits import split_codes
-from history_store.subsample import TEST, TRAIN, VAL
-from history_store.wording import in_shell
-from metafeat.labels import check_contrast
+from warmstart.history_store.bundle.records import describe_known
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.file.content import is_blank
+from warmstart.history_store.images import BrokenImage, ImageSet, ImageSource, read_all
+from warmstart.history_store.picture import DECODING
+from warmstart.history_store.readers.base import printable
+from warmstart.history_store.readers.csv_labels import images_of, resolved
+from warmstart.history_store.records import DatasetInfo
+from warmstart.history_store.splits import split_codes
+from warmstart.history_store.subsample import TEST, TRAIN, VAL
+from warmstart.history_store.wording import in_shell
+from warmstart.metafeat.labels import check_contrast
 from warmstart.suggestions.tuned_before import LEFT_OUT
 
 if TYPE_CHECKING:
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +178,9 @@ def import_into(path: Path, source: Path) -> dict[str, int]:
         DataError: `source` cannot be read or does not fit the history; nothing was added.
         StorageError: a history that cannot be written.
     """
-    from history_store.exchange import import_evaluations, import_history
-    from history_store.history import History
-    from history_store.shards import history_from_shards, merge_shards
+    from warmstart.history_store.exchange import import_evaluations, import_history
+    from warmstart.history_store.history import History
+    from warmstart.history_store.shards import history_from_shards, merge_shards
 
     if not path.exists():
         with history_from_shards(source, path) if source.is_dir() else import_history(source, path) as made:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from history_store.bundle.file import Bundle
-from history_store.bundle.records import (
+from warmstart.histories.merged import copied_runs, dataset_of, read_merged
+from warmstart.history_store.bundle.file import Bundle
+from warmstart.history_store.bundle.records import (
     Embedding,
     Features,
     dataset_id,
@@ -19,14 +20,13 @@ from history_store.bundle.records import (
     space_line,
     split_origin,
 )
-from history_store.errors import UsageError
-from history_store.file.content import is_blank
-from history_store.records import DatasetInfo
-from warmstart.histories.merged import copied_runs, dataset_of, read_merged
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.file.content import is_blank
+from warmstart.history_store.records import DatasetInfo
 from warmstart.suggestions.references import Progress, References, compute_statistics, stored_features
 
 if TYPE_CHECKING:
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,8 @@ def _likenesses(
 
 def _embeddings(history: "History", names: list[str], ids: dict[str, str]) -> set[str]:
     """Write the stored meta-features of models other than the shipped one, whose are made of the features again."""
-    from metafeat.model_file import read_header
     from warmstart.locations import shipped_model
+    from warmstart.metafeat.model_file import read_header
 
     usual = read_header(shipped_model()).hash
     return {

@@ -9,21 +9,21 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import UsageError
-from history_store.json_text import finite, parse_json
-from history_store.wording import in_words
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.json_text import finite, parse_json
+from warmstart.history_store.wording import in_words
 
 if TYPE_CHECKING:
-    from history_store.history import History
-    from history_store.manifest import Manifest
-    from history_store.records import Config, DatasetInfo
-    from training.collection.progress import CollectionProgress
-    from training.collection.report import CollectReport
-    from training.collection.settings import CollectionSettings
-    from training.workloads import Workload
+    from warmstart.history_store.history import History
+    from warmstart.history_store.manifest import Manifest
+    from warmstart.history_store.records import Config, DatasetInfo
     from warmstart.integrations.ray.cluster import Cluster
     from warmstart.spaces import SpaceLike
     from warmstart.studies.own_workload import OwnScript, OwnWorkload
+    from warmstart.training.collection.progress import CollectionProgress
+    from warmstart.training.collection.report import CollectReport
+    from warmstart.training.collection.settings import CollectionSettings
+    from warmstart.training.workloads import Workload
 
 WORKERS = 2
 STORED_SIZE = 32
@@ -36,7 +36,7 @@ class Job:
     """The training job that is measured: a workload, or a script of a person's own.
 
     Attributes:
-        workload: a name in `training.workloads.WORKLOADS`.
+        workload: a name in `warmstart.training.workloads.WORKLOADS`.
         target_budget: the name of one of its budgets; None = the usual one.
         script: measured instead of a workload.
         space: over which a new history is made (see `warmstart.spaces`); None = the workload's usual one.
@@ -65,8 +65,8 @@ class Machines:
     @contextlib.contextmanager
     def used_for(self, settings: "CollectionSettings", *, has_device: bool) -> "Iterator[CollectionSettings]":
         """Connect; give the settings with executor, workers and device, the last unless a script chooses its own."""
-        from metafeat.device import resolve_device
-        from training.collection.measure import limit_of
+        from warmstart.metafeat.device import resolve_device
+        from warmstart.training.collection.measure import limit_of
 
         if self.cluster is None:
             where = resolve_device(self.device) if has_device else None
@@ -102,17 +102,17 @@ def collect_into(
         machines: where; None = two processes of this machine.
         settings: the rest; its `manifests`, `first`, `workload`, `budget`, `workers`, `device` and `executor` are not looked at.
         first: a file as in `read_configs`.
-        progress: as of `training.collection.collect.collect_cells`.
+        progress: as of `warmstart.training.collection.collect.collect_cells`.
         on_message: called with each line that a person should hear.
 
     Returns: the report as native types.
 
     Raises:
-        UsageError: as `training.collection.collect.collect_cells`, or options that do not fit together.
+        UsageError: as `warmstart.training.collection.collect.collect_cells`, or options that do not fit together.
     """
-    from history_store.history import History
-    from training.collection.collect import collect_cells
-    from training.collection.settings import CollectionSettings
+    from warmstart.history_store.history import History
+    from warmstart.training.collection.collect import collect_cells
+    from warmstart.training.collection.settings import CollectionSettings
 
     job, machines, settings = job or Job(), machines or Machines(), settings or CollectionSettings()
     given = () if first is None else read_configs(first)
@@ -143,11 +143,11 @@ def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "tup
         UsageError: a history that is there and over another space.
         MissingPathError: neither a history nor datasets.
     """
-    from history_store.errors import MissingPathError
-    from history_store.history import History
-    from history_store.space import dump_space
-    from training.workloads import get_workload
+    from warmstart.history_store.errors import MissingPathError
+    from warmstart.history_store.history import History
+    from warmstart.history_store.space import dump_space
     from warmstart.spaces import space_text
+    from warmstart.training.workloads import get_workload
 
     workload: Workload = get_workload(job.workload)  # a wrong name is told first
     sources, named = settings.manifests, None if job.space is None else space_text(job.space)
@@ -173,8 +173,8 @@ def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "tup
 @contextlib.contextmanager
 def _made(path: Path, space_json: str, workload: "Workload | None") -> "Iterator[None]":
     """Make a history; where the collection ends before anything is in it, nothing of it stays."""
-    from history_store.history import History, remove_empty
-    from training.workloads import get_workload
+    from warmstart.history_store.history import History, remove_empty
+    from warmstart.training.workloads import get_workload
 
     History.create(path, space_json, stored_size=_stored_size(workload or get_workload(), space_json)).close()
     try:
@@ -191,8 +191,8 @@ def _check_first(file: Path, configs: "Sequence[Config]", space_json: str) -> No
         DataError: one that does not.
         UsageError: a value and its logarithm that are not equal.
     """
-    from history_store.errors import DataError
-    from training.collection.shared_configs import in_names
+    from warmstart.history_store.errors import DataError
+    from warmstart.training.collection.shared_configs import in_names
 
     try:
         in_names(space_json, configs, where=str(file))
@@ -202,8 +202,8 @@ def _check_first(file: Path, configs: "Sequence[Config]", space_json: str) -> No
 
 def _stored_size(workload: "Workload", space_json: str) -> int:
     """Choose the pixels a side of a new history's images: the largest that a configuration asks for, and as many as landmarks need."""
-    from history_store.space import load_space
-    from metafeat.pretrained.landmarks import SIZE
+    from warmstart.history_store.space import load_space
+    from warmstart.metafeat.pretrained.landmarks import SIZE
 
     largest = workload.largest_image(load_space(space_json))
     return STORED_SIZE if largest is None else max(largest, SIZE)
@@ -211,7 +211,7 @@ def _stored_size(workload: "Workload", space_json: str) -> int:
 
 def _tell_of_enlarged(history: "History", workload: "Workload | None", on_message: Callable[[str], object]) -> None:
     """Say where configurations ask for larger images than a history keeps."""
-    from history_store.space import load_space
+    from warmstart.history_store.space import load_space
 
     largest = None if workload is None else workload.largest_image(load_space(history.space_json))
     if largest is not None and largest > history.stored_size:
@@ -271,8 +271,8 @@ def _paths(sources: "Sequence[Manifest]", root: str | Path | None, history: "His
     Raises:
         MissingPathError: when nothing is known of one.
     """
-    from history_store.errors import MissingPathError
-    from training.sources.obtain import manifest_path
+    from warmstart.history_store.errors import MissingPathError
+    from warmstart.training.sources.obtain import manifest_path
 
     if sources or history is None:
         return {manifest.name: manifest_path(manifest, root=root) for manifest in sources}
@@ -291,9 +291,9 @@ def _paths(sources: "Sequence[Manifest]", root: str | Path | None, history: "His
 
 def _has_images_of(info: "DatasetInfo", place: Path) -> bool:
     """Tell whether the images of a dataset lie at a place; where its record names none for sure, by their content."""
-    from history_store.errors import WarmstartError
-    from history_store.readers import open_images
-    from history_store.readers.csv_labels import images_of
+    from warmstart.history_store.errors import WarmstartError
+    from warmstart.history_store.readers import open_images
+    from warmstart.history_store.readers.csv_labels import images_of
 
     if not images_of(str(place)).exists():
         return False
@@ -307,7 +307,7 @@ def _has_images_of(info: "DatasetInfo", place: Path) -> bool:
 
 def _known_names(history: "History", sources: "Sequence[Manifest]") -> "tuple[Manifest, ...]":
     """Call images by the name that the history knows them by, where it does."""
-    from training.sources.obtain import open_manifest
+    from warmstart.training.sources.obtain import open_manifest
 
     names = {info.fingerprint: info.name for info in history.datasets if info.fingerprint and info.fraction == 1}
     found = []
@@ -324,7 +324,7 @@ def _check_same_space(history: "History", space_json: str) -> None:
     Raises:
         UsageError: when it is over another.
     """
-    from history_store.space import same_space, space_difference
+    from warmstart.history_store.space import same_space, space_difference
 
     if not same_space(history.space_json, space_json):
         differs = space_difference(history.space_json, space_json)
@@ -343,9 +343,9 @@ def open_sources(paths: Sequence[Path]) -> "tuple[Manifest, ...]":
         MissingPathError: a path that is not there.
         DataError: a manifest that does not fit the schema, or two of one name.
     """
-    from history_store.errors import ManifestError, MissingPathError
-    from history_store.manifest import Manifest, Obtain, Splits, load_manifests
-    from history_store.readers.csv_labels import images_of, resolved
+    from warmstart.history_store.errors import ManifestError, MissingPathError
+    from warmstart.history_store.manifest import Manifest, Obtain, Splits, load_manifests
+    from warmstart.history_store.readers.csv_labels import images_of, resolved
 
     found: dict[str, Manifest] = {}
     for path in paths:
@@ -374,7 +374,7 @@ def read_configs(path: Path) -> list[dict[str, Any]]:
         MissingPathError: no such file.
         DataError: a file that is none of these.
     """
-    from history_store.errors import DataError, MissingPathError
+    from warmstart.history_store.errors import DataError, MissingPathError
     from warmstart.suggestions.initial_configs import listed_configs
 
     try:

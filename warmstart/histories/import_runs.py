@@ -6,17 +6,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from history_store.errors import MissingPathError, UsageError
-from history_store.wording import in_shell, some_of
 from warmstart.histories.add import import_into
+from warmstart.history_store.errors import MissingPathError, UsageError
+from warmstart.history_store.wording import in_shell, some_of
 from warmstart.integrations.importers.registry import TABLES, read_source
 
 if TYPE_CHECKING:
-    from history_store.external_import import ImportPlan
-    from history_store.external_runs import ForeignRuns
-    from history_store.history import History
-    from history_store.mapping import Wishes
-    from history_store.records import DatasetInfo
+    from warmstart.history_store.external_import import ImportPlan
+    from warmstart.history_store.external_runs import ForeignRuns
+    from warmstart.history_store.history import History
+    from warmstart.history_store.mapping import Wishes
+    from warmstart.history_store.records import DatasetInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ def import_source(path: Path, source: str, asked: Asked) -> "ImportPlan | dict[s
         DataError: runs that cannot be read, or have nothing in common with the history.
         StorageError: a storage or a history that cannot be read or written.
     """
-    from history_store.external_import import carry_out
-    from history_store.history import History
+    from warmstart.history_store.external_import import carry_out
+    from warmstart.history_store.history import History
 
     is_own = _is_own(path, source)
     if is_own and asked == Asked():
@@ -117,7 +117,7 @@ def check_unnamed(read: "Read", name: str) -> None:
 
 def plan_asked(history: "History", read: "Read", asked: Asked) -> "ImportPlan":
     """Work out what the runs that were read are in a history; nothing is written. Raises as `plan_import`."""
-    from history_store.external_import import plan_import
+    from warmstart.history_store.external_import import plan_import
 
     return plan_import(
         history,
@@ -139,7 +139,7 @@ def _named(history: "History", dataset: str) -> str:
     is_path = there or dataset.startswith(("sklearn:", "torchvision:"))
     if dataset in history.names or not is_path:
         return dataset
-    from history_store.readers import open_images
+    from warmstart.history_store.readers import open_images
 
     content = open_images(dataset).fingerprint("content")
     known = next((info.name for info in history.datasets if info.fingerprint == content), None)
@@ -182,7 +182,7 @@ def parse_pairs(param: str, texts: Sequence[str]) -> dict[str, str]:
 
 
 def _wishes(asked: Asked) -> "Wishes":
-    from history_store.mapping import Wishes
+    from warmstart.history_store.mapping import Wishes
 
     return Wishes(
         rename=parse_pairs("rename", asked.rename),
@@ -201,9 +201,9 @@ def _is_own(path: Path, source: str) -> bool:
         return False
     if not path.exists():
         return True
-    from history_store.external_table import space_of
-    from history_store.history import History
-    from history_store.space import same_space
+    from warmstart.history_store.external_table import space_of
+    from warmstart.history_store.history import History
+    from warmstart.history_store.space import same_space
 
     with History.open(path) as history:
         return same_space(json.dumps(space_of(place)), history.space_json)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from history_store.error_tables import least_error
-from history_store.space import natural, space_names
+from warmstart.history_store.error_tables import least_error
+from warmstart.history_store.space import natural, space_names
 
 if TYPE_CHECKING:
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
 _BEST, _NEAREST = 3, 5
 

@@ -7,8 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from history_store.bundle.file import SUFFIX, Bundle, read_bundle
-from history_store.bundle.records import (
+from warmstart.histories.bundle import described_lines
+from warmstart.histories.merge_view import (
+    OUTLIER,
+    OWN,
+    REPEATED,
+    Contradiction,
+    View,
+    describe_all,
+    first_features,
+    view_of,
+)
+from warmstart.histories.merged import KEY, Merged, copied_runs, foreign_line, ids_now, read_merged, with_ids
+from warmstart.history_store.bundle.file import SUFFIX, Bundle, read_bundle
+from warmstart.history_store.bundle.records import (
     Described,
     Embedding,
     Features,
@@ -25,28 +37,16 @@ from history_store.bundle.records import (
     to_line,
     with_contributor,
 )
-from history_store.errors import DataError, MissingPathError, UsageError
-from history_store.file.codec import config_key
-from history_store.records import Config, DatasetInfo, Evaluation
-from history_store.space import same_space
-from history_store.wording import in_shell
-from metafeat.handcrafted import FEATURES
-from warmstart.histories.bundle import described_lines
-from warmstart.histories.merge_view import (
-    OUTLIER,
-    OWN,
-    REPEATED,
-    Contradiction,
-    View,
-    describe_all,
-    first_features,
-    view_of,
-)
-from warmstart.histories.merged import KEY, Merged, copied_runs, foreign_line, ids_now, read_merged, with_ids
+from warmstart.history_store.errors import DataError, MissingPathError, UsageError
+from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.records import Config, DatasetInfo, Evaluation
+from warmstart.history_store.space import same_space
+from warmstart.history_store.wording import in_shell
+from warmstart.metafeat.handcrafted import FEATURES
 from warmstart.suggestions.references import FEATURES_KEY, References
 
 if TYPE_CHECKING:
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def merge_files(path: Path, bundles: Sequence[str | Path], *, dry_run: bool = Fa
         DataError: a bundle is over another space, or holds what does not fit the history; nothing was changed.
         StorageError: the history cannot be written; nothing was lost.
     """
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
     bundles = [file for each in bundles for file in _files(Path(each))]
     read = [read_bundle(each) for each in bundles]
@@ -307,8 +307,8 @@ def _into_new(path: Path, whole: Bundle, *, dry_run: bool) -> MergePlan:
     """Make a history of bundles; beside `path` first, so that what fails leaves nothing there."""
     import tempfile
 
-    from history_store.history import History
-    from history_store.made_history import removed_unless_filled
+    from warmstart.history_store.history import History
+    from warmstart.history_store.made_history import removed_unless_filled
 
     spaces = sorted(each.text for each in whole.records if isinstance(each, SharedSpace))
     if not spaces:

@@ -1,7 +1,7 @@
 """From the set of all records to what answers: a function of the set, so the order of merging does not matter.
 
 1. A run that came twice under two contributors is one run: yours counts, else the first contributor's by name.
-2. Runs that do not fit what the others say are set aside (`bo.transfer.agreement`). Your own never are.
+2. Runs that do not fit what the others say are set aside (`warmstart.bo.transfer.agreement`). Your own never are.
 3. Runs that contradict each other (same dataset, configuration and budget, another error) are all kept. Yours answers;
    else that of the middle contributor by error, of two the worse: nobody makes a configuration look better than another saw.
 """
@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bo.transfer.agreement import Agreement, agreement
-from history_store.bundle.records import (
+from warmstart.bo.transfer.agreement import Agreement, agreement
+from warmstart.history_store.bundle.records import (
     Described,
     Features,
     SharedRun,
@@ -24,8 +24,8 @@ from history_store.bundle.records import (
     run_line,
     without_mark,
 )
-from history_store.file.codec import config_key
-from history_store.records import DatasetInfo
+from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.records import DatasetInfo
 
 NOISE = 0.05
 """Errors of other seeds differ by chance; contributors whose means differ by more contradict each other."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from history_store.bundle.records import (
+from warmstart.history_store.bundle.records import (
     FORMERLY,
     Described,
     Embedding,
@@ -27,13 +27,13 @@ from history_store.bundle.records import (
     split_origin,
     to_line,
 )
-from history_store.errors import HistoryDamagedError, StorageError
-from history_store.records import DatasetInfo, Evaluation
-from history_store.wording import in_shell
+from warmstart.history_store.errors import HistoryDamagedError, StorageError
+from warmstart.history_store.records import DatasetInfo, Evaluation
+from warmstart.history_store.wording import in_shell
 from warmstart.locations import shipped_history
 
 if TYPE_CHECKING:
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
 KEY = "merged"
 VERSION = 1
@@ -192,7 +192,7 @@ class CopiedRuns:
 
 def copied_runs(history: "History") -> CopiedRuns:
     """Find the runs that a copy of the shipped history began with: they were measured there, and count once for all."""
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
     origin = history.notes.get("copied_from", "").partition(",")[0]
     try:

@@ -7,10 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import DataError, MissingPathError, UsageError
-from history_store.json_text import parse_json
-from history_store.records import Evaluation, Status
-from history_store.wording import in_words
+from warmstart.history_store.errors import DataError, MissingPathError, UsageError
+from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.records import Evaluation, Status
+from warmstart.history_store.wording import in_words
 
 
 def read_evaluation(

@@ -1,7 +1,7 @@
 """Our surrogates as BoTorch models, for its acquisition functions and `optimize_acqf`. Needs the extra ``botorch``.
 
 BoTorch maximises, so that what a model predicts is -error: the best value so far is -min(errors). Points are the model columns
-that the surrogate was fitted to, in [0, 1], NaN = inactive (`bo.space.encoding.Encoding.columns`).
+that the surrogate was fitted to, in [0, 1], NaN = inactive (`warmstart.bo.space.encoding.Encoding.columns`).
 """
 
 from typing import Any
@@ -14,8 +14,8 @@ from botorch.posteriors import Posterior
 from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
 from gpytorch.distributions import MultivariateNormal
 
-from bo.surrogates import Surrogate
-from history_store.errors import UsageError
+from warmstart.bo.surrogates import Surrogate
+from warmstart.history_store.errors import UsageError
 
 JITTER = 1e-10
 """Share of the largest variance on the diagonal of covariances, which are singular where points coincide."""

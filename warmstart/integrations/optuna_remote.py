@@ -27,8 +27,8 @@ from optuna.samplers import BaseSampler, RandomSampler
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from history_store.errors import LeaseLostError, SpaceExhaustedError, UsageError, WarmstartError
-from history_store.space import load_space
+from warmstart.history_store.errors import LeaseLostError, SpaceExhaustedError, UsageError, WarmstartError
+from warmstart.history_store.space import load_space
 from warmstart.integrations.optuna.problem import Problem
 from warmstart.integrations.optuna.space import to_distributions
 from warmstart.studies.objectives.metric import ContradictionError, Metric

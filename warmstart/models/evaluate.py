@@ -5,21 +5,21 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import DataError, UsageError
-from history_store.json_text import parse_json
-from history_store.wording import some_of
-from metafeat.cache import cache_folder
 from warmstart.arguments import check_replaceable
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.wording import some_of
+from warmstart.metafeat.cache import cache_folder
 from warmstart.models.evaluation_settings import EvaluationSettings
 from warmstart.models.recipe import Recipe
 
 if TYPE_CHECKING:
-    from history_store.history import History
-    from metafeat.model_file import ModelHeader
-    from training.evaluation.methods import Method
-    from training.evaluation.metrics import Metric
-    from training.evaluation.table import ErrorTable
-    from training.siamese.settings import SiameseSettings
+    from warmstart.history_store.history import History
+    from warmstart.metafeat.model_file import ModelHeader
+    from warmstart.training.evaluation.methods import Method
+    from warmstart.training.evaluation.metrics import Metric
+    from warmstart.training.evaluation.table import ErrorTable
+    from warmstart.training.siamese.settings import SiameseSettings
 
 Show = Callable[[int, int, str], None]
 LEARNED = "learned"
@@ -37,8 +37,8 @@ def evaluate_table(path: Path, plan: EvaluationSettings, *, progress: Show | Non
         MissingPathError: no such file.
         DataError: a file that is no table, too little in it, or two distances of one name.
     """
-    from training.evaluation.metrics import feature_metric, given_metric
-    from training.evaluation.table import read_table
+    from warmstart.training.evaluation.metrics import feature_metric, given_metric
+    from warmstart.training.evaluation.table import read_table
 
     table = read_table(path)
     if table.meta_features is not None and "handcrafted" in table.distances:
@@ -65,10 +65,10 @@ def evaluate_history(path: Path, plan: EvaluationSettings, *, progress: Show | N
         ImagesMissingError: a history without images, where distances are wanted.
         StorageError: a history, model or folder that cannot be used.
     """
-    from history_store.history import History
-    from training.evaluation.methods import choose_methods, make_methods
-    from training.evaluation.table import history_table
+    from warmstart.history_store.history import History
     from warmstart.models.train import choose_datasets
+    from warmstart.training.evaluation.methods import choose_methods, make_methods
+    from warmstart.training.evaluation.table import history_table
 
     with History.open(path) as history:
         methods = choose_methods(make_methods(list(METRICS), LEARNED, has_unit=True), plan.methods)
@@ -105,7 +105,7 @@ class HistoryMetrics:
     def __init__(
         self, history: "History", table: "ErrorTable", plan: EvaluationSettings, progress: Show | None
     ) -> None:
-        from training.evaluation.protocol import deal
+        from warmstart.training.evaluation.protocol import deal
 
         self.history, self.table, self.plan, self.progress = history, table, plan, progress
         self.parts = deal(plan.protocol, table.datasets, table.groups, plan.folds, seed=plan.seed)
@@ -114,8 +114,8 @@ class HistoryMetrics:
 
     def make(self, name: str, *, nested: bool) -> "Metric":
         """Make a metric by its name in `METRICS`."""
-        from training.evaluation.fold_models import handcrafted_features, make_folder, random_embeddings
-        from training.evaluation.metrics import euclidean, feature_metric, given_metric
+        from warmstart.training.evaluation.fold_models import handcrafted_features, make_folder, random_embeddings
+        from warmstart.training.evaluation.metrics import euclidean, feature_metric, given_metric
 
         make_folder(self.folder)
         if name == LEARNED:
@@ -132,9 +132,9 @@ class HistoryMetrics:
 
         Returns: the metric; None where the model is this history's, or none is named.
         """
-        from metafeat.embed import embed_history
-        from metafeat.model_file import check_fits, is_at_home, read_header
-        from training.evaluation.metrics import euclidean, given_metric
+        from warmstart.metafeat.embed import embed_history
+        from warmstart.metafeat.model_file import check_fits, is_at_home, read_header
+        from warmstart.training.evaluation.metrics import euclidean, given_metric
 
         if self.plan.model is None:
             return None
@@ -147,9 +147,9 @@ class HistoryMetrics:
 
     def learned(self, settings: "SiameseSettings", *, nested: bool) -> "Metric":
         """Train whatever models are not there yet, and make their metric."""
-        from metafeat.device import resolve_device
-        from training.evaluation.fold_models import FoldModels
-        from training.evaluation.metrics import embedding_metric
+        from warmstart.metafeat.device import resolve_device
+        from warmstart.training.evaluation.fold_models import FoldModels
+        from warmstart.training.evaluation.metrics import embedding_metric
 
         models = FoldModels(
             self.history,
@@ -185,10 +185,10 @@ def _report(
     known: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Play the methods, and the runs of the figures where they are wanted, and summarise."""
-    from bo.transfer.calibration import calibrate, can_calibrate
-    from training.evaluation.methods import choose_methods, make_methods, make_paper_methods, reference_method
-    from training.evaluation.replay import ReplaySettings, evaluate
-    from training.evaluation.report import check_reference, make_figures, make_report
+    from warmstart.bo.transfer.calibration import calibrate, can_calibrate
+    from warmstart.training.evaluation.methods import choose_methods, make_methods, make_paper_methods, reference_method
+    from warmstart.training.evaluation.replay import ReplaySettings, evaluate
+    from warmstart.training.evaluation.report import check_reference, make_figures, make_report
 
     methods = choose_methods(
         make_methods(known or list(metrics), reference_by, has_unit=table.unit is not None), plan.methods
@@ -253,11 +253,11 @@ def check_calibrates(plan: EvaluationSettings, history: "History", model: "Model
             too few groups.
         ModelMismatchError: the model belongs to another history.
     """
-    from bo.transfer.calibration import can_calibrate
-    from metafeat.model_file import check_fits
-    from training.evaluation.methods import choose_methods, make_methods
-    from training.evaluation.table import history_table
+    from warmstart.bo.transfer.calibration import can_calibrate
+    from warmstart.metafeat.model_file import check_fits
     from warmstart.models.train import choose_datasets
+    from warmstart.training.evaluation.methods import choose_methods, make_methods
+    from warmstart.training.evaluation.table import history_table
 
     methods = choose_methods(make_methods(list(METRICS), LEARNED, has_unit=True), plan.methods)
     has_learned = any(method.metric == LEARNED for method in methods.values())
@@ -278,7 +278,7 @@ def store_calibration(history: "History", model: "ModelHeader", report: Mapping[
         StorageError: the history cannot be written.
         ModelMismatchError: the model belongs to another history.
     """
-    from metafeat.model_file import check_fits
+    from warmstart.metafeat.model_file import check_fits
     from warmstart.suggestions.embedded_history import calibration_key
 
     _check_calibrates(report["protocol"], is_calibrated=report.get("calibration", {}).get("distance") == LEARNED)
@@ -325,7 +325,7 @@ def keep(reports: Sequence[Mapping[str, Any]], out: Path | None, plots: Path | N
     """
     notes = []
     if out is not None:
-        from metafeat.files import replace_file
+        from warmstart.metafeat.files import replace_file
         from warmstart.suggestions.formats import to_json
 
         replace_file(out, (to_json(as_document(reports)) + "\n").encode())

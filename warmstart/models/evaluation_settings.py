@@ -10,7 +10,7 @@ from warmstart.models.recipe import Recipe
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from training.evaluation.protocol import Protocol
+    from warmstart.training.evaluation.protocol import Protocol
 
 
 @dataclass(frozen=True)  # without slots, so that the command can read the defaults

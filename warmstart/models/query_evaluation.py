@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, UsageError
-from history_store.file.codec import config_key
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.file.codec import config_key
 from warmstart.models.evaluation_settings import EvaluationSettings
 
 if TYPE_CHECKING:
-    from training.evaluation.table import ErrorTable
     from warmstart.models.evaluate import Show
     from warmstart.suggestions.embedded_history import EmbeddedHistory
     from warmstart.suggestions.location import Location
+    from warmstart.training.evaluation.table import ErrorTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def evaluate_queries(
         model: of it.
         progress: called with (queries done, queries, name).
 
-    Returns: the report of `training.evaluation.report.make_report` on the configurations that were measured, with `queries`: what
+    Returns: the report of `warmstart.training.evaluation.report.make_report` on the configurations that were measured, with `queries`: what
         `suggest` would have said, and what came of each of it.
 
     Raises:
@@ -67,11 +67,11 @@ def evaluate_queries(
         DataError: nothing was measured that the history knows.
         StorageError: a file that cannot be read.
     """
-    from training.evaluation.methods import choose_methods, make_methods
-    from training.evaluation.replay import Outcome, Replay
-    from training.evaluation.report import make_report
     from warmstart.models.evaluate import LEARNED
     from warmstart.suggestions.embedded_history import load_embedded_history
+    from warmstart.training.evaluation.methods import choose_methods, make_methods
+    from warmstart.training.evaluation.replay import Outcome, Replay
+    from warmstart.training.evaluation.report import make_report
 
     _check_settings(plan)
     embedded = load_embedded_history(history, model, device=plan.device)
@@ -119,8 +119,8 @@ def _check_settings(plan: EvaluationSettings) -> None:
 
 def _find(query: str, embedded: "EmbeddedHistory", *, device: str) -> MeasuredQuery:
     """Look a measured dataset up in its file, and place it in the history that answers."""
-    from history_store.error_tables import fill_failed
-    from history_store.history import History
+    from warmstart.history_store.error_tables import fill_failed
+    from warmstart.history_store.history import History
 
     file, separator, name = query.rpartition("::")
     is_own = not separator or (Path(file).exists() and Path(file).samefile(embedded.path))
@@ -171,8 +171,8 @@ def _place(
 
 def _table(embedded: "EmbeddedHistory", asked: Sequence[MeasuredQuery]) -> "ErrorTable":
     """Put the queries below the history's datasets."""
-    from history_store.error_tables import fill_failed
-    from training.evaluation.table import ErrorTable
+    from warmstart.history_store.error_tables import fill_failed
+    from warmstart.training.evaluation.table import ErrorTable
 
     known = fill_failed(embedded.errors, embedded.failed)
     known[np.isnan(known).all(axis=1)] = 1.0  # a dataset without runs answers nothing
@@ -186,9 +186,9 @@ def _table(embedded: "EmbeddedHistory", asked: Sequence[MeasuredQuery]) -> "Erro
 
 def _task(row: int, query: MeasuredQuery, table: "ErrorTable", embedded: "EmbeddedHistory") -> Any:
     """Show the methods what the history knows of the configurations that were measured on the query."""
-    from training.evaluation.methods import TRUE_NORMALISED, Case
-    from training.evaluation.replay import Task
     from warmstart.models.evaluate import LEARNED
+    from warmstart.training.evaluation.methods import TRUE_NORMALISED, Case
+    from warmstart.training.evaluation.replay import Task
 
     measured = ~np.isnan(query.errors)
     shares = (~np.isnan(table.errors[np.ix_(query.rows, measured)])).sum(axis=1) > 0

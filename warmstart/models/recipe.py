@@ -6,12 +6,12 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from training.siamese.settings import SiameseSettings
+    from warmstart.training.siamese.settings import SiameseSettings
 
 
 @dataclass(frozen=True)  # without slots, so that commands can read the defaults
@@ -40,7 +40,7 @@ class Recipe:
         Raises:
             UsageError: an unknown name, or a backbone of a model that looks at no image.
         """
-        from training.siamese.settings import preset
+        from warmstart.training.siamese.settings import preset
 
         if self.backbone is not None and self.extractor == "handcrafted":
             msg = f"expected none beside the extractor handcrafted, which looks at no image, got {self.backbone!r}. Leave one of the two out."
@@ -62,8 +62,8 @@ class Recipe:
 
         Of the recipe the number of steps counts, and the preset where the model tells nothing.
         """
-        from metafeat.model_file import read_header
-        from training.siamese.settings import SiameseSettings
+        from warmstart.metafeat.model_file import read_header
+        from warmstart.training.siamese.settings import SiameseSettings
 
         header = read_header(model)
         told = header.fields.get("training")

@@ -6,17 +6,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import StorageError, UsageError
-from history_store.json_text import finite
-from history_store.wording import meant, some_of
 from warmstart.arguments import check_replaceable
+from warmstart.history_store.errors import StorageError, UsageError
+from warmstart.history_store.json_text import finite
+from warmstart.history_store.wording import meant, some_of
 from warmstart.models.recipe import Recipe
 
 if TYPE_CHECKING:
-    from history_store.history import History
-    from metafeat.model_file import ModelHeader
-    from training.siamese.settings import SiameseSettings
-    from training.siamese.train import TrainedSiamese
+    from warmstart.history_store.history import History
+    from warmstart.metafeat.model_file import ModelHeader
+    from warmstart.training.siamese.settings import SiameseSettings
+    from warmstart.training.siamese.train import TrainedSiamese
 
 
 FEW_PAIRS = 30
@@ -69,8 +69,8 @@ def train_model(
         ImagesMissingError: a history without images.
         StorageError: a place that cannot be written.
     """
-    from metafeat.device import resolve_device
-    from metafeat.model_file import read_header
+    from warmstart.metafeat.device import resolve_device
+    from warmstart.metafeat.model_file import read_header
 
     recipe, run = recipe or Recipe(), run or TrainingRun()
     check_replaceable("out", out, read_header, "a model")
@@ -138,10 +138,10 @@ def _train(
     progress: Callable[[int, int, str], None] | None,
 ) -> "tuple[TrainedSiamese, list[str]]":
     """Train on the datasets that can be trained on; return the model, and what a person should hear."""
-    from history_store.history import History
-    from metafeat.device import cpu_threads
-    from training.collection.plan import parse_time
-    from training.siamese.from_history import train_from_history
+    from warmstart.history_store.history import History
+    from warmstart.metafeat.device import cpu_threads
+    from warmstart.training.collection.plan import parse_time
+    from warmstart.training.siamese.from_history import train_from_history
 
     limit = None if run.budget is None else parse_time(run.budget, param="budget")
     with History.open(history) as opened, cpu_threads(run.threads):
@@ -173,8 +173,8 @@ def _save(trained: "TrainedSiamese", out: Path) -> list[str]:
 
 def _store_embeddings(history: Path, header: "ModelHeader", run: TrainingRun) -> list[str]:
     """Store what the model makes of the history's datasets in it; return what a person should hear."""
-    from history_store.history import History
-    from metafeat.embed import embed_history
+    from warmstart.history_store.history import History
+    from warmstart.metafeat.embed import embed_history
     from warmstart.suggestions.references import compute_references, store_references
 
     with History.open(history) as opened:

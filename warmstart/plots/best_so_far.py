@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from bo.diagnostics import best_so_far
+from warmstart.bo.diagnostics import best_so_far
 from warmstart.plots.style import GREY, HIGH, INK, LOW, new_figure
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.study_record import StudyRecord

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError
+from warmstart.history_store.errors import DataError
 from warmstart.plots.map import DatasetMap, QueryPoint
 from warmstart.plots.plane import fit_plane
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 
 if TYPE_CHECKING:
-    from history_store.images import ImageSource
+    from warmstart.history_store.images import ImageSource
 
 THUMBNAILS = 4
 _NEAREST = 3
@@ -69,7 +69,7 @@ def choose_pictures(labels: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArr
 
 def _parts_and_pictures(path: Path) -> tuple[frozenset[str], dict[str, NDArray[np.uint8]]]:
     """Name the datasets that are parts of others, and read thumbnails of the rest where their images are in the history."""
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
     pictures = {}
     with History.open(path) as history:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from bo.importance import Importance
+from warmstart.bo.importance import Importance
 from warmstart.plots.natural_axis import NaturalAxis
 from warmstart.plots.style import INK, LOW, new_figure
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import DataError, MissingPathError
-from history_store.json_text import parse_json
-from history_store.wording import in_words
+from warmstart.history_store.errors import DataError, MissingPathError
+from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.wording import in_words
 
 PARTS = ("mean", "low", "high")
 _VERSION = 1

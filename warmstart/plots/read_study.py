@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import DataError, UsageError
+from warmstart.history_store.errors import DataError, UsageError
 from warmstart.plots.read_report import read_json
 from warmstart.studies.results.study_record import (
     StudyRecord,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, UsageError
+from warmstart.history_store.errors import DataError, UsageError
 from warmstart.plots.labels import spread
 from warmstart.plots.panels import draw_panels
 from warmstart.plots.read_report import PARTS, check_report

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.diagnostics import Diagnosis, Fit, Sensitivity, Shares, Slice, best_so_far
+from warmstart.bo.diagnostics import Diagnosis, Fit, Sensitivity, Shares, Slice, best_so_far
 from warmstart.plots.style import FAINT, GREY, HIGH, INK, LOW, new_figure, save_figure, series, short, styled
 
 _ROW = 4

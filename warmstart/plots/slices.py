@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bo.importance import Profile
+from warmstart.bo.importance import Profile
 from warmstart.plots.best_so_far import WARM
 from warmstart.plots.natural_axis import NaturalAxis
 from warmstart.plots.style import INK, LOW, new_figure, short

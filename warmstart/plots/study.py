@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from history_store.errors import DataError, WarmstartError
+from warmstart.history_store.errors import DataError, WarmstartError
 from warmstart.plots.best_so_far import best_so_far_figure
 from warmstart.plots.curves import curves_figure
 from warmstart.plots.importance import importance_figure

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import WarmstartError
-from metafeat.files import replace_file
 from warmstart.exports import START
+from warmstart.history_store.errors import WarmstartError
 from warmstart.html import table
+from warmstart.metafeat.files import replace_file
 from warmstart.plots.read_report import read_json
 from warmstart.plots.study import PICTURES, study_pictures
 from warmstart.plots.style import styled

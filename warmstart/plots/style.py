@@ -13,8 +13,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import UsageError
-from metafeat.files import replace_file
+from warmstart.history_store.errors import UsageError
+from warmstart.metafeat.files import replace_file
 
 INK, GREY, FAINT = "#1a1a1a", "#6b6b6b", "#d5d5d5"
 LOW, HIGH, STAR = "#0072B2", "#D55E00", "#D55E00"

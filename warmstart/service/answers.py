@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bo.transfer.expected_error import ExpectedError
-from history_store.matching import Match
+from warmstart.bo.transfer.expected_error import ExpectedError
+from warmstart.history_store.matching import Match
 from warmstart.measured_with import MeasuredWith
 from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
 from warmstart.suggestions.explanation import ConfigReason, Explanation, NeighbourReason

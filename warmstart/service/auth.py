@@ -12,9 +12,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal, get_args
 
-from history_store.errors import DataError, MissingPathError, StorageError, UsageError, WarmstartError
-from history_store.file.durable import beside, open_companion
-from history_store.wording import in_shell, in_words
+from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError, WarmstartError
+from warmstart.history_store.file.durable import beside, open_companion
+from warmstart.history_store.wording import in_shell, in_words
 from warmstart.suggestions.embedded_history import file_state
 
 Scope = Literal["read", "run", "admin"]

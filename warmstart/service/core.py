@@ -11,8 +11,8 @@ from typing import Annotated
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
-from history_store.errors import UsageError, WarmstartError
 from warmstart.descriptor import Descriptor
+from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.locations import history_path, model_path
 from warmstart.service.auth import Scope, Token
 from warmstart.service.importance import KeptImportance
@@ -75,7 +75,7 @@ class Service:
 
     def embedded_or_empty(self) -> EmbeddedHistory | None:
         """Read the history; None where it has no datasets yet. Raises as `embedded`."""
-        from history_store.history import History
+        from warmstart.history_store.history import History
 
         try:
             return self.embedded()

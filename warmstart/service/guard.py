@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from history_store.errors import DataError
+from warmstart.history_store.errors import DataError
 from warmstart.service.auth import NOBODY, UNKNOWN, Token, TokenFile, bearer
 from warmstart.service.core import Service
 from warmstart.service.logs import FIELDS

@@ -8,8 +8,8 @@ from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
-from history_store.errors import WarmstartError
 from warmstart.descriptor import MOST_BYTES, SCHEMA_VERSION
+from warmstart.history_store.errors import WarmstartError
 from warmstart.service.bodies import problems
 from warmstart.service.core import Admin, Reader, Shared
 from warmstart.service.history import open_history

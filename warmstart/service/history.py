@@ -11,13 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.routing import Match
 from starlette.types import Scope
 
-from history_store.bundle.records import without_mark
-from history_store.errors import DataError, HistoryReadOnlyError, UsageError
-from history_store.file.codec import config_key
-from history_store.json_text import finite
-from history_store.records import Evaluation, Status
-from history_store.space import space_names, with_logarithms
 from warmstart.histories.listing import dataset_rows, describe, summary
+from warmstart.history_store.bundle.records import without_mark
+from warmstart.history_store.errors import DataError, HistoryReadOnlyError, UsageError
+from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.json_text import finite
+from warmstart.history_store.records import Evaluation, Status
+from warmstart.history_store.space import space_names, with_logarithms
 from warmstart.locations import history_path, is_shipped, stored_hash
 from warmstart.service.auth import Token
 from warmstart.service.bodies import KEY, Body, Name, plain_key, problems
@@ -32,7 +32,7 @@ from warmstart.service.suggestions import Given
 from warmstart.suggestions.embedded_history import file_state
 
 if TYPE_CHECKING:
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
 router = APIRouter(tags=["history"], route_class=StrictRoute)
 Key = Annotated[
@@ -232,7 +232,7 @@ def post_map(body: MapRequest, service: Shared, _: Reader) -> dict[str, Any]:
 
 def open_history(service: Service, *, write: bool = False) -> "History":
     """Open the history that is served; raises as `History.open`."""
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
     return History.open(history_path(service.settings.history), write=write)
 

@@ -11,8 +11,8 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from history_store.errors import WarmstartError
 from warmstart.descriptor import UnknownExtractorError
+from warmstart.history_store.errors import WarmstartError
 from warmstart.service.logs import FIELDS
 from warmstart.status import http_status, json_pointer
 

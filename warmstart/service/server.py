@@ -9,7 +9,7 @@ from types import FrameType
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 from warmstart.service.app import create_app
 from warmstart.service.settings import ServiceSettings
 

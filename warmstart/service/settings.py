@@ -4,7 +4,7 @@ import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
-from history_store.errors import MissingPathError, UsageError
+from warmstart.history_store.errors import MissingPathError, UsageError
 from warmstart.locations import PathLike
 
 UPLOADS = {

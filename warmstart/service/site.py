@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from fastapi.responses import HTMLResponse, Response
 
-from history_store.wording import in_short
 from warmstart.histories.listing import dataset_rows
+from warmstart.history_store.wording import in_short
 from warmstart.service.core import Service, Shared
 from warmstart.service.history import open_history
 from warmstart.service.problems import ProblemError

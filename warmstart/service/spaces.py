@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import DataError, UsageError
+from warmstart.history_store.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -27,8 +27,8 @@ def space_from_wire(given: Mapping[str, Any] | str) -> "ConfigurationSpace":
         UsageError: an unknown name.
         DataError: an object that is no space.
     """
-    from history_store.space_yaml import parse_space
-    from training.workloads import named_space, space_names
+    from warmstart.history_store.space_yaml import parse_space
+    from warmstart.training.workloads import named_space, space_names
 
     if not isinstance(given, str):
         try:

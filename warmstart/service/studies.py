@@ -10,7 +10,7 @@ from urllib.parse import quote
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 from warmstart.service.bodies import plain_key, problems
 from warmstart.service.core import Reader, Runner, Service, Shared, audit
 from warmstart.service.descriptors import read_descriptor
@@ -264,7 +264,7 @@ def list_studies(service: Service) -> list[dict[str, Any]]:
 
 def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service, notes: list[str]) -> "StudySpec":
     """Read the plan of a study; what a person should hear of it is added to the notes."""
-    from history_store.space import dump_space, load_space
+    from warmstart.history_store.space import dump_space, load_space
     from warmstart.studies.state.spec import StudySpec
     from warmstart.suggestions.initial_configs import put_into
 
@@ -318,7 +318,7 @@ def _trials_of(service: Service, name: str) -> Iterator["LeasedTrials"]:
 
 
 def _check_surrogate(name: str) -> None:
-    from bo.surrogates import SURROGATES
+    from warmstart.bo.surrogates import SURROGATES
 
     known = [each for each in SURROGATES if not each.startswith("mt-")]
     if name not in known:
@@ -347,7 +347,7 @@ def _objective(body: StudyRequest) -> dict[str, str | None]:
     if own or body.workload is None:
         function = body.objective if own else "remote"
         return {"function": function, "command": body.command, "workload": None, "target_budget": None}
-    from training.workloads import get_workload
+    from warmstart.training.workloads import get_workload
 
     budget = body.target_budget or get_workload(body.workload).budgets[0]
     return {"function": None, "command": None, "workload": body.workload, "target_budget": budget}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from threading import Condition, Lock
 from typing import TYPE_CHECKING
 
-from history_store.errors import StorageError, UsageError
+from warmstart.history_store.errors import StorageError, UsageError
 from warmstart.locations import PathLike
 from warmstart.service.problems import ProblemError
 

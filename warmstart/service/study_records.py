@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from history_store.json_text import finite
-from history_store.space import natural
+from warmstart.history_store.json_text import finite
+from warmstart.history_store.space import natural
 from warmstart.studies.results.expectations import expectations_of
 from warmstart.studies.results.trial import best_of, ended_trials
 from warmstart.studies.state.lease import EXTRA, Lease

@@ -15,9 +15,9 @@ from importlib.metadata import version
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from history_store import errors
-from history_store.errors import DataError, StorageError, UsageError, WarmstartError
-from history_store.json_text import parse_json
+from warmstart.history_store import errors
+from warmstart.history_store.errors import DataError, StorageError, UsageError, WarmstartError
+from warmstart.history_store.json_text import parse_json
 
 TOKEN_VARIABLE = "WARMSTART_TOKEN"  # noqa: S105  the name of the variable, not its value
 RETRIED = (408, 423, 429, 502, 503, 504)

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from history_store.errors import DataError, WarmstartError
-from history_store.images import DatasetWarning
-from history_store.picture import FORMATS
-from history_store.readers.base import plural, printable
-from history_store.readers.tree import found_in
+from warmstart.history_store.errors import DataError, WarmstartError
+from warmstart.history_store.images import DatasetWarning
+from warmstart.history_store.picture import FORMATS
+from warmstart.history_store.readers.base import plural, printable
+from warmstart.history_store.readers.tree import found_in
 
 MOST_FILES = 20_000
 MOST_MEMORY = 4 * 2**30

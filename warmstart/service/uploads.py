@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from history_store.errors import DataError, StorageFullError
+from warmstart.history_store.errors import DataError, StorageFullError
 from warmstart.locations import history_path, usual_model
 from warmstart.service.bodies import problems
 from warmstart.service.core import Runner, Service, Shared, audit

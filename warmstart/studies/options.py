@@ -63,7 +63,7 @@ class Problem:
     command: str | None = None
     space: SpaceLike | None = None
     workload: str = "cnn"
-    """`training.workloads.DEFAULT`, whose package imports numpy: the command line reads the defaults for its help."""
+    """`warmstart.training.workloads.DEFAULT`, whose package imports numpy: the command line reads the defaults for its help."""
     target_budget: str | None = None
     skip_broken: bool = False
 

@@ -10,9 +10,9 @@ from collections.abc import Collection, Set
 from pathlib import Path
 from typing import Any, Literal
 
-from history_store.errors import MissingPathError, StorageError, UsageError
 from warmstart.arguments import check_replaceable
 from warmstart.exports import START
+from warmstart.history_store.errors import MissingPathError, StorageError, UsageError
 from warmstart.locations import PathLike
 from warmstart.studies.execution.trial_process import TRIAL_TITLE
 from warmstart.studies.results.report import JOINT_TITLE, TITLE

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from history_store.errors import ModelError, UsageError
-from history_store.file.content import unit_rows
-from history_store.records import Config, Status
-from history_store.space import load_space
-from training.workloads import Budget, Classifier, Dataset, Member, Prepared, Report, TrainingResult, Workload
+from warmstart.history_store.errors import ModelError, UsageError
+from warmstart.history_store.file.content import unit_rows
+from warmstart.history_store.records import Config, Status
+from warmstart.history_store.space import load_space
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.history.record import STATUS
 from warmstart.studies.objectives.base import Objective
@@ -25,6 +24,7 @@ from warmstart.studies.objectives.function import FunctionObjective
 from warmstart.studies.objectives.load import load_objective
 from warmstart.studies.objectives.measured import measured
 from warmstart.studies.objectives.metric import PLAIN, Metric
+from warmstart.training.workloads import Budget, Classifier, Dataset, Member, Prepared, Report, TrainingResult, Workload
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -138,7 +138,7 @@ def _words(command: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class OwnBudget:
-    """An amount in a script's own unit; see `training.workloads.Budget`."""
+    """An amount in a script's own unit; see `warmstart.training.workloads.Budget`."""
 
     amount: float | None = None
     label: str = ""

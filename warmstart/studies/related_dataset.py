@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from history_store.records import Config
+from warmstart.history_store.records import Config
 
 if TYPE_CHECKING:
-    from bo.related import RelatedTask
+    from warmstart.bo.related import RelatedTask
 
 AUTO = "auto"
 """Stands for the nearest datasets of the history."""
@@ -46,7 +46,7 @@ class RelatedDataset:
 
     def task(self) -> RelatedTask:
         """Return it as the optimiser takes it."""
-        from bo.related import RelatedTask
+        from warmstart.bo.related import RelatedTask
 
         return RelatedTask(self.configs, self.errors, self.meta_feature)
 

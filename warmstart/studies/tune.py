@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from history_store.deprecation import renamed
-from history_store.errors import UsageError, WarmstartError
-from history_store.space import load_space
-from history_store.wording import counted
 from warmstart.arguments import check_path
+from warmstart.history_store.deprecation import renamed
+from warmstart.history_store.errors import UsageError, WarmstartError
+from warmstart.history_store.space import load_space
+from warmstart.history_store.wording import counted
 from warmstart.locations import PathLike
 from warmstart.prediction import predict_validation
 from warmstart.studies.execution.first_failures import ALIKE, fail_alike
@@ -147,8 +147,8 @@ def tune(
             or ``csv`` wrote, configurations, or what `warmstart.suggest` returned. They are put into the space; `k` does not count.
         related: datasets of the history whose evaluations the surrogate learns from too, or ``auto``: the nearest ones.
         neighbours: how many ``auto`` stands for, each of another group.
-        surrogate: a name in `bo.surrogates.SURROGATES`; with related datasets, ``gp``, ``dngo`` or ``bohamiann``.
-        acquisition: a name in `bo.models.ACQUISITIONS`.
+        surrogate: a name in `warmstart.bo.surrogates.SURROGATES`; with related datasets, ``gp``, ``dngo`` or ``bohamiann``.
+        acquisition: a name in `warmstart.bo.models.ACQUISITIONS`.
         pruner: what stops hopeless trials by what they report: ``none``, ``median``, ``asha``, ``hyperband``,
             or ``history``: by the history's learning curves.
         budget: of each trial, in the objective's own unit.
@@ -157,7 +157,7 @@ def tune(
         maximize: larger is better.
         scale: of the metric: ``fraction`` (0 to 1), ``percent`` (0 to 100) or ``any``; left out, any, but at most 1 where
             larger is better.
-        workload: what is trained where there is no objective of your own: a name in `training.workloads.WORKLOADS`.
+        workload: what is trained where there is no objective of your own: a name in `warmstart.training.workloads.WORKLOADS`.
         target_budget: name of a budget of the workload; None = its usual one.
         skip_broken: go on without pictures that cannot be decoded; an objective of one's own sees to that itself.
         trial_timeout: seconds, or ``30m``, after which a trial is stopped and counts as failed.
@@ -169,7 +169,7 @@ def tune(
         log: file to which all that the trials print is appended; with a report, ``trials.log`` beside that when left out.
         record: name under which the dataset and the trials are added to the history in the end.
         report: Markdown file to write in the end, JSON beside it; True = beside the storage, named after the study.
-        save_model: file for the best network; see `training.workloads.load_classifier`.
+        save_model: file for the best network; see `warmstart.training.workloads.load_classifier`.
         ensemble: how many of the best networks that file gets.
         cache: use the cache of meta-features.
         download: let torchvision fetch what is missing.

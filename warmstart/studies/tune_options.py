@@ -12,11 +12,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from bo.transfer.strategies import STRATEGIES
-from history_store.errors import UsageError
-from history_store.space import dump_space, load_space
-from training.collection.plan import parse_time
-from training.workloads import DEFAULT, WORKLOADS, get_workload, measures, workload_named_by
 from warmstart.arguments import (
     Check,
     check_arguments,
@@ -33,7 +28,10 @@ from warmstart.arguments import (
     check_space,
     check_text,
 )
+from warmstart.bo.transfer.strategies import STRATEGIES
 from warmstart.glance import glance
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.space import dump_space, load_space
 from warmstart.locations import PathLike, history_path
 from warmstart.studies.execution.worker import Limits
 from warmstart.studies.history.warm_start import ask_history
@@ -54,6 +52,8 @@ from warmstart.studies.options import (
 from warmstart.studies.related_dataset import AUTO
 from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
+from warmstart.training.collection.plan import parse_time
+from warmstart.training.workloads import DEFAULT, WORKLOADS, get_workload, measures, workload_named_by
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike

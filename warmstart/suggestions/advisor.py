@@ -8,11 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, ImagesMissingError, ModelMismatchError, UsageError
-from history_store.splits import count_parts
-from metafeat.embed import Look, feature_names, look_at
-from metafeat.model_file import ModelHeader, read_header
-from training.workloads import DEFAULT, get_workload, measures, named_space, workload_named_by
 from warmstart.arguments import (
     Check,
     check_arguments,
@@ -27,7 +22,11 @@ from warmstart.arguments import (
 )
 from warmstart.descriptor import Description, Descriptor, UnknownExtractorError, count_classes
 from warmstart.glance import glance
+from warmstart.history_store.errors import DataError, ImagesMissingError, ModelMismatchError, UsageError
+from warmstart.history_store.splits import count_parts
 from warmstart.locations import PathLike, history_path, measured_history, model_path, never_measured, usual_model
+from warmstart.metafeat.embed import Look, feature_names, look_at
+from warmstart.metafeat.model_file import ModelHeader, read_header
 from warmstart.suggestions.answer import Answer, DatasetSummary
 from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
 from warmstart.suggestions.embeddings import store_embeddings
@@ -37,6 +36,7 @@ from warmstart.suggestions.query import Dataset, Query, open_query
 from warmstart.suggestions.recommendation import compose_answer, recommend
 from warmstart.suggestions.request import NEEDS_NO_MODEL, Request
 from warmstart.suggestions.without_history import usual_answer
+from warmstart.training.workloads import DEFAULT, get_workload, measures, named_space, workload_named_by
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
@@ -337,8 +337,8 @@ class Advisor:
         Raises:
             UsageError: when it is no positive length of time.
         """
-        from training.collection.plan import parse_time
         from warmstart.suggestions.time_plan import TimeLimit
+        from warmstart.training.collection.plan import parse_time
 
         if isinstance(time, TimeLimit):
             return time

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from history_store.records import Value
-from history_store.space import shown
-from history_store.wording import in_short
+from warmstart.history_store.records import Value
+from warmstart.history_store.space import shown
+from warmstart.history_store.wording import in_short
 
 if TYPE_CHECKING:
-    from bo.transfer.duration_forecast import ExpectedSeconds
-    from bo.transfer.expected_error import DatasetExpectation, ExpectedError
-    from history_store.mapping import Match
+    from warmstart.bo.transfer.duration_forecast import ExpectedSeconds
+    from warmstart.bo.transfer.expected_error import DatasetExpectation, ExpectedError
+    from warmstart.history_store.mapping import Match
     from warmstart.measured_with import MeasuredWith
     from warmstart.suggestions.explanation import Explanation
     from warmstart.suggestions.time_plan import TimePlan
@@ -170,7 +170,7 @@ class DatasetSummary:
 
     @property
     def _parts(self) -> tuple[int, int]:
-        from history_store.splits import count_parts  # numpy comes with it
+        from warmstart.history_store.splits import count_parts  # numpy comes with it
 
         return count_parts(self.n_images) if self.parts is None else self.parts
 

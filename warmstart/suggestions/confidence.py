@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.novelty import TYPICAL_PERCENTILE, judge_novelty
+from warmstart.bo.transfer.novelty import TYPICAL_PERCENTILE, judge_novelty
 from warmstart.suggestions.answer import Confidence
 from warmstart.suggestions.doubts import DISTANCES_SAY_NOTHING, NOTHING_TO_EXPECT, Code, Doubt, find_doubts
 from warmstart.suggestions.embedded_history import SPREAD, EmbeddedHistory, nearest_places
 from warmstart.suggestions.norms import norms_of
 
 if TYPE_CHECKING:
-    from metafeat.sample_statistics import SampleStatistics
+    from warmstart.metafeat.sample_statistics import SampleStatistics
 
 LEAST_GROUPS = 3
 """With fewer groups nothing is called far."""

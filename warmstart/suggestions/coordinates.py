@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.records import Value
+from warmstart.history_store.records import Value
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

@@ -7,10 +7,10 @@ from enum import StrEnum
 
 import numpy as np
 
-from bo.transfer.novelty import CHANCE_SCORE, FEW_GROUPS, signal_limit, white_limit
-from history_store.readers.tree import split_of
-from history_store.wording import some_of
-from metafeat.sample_statistics import ABOUT, SampleStatistics
+from warmstart.bo.transfer.novelty import CHANCE_SCORE, FEW_GROUPS, signal_limit, white_limit
+from warmstart.history_store.readers.tree import split_of
+from warmstart.history_store.wording import some_of
+from warmstart.metafeat.sample_statistics import ABOUT, SampleStatistics
 from warmstart.suggestions.norms import Norms
 from warmstart.suggestions.references import References
 

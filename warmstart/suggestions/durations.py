@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.duration_forecast import (
+from warmstart.bo.transfer.duration_forecast import (
     DurationForecaster,
     TimedRun,
     fit_durations,
     measured_durations,
     without_history,
 )
-from history_store.file.codec import config_key
-from history_store.file.table import STATUSES
-from history_store.one_thread import one_thread
-from history_store.records import Config, Status
+from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.file.table import STATUSES
+from warmstart.history_store.one_thread import one_thread
+from warmstart.history_store.records import Config, Status
 from warmstart.measured_with import bare_origin, workload_of
 from warmstart.suggestions.coordinates import coordinates
 from warmstart.suggestions.reading_time import seconds_to_read
@@ -28,9 +28,9 @@ from warmstart.suggestions.reading_time import seconds_to_read
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
-    from bo.transfer.duration_forecast import ExpectedSeconds
-    from history_store.history import History
-    from history_store.records import DatasetInfo
+    from warmstart.bo.transfer.duration_forecast import ExpectedSeconds
+    from warmstart.history_store.history import History
+    from warmstart.history_store.records import DatasetInfo
     from warmstart.suggestions.answer import Answer
     from warmstart.suggestions.location import Location
 
@@ -141,7 +141,7 @@ def _reads(place: Location, origin: str) -> dict[int, float]:
 
 def _known(place: Location) -> tuple[dict[str, Any], str]:
     """Return what a history knows of durations, as `fit_durations` takes it, and the origin of the runs."""
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
     embedded, rows, about = place.embedded, place.with_runs.rows, place.summary
     with History.open(embedded.path) as history:

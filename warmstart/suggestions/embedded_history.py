@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.calibration import Calibration
-from bo.transfer.strategies.sources import number_groups
-from history_store.errors import DataError, HistoryDamagedError, UsageError
-from history_store.records import Config, DatasetInfo
-from history_store.wording import counted, in_shell, meant, some_of
-from metafeat.model_file import ModelHeader, check_fits, is_at_home, read_header
+from warmstart.bo.transfer.calibration import Calibration
+from warmstart.bo.transfer.strategies.sources import number_groups
+from warmstart.history_store.errors import DataError, HistoryDamagedError, UsageError
+from warmstart.history_store.records import Config, DatasetInfo
+from warmstart.history_store.wording import counted, in_shell, meant, some_of
 from warmstart.measured_with import MeasuredWith, measured_with
+from warmstart.metafeat.model_file import ModelHeader, check_fits, is_at_home, read_header
 from warmstart.suggestions.embeddings import Embeddings, cannot_compare, embed_lacking
 from warmstart.suggestions.references import (
     References,
@@ -26,8 +26,8 @@ from warmstart.suggestions.row_memory import RowMemory
 from warmstart.suggestions.smaller_parts import SmallerParts, read_smaller_parts
 
 if TYPE_CHECKING:
-    from bo.transfer.expected_error import ErrorForecaster
-    from history_store.history import History
+    from warmstart.bo.transfer.expected_error import ErrorForecaster
+    from warmstart.history_store.history import History
     from warmstart.suggestions.norms import Norms
 
 MANY = 2000
@@ -193,7 +193,7 @@ def _embedded_history(
     progress: Callable[[float, float], object] | None,
 ) -> tuple[EmbeddedHistory, list[str]]:
     """Read a history and a model; return what is known, and what is to be told once."""
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
     header = None if model_path is None else read_header(model_path)
     with History.open(path) as history:
@@ -267,7 +267,7 @@ def _embedded(
 
 def _references(history: "History", header: ModelHeader) -> References | None:
     """Return what the datasets are like, those included that came in bundles, with the features that go with the model."""
-    from metafeat.embed import feature_names
+    from warmstart.metafeat.embed import feature_names
 
     own, merged = read_references(history, header.hash), read_features(history)
     if merged is not None and merged.features is not None and merged.features.shape[1] != len(feature_names(header)):

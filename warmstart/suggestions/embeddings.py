@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import ImagesMissingError
-from metafeat.model_file import ModelHeader, check_fits, read_header
+from warmstart.history_store.errors import ImagesMissingError
+from warmstart.metafeat.model_file import ModelHeader, check_fits, read_header
 from warmstart.suggestions.references import (
     FEATURES_KEY,
     References,
@@ -22,7 +22,7 @@ from warmstart.suggestions.references import (
 )
 
 if TYPE_CHECKING:
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
 
 class Embeddings(Collection[str]):
@@ -82,7 +82,7 @@ def store_embeddings(
         ModelMismatchError: the model is for images of another size.
         ImagesMissingError: no dataset has images to compute embeddings from.
     """
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
     header = read_header(model)
     with History.open(history, write=True):  # refused before anything is computed
@@ -129,7 +129,7 @@ def cannot_compare(history: "History", names: Collection[str], header: ModelHead
     Raises:
         ImagesMissingError: nothing is left to compare, of datasets that had images where they were measured.
     """
-    from metafeat.embed import needs_torch
+    from warmstart.metafeat.embed import needs_torch
 
     unseen = {name for name in names if not history.has_images(name)}
     merged = bool(unseen) and history.look_at_result(FEATURES_KEY) is not None
@@ -157,8 +157,8 @@ def embed_lacking(
 
     `progress` is called with the datasets that are done, and how many there are, once one is computed.
     """
-    from metafeat.cache import EmbeddingCache, cache_folder
-    from metafeat.embed import embed_history, stored_sample
+    from warmstart.metafeat.cache import EmbeddingCache, cache_folder
+    from warmstart.metafeat.embed import embed_history, stored_sample
 
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
     found, n_computed = _from_features(history, names, header), 0
@@ -180,7 +180,7 @@ def embed_lacking(
 
 def _from_features(history: "History", names: Sequence[str], header: ModelHeader) -> dict[str, NDArray[np.float32]]:
     """Embed datasets that came in bundles from their features, where the model needs no more."""
-    from metafeat.embed import embed_features, needs_torch
+    from warmstart.metafeat.embed import embed_features, needs_torch
 
     known = None if needs_torch(header) else read_features(history)
     if known is None or known.features is None:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.expected_error import DatasetExpectation, ErrorForecaster, fit_forecaster
-from history_store.one_thread import one_thread
-from metafeat.handcrafted import FEATURES
-from metafeat.pretrained.landmarks import LANDMARKS
+from warmstart.bo.transfer.expected_error import DatasetExpectation, ErrorForecaster, fit_forecaster
+from warmstart.history_store.one_thread import one_thread
+from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 
 _GAINS = ("nn_gain", "centroid_gain", "ridge_gain", "bayes_gain", "edges_gain")
@@ -64,7 +64,7 @@ def views(features: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[n
     """Return the two sets of features that the forecast looks at.
 
     Args:
-        features: `m x q`, handcrafted or landmark features, which their number tells; see `metafeat.embed.feature_names`.
+        features: `m x q`, handcrafted or landmark features, which their number tells; see `warmstart.metafeat.embed.feature_names`.
 
     Returns: all of them and, before handcrafted ones, the errors of the simple classifiers and of a constant answer; these and
         the sizes alone. Of landmark features all, and a few.

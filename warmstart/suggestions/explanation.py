@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.designs import designs
-from bo.transfer.strategies import Choice
-from bo.transfer.strategies.noise import USUAL_NOISE
-from history_store.records import Value
-from history_store.space import shown
-from history_store.wording import in_short
+from warmstart.bo.transfer.designs import designs
+from warmstart.bo.transfer.strategies import Choice
+from warmstart.bo.transfer.strategies.noise import USUAL_NOISE
+from warmstart.history_store.records import Value
+from warmstart.history_store.space import shown
+from warmstart.history_store.wording import in_short
 from warmstart.suggestions.embedded_history import EmbeddedHistory, nearest_places
 
 if TYPE_CHECKING:

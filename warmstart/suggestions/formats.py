@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import DataError, UsageError
+from warmstart.history_store.errors import DataError, UsageError
 from warmstart.suggestions.answer import Answer
 
 if TYPE_CHECKING:
-    from bo.transfer.expected_error import ExpectedError
+    from warmstart.bo.transfer.expected_error import ExpectedError
 
 ERROR = ("expected_error", "expected_error_low", "expected_error_high")
 """Columns of the error to expect, and its interval."""
@@ -122,7 +122,7 @@ def to_recipe(answer: Answer, program: str, *, skip_broken: bool = False) -> str
     if not answer.suggestions:
         msg = f"{answer.history}: expected a configuration to write as {program}, got no suggestion. Record runs that went well, or ask another history."
         raise DataError(msg)
-    from training.workloads import DEFAULT, get_workload
+    from warmstart.training.workloads import DEFAULT, get_workload
 
     workload = get_workload(answer.workload or DEFAULT)
     config, dataset = answer.suggestions[0].config, answer.dataset

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from history_store.errors import DataError, MissingPathError, UsageError
-from history_store.hyperparameter_names import meaning_of
-from history_store.records import Value
+from warmstart.history_store.errors import DataError, MissingPathError, UsageError
+from warmstart.history_store.hyperparameter_names import meaning_of
+from warmstart.history_store.records import Value
 from warmstart.suggestions.formats import BESIDE, PREFIX
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
-    from bo.space.completion import Completion
+    from warmstart.bo.space.completion import Completion
     from warmstart.suggestions.answer import InitialDesign
     from warmstart.suggestions.translation import Translation
 
@@ -91,7 +91,7 @@ def put_into(
     Raises:
         UsageError: a configuration that the space cannot express.
     """
-    from bo.space.completion import Completion
+    from warmstart.bo.space.completion import Completion
     from warmstart.suggestions.translation import translate_configs
 
     completion = Completion(space, n=len(configs), rng=np.random.default_rng(seed))
@@ -153,7 +153,7 @@ def _read_file(path: Path) -> list[Any]:
             msg = f"expected a CSV file of configurations, got one that cannot be read ({error}). Save it as CSV."
             raise DataError(msg, param="initial") from error
         return [_cells(row, f"{path}, line {line}") for line, row in enumerate(rows, 2)]
-    from history_store.space_yaml import read_yaml
+    from warmstart.history_store.space_yaml import read_yaml
 
     document = read_yaml(text, str(path), expected="configurations in JSON or YAML")[0]
     found = listed_configs(document)
@@ -182,7 +182,7 @@ def listed_configs(document: Any) -> list[Any] | None:
 
 def _cells(row: Mapping[Any, Any], where: str) -> dict[str, Any]:
     """Read one row of a table: empty cells are absent; where `suggest` wrote it, so is what it says beside the hyperparameters."""
-    from history_store.space_yaml import plain_value
+    from warmstart.history_store.space_yaml import plain_value
 
     if None in row:
         msg = f"{where}: expected as many cells as the head has, got {len(row[None])} more. Put texts with commas in quotes."

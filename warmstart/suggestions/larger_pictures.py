@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from history_store.images import ImageSource
-from history_store.readers.base import Source
-from training.workloads import Workload
+from warmstart.history_store.images import ImageSource
+from warmstart.history_store.readers.base import Source
+from warmstart.training.workloads import Workload
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

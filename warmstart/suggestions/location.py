@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.images import ImageSource
-from metafeat.sample import SAMPLE
+from warmstart.history_store.images import ImageSource
+from warmstart.metafeat.sample import SAMPLE
 from warmstart.suggestions.answer import Confidence, DatasetSummary
 from warmstart.suggestions.confidence import judge_query
 from warmstart.suggestions.doubts import DISTANCES_SAY_NOTHING, Code
@@ -16,7 +16,7 @@ from warmstart.suggestions.embedded_history import MANY, EmbeddedHistory
 from warmstart.suggestions.query import Query
 
 if TYPE_CHECKING:
-    from metafeat.sample_statistics import SampleStatistics
+    from warmstart.metafeat.sample_statistics import SampleStatistics
 
 EXACT = 256
 """Of more than `MANY` datasets, the distances of so many nearest ones are computed in double precision."""

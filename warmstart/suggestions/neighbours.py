@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from history_store.error_tables import least_error
+from warmstart.history_store.error_tables import least_error
 from warmstart.suggestions.answer import Neighbour
 from warmstart.suggestions.location import Location
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.novelty import FEW_GROUPS, PixelNorms, nearest_other_group_of
-from metafeat.sample import SAMPLE
-from metafeat.sample_statistics import ABOUT
+from warmstart.bo.transfer.novelty import FEW_GROUPS, PixelNorms, nearest_other_group_of
+from warmstart.metafeat.sample import SAMPLE
+from warmstart.metafeat.sample_statistics import ABOUT
 from warmstart.suggestions.embedded_history import MANY, EmbeddedHistory
 from warmstart.suggestions.references import References
 

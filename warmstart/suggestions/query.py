@@ -6,13 +6,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import UsageError
-from history_store.images import FingerprintKind, ImageSource
-from history_store.readers import open_arrays, open_images, open_torch_dataset
-from history_store.splits import lacking_classes
-from training.sources import torchvision_reader  # noqa: F401  adds its names
 from warmstart.arguments import check_path
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.images import FingerprintKind, ImageSource
+from warmstart.history_store.readers import open_arrays, open_images, open_torch_dataset
+from warmstart.history_store.splits import lacking_classes
 from warmstart.suggestions.embedded_history import file_state
+from warmstart.training.sources import torchvision_reader  # noqa: F401  adds its names
 
 _fingerprints: dict[tuple[FingerprintKind, str, str, str], str] = {}
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from history_store.errors import BrokenImagesError
+from warmstart.history_store.errors import BrokenImagesError
 
 if TYPE_CHECKING:
-    from history_store.images import ImageSource
+    from warmstart.history_store.images import ImageSource
 
 _FEW, _MANY = 4, 12
 """Neighbours are read twice, so many and then so many. The difference leaves out what each call costs, such as a table's group of rows."""

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.designs import designs
-from bo.transfer.strategies import Choice
-from bo.transfer.strategies import Query as StrategyQuery
-from bo.transfer.strategies.joint import expected_regrets
-from bo.transfer.strategies.noise import USUAL_NOISE
-from bo.transfer.strategies.query import UNCALIBRATED
-from history_store.error_tables import fill_failed
-from history_store.file.codec import config_key
-from history_store.space import natural
+from warmstart.bo.transfer.designs import designs
+from warmstart.bo.transfer.strategies import Choice
+from warmstart.bo.transfer.strategies import Query as StrategyQuery
+from warmstart.bo.transfer.strategies.joint import expected_regrets
+from warmstart.bo.transfer.strategies.noise import USUAL_NOISE
+from warmstart.bo.transfer.strategies.query import UNCALIBRATED
+from warmstart.history_store.error_tables import fill_failed
+from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.space import natural
 from warmstart.measured_with import workload_of
 from warmstart.suggestions.answer import UNTRIED, Answer, InitialDesign, Neighbour
 from warmstart.suggestions.doubts import NOTHING_TO_EXPECT

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import HistoryDamagedError
-from history_store.wording import in_shell
-from metafeat.handcrafted import FEATURES
-from metafeat.model_file import ModelHeader
-from metafeat.pretrained.landmarks import LANDMARKS
+from warmstart.history_store.errors import HistoryDamagedError
+from warmstart.history_store.wording import in_shell
+from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.model_file import ModelHeader
+from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 
 if TYPE_CHECKING:
-    from history_store.history import History
-    from metafeat.cache import EmbeddingCache
+    from warmstart.history_store.history import History
+    from warmstart.metafeat.cache import EmbeddingCache
 
 T = TypeVar("T")
 Progress = Callable[[float, float], object]
@@ -41,11 +41,11 @@ class References:
 
     Attributes:
         names: `m` datasets.
-        effects: `m` class signals for each unit of weight, see `metafeat.class_signal`.
-        pixels: `m x p` pixel statistics, see `metafeat.sample_statistics`.
+        effects: `m` class signals for each unit of weight, see `warmstart.metafeat.class_signal`.
+        pixels: `m x p` pixel statistics, see `warmstart.metafeat.sample_statistics`.
         sizes: pictures in a draw, ascending.
         movements: 95 % of distances to the nearest datasets move by no more between two draws of so many pictures.
-        features: `m x q` features that go with the model (`metafeat.embed.feature_names`); None where the history does not hold them.
+        features: `m x q` features that go with the model (`warmstart.metafeat.embed.feature_names`); None where the history does not hold them.
     """
 
     names: tuple[str, ...]
@@ -276,7 +276,7 @@ def compute_statistics(
 
     `cache` keeps each in the cache folder, by its images and the model.
     """
-    from metafeat.cache import EmbeddingCache, cache_folder
+    from warmstart.metafeat.cache import EmbeddingCache, cache_folder
 
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
     found = [
@@ -297,8 +297,8 @@ def _statistics(
     store: "EmbeddingCache | None",
 ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
     """Return class signal, pixel statistics and features of a dataset; from the cache where it has them."""
-    from metafeat.embed import describe_images, feature_names, stored_sample
-    from metafeat.sample_statistics import sample_statistics
+    from warmstart.metafeat.embed import describe_images, feature_names, stored_sample
+    from warmstart.metafeat.sample_statistics import sample_statistics
 
     images, labels = stored_sample(history, name, None if model is None else model.spec)
     asked = (sample_mark(images, labels), "" if model is None else model.hash, _CACHED)
@@ -353,8 +353,8 @@ def _movement(
     progress: Progress | None,
 ) -> float | None:
     """Measure how far the distances to the nearest datasets of other groups move between two draws of so many pictures."""
-    from metafeat.embed import embed_images
-    from metafeat.images import to_size
+    from warmstart.metafeat.embed import embed_images
+    from warmstart.metafeat.images import to_size
 
     moved: list[NDArray[np.float64]] = []
     large = [

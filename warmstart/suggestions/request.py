@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bo.transfer.designs import WITH_DISTANCES, WITHOUT_DISTANCES
-from bo.transfer.strategies import STRATEGIES
-from history_store.errors import UsageError
 from warmstart.arguments import check_arguments, check_renames, check_space, check_text, check_whole
+from warmstart.bo.transfer.designs import WITH_DISTANCES, WITHOUT_DISTANCES
+from warmstart.bo.transfer.strategies import STRATEGIES
+from warmstart.history_store.errors import UsageError
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 from warmstart.suggestions.location import Location
 
@@ -28,7 +28,7 @@ class Request:
 
     Attributes:
         k: how many configurations; 3 when left out, all where the history has fewer.
-        strategy: a name in `bo.transfer.strategies.STRATEGIES`; when left out, the one that fits the dataset.
+        strategy: a name in `warmstart.bo.transfer.strategies.STRATEGIES`; when left out, the one that fits the dataset.
         space: for which to suggest, where it is not the history's.
         rename: names of that space by the history's, where they do not tell themselves.
         explain: collect the reasons too.

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.curve_forecast import SHARES, CurveForecaster, RunForecast, TrainingRun, fit_curves, resample
-from history_store.file.codec import config_key
-from history_store.one_thread import one_thread
-from history_store.records import Config, Status
+from warmstart.bo.transfer.curve_forecast import SHARES, CurveForecaster, RunForecast, TrainingRun, fit_curves, resample
+from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.one_thread import one_thread
+from warmstart.history_store.records import Config, Status
 from warmstart.suggestions.coordinates import coordinates
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
-    from history_store.history import History
+    from warmstart.history_store.history import History
     from warmstart.suggestions.location import Location
 
 MANY = 200
@@ -55,7 +55,7 @@ class RunForecasts:
         return TrainingRun(coordinates(space, self.names, [config])[0], shares, tuple(reports[step] for step in steps))
 
     def forecast(self, run: TrainingRun, others: Sequence[TrainingRun] = ()) -> RunForecast:
-        """Forecast the end of a run; see `bo.transfer.curve_forecast.CurveForecaster.forecast`."""
+        """Forecast the end of a run; see `warmstart.bo.transfer.curve_forecast.CurveForecaster.forecast`."""
         with one_thread():
             return self.forecaster.forecast(run, others)
 
@@ -80,7 +80,7 @@ def fit_run_forecasts(place: Location, space: ConfigurationSpace, *, rename: Map
 
     Returns: None where the history has too few learning curves, or no hyperparameter in common with the space.
     """
-    from history_store.history import History
+    from warmstart.history_store.history import History
     from warmstart.suggestions.translation import translate
 
     embedded, near = place.embedded, place.with_runs

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bo.transfer.duration_forecast import whole_seconds
-from history_store.records import Config
+from warmstart.bo.transfer.duration_forecast import whole_seconds
+from warmstart.history_store.records import Config
 from warmstart.measured_with import workload_of
 
 if TYPE_CHECKING:
-    from history_store.images import ImageSource
+    from warmstart.history_store.images import ImageSource
 
 SPREAD = 0.15
 """Standard deviation of the logarithm of seconds that were extrapolated from a short run, at least."""
@@ -108,8 +108,8 @@ def measure_on(
         named = workload_of(origin)
         if named is None:
             return None
-        from metafeat.device import resolve_device
-        from training.workloads import SourceDataset
+        from warmstart.metafeat.device import resolve_device
+        from warmstart.training.workloads import SourceDataset
 
         workload, budget = named
         dataset = SourceDataset(source, skip_broken=skip_broken)

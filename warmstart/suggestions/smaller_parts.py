@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import HistoryDamagedError
-from history_store.file.codec import config_key
-from history_store.records import Config
-from history_store.wording import in_shell
+from warmstart.history_store.errors import HistoryDamagedError
+from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.records import Config
+from warmstart.history_store.wording import in_shell
 
 if TYPE_CHECKING:
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
 VERSION = 1
 
@@ -27,7 +27,7 @@ class SmallerParts:
 
     Attributes:
         names: `m` names of the datasets of which they are parts, one as often as parts of it were measured.
-        features: `m x q` of the parts, those that go with the model (`metafeat.embed.feature_names`).
+        features: `m x q` of the parts, those that go with the model (`warmstart.metafeat.embed.feature_names`).
         n_val: `m` images that validated.
         configs: `c` configurations.
         errors: `m x c` in [0, 1]; NaN = not measured.

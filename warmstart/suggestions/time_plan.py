@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.duration_forecast import ExpectedSeconds, TimedRun
-from bo.transfer.strategies import Query as StrategyQuery
-from bo.transfer.strategies.joint import query_weights, with_sources
-from bo.transfer.time_plan import plan_runs
-from history_store.errors import UsageError
-from history_store.records import Config
-from history_store.wording import exact_duration
+from warmstart.bo.transfer.duration_forecast import ExpectedSeconds, TimedRun
+from warmstart.bo.transfer.strategies import Query as StrategyQuery
+from warmstart.bo.transfer.strategies.joint import query_weights, with_sources
+from warmstart.bo.transfer.time_plan import plan_runs
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.records import Config
+from warmstart.history_store.wording import exact_duration
 from warmstart.suggestions.short_run import MeasureShortRun, ShortRun
 
 if TYPE_CHECKING:
-    from bo.transfer.strategies import Choice
+    from warmstart.bo.transfer.strategies import Choice
     from warmstart.suggestions.durations import Durations
     from warmstart.suggestions.location import Location
 
@@ -156,7 +156,7 @@ def plan_for(
     Raises:
         UsageError: the history knows no durations.
     """
-    from history_store.space import load_space
+    from warmstart.history_store.space import load_space
     from warmstart.suggestions.durations import fit_history
 
     embedded, space = place.embedded, load_space(place.embedded.space_json)

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.hyperparameter_names import BROADER_RULE
-from history_store.mapping import NO_PLACE, Match, Wishes, describe_space, match_columns
-from history_store.records import Value
-from history_store.space import dump_space, load_space, natural
+from warmstart.history_store.hyperparameter_names import BROADER_RULE
+from warmstart.history_store.mapping import NO_PLACE, Match, Wishes, describe_space, match_columns
+from warmstart.history_store.records import Value
+from warmstart.history_store.space import dump_space, load_space, natural
 from warmstart.suggestions.answer import EVENLY, InitialDesign
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
-    from bo.space.completion import Completion
-    from bo.transfer.strategies import Choice
+    from warmstart.bo.space.completion import Completion
+    from warmstart.bo.transfer.strategies import Choice
     from warmstart.spaces import SpaceLike
     from warmstart.suggestions.embedded_history import EmbeddedHistory
 
@@ -97,7 +97,7 @@ class Translation:
             k: how many are wanted.
             seed: of what is spread.
         """
-        from bo.space.completion import Completion
+        from warmstart.bo.space.completion import Completion
 
         asked, picked = k, list[Picked]()
         while True:
@@ -269,7 +269,7 @@ def translate_configs(
     Raises:
         UsageError: names that neither has.
     """
-    from history_store.external_runs import as_columns
+    from warmstart.history_store.external_runs import as_columns
 
     rows: list[Mapping[str, Any]] = list(configs)
     columns = as_columns(rows)

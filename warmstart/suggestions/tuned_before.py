@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.strategies import Choice
-from history_store.records import DatasetInfo, Value
+from warmstart.bo.transfer.strategies import Choice
+from warmstart.history_store.records import DatasetInfo, Value
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 from warmstart.suggestions.query import Query, known_fingerprint
 

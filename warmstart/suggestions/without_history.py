@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from history_store.errors import UsageError
-from history_store.space import dump_space, natural
-from history_store.splits import count_parts
-from history_store.wording import in_shell
-from training.workloads import get_workload
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.space import dump_space, natural
+from warmstart.history_store.splits import count_parts
+from warmstart.history_store.wording import in_shell
 from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign
 from warmstart.suggestions.query import open_query
+from warmstart.training.workloads import get_workload
 
 if TYPE_CHECKING:
-    from history_store.records import Config
+    from warmstart.history_store.records import Config
     from warmstart.suggestions.query import Dataset
 
 STRATEGY = "usual"
@@ -29,7 +29,7 @@ def usual_answer(
     Args:
         dataset: as `warmstart.suggest` takes it.
         k: how many; all when left out, at most 3.
-        workload: name in `training.workloads.WORKLOADS`.
+        workload: name in `warmstart.training.workloads.WORKLOADS`.
         history: path of the history that knows nothing of it.
         seed: goes into the answer.
         download: let torchvision fetch what is missing.

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from history_store.errors import LabelError, UsageError
-from history_store.images import SPLITS, ImageSource
-from history_store.picture import square_arrays
-from history_store.readers.base import Source
+from warmstart.history_store.errors import LabelError, UsageError
+from warmstart.history_store.images import SPLITS, ImageSource
+from warmstart.history_store.picture import square_arrays
+from warmstart.history_store.readers.base import Source
 
 Pixels = NDArray[np.uint8]
 

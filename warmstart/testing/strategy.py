@@ -6,8 +6,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from bo.transfer.designs import designs, initial_designs
-from bo.transfer.strategies import STRATEGIES, Choice, Query
+from warmstart.bo.transfer.designs import designs, initial_designs
+from warmstart.bo.transfer.strategies import STRATEGIES, Choice, Query
 
 M, C = 9, 24
 
@@ -46,7 +46,7 @@ class StrategyContract(ABC):
     @pytest.fixture
     @abstractmethod
     def strategy(self) -> str:
-        """Return its name in `bo.transfer.strategies.STRATEGIES`, in which it is registered."""
+        """Return its name in `warmstart.bo.transfer.strategies.STRATEGIES`, in which it is registered."""
 
     @pytest.mark.parametrize("missing", [0.0, 0.4, 0.9])
     @pytest.mark.parametrize("k", [1, 3, M, M + 1, C])
@@ -148,7 +148,7 @@ class StrategyContract(ABC):
     def test_missing_cells_cost_next_to_nothing_where_datasets_differ(self, strategy, how, share):
         if not self.sees_through_gaps:
             pytest.skip("takes errors as they are")
-        from bo.transfer.regret import regret_curve
+        from warmstart.bo.transfer.regret import regret_curve
 
         costs = []
         for seed in range(12):
@@ -181,7 +181,7 @@ class StrategyContract(ABC):
         assert initial_designs(errors, make_distances(0), 1, strategy=strategy) == [int(np.argmin(errors[0]))]
 
     def test_beats_random_where_datasets_resemble_each_other(self, strategy):
-        from bo.transfer.regret import regret_curve
+        from warmstart.bo.transfer.regret import regret_curve
 
         ours, chance = [], []
         for seed in range(20):

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from bo.surrogates import Surrogate
-from history_store.errors import DataError, UsageError
+from warmstart.bo.surrogates import Surrogate
+from warmstart.history_store.errors import DataError, UsageError
 
 POINTS = np.random.default_rng(9).random((20, 3))
 

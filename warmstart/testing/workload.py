@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from history_store.errors import DataError, ModelError, UsageError, WarmstartError
-from history_store.images import ImageSource
-from history_store.readers import open_arrays
-from history_store.records import Config, Status
-from history_store.space import dump_space, load_space, sobol_configs
-from training.workloads import (
+from warmstart.history_store.errors import DataError, ModelError, UsageError, WarmstartError
+from warmstart.history_store.images import ImageSource
+from warmstart.history_store.readers import open_arrays
+from warmstart.history_store.records import Config, Status
+from warmstart.history_store.space import dump_space, load_space, sobol_configs
+from warmstart.training.workloads import (
     WORKLOADS,
     Budget,
     Member,
@@ -154,8 +154,8 @@ class WorkloadContract(ABC):
             pytest.skip("a process of its own finds registered workloads alone")
         code = f"""
 import sys
-from history_store.space import sobol_configs
-from training.workloads import get_workload
+from warmstart.history_store.space import sobol_configs
+from warmstart.training.workloads import get_workload
 workload = get_workload({workload.name!r})
 workload.check(sobol_configs(workload.space(), 1)[0])
 workload.cost(sobol_configs(workload.space(), 1)[0], workload.budget(), n_train=100)

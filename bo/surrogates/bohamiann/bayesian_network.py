@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.surrogates.bohamiann.sghmc import SAMPLERS, Sghmc
-from bo.surrogates.network import Array, Network
+from warmstart.bo.surrogates.bohamiann.sghmc import SAMPLERS, Sghmc
+from warmstart.bo.surrogates.network import Array, Network
 
 LOG_NOISE = -4.0
 LOG_NOISE_SD = 2.0
@@ -234,7 +234,7 @@ class Schedule:
     """Sampler, number of chains and length of sampling.
 
     Attributes:
-        sampler: a name in `bo.surrogates.bohamiann.sghmc.SAMPLERS`.
+        sampler: a name in `warmstart.bo.surrogates.bohamiann.sghmc.SAMPLERS`.
         chains: K, run side by side.
         samples: S, of all chains together.
         burn_in: steps of every chain that are thrown away.

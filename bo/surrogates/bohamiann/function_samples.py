@@ -110,7 +110,7 @@ class Reweighting:
 
 @dataclass(frozen=True, slots=True)
 class Reweighted:
-    """Surrogate of sampled functions, conditioned on fantasies; implements `bo.surrogates.base.Conditioned`.
+    """Surrogate of sampled functions, conditioned on fantasies; implements `warmstart.bo.surrogates.base.Conditioned`.
 
     Attributes:
         values: of the functions at `m x d` points, in units of standardised targets.

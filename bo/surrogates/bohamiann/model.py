@@ -10,15 +10,21 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.surrogates.base import Prediction, Task, checked_data, checked_fantasies, points_of_fit
-from bo.surrogates.bohamiann.bayesian_network import BayesianNetwork, Data, Draws, Schedule
-from bo.surrogates.bohamiann.ess import effective_sample_size
-from bo.surrogates.bohamiann.function_samples import Fantasies, Reweighted, Reweighting, moment_slopes, moments
-from bo.surrogates.bohamiann.sghmc import SAMPLERS
-from bo.surrogates.inputs import Inputs
-from bo.surrogates.network import Network
-from bo.surrogates.tasks import Pool, checked_related, reduced_meta
-from history_store.errors import UsageError
+from warmstart.bo.surrogates.base import Prediction, Task, checked_data, checked_fantasies, points_of_fit
+from warmstart.bo.surrogates.bohamiann.bayesian_network import BayesianNetwork, Data, Draws, Schedule
+from warmstart.bo.surrogates.bohamiann.ess import effective_sample_size
+from warmstart.bo.surrogates.bohamiann.function_samples import (
+    Fantasies,
+    Reweighted,
+    Reweighting,
+    moment_slopes,
+    moments,
+)
+from warmstart.bo.surrogates.bohamiann.sghmc import SAMPLERS
+from warmstart.bo.surrogates.inputs import Inputs
+from warmstart.bo.surrogates.network import Network
+from warmstart.bo.surrogates.tasks import Pool, checked_related, reduced_meta
+from warmstart.history_store.errors import UsageError
 
 Floats = NDArray[np.float64]
 TaskCode = Literal["embedding", "one-hot"]
@@ -77,7 +83,7 @@ class Bohamiann:
             heteroscedastic: let the noise depend on the point.
             hyperprior: draw the precision of every layer's weights from its posterior under Gamma(1, 1); otherwise it
                 is fixed.
-            sampler: a name in `bo.surrogates.bohamiann.sghmc.SAMPLERS`.
+            sampler: a name in `warmstart.bo.surrogates.bohamiann.sghmc.SAMPLERS`.
             samples: networks that are kept, of all chains together.
             chains: that run side by side.
             burn_in: steps of every chain that are thrown away.

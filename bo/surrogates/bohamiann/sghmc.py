@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.surrogates.network import Array
+from warmstart.bo.surrogates.network import Array
 
 STEP = 1e-2
 """ε."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.surrogates.dngo.bayesian_linear import evidence_and_gradient
-from bo.surrogates.dngo.linear_head import LOCATION, SCALE
-from bo.surrogates.network import Array, Network
+from warmstart.bo.surrogates.dngo.bayesian_linear import evidence_and_gradient
+from warmstart.bo.surrogates.dngo.linear_head import LOCATION, SCALE
+from warmstart.bo.surrogates.network import Array, Network
 
 Floats = NDArray[np.float64]
 

@@ -6,10 +6,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.surrogates.dngo import prior_mean
-from bo.surrogates.dngo.bayesian_linear import LOG_2PI, Posterior, Regression
-from bo.surrogates.dngo.layer_prior import LayerPrior
-from bo.surrogates.slice_sampling import slice_step
+from warmstart.bo.surrogates.dngo import prior_mean
+from warmstart.bo.surrogates.dngo.bayesian_linear import LOG_2PI, Posterior, Regression
+from warmstart.bo.surrogates.dngo.layer_prior import LayerPrior
+from warmstart.bo.surrogates.slice_sampling import slice_step
 
 Floats = NDArray[np.float64]
 PriorMean = Literal["none", "quadratic", "fixed"]

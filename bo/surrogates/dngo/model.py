@@ -19,7 +19,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.surrogates.base import (
+from warmstart.bo.surrogates.base import (
     Prediction,
     Standardised,
     Task,
@@ -28,14 +28,21 @@ from bo.surrogates.base import (
     checked_points,
     points_of_fit,
 )
-from bo.surrogates.dngo.bayesian_linear import Posterior
-from bo.surrogates.dngo.feature_network import Plan, maximise_evidence, scale_inputs, seen_points, side_by_side, train
-from bo.surrogates.dngo.layer_prior import LayerPrior
-from bo.surrogates.dngo.linear_head import LinearHead, PriorMean
-from bo.surrogates.inputs import Inputs
-from bo.surrogates.network import Activation, Network
-from bo.surrogates.tasks import Pool
-from history_store.errors import UsageError
+from warmstart.bo.surrogates.dngo.bayesian_linear import Posterior
+from warmstart.bo.surrogates.dngo.feature_network import (
+    Plan,
+    maximise_evidence,
+    scale_inputs,
+    seen_points,
+    side_by_side,
+    train,
+)
+from warmstart.bo.surrogates.dngo.layer_prior import LayerPrior
+from warmstart.bo.surrogates.dngo.linear_head import LinearHead, PriorMean
+from warmstart.bo.surrogates.inputs import Inputs
+from warmstart.bo.surrogates.network import Activation, Network
+from warmstart.bo.surrogates.tasks import Pool
+from warmstart.history_store.errors import UsageError
 
 Floats = NDArray[np.float64]
 Training = Literal["auto", "map", "evidence"]

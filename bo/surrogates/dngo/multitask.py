@@ -6,9 +6,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.surrogates.base import Task, checked_data
-from bo.surrogates.dngo.model import DNGO
-from bo.surrogates.tasks import checked_related, reduced_meta
+from warmstart.bo.surrogates.base import Task, checked_data
+from warmstart.bo.surrogates.dngo.model import DNGO
+from warmstart.bo.surrogates.tasks import checked_related, reduced_meta
 
 LEAST_ALONE = 3
 """Points from which on the task at hand may be better off alone..."""

@@ -6,10 +6,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.surrogates.gp.hyperparameters import HyperPrior, most_probable, sweep, updates
-from bo.surrogates.gp.importance import resample
-from bo.surrogates.gp.marginal_likelihood import Evidence
-from history_store.errors import DataError, UsageError
+from warmstart.bo.surrogates.gp.hyperparameters import HyperPrior, most_probable, sweep, updates
+from warmstart.bo.surrogates.gp.importance import resample
+from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence
+from warmstart.history_store.errors import DataError, UsageError
 
 Floats = NDArray[np.float64]
 Inference = Literal["slice", "evidence"]

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.surrogates.gp.covariance import Stationary, StationarySlopes
-from bo.surrogates.gp.priors import Density, normal
+from warmstart.bo.surrogates.gp.covariance import Stationary, StationarySlopes
+from warmstart.bo.surrogates.gp.priors import Density, normal
 
 Floats = NDArray[np.float64]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.surrogates.base import Prediction, checked_fantasies, checked_points
-from bo.surrogates.gp.posterior import Posterior
+from warmstart.bo.surrogates.base import Prediction, checked_fantasies, checked_points
+from warmstart.bo.surrogates.gp.posterior import Posterior
 
 Floats = NDArray[np.float64]
 

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.surrogates.gp.marginal_likelihood import Evidence
-from bo.surrogates.gp.priors import Density, fixed, log_horseshoe, log_uniform_below, normal
-from bo.surrogates.slice_sampling import random_direction, slice_step
+from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence
+from warmstart.bo.surrogates.gp.priors import Density, fixed, log_horseshoe, log_uniform_below, normal
+from warmstart.bo.surrogates.slice_sampling import random_direction, slice_step
 
 Floats = NDArray[np.float64]
 Priors = Literal["modern", "paper"]

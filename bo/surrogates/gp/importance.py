@@ -7,8 +7,8 @@ about the maximum cost one factorisation each and do not depend on one another; 
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.surrogates.gp.hyperparameters import HyperPrior
-from bo.surrogates.gp.marginal_likelihood import Evidence
+from warmstart.bo.surrogates.gp.hyperparameters import HyperPrior
+from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence
 
 Floats = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.surrogates.gp.covariance import Covariance
+from warmstart.bo.surrogates.gp.covariance import Covariance
 
 Floats = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.surrogates.gp.priors import Density, logistic, normal
-from history_store.errors import UsageError
+from warmstart.bo.surrogates.gp.priors import Density, logistic, normal
+from warmstart.history_store.errors import UsageError
 
 Floats = NDArray[np.float64]
 

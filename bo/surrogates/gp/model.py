@@ -11,17 +11,17 @@ from typing import Any, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.surrogates.base import Prediction, Standardised, checked_data, points_of_fit
-from bo.surrogates.gp.chain import Chain, Inference
-from bo.surrogates.gp.covariance import Covariance, Stationary
-from bo.surrogates.gp.gp_ensemble import ConditionedEnsemble, ProcessEnsemble
-from bo.surrogates.gp.hyperparameters import HyperPrior, Priors, lengthscale_prior, level_priors
-from bo.surrogates.gp.kernels import KERNELS
-from bo.surrogates.gp.marginal_likelihood import Evidence
-from bo.surrogates.gp.metric import Metric
-from bo.surrogates.gp.posterior import Posterior
-from bo.surrogates.gp.priors import Density
-from history_store.errors import UsageError
+from warmstart.bo.surrogates.base import Prediction, Standardised, checked_data, points_of_fit
+from warmstart.bo.surrogates.gp.chain import Chain, Inference
+from warmstart.bo.surrogates.gp.covariance import Covariance, Stationary
+from warmstart.bo.surrogates.gp.gp_ensemble import ConditionedEnsemble, ProcessEnsemble
+from warmstart.bo.surrogates.gp.hyperparameters import HyperPrior, Priors, lengthscale_prior, level_priors
+from warmstart.bo.surrogates.gp.kernels import KERNELS
+from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence
+from warmstart.bo.surrogates.gp.metric import Metric
+from warmstart.bo.surrogates.gp.posterior import Posterior
+from warmstart.bo.surrogates.gp.priors import Density
+from warmstart.history_store.errors import UsageError
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ class GaussianProcess:
         """Build an unfitted process.
 
         Args:
-            kernel: a name in `bo.surrogates.gp.kernels.KERNELS`.
+            kernel: a name in `warmstart.bo.surrogates.gp.kernels.KERNELS`.
             inference: `slice`, samples from the posterior of the hyperparameters; `evidence`, its one maximum.
             samples: of hyperparameters, for `slice`.
             burn_in: sweeps of a new chain that are thrown away.

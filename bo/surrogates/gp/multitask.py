@@ -6,13 +6,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bo.surrogates.base import Task, checked_data
-from bo.surrogates.gp.chain import Inference
-from bo.surrogates.gp.coregionalised import Coregionalised
-from bo.surrogates.gp.covariance import Stationary
-from bo.surrogates.gp.hyperparameters import Priors
-from bo.surrogates.gp.model import GaussianProcess
-from bo.surrogates.tasks import Pool, checked_related, reduced_meta
+from warmstart.bo.surrogates.base import Task, checked_data
+from warmstart.bo.surrogates.gp.chain import Inference
+from warmstart.bo.surrogates.gp.coregionalised import Coregionalised
+from warmstart.bo.surrogates.gp.covariance import Stationary
+from warmstart.bo.surrogates.gp.hyperparameters import Priors
+from warmstart.bo.surrogates.gp.model import GaussianProcess
+from warmstart.bo.surrogates.tasks import Pool, checked_related, reduced_meta
 
 
 class MultiTaskGaussianProcess(GaussianProcess):

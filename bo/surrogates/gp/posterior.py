@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.surrogates.gp.covariance import Covariance
-from bo.surrogates.gp.marginal_likelihood import factor
+from warmstart.bo.surrogates.gp.covariance import Covariance
+from warmstart.bo.surrogates.gp.marginal_likelihood import factor
 
 Floats = NDArray[np.float64]
 

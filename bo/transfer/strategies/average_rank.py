@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.transfer.strategies.query import Choice, Query
-from bo.transfer.strategies.scenarios import make_scenarios
-from bo.transfer.strategies.sources import equal_weights
+from warmstart.bo.transfer.strategies.query import Choice, Query
+from warmstart.bo.transfer.strategies.scenarios import make_scenarios
+from warmstart.bo.transfer.strategies.sources import equal_weights
 
 
 def average_rank(query: Query) -> list[Choice]:
@@ -26,7 +26,7 @@ def average_rank_rows(errors: NDArray[np.float64], *, weights: ArrayLike | None 
     """Order configurations by their average rank, best first, ties by row.
 
     A dataset's ranks are those among all configurations that were measured anywhere: gaps are completed by
-    `bo.transfer.strategies.scenarios.make_scenarios`, and ranks averaged over the scenarios.
+    `warmstart.bo.transfer.strategies.scenarios.make_scenarios`, and ranks averaged over the scenarios.
 
     Args:
         errors: `m x c`, NaN = missing.

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.strategies.portfolio import portfolio_rows
-from bo.transfer.strategies.query import Choice, Query, Reach
-from bo.transfer.strategies.scenarios import Scenarios, make_scenarios
-from bo.transfer.strategies.sources import equal_weights
+from warmstart.bo.transfer.strategies.portfolio import portfolio_rows
+from warmstart.bo.transfer.strategies.query import Choice, Query, Reach
+from warmstart.bo.transfer.strategies.scenarios import Scenarios, make_scenarios
+from warmstart.bo.transfer.strategies.sources import equal_weights
 
 NEARLY = 0.5
 """A share of the greatest gain that counts as nearly as great."""
@@ -67,7 +67,7 @@ def with_sources(
 def expected_regrets(query: Query, rows: Sequence[int], *, scenarios: Scenarios | None = None) -> NDArray[np.float64]:
     """Compute the weighted mean over the datasets of the best normalised regret after each of the rows.
 
-    `joint` minimises this number, so it is too optimistic; `bo.transfer.calibration` measures by how much.
+    `joint` minimises this number, so it is too optimistic; `warmstart.bo.transfer.calibration` measures by how much.
 
     Returns: `len(rows)` in [0, 1], never increasing.
     """

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.strategies.query import Choice, Query
-from bo.transfer.strategies.scenarios import make_scenarios
-from bo.transfer.strategies.sources import turns
-from history_store.errors import UsageError
+from warmstart.bo.transfer.strategies.query import Choice, Query
+from warmstart.bo.transfer.strategies.scenarios import make_scenarios
+from warmstart.bo.transfer.strategies.sources import turns
+from warmstart.history_store.errors import UsageError
 
 
 def nearest(query: Query) -> list[Choice]:

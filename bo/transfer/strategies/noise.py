@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from bo.transfer.strategies.scenarios import Scenarios
+from warmstart.bo.transfer.strategies.scenarios import Scenarios
 
 USUAL_NOISE = 0.05
 """Standard deviation of an error, as a share of its dataset's range: of the shipped history 0.03 between seeds and 0.04 by validation images, together 0.05."""

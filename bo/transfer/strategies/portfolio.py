@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.transfer.strategies.noise import with_noise
-from bo.transfer.strategies.query import Choice, Query
-from bo.transfer.strategies.scenarios import Scenarios, make_scenarios
-from bo.transfer.strategies.sources import equal_weights
-from history_store.errors import DataError, UsageError
+from warmstart.bo.transfer.strategies.noise import with_noise
+from warmstart.bo.transfer.strategies.query import Choice, Query
+from warmstart.bo.transfer.strategies.scenarios import Scenarios, make_scenarios
+from warmstart.bo.transfer.strategies.sources import equal_weights
+from warmstart.history_store.errors import DataError, UsageError
 
 
 def portfolio(query: Query) -> list[Choice]:
@@ -38,7 +38,7 @@ def portfolio_rows(
     """Add, one by one, the configuration that most lowers the mean best normalised regret over the datasets.
 
     The mean is taken over what missing cells may be, and over what noise may have made of the others; see
-    `bo.transfer.strategies.scenarios` and `bo.transfer.strategies.noise`. Equal gains go to the lower mean regret, then
+    `warmstart.bo.transfer.strategies.scenarios` and `warmstart.bo.transfer.strategies.noise`. Equal gains go to the lower mean regret, then
     to the lower row, so the order stays useful after every dataset's best is in.
 
     Args:

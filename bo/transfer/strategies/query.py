@@ -18,7 +18,7 @@ UNCALIBRATED: Reach = ((3.0, 1.0),)
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Checked request for designs (see `bo.transfer.designs.designs` for the checks).
+    """Checked request for designs (see `warmstart.bo.transfer.designs.designs` for the checks).
 
     Attributes:
         errors: `m x c` float64, NaN = missing, at least one known in each row.
@@ -28,7 +28,7 @@ class Query:
         reach: how quickly `joint` lets weights fall with the rank.
         groups: `m` numbers of the datasets' sources, or None: each is a source of its own.
         noise: standard deviation of an error as a share of its dataset's range, ≥ 0: `joint` and `portfolio` choose what
-            does well over all that the errors might be; see `bo.transfer.strategies.noise`.
+            does well over all that the errors might be; see `warmstart.bo.transfer.strategies.noise`.
     """
 
     errors: NDArray[np.float64]
@@ -58,4 +58,4 @@ class Choice:
 
 
 Strategy = Callable[[Query], list[Choice]]
-"""Answers a query with at most k choices, best first; what is short of k is filled by `bo.transfer.designs.designs`."""
+"""Answers a query with at most k choices, best first; what is short of k is filled by `warmstart.bo.transfer.designs.designs`."""

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.error_tables import min_max_normalised
+from warmstart.history_store.error_tables import min_max_normalised
 
 Matrix = NDArray[np.float64]
 MOST = 12

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from history_store.errors import DataError
-from history_store.external_runs import ForeignRuns, as_columns
-from history_store.records import Status
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.external_runs import ForeignRuns, as_columns
+from warmstart.history_store.records import Status
 from warmstart.integrations.importers.registry import Importer, Runs
 
 

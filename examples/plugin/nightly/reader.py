@@ -5,9 +5,9 @@ import csv
 import numpy as np
 from PIL import Image
 
-from history_store.errors import DataError
-from history_store.images import ImageSource
-from history_store.readers import Place, Reader, open_arrays
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.images import ImageSource
+from warmstart.history_store.readers import Place, Reader, open_arrays
 
 SIDE = 64
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bo.transfer.strategies import Choice, Query
+from warmstart.bo.transfer.strategies import Choice, Query
 
 
 def median(query: Query) -> list[Choice]:

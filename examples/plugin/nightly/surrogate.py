@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from bo.surrogates import GaussianProcess, SurrogateInfo
+from warmstart.bo.surrogates import GaussianProcess, SurrogateInfo
 
 GP_QUICK = SurrogateInfo(
     "gp-quick", partial(GaussianProcess, burn_in=5, samples=3, sweeps=2), min_points=2, growth="cubic"

@@ -10,10 +10,10 @@ from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from history_store.errors import DataError, LabelError, UsageError
-from history_store.records import Status
-from training.workloads import Classifier, Member, Prepared, TrainingResult, Workload
-from training.workloads.classifier_file import not_a_classifier, read_header, to_metadata
+from warmstart.history_store.errors import DataError, LabelError, UsageError
+from warmstart.history_store.records import Status
+from warmstart.training.workloads import Classifier, Member, Prepared, TrainingResult, Workload
+from warmstart.training.workloads.classifier_file import not_a_classifier, read_header, to_metadata
 
 SIZE = 8
 POINTS = 8

@@ -5,7 +5,7 @@ import pytest
 from functions import branin, branin_practical, hartmann6, layers
 from landscapes import LANDSCAPES
 
-from bo.space.encoding import Encoding
+from warmstart.bo.space.encoding import Encoding
 
 HAND = {
     "rosenbrock4": 3.0,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from grids import read_grid
 
-from bo.space.encoding import Encoding
+from warmstart.bo.space.encoding import Encoding
 
 MEASURED = Path(__file__).parents[4] / "shared" / "tables" / "grids"
 

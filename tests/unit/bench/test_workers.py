@@ -5,7 +5,7 @@ import pytest
 from runs import search
 from workers import DATASETS, recorded, uniform
 
-from history_store.history import History
+from warmstart.history_store.history import History
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bo.transfer.agreement import LEAST_GROUPS, agreement
+from warmstart.bo.transfer.agreement import LEAST_GROUPS, agreement
 
 
 def table(m: int = 20, c: int = 40, noise: float = 0.03, seed: int = 0) -> np.ndarray:

@@ -5,8 +5,8 @@ import json
 import pytest
 from problems import mixed, plane
 
-from bo import Optimizer
-from history_store.errors import DataError
+from warmstart.bo import Optimizer
+from warmstart.history_store.errors import DataError
 
 NAN = float("nan")
 SETTINGS = {"initial": [{"rate": 0.5, "layers": 5, "kind": "adam"}], "acquisition": "ei-per-second", "seed": 3}

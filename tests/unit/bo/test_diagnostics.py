@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Integer
 
-from bo import Optimizer
-from bo.diagnostics import (
+from warmstart.bo import Optimizer
+from warmstart.bo.diagnostics import (
     Fit,
     architectures,
     best_so_far,
@@ -18,9 +18,9 @@ from bo.diagnostics import (
     sensitivity,
     slices,
 )
-from bo.models import SurrogateModels
-from bo.space.encoding import Encoding
-from history_store.errors import DataError
+from warmstart.bo.models import SurrogateModels
+from warmstart.bo.space.encoding import Encoding
+from warmstart.history_store.errors import DataError
 
 
 def conditional():
@@ -175,7 +175,7 @@ def test_a_span_is_one_over_the_lengthscale():
     space = ConfigurationSpace()
     space.add(Float("x", (0.0, 1.0)), Float("y", (0.0, 1.0)))
     run = read_run(record(10, space=space, error=lambda config: config["x"] ** 2))
-    from bo.surrogates import GaussianProcess
+    from warmstart.bo.surrogates import GaussianProcess
 
     process = GaussianProcess().fit(run.points, run.errors, rng=np.random.default_rng(0))
     np.testing.assert_allclose(sensitivity(run).spans, np.exp(-process.thetas[:, :2]), rtol=1e-9)

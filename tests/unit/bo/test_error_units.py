@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from ConfigSpace import ConfigurationSpace, Float
 
-from bo import Optimizer
-from bo.diagnostics import diagnose, read_run
-from bo.error_units import FIRST, OFFSETS, ErrorUnits, evidence_rows, preferred_logarithms, preferred_offset
-from bo.search import search_table
-from bo.surrogates import GaussianProcess, Prediction
-from history_store.errors import UsageError
+from warmstart.bo import Optimizer
+from warmstart.bo.diagnostics import diagnose, read_run
+from warmstart.bo.error_units import FIRST, OFFSETS, ErrorUnits, evidence_rows, preferred_logarithms, preferred_offset
+from warmstart.bo.search import search_table
+from warmstart.bo.surrogates import GaussianProcess, Prediction
+from warmstart.history_store.errors import UsageError
 
 ERRORS = np.array([0.02, 0.03, 0.11, 4.0, 250.0])
 

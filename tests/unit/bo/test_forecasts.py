@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from bo.error_units import ErrorUnits
-from bo.forecasts import BEST, GIVEN_UP, NEEDED, WORST, Forecast, Forecasts, has_stalled, moments
-from bo.surrogates import Prediction
+from warmstart.bo.error_units import ErrorUnits
+from warmstart.bo.forecasts import BEST, GIVEN_UP, NEEDED, WORST, Forecast, Forecasts, has_stalled, moments
+from warmstart.bo.surrogates import Prediction
 
 
 @pytest.mark.parametrize(("known", "freedom"), [(2, 1), (3, 2), (9, 8)])

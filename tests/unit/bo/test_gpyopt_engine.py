@@ -12,9 +12,9 @@ import pytest
 from ConfigSpace import ConfigurationSpace, Integer
 from problems import bowl, mixed, plane
 
-from bo import Optimizer, gpyopt_engine
-from bo.space.encoding import Encoding
-from history_store.errors import SpaceExhaustedError, UsageError
+from warmstart.bo import Optimizer, gpyopt_engine
+from warmstart.bo.space.encoding import Encoding
+from warmstart.history_store.errors import SpaceExhaustedError, UsageError
 
 missing = find_spec("GPyOpt") is None or find_spec("GPy") is None
 

@@ -24,11 +24,11 @@ from scipy.spatial.distance import pdist
 from scipy.stats import qmc
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from bo import Observation, Optimizer, RelatedTask
-from bo.diagnostics import read_run
-from bo.models import ACQUISITIONS, SUCCESS, TrialData
-from bo.surrogates import GaussianProcess
-from history_store.errors import DataError, SpaceExhaustedError, UsageError
+from warmstart.bo import Observation, Optimizer, RelatedTask
+from warmstart.bo.diagnostics import read_run
+from warmstart.bo.models import ACQUISITIONS, SUCCESS, TrialData
+from warmstart.bo.surrogates import GaussianProcess
+from warmstart.history_store.errors import DataError, SpaceExhaustedError, UsageError
 
 NAN = float("nan")
 
@@ -839,7 +839,7 @@ def test_a_record_whose_surrogate_has_no_name_says_what_is_lacking():
 
 
 def test_a_process_with_thousands_of_evaluations_is_warned_of_once(monkeypatch):
-    monkeypatch.setattr("bo.optimizer.PROCESS_LIMIT", 4)
+    monkeypatch.setattr("warmstart.bo.optimizer.PROCESS_LIMIT", 4)
     optimizer = told(n=5)
     with pytest.warns(RuntimeWarning, match="5 evaluations are many for 'gp-map'.*Use surrogate='dngo'"):
         optimizer.ask()
@@ -847,7 +847,7 @@ def test_a_process_with_thousands_of_evaluations_is_warned_of_once(monkeypatch):
 
 
 def test_importing_loads_nothing_heavy():
-    code = "import sys, bo; print([m for m in ('numpy', 'scipy', 'ConfigSpace') if m in sys.modules]); bo.Optimizer; print([m for m in ('scipy', 'torch', 'ConfigSpace') if m in sys.modules])"
+    code = "import sys, bo; print([m for m in ('numpy', 'scipy', 'ConfigSpace') if m in sys.modules]); warmstart.bo.Optimizer; print([m for m in ('scipy', 'torch', 'ConfigSpace') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["[]", "[]"]
 

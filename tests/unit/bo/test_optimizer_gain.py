@@ -5,8 +5,8 @@ import pytest
 from ConfigSpace import ConfigurationSpace, Float
 from scipy.stats import norm
 
-from bo.optimizer import Optimizer
-from bo.related import RelatedTask
+from warmstart.bo.optimizer import Optimizer
+from warmstart.bo.related import RelatedTask
 
 
 @pytest.fixture

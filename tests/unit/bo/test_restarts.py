@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from ConfigSpace import ConfigurationSpace, Float, Integer
 
-from bo import Optimizer
-from bo.restarts import LAST, SAME_BASIN, STALLED, Elsewhere, has_converged, near
+from warmstart.bo import Optimizer
+from warmstart.bo.restarts import LAST, SAME_BASIN, STALLED, Elsewhere, has_converged, near
 
 NOTHING = [-20.0] * LAST
 

@@ -6,11 +6,11 @@ import sys
 import numpy as np
 import pytest
 
-from bo.acquisition.scores import SCORES
-from bo.search import search_table
-from bo.surrogates import Task
-from bo.transfer.regret import random_curve, regret_curve
-from history_store.errors import DataError, UsageError
+from warmstart.bo.acquisition.scores import SCORES
+from warmstart.bo.search import search_table
+from warmstart.bo.surrogates import Task
+from warmstart.bo.transfer.regret import random_curve, regret_curve
+from warmstart.history_store.errors import DataError, UsageError
 
 NAN = np.nan
 
@@ -158,7 +158,7 @@ def test_calls_that_cannot_be_carried_out(change, error, message):
 
 
 def test_importing_loads_no_scipy():
-    code = "import sys, bo, bo.search; print([m for m in ('scipy', 'sklearn', 'torch', 'ConfigSpace') if m in sys.modules])"
+    code = "import sys, bo, warmstart.bo.search; print([m for m in ('scipy', 'sklearn', 'torch', 'ConfigSpace') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
 

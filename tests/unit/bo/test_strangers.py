@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from ConfigSpace import ConfigurationSpace, Float
 
-from bo import Optimizer, RelatedTask
-from bo.search import search_table
-from bo.strangers import _forecast_ranks, are_strangers
-from bo.surrogates import Task
+from warmstart.bo import Optimizer, RelatedTask
+from warmstart.bo.search import search_table
+from warmstart.bo.strangers import _forecast_ranks, are_strangers
+from warmstart.bo.surrogates import Task
 
 
 def smooth(rng, d=2):

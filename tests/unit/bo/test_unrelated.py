@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from ConfigSpace import ConfigurationSpace, Float
 
-from bo import Optimizer, RelatedTask
-from bo.error_units import ErrorUnits
-from bo.forecasts import Forecast, Forecasts, moments
-from bo.search import search_table
-from bo.surrogates import GaussianProcess, Task
-from bo.surrogates.base import Standardised
-from bo.surrogates.tasks import known_spreads
+from warmstart.bo import Optimizer, RelatedTask
+from warmstart.bo.error_units import ErrorUnits
+from warmstart.bo.forecasts import Forecast, Forecasts, moments
+from warmstart.bo.search import search_table
+from warmstart.bo.surrogates import GaussianProcess, Task
+from warmstart.bo.surrogates.base import Standardised
+from warmstart.bo.surrogates.tasks import known_spreads
 
 
 def square():
@@ -52,7 +52,7 @@ def kind(run, **settings):
     """What errors are predicted by."""
     X = run._log.columns(run._log.points)
     y = np.array([o.error for o in run.history()])
-    from bo.models import TrialData
+    from warmstart.bo.models import TrialData
 
     found = run._fitted._errors_of(TrialData(run.history(), X, X[:0], run._log.revision), np.arange(len(y)), **settings)
     return None if found is None else found.kind
@@ -123,11 +123,11 @@ def test_a_gaussian_process_of_the_task_at_hand_alone_judges_related_tasks(surro
 
 def test_beyond_300_evaluations_nothing_is_judged(monkeypatch):
     run = search(tasks(bowl), 3)
-    monkeypatch.setattr("bo.models.JUDGES_UP_TO", 2)
+    monkeypatch.setattr("warmstart.bo.models.JUDGES_UP_TO", 2)
     before = run._fitted._forecasts.to_dict()
     run._fitted.forecast(run._log.data(), np.array([[0.2, 0.9]]))
     assert run._fitted._forecasts.to_dict() == before
-    monkeypatch.setattr("bo.models.JUDGES_UP_TO", 3)
+    monkeypatch.setattr("warmstart.bo.models.JUDGES_UP_TO", 3)
     run._fitted.forecast(run._log.data(), np.array([[0.2, 0.9]]))
     assert len(run._fitted._forecasts.to_dict()) == len(before) + 1
 

@@ -7,8 +7,8 @@ import random
 import histories
 import pytest
 
-from history_store.bundle.file import SUFFIX, Bundle, read_bundle, write_bundle
-from history_store.bundle.records import (
+from warmstart.history_store.bundle.file import SUFFIX, Bundle, read_bundle, write_bundle
+from warmstart.history_store.bundle.records import (
     canonical,
     dataset_id,
     dataset_line,
@@ -22,9 +22,15 @@ from history_store.bundle.records import (
     without_mark,
     without_paths,
 )
-from history_store.errors import DataError, HistoryDamagedError, HistoryVersionError, MissingPathError, UsageError
-from history_store.limits import Limit
-from history_store.records import Evaluation
+from warmstart.history_store.errors import (
+    DataError,
+    HistoryDamagedError,
+    HistoryVersionError,
+    MissingPathError,
+    UsageError,
+)
+from warmstart.history_store.limits import Limit
+from warmstart.history_store.records import Evaluation
 
 BY = "0123456789ab"
 

@@ -3,8 +3,8 @@ import itertools
 import numpy as np
 import pytest
 
-from history_store.chance import ccov_by_chance
-from history_store.error_tables import ccov
+from warmstart.history_store.chance import ccov_by_chance
+from warmstart.history_store.error_tables import ccov
 
 
 def dealt(configs, errors):

@@ -12,12 +12,12 @@ import histories
 import pandas as pd
 import pytest
 
-from history_store.errors import DataError, HistoryVersionError, MissingPathError, UsageError
-from history_store.exchange import export_history, import_evaluations, import_history
-from history_store.external_import import plan_import
-from history_store.external_table import read_table
-from history_store.history import History
-from history_store.space import same_space
+from warmstart.history_store.errors import DataError, HistoryVersionError, MissingPathError, UsageError
+from warmstart.history_store.exchange import export_history, import_evaluations, import_history
+from warmstart.history_store.external_import import plan_import
+from warmstart.history_store.external_table import read_table
+from warmstart.history_store.history import History
+from warmstart.history_store.space import same_space
 
 HEADER = "dataset,optimizer,momentum,layers,rate,width,epochs,error"
 ROW = "digits,sgd,0.5,3,0.01,8,3,0.25"
@@ -208,8 +208,8 @@ def test_an_import_that_fails_leaves_no_history(
 
 
 def test_another_space_is_refused(history: History, tmp_path: Path) -> None:
-    from history_store.space import dump_space
-    from training.workloads.cnn.space import target_space
+    from warmstart.history_store.space import dump_space
+    from warmstart.training.workloads.cnn.space import target_space
 
     export_history(history, tmp_path / "runs.csv")
     other = History.create(tmp_path / "other.h5", dump_space(target_space()))
@@ -302,6 +302,6 @@ def test_what_is_written_can_be_read_by_anything(history: History, tmp_path: Pat
 
 
 def test_pandas_is_loaded_when_needed_only() -> None:
-    code = "import sys, history_store.exchange; print({'pandas', 'pyarrow', 'ConfigSpace', 'scipy'} & set(sys.modules))"
+    code = "import sys, warmstart.history_store.exchange; print({'pandas', 'pyarrow', 'ConfigSpace', 'scipy'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout == "set()\n"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from history_store.errors import DataError
-from history_store.external_import import carry_out, plan_import
-from history_store.external_table import read_table
-from history_store.history import History
-from history_store.space import dump_space
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.external_import import carry_out, plan_import
+from warmstart.history_store.external_table import read_table
+from warmstart.history_store.history import History
+from warmstart.history_store.space import dump_space
 
 
 def column(folder: Path, *cells: str) -> list[object]:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from layouts import classes, pixels, save_folder
 
-from history_store.fingerprint import SAMPLED_FILES, file_fingerprint, file_signature, row_fingerprint
-from history_store.readers import open_arrays, open_images
+from warmstart.history_store.fingerprint import SAMPLED_FILES, file_fingerprint, file_signature, row_fingerprint
+from warmstart.history_store.readers import open_arrays, open_images
 
 KINDS = pytest.mark.parametrize("kind", ["listing", "content"])
 
@@ -83,7 +83,7 @@ def test_listing_opens_at_most_400_files(tmp_path, monkeypatch):
     for name in names:
         (tmp_path / name).write_bytes(name.encode())
     opened = []
-    digest = "history_store.fingerprint._file_digest"
+    digest = "warmstart.history_store.fingerprint._file_digest"
     monkeypatch.setattr(digest, lambda path, _largest: opened.append(path) or b"x")
     first = file_fingerprint("listing", str(tmp_path), names)
     assert len(opened) == SAMPLED_FILES
@@ -156,7 +156,7 @@ def test_rows_do_not_depend_on_blocks():
 
 def test_the_same_in_another_process(tmp_path):
     root = save_folder(tmp_path / "set", pixels(), classes())
-    code = f"from history_store.readers import open_images; s = open_images({str(root)!r}); print(s.fingerprint('listing'), s.fingerprint('content'))"
+    code = f"from warmstart.history_store.readers import open_images; s = open_images({str(root)!r}); print(s.fingerprint('listing'), s.fingerprint('content'))"
     out = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "7"}
     )

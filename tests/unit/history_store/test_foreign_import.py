@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from history_store.errors import DataError, UsageError
-from history_store.external_import import carry_out, plan_import
-from history_store.external_runs import ForeignRuns, as_columns
-from history_store.history import History
-from history_store.mapping import Wishes
-from history_store.records import DatasetInfo, Status
-from history_store.space import dump_space
-from training.workloads.cnn.space import target_space
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.external_import import carry_out, plan_import
+from warmstart.history_store.external_runs import ForeignRuns, as_columns
+from warmstart.history_store.history import History
+from warmstart.history_store.mapping import Wishes
+from warmstart.history_store.records import DatasetInfo, Status
+from warmstart.history_store.space import dump_space
+from warmstart.training.workloads.cnn.space import target_space
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import histories
 import numpy as np
 import pytest
 
-from history_store.errors import (
+from warmstart.history_store.errors import (
     DataError,
     HistoryDamagedError,
     HistoryReadOnlyError,
@@ -29,12 +29,12 @@ from history_store.errors import (
     StorageFullError,
     UsageError,
 )
-from history_store.file import durable
-from history_store.file.layout import set_text
-from history_store.history import History
-from history_store.images import ImageSet
-from history_store.records import Evaluation
-from history_store.verify import restore, upgrade, verify
+from warmstart.history_store.file import durable
+from warmstart.history_store.file.layout import set_text
+from warmstart.history_store.history import History
+from warmstart.history_store.images import ImageSet
+from warmstart.history_store.records import Evaluation
+from warmstart.history_store.verify import restore, upgrade, verify
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ class TestOpen:
 
     def test_a_newer_journal(self, path: Path) -> None:
         log = path.with_name("h.h5.journal")
-        from history_store.file.journal import line
+        from warmstart.history_store.file.journal import line
 
         log.write_bytes(line('{"journal": 9, "history": "?"}'))
         with pytest.raises(HistoryVersionError, match='expected journal version "2", got "9"'):
@@ -269,7 +269,7 @@ class TestOpen:
         with History.create(path, histories.space_json()) as history:
             history.extend(runs, datasets=[histories.info(name) for name in names])
         code = (
-            "import sys, time; from history_store.history import History; times = []\n"
+            "import sys, time; from warmstart.history_store.history import History; times = []\n"
             "for _ in range(7):\n"
             "    start = time.process_time(); h = History.open(sys.argv[1]); h.errors; h.configs_unit; h.groups\n"
             "    times.append(time.process_time() - start)\n"
@@ -433,7 +433,7 @@ class TestWriting:
 
     def test_an_interrupt_after_the_write(self, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patched:
-            patched.setattr("history_store.file.content.Content.apply", lambda self, operation: 1 / 0)
+            patched.setattr("warmstart.history_store.file.content.Content.apply", lambda self, operation: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 history.append(one(1))
         history.append(one(2))
@@ -441,7 +441,7 @@ class TestWriting:
         assert verify(history.path).ok
 
     def test_a_long_journal_is_compacted_on_close(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("history_store.file.writing.most_bytes", lambda size: 500)
+        monkeypatch.setattr("warmstart.history_store.file.writing.most_bytes", lambda size: 500)
         with History.open(path, write=True) as history:
             assert path.with_name("h.h5.journal").exists()
             for seed in range(100, 106):
@@ -450,7 +450,7 @@ class TestWriting:
         with History.open(path) as history:
             assert history.n_evaluations == len(histories.runs()) + 6
 
-    @pytest.mark.filterwarnings("default::history_store.errors.HistoryWarning")
+    @pytest.mark.filterwarnings("default::warmstart.history_store.errors.HistoryWarning")
     def test_a_run_is_recorded_also_where_the_journal_cannot_be_written_into_the_file(
         self, path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
     ) -> None:
@@ -458,9 +458,9 @@ class TestWriting:
             if place.name == "h.h5.tmp":
                 raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr("history_store.file.writing.most_bytes", lambda size: 100)
-        monkeypatch.setattr("history_store.quick_append.append_quickly", lambda *_: None)
-        monkeypatch.setattr("history_store.file.durable.hook", full)
+        monkeypatch.setattr("warmstart.history_store.file.writing.most_bytes", lambda size: 100)
+        monkeypatch.setattr("warmstart.history_store.quick_append.append_quickly", lambda *_: None)
+        monkeypatch.setattr("warmstart.history_store.file.durable.hook", full)
         config = json.dumps(histories.configs(1)[0])
         done = cli("history", "record", path, "-d", "digits", "--config", config, "--error", "0.5")
         assert done.code == 0
@@ -468,7 +468,7 @@ class TestWriting:
             "all was recorded, but its journal could not be written into the file (No space left on device)" in done.err
         )
         assert "repeat" not in done.err
-        monkeypatch.setattr("history_store.file.durable.hook", None)
+        monkeypatch.setattr("warmstart.history_store.file.durable.hook", None)
         with History.open(path, write=True) as history:
             assert history.n_evaluations == len(histories.runs()) + 1
         assert not path.with_name("h.h5.journal").exists()
@@ -577,7 +577,7 @@ class TestWriting:
     def test_a_long_journal_of_the_backup_is_no_reason_to_write(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("history_store.file.writing.most_bytes", lambda size: 500)
+        monkeypatch.setattr("warmstart.history_store.file.writing.most_bytes", lambda size: 500)
         before = path.with_name("h.h5.bak").read_bytes(), path.with_name("h.h5.journal").read_bytes()
         with History.open(path, write=True) as history:
             history.remove_dataset("digits")
@@ -711,8 +711,8 @@ class TestImages:
 def test_a_reader_keeps_up_with_a_writer(path: Path) -> None:
     """Another process appends and compacts; every state that a reader sees is whole and never goes back."""
     code = (
-        "import json, sys; from history_store.history import History\n"
-        "from history_store.records import Evaluation\n"
+        "import json, sys; from warmstart.history_store.history import History\n"
+        "from warmstart.history_store.records import Evaluation\n"
         "with History.open(sys.argv[1], write=True) as h:\n"
         "    for i in range(25):\n"
         "        h.append(Evaluation('digits', json.loads(sys.argv[2]), 0.5, seed=1000 + i))\n"

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from ConfigSpace import ConfigurationSpace, Constant
 
-from history_store.errors import DataError, HistoryDamagedError, StorageError
-from history_store.file.journal import header, line
-from history_store.file.layout import LIBVER, set_text, write_text
-from history_store.history import History
-from history_store.records import Evaluation
-from history_store.space import dump_space
-from history_store.verify import restore, verify
+from warmstart.history_store.errors import DataError, HistoryDamagedError, StorageError
+from warmstart.history_store.file.journal import header, line
+from warmstart.history_store.file.layout import LIBVER, set_text, write_text
+from warmstart.history_store.history import History
+from warmstart.history_store.records import Evaluation
+from warmstart.history_store.space import dump_space
+from warmstart.history_store.verify import restore, verify
 
 INFO = {"name": "x", "group": "g", "n_train": 1, "n_val": 0, "n_test": 0, "n_classes": 2}
 RUN = {"dataset": "digits", "config": histories.configs(1)[0], "error": 0.5}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from history_store.errors import UsageError
-from history_store.hyperparameter_names import last_part, pair_names, pairing_rule, split_logarithm
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.hyperparameter_names import last_part, pair_names, pairing_rule, split_logarithm
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from history_store.errors import HistoryDamagedError, HistoryVersionError, StorageError
-from history_store.file.journal import JournalWriter, check, header, line, load, parse
+from warmstart.history_store.errors import HistoryDamagedError, HistoryVersionError, StorageError
+from warmstart.history_store.file.journal import JournalWriter, check, header, line, load, parse
 
 
 def operation(serial: int) -> str:

@@ -15,15 +15,15 @@ import histories
 import numpy as np
 import pytest
 
-from history_store.errors import DataError, HistoryDamagedError, StorageError
-from history_store.file import append_index, base, dataset_list, layout, table
-from history_store.file.append_index import AppendIndex, digest_config, digest_run, digest_runs
-from history_store.file.cells import CELLS
-from history_store.file.dataset_list import INDEX
-from history_store.history import History
-from history_store.quick_append import append_quickly
-from history_store.records import DatasetInfo, Evaluation, Status
-from history_store.verify import verify
+from warmstart.history_store.errors import DataError, HistoryDamagedError, StorageError
+from warmstart.history_store.file import append_index, base, dataset_list, layout, table
+from warmstart.history_store.file.append_index import AppendIndex, digest_config, digest_run, digest_runs
+from warmstart.history_store.file.cells import CELLS
+from warmstart.history_store.file.dataset_list import INDEX
+from warmstart.history_store.history import History
+from warmstart.history_store.quick_append import append_quickly
+from warmstart.history_store.records import DatasetInfo, Evaluation, Status
+from warmstart.history_store.verify import verify
 
 
 @pytest.fixture
@@ -322,7 +322,7 @@ class TestQuickAppend:
             if call == "write" and place.name == "h.h5.journal" and other.exists():
                 other.replace(path)
 
-        monkeypatch.setattr("history_store.file.durable.hook", swap)
+        monkeypatch.setattr("warmstart.history_store.file.durable.hook", swap)
         with pytest.raises(StorageError, match="another file"):
             append_quickly(path, run(9))
 
@@ -346,8 +346,8 @@ class TestQuickAppend:
         code = f"""if True:
             import sys
             from pathlib import Path
-            from history_store.quick_append import append_quickly
-            from history_store.records import Evaluation
+            from warmstart.history_store.quick_append import append_quickly
+            from warmstart.history_store.records import Evaluation
             assert append_quickly(Path({str(path)!r}), Evaluation("digits", {dict(histories.configs()[0])!r}, error=0.5)) > 0
             assert not {{"numpy", "h5py", "pandas"}} & sys.modules.keys()
         """
@@ -386,7 +386,7 @@ def test_the_columns_of_errors_alone_are_read(path: Path, large: None, monkeypat
 
 
 def test_runs_are_compared_alike_by_a_few_questions_and_by_many(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("history_store.file.content._FEW_RUNS", 0)
+    monkeypatch.setattr("warmstart.history_store.file.content._FEW_RUNS", 0)
     with History.open(path, write=True) as history:
         known = [e for e in history.evaluations() if e.seed is not None]
         for k in itertools.count():

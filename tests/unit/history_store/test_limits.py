@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from history_store.errors import BrokenImagesError, DataError, UsageError
-from history_store.limits import PIXELS
-from history_store.readers.registry import open_location
+from warmstart.history_store.errors import BrokenImagesError, DataError, UsageError
+from warmstart.history_store.limits import PIXELS
+from warmstart.history_store.readers.registry import open_location
 
 
 @pytest.fixture(autouse=True)
@@ -146,7 +146,7 @@ def test_a_parquet_file_that_says_it_unpacks_to_far_more_is_refused(tmp_path, mo
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
-    from history_store.exchange import read_rows
+    from warmstart.history_store.exchange import read_rows
 
     path = tmp_path / "runs.parquet"
     bomb = {"image": [b"\0" * 2**20] * 4, "label": [0, 1, 0, 1]}

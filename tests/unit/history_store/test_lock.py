@@ -16,12 +16,12 @@ from types import SimpleNamespace
 import histories
 import pytest
 
-from history_store.errors import HistoryLockedError, HistoryReadOnlyError, StorageError
-from history_store.file import durable
-from history_store.file.lock import WriterLock
-from history_store.history import History
-from history_store.records import Evaluation
-from history_store.verify import verify
+from warmstart.history_store.errors import HistoryLockedError, HistoryReadOnlyError, StorageError
+from warmstart.history_store.file import durable
+from warmstart.history_store.file.lock import WriterLock
+from warmstart.history_store.history import History
+from warmstart.history_store.records import Evaluation
+from warmstart.history_store.verify import verify
 
 
 @pytest.fixture
@@ -37,7 +37,9 @@ def test_the_second_writer_is_told_who_holds_it(path: Path, monkeypatch: pytest.
         now[0] += seconds
 
     with History.open(path, write=True):
-        monkeypatch.setattr("history_store.file.lock.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+        monkeypatch.setattr(
+            "warmstart.history_store.file.lock.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+        )
         with pytest.raises(HistoryLockedError, match=rf"got a lock held by process {os.getpid()} after 0\.1 s"):
             History.open(path, write=True, lock_timeout=0.1)
         assert 0.1 <= now[0] < 0.2
@@ -57,7 +59,7 @@ def test_the_second_writer_waits(path: Path) -> None:
 
 def test_another_process_that_dies_frees_it(path: Path) -> None:
     code = (
-        "import os, sys, time; from history_store.history import History; h = History.open(sys.argv[1], write=True)\n"
+        "import os, sys, time; from warmstart.history_store.history import History; h = History.open(sys.argv[1], write=True)\n"
         "print('held', flush=True); pid = os.fork()\n"
         "time.sleep(60)"  # a child lives on and must not keep the lock
     )
@@ -79,8 +81,8 @@ def test_another_process_that_dies_frees_it(path: Path) -> None:
 
 def test_many_writers_lose_nothing(path: Path) -> None:
     code = (
-        "import json, sys; from history_store.history import History\n"
-        "from history_store.records import Evaluation\n"
+        "import json, sys; from warmstart.history_store.history import History\n"
+        "from warmstart.history_store.records import Evaluation\n"
         "for i in range(5):\n"
         "    with History.open(sys.argv[1], write=True, lock_timeout=60) as h:\n"
         "        h.append(Evaluation('digits', json.loads(sys.argv[3]), 0.5, seed=int(sys.argv[2]) + i))\n"

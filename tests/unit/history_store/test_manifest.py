@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from history_store.errors import ManifestError, MissingPathError
-from history_store.history import History
-from history_store.manifest import Splits, load_manifests, read_manifest
+from warmstart.history_store.errors import ManifestError, MissingPathError
+from warmstart.history_store.history import History
+from warmstart.history_store.manifest import Splits, load_manifests, read_manifest
 
 SHIPPED = Path(__file__).resolve().parents[3] / "data_manifests"
 PAPER = {

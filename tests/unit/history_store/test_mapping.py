@@ -17,10 +17,10 @@ from ConfigSpace import (
     OrdinalHyperparameter,
 )
 
-from history_store.errors import DataError, UsageError
-from history_store.external_runs import ForeignParameter, as_columns
-from history_store.mapping import Mapped, Match, Wishes, describe_space, map_configs
-from training.workloads.cnn.space import target_space
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.external_runs import ForeignParameter, as_columns
+from warmstart.history_store.mapping import Mapped, Match, Wishes, describe_space, map_configs
+from warmstart.training.workloads.cnn.space import target_space
 
 
 def space() -> ConfigurationSpace:

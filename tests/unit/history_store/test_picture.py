@@ -5,8 +5,8 @@ import pytest
 from layouts import huge_png, pixels
 from PIL import Image, UnidentifiedImageError
 
-from history_store.errors import DataError
-from history_store.picture import decode, opaque, plain, square, square_arrays, to_uint8
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.picture import decode, opaque, plain, square, square_arrays, to_uint8
 
 
 def saved(picture, kind="PNG", **options):

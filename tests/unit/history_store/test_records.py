@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from history_store.errors import DataError
-from history_store.records import DatasetInfo, Evaluation, Status
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.records import DatasetInfo, Evaluation, Status
 
 
 @pytest.mark.parametrize(

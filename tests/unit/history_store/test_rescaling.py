@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from history_store.errors import UsageError
-from history_store.rescaling import (
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.rescaling import (
     RESCALINGS,
     SAME,
     check_scale,

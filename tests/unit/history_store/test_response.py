@@ -10,7 +10,7 @@ from scipy.optimize import least_squares
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import rankdata
 
-from history_store.error_tables import (
+from warmstart.history_store.error_tables import (
     TargetKind,
     UndefinedCCoVWarning,
     ccov,
@@ -19,7 +19,7 @@ from history_store.error_tables import (
     target_distance,
     unit_ranks,
 )
-from history_store.errors import DataError, UsageError
+from warmstart.history_store.errors import DataError, UsageError
 
 KINDS = get_args(TargetKind)
 

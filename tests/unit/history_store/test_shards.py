@@ -10,11 +10,11 @@ from pathlib import Path
 import histories
 import pytest
 
-from history_store.errors import DataError, HistoryVersionError, MissingPathError, UsageError
-from history_store.file import durable
-from history_store.history import History
-from history_store.records import Evaluation, Status
-from history_store.shards import (
+from warmstart.history_store.errors import DataError, HistoryVersionError, MissingPathError, UsageError
+from warmstart.history_store.file import durable
+from warmstart.history_store.history import History
+from warmstart.history_store.records import Evaluation, Status
+from warmstart.history_store.shards import (
     Shards,
     add_shard,
     append_shard,
@@ -24,8 +24,8 @@ from history_store.shards import (
     read_shards,
     write_shards,
 )
-from history_store.space import dump_space, sobol_configs
-from training.workloads.cnn.space import target_space
+from warmstart.history_store.space import dump_space, sobol_configs
+from warmstart.training.workloads.cnn.space import target_space
 
 
 @pytest.fixture
@@ -118,7 +118,9 @@ def test_what_others_add_meanwhile_stays_and_is_not_doubled(
         history.extend([one(1), one(2)], datasets=[histories.info("digits")])
         before = shard.stat().st_ino
         with monkeypatch.context() as patched:
-            patched.setattr("history_store.shards.read_shards", lambda path: (add(path), held.append(None))[0])
+            patched.setattr(
+                "warmstart.history_store.shards.read_shards", lambda path: (add(path), held.append(None))[0]
+            )
             patched.setattr(durable, "hook", hook)
             assert write_shards(history, folder, budget={"epochs": 2}, seed=5) == 1
     assert held == [None, before]
@@ -198,8 +200,8 @@ def test_more_configurations_leave_the_budget_whole(folder: Path) -> None:
 
 
 def test_another_space_is_refused(folder: Path, tmp_path: Path) -> None:
-    from history_store.space import dump_space
-    from training.workloads.cnn.space import target_space
+    from warmstart.history_store.space import dump_space
+    from warmstart.training.workloads.cnn.space import target_space
 
     with History.create(tmp_path / "h.h5", dump_space(target_space())) as history:
         with pytest.raises(DataError, match="got another space"):

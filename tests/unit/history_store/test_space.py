@@ -22,9 +22,9 @@ from ConfigSpace import (
     OrdinalHyperparameter,
 )
 
-from history_store.errors import DataError, UsageError
-from history_store.space import dump_space, load_space, natural, sobol_configs, to_unit
-from training.workloads.cnn.space import target_space
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.space import dump_space, load_space, natural, sobol_configs, to_unit
+from warmstart.training.workloads.cnn.space import target_space
 
 
 def mixed_space() -> ConfigurationSpace:
@@ -103,7 +103,7 @@ class TestSobolConfigs:
         assert sobol_configs(space, 8, seed=1) == sobol_configs(space, 8, seed=1)
 
     def test_are_the_same_in_another_process(self):
-        code = "import json\nfrom history_store.space import *\nfrom training.workloads.cnn.space import target_space\nprint(json.dumps(sobol_configs(target_space(), 16, seed=7)))"
+        code = "import json\nfrom warmstart.history_store.space import *\nfrom warmstart.training.workloads.cnn.space import target_space\nprint(json.dumps(sobol_configs(target_space(), 16, seed=7)))"
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert json.loads(run.stdout) == sobol_configs(target_space(), 16, seed=7)
 
@@ -259,14 +259,14 @@ def test_natural_gives_the_values_behind_logarithms():
 
 
 def test_import_needs_no_configspace():
-    code = "import sys, history_store.space; print([m for m in ('ConfigSpace', 'scipy', 'pandas') if m in sys.modules])"
+    code = "import sys, warmstart.history_store.space; print([m for m in ('ConfigSpace', 'scipy', 'pandas') if m in sys.modules])"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )
 
 
 def test_natural_values_are_taken_for_their_logarithms_and_shown():
-    from history_store.space import shown, with_logarithms
+    from warmstart.history_store.space import shown, with_logarithms
 
     names = ["log10_learning_rate", "momentum"]
     assert with_logarithms({"learning_rate": 0.01, "momentum": 0.9}, names) == {
@@ -292,8 +292,8 @@ def test_natural_values_are_taken_for_their_logarithms_and_shown():
     ],
 )  # fmt: skip
 def test_natural_values_that_contradict_are_refused(config, match):
-    from history_store.errors import UsageError
-    from history_store.space import with_logarithms
+    from warmstart.history_store.errors import UsageError
+    from warmstart.history_store.space import with_logarithms
 
     with pytest.raises(UsageError, match=match):
         with_logarithms(config, ["log10_learning_rate"])

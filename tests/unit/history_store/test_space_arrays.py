@@ -23,9 +23,9 @@ from ConfigSpace import (
     OrdinalHyperparameter,
 )
 
-from history_store.errors import DataError
-from history_store.space import to_unit
-from history_store.space_arrays import active_values, encode_columns, forbidden_rows
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.space import to_unit
+from warmstart.history_store.space_arrays import active_values, encode_columns, forbidden_rows
 
 
 def space(*, relation: bool = False) -> ConfigurationSpace:

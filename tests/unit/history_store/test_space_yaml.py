@@ -23,9 +23,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution, distribution_to_json
 
-from history_store.errors import DataError
-from history_store.space import dump_space
-from history_store.space_yaml import Source, build_space, parse_space
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.space import dump_space
+from warmstart.history_store.space_yaml import Source, build_space, parse_space
 
 TEXT = """\
 # my space

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from history_store.errors import LabelError
-from history_store.splits import count_parts, lacking_classes, split_codes
+from warmstart.history_store.errors import LabelError
+from warmstart.history_store.splits import count_parts, lacking_classes, split_codes
 
 
 @pytest.mark.parametrize(

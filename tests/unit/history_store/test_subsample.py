@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from history_store.errors import LabelError, UsageError
-from history_store.subsample import largest_remainder, stratified_split, stratified_subsample
+from warmstart.history_store.errors import LabelError, UsageError
+from warmstart.history_store.subsample import largest_remainder, stratified_split, stratified_subsample
 
 label_lists = st.lists(st.integers(0, 6), min_size=1, max_size=150).map(lambda values: np.array(values, np.int64))
 
@@ -75,7 +75,7 @@ def test_the_seed_decides_in_every_process():
     labels = np.arange(200) % 7
     first = stratified_subsample(labels, 0.3, seed=5)
     assert not np.array_equal(first, stratified_subsample(labels, 0.3, seed=6))
-    code = "import numpy as np; from history_store.subsample import *; print(stratified_subsample(np.arange(200) % 7, 0.3, seed=5).tolist())"
+    code = "import numpy as np; from warmstart.history_store.subsample import *; print(stratified_subsample(np.arange(200) % 7, 0.3, seed=5).tolist())"
     for hash_seed in ("0", "1"):
         out = subprocess.run(
             [sys.executable, "-c", code],

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from history_store.errors import UsageError
-from history_store.external_table import read_table
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.external_table import read_table
 
 WANDB = """"Name","State","Notes","User","Tags","Created","Runtime","Sweep","batch_size","lr","val_error"
 "able-sun-1","finished","-","me","","2026-01-02T03:04:05.000Z","61","","16","0.001","0.25"

@@ -12,16 +12,22 @@ import histories
 import numpy as np
 import pytest
 
-from history_store.errors import HistoryDamagedError, HistoryLockedError, HistoryWarning, MissingPathError, UsageError
-from history_store.file import layout
-from history_store.file.journal import line
-from history_store.file.layout import hint, mark, write_array, write_json
-from history_store.file.stored_images import PixelChecks, write_images
-from history_store.history import History
-from history_store.quick_append import append_quickly
-from history_store.readers import open_images
-from history_store.records import Evaluation
-from history_store.verify import restore, upgrade, verify
+from warmstart.history_store.errors import (
+    HistoryDamagedError,
+    HistoryLockedError,
+    HistoryWarning,
+    MissingPathError,
+    UsageError,
+)
+from warmstart.history_store.file import layout
+from warmstart.history_store.file.journal import line
+from warmstart.history_store.file.layout import hint, mark, write_array, write_json
+from warmstart.history_store.file.stored_images import PixelChecks, write_images
+from warmstart.history_store.history import History
+from warmstart.history_store.quick_append import append_quickly
+from warmstart.history_store.readers import open_images
+from warmstart.history_store.records import Evaluation
+from warmstart.history_store.verify import restore, upgrade, verify
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import shlex
 
-from history_store.wording import counted, in_shell, in_short, some_of
+from warmstart.history_store.wording import counted, in_shell, in_short, some_of
 
 
 def test_counts():

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from metafeat.cache import EmbeddingCache, cached_files
+from warmstart.metafeat.cache import EmbeddingCache, cached_files
 
 VECTOR = np.random.default_rng(0).normal(size=256).astype(np.float32)
 
@@ -47,7 +47,7 @@ def test_the_last_put_counts(cache):
 
 
 def test_every_damage_counts_as_absent(cache, caplog):
-    caplog.set_level(logging.DEBUG, "metafeat.cache")
+    caplog.set_level(logging.DEBUG, "warmstart.metafeat.cache")
     path = entry(cache)
     content = path.read_bytes()
     for damaged in (
@@ -67,7 +67,7 @@ def test_every_damage_counts_as_absent(cache, caplog):
 
 
 def test_a_place_that_cannot_hold_a_folder_works_without_cache(tmp_path, caplog):
-    caplog.set_level(logging.DEBUG, "metafeat.cache")
+    caplog.set_level(logging.DEBUG, "warmstart.metafeat.cache")
     (tmp_path / "file").write_text("")
     cache = EmbeddingCache(tmp_path / "file" / "cache")
     cache.put("f", "m", "k", VECTOR)
@@ -80,7 +80,7 @@ def test_a_full_disk_works_without_cache(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     cache = EmbeddingCache(tmp_path)
-    monkeypatch.setattr("metafeat.files.os.fdopen", fail)
+    monkeypatch.setattr("warmstart.metafeat.files.os.fdopen", fail)
     cache.put("f", "m", "k", VECTOR)
     monkeypatch.undo()
     assert cache.get("f", "m", "k") is None
@@ -88,7 +88,7 @@ def test_a_full_disk_works_without_cache(tmp_path, monkeypatch):
 
 
 def test_an_unreadable_entry_counts_as_absent(cache, caplog):
-    caplog.set_level(logging.DEBUG, "metafeat.cache")
+    caplog.set_level(logging.DEBUG, "warmstart.metafeat.cache")
     path = entry(cache)
     path.unlink()
     path.mkdir()

@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from metafeat.class_signal import class_signal, permutation_score, pooled, square_distances
+from warmstart.metafeat.class_signal import class_signal, permutation_score, pooled, square_distances
 
 
 def centred(matrix):

@@ -6,13 +6,13 @@ import sys
 import numpy as np
 import pytest
 
-from history_store.errors import UsageError
-from history_store.history import History
-from history_store.readers import open_images
-from metafeat.embed import embed_history, load_embedder, look_at, stored_sample
-from metafeat.model import MetaFeatureModel
-from metafeat.model_file import read_header
-from metafeat.spec import ModelSpec
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.history import History
+from warmstart.history_store.readers import open_images
+from warmstart.metafeat.embed import embed_history, load_embedder, look_at, stored_sample
+from warmstart.metafeat.model import MetaFeatureModel
+from warmstart.metafeat.model_file import read_header
+from warmstart.metafeat.spec import ModelSpec
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_a_stored_dataset_is_embedded_as_the_query_of_its_training_images(tiny, 
 
 def test_shared_features_stand_for_the_images(tmp_path, history):
     """A plain model given features looks at no images, and gives what it gives when it computes them."""
-    from metafeat.handcrafted import query_features
+    from warmstart.metafeat.handcrafted import query_features
 
     path = tmp_path / "plain.safetensors"
     MetaFeatureModel.random(ModelSpec(extractor="handcrafted", handcrafted=True)).save(path, {})
@@ -74,9 +74,9 @@ def test_reading_headers_and_embedding_without_a_network_loads_no_torch(tmp_path
     code = f"""
 import sys
 from pathlib import Path
-from history_store.history import History
-from metafeat.embed import embed_history
-from metafeat.model_file import read_header
+from warmstart.history_store.history import History
+from warmstart.metafeat.embed import embed_history
+from warmstart.metafeat.model_file import read_header
 with History.open({str(tiny.history)!r}) as history:
     embed_history(history, history.names[:1], read_header(Path({str(path)!r})), threads=1)
 sys.exit("torch" in sys.modules)

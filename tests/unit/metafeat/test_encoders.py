@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from metafeat.encoders import MIXED, AttentionEncoder, BiLSTMEncoder, MixEncoder, SumEncoder
+from warmstart.metafeat.encoders import MIXED, AttentionEncoder, BiLSTMEncoder, MixEncoder, SumEncoder
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from history_store.errors import DataError, LabelError, UsageError
-from metafeat.handcrafted import ABOUT, FEATURES, SUBSAMPLE, centre_and_scale, handcrafted, scaled
+from warmstart.history_store.errors import DataError, LabelError, UsageError
+from warmstart.metafeat.handcrafted import ABOUT, FEATURES, SUBSAMPLE, centre_and_scale, handcrafted, scaled
 
 
 def features(images, labels, seed=0):

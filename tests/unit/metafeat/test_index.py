@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-import metafeat.index
-from history_store.errors import MissingPathError, ModelError, ModelMismatchError, UsageError
-from metafeat.index import DatasetIndex, NumpyFlat
+import warmstart.metafeat.index
+from warmstart.history_store.errors import MissingPathError, ModelError, ModelMismatchError, UsageError
+from warmstart.metafeat.index import DatasetIndex, NumpyFlat
 
 
 @pytest.fixture(params=["faiss", "numpy"])
@@ -173,7 +173,7 @@ def test_wrong_queries():
 
 def test_index_and_cache_import_no_torch_and_faiss_only_when_built():
     code = (
-        "import sys, metafeat, metafeat.index, metafeat.cache, metafeat.labels, metafeat.spec\n"
+        "import sys, metafeat, warmstart.metafeat.index, warmstart.metafeat.cache, warmstart.metafeat.labels, warmstart.metafeat.spec\n"
         "assert not {'torch', 'faiss', 'scipy', 'ConfigSpace', 'pandas'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -185,7 +185,7 @@ def test_a_search_among_a_thousand_takes_little():
     index.search(query, 10)
     best = min(_timed(index, query) for _ in range(20))
     assert best < 0.005
-    assert metafeat.index.VERSION == 1
+    assert warmstart.metafeat.index.VERSION == 1
 
 
 def _timed(index, query):

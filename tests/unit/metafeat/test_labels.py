@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from history_store.errors import LabelError, UsageError
-from metafeat.labels import check_labels, code_width, frequency_ranks, label_codes
+from warmstart.history_store.errors import LabelError, UsageError
+from warmstart.metafeat.labels import check_labels, code_width, frequency_ranks, label_codes
 
 LABELS = np.array([3, 3, 3, 0, 7, 7])
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from history_store.errors import (
+from warmstart.history_store.errors import (
     DataError,
     LabelError,
     MissingPathError,
@@ -17,11 +17,11 @@ from history_store.errors import (
     StorageError,
     UsageError,
 )
-from metafeat.handcrafted import FEATURES, handcrafted
-from metafeat.labels import label_codes
-from metafeat.model import MetaFeatureModel, draw, random_network
-from metafeat.spec import ModelSpec, space_digest
-from metafeat.weights import weights_hash
+from warmstart.metafeat.handcrafted import FEATURES, handcrafted
+from warmstart.metafeat.labels import label_codes
+from warmstart.metafeat.model import MetaFeatureModel, draw, random_network
+from warmstart.metafeat.spec import ModelSpec, space_digest
+from warmstart.metafeat.weights import weights_hash
 
 SPEC = ModelSpec(image_size=16, tau=20)
 SPACE = json.dumps({"name": "s", "hyperparameters": [{"name": "a"}], "conditions": [], "python_module_version": "1.2"})
@@ -148,8 +148,8 @@ class TestHandcrafted:
         code = """
 import sys
 import numpy as np
-from metafeat.model import MetaFeatureModel
-from metafeat.spec import ModelSpec
+from warmstart.metafeat.model import MetaFeatureModel
+from warmstart.metafeat.spec import ModelSpec
 for asked in (False, True):
     model = MetaFeatureModel.random(ModelSpec(image_size=8, tau=4, handcrafted=asked))
     model.embed(np.zeros((4, 8, 8, 3), np.uint8), np.array([0, 1, 0, 1]), rng=np.random.default_rng(0))
@@ -283,7 +283,7 @@ def test_a_failed_save_leaves_the_old_file(model, path, monkeypatch):
     def fail(fd):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("metafeat.files.os.fsync", fail)
+    monkeypatch.setattr("warmstart.metafeat.files.os.fsync", fail)
     with pytest.raises(StorageError, match="No space left"):
         MetaFeatureModel.random(SPEC, seed=9).save(path)
     assert path.read_bytes() == before

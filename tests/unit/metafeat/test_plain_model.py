@@ -7,11 +7,11 @@ import sys
 import numpy as np
 import pytest
 
-from history_store.errors import DataError, MissingPathError, ModelError, ModelMismatchError
-from metafeat.handcrafted import FEATURES
-from metafeat.model import MetaFeatureModel, random_network
-from metafeat.plain_model import PlainModel
-from metafeat.spec import ModelSpec
+from warmstart.history_store.errors import DataError, MissingPathError, ModelError, ModelMismatchError
+from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.model import MetaFeatureModel, random_network
+from warmstart.metafeat.plain_model import PlainModel
+from warmstart.metafeat.spec import ModelSpec
 
 SPEC = ModelSpec(extractor="handcrafted", handcrafted=True, label_code="none", tau=1, image_size=8)
 
@@ -51,7 +51,7 @@ def test_no_torch_is_imported(path):
     code = f"""
 import sys
 import numpy as np
-from metafeat.plain_model import PlainModel
+from warmstart.metafeat.plain_model import PlainModel
 PlainModel.load({str(path)!r}).embed(np.zeros((4, 8, 8, 3), np.uint8), np.array([0, 1, 0, 1]), rng=np.random.default_rng(0))
 print("torch" in sys.modules)
 """

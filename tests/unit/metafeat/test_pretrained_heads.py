@@ -5,7 +5,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from metafeat.pretrained.heads import (
+from warmstart.metafeat.pretrained.heads import (
     HeadKind,
     HeadSearch,
     HeadSpec,

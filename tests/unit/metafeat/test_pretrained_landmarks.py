@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from history_store.errors import DataError, ModelError, ModelMismatchError, UsageError
-from metafeat.pretrained.heads import RIDGE_PENALTIES
-from metafeat.pretrained.landmark_model import LandmarkModel, shrunk
-from metafeat.pretrained.landmarks import LANDMARKS, compute_landmarks
+from warmstart.history_store.errors import DataError, ModelError, ModelMismatchError, UsageError
+from warmstart.metafeat.pretrained.heads import RIDGE_PENALTIES
+from warmstart.metafeat.pretrained.landmark_model import LandmarkModel, shrunk
+from warmstart.metafeat.pretrained.landmarks import LANDMARKS, compute_landmarks
 
 torch = pytest.importorskip("torch")
 N, CLASSES = 24, 3
 
 
 def made_features(rng, signal=1.0):
-    from metafeat.pretrained.features import Features
+    from warmstart.metafeat.pretrained.features import Features
 
     labels = np.arange(N) % CLASSES
     parts = [rng.normal(size=(N, d)) + signal * rng.normal(size=(CLASSES, d))[labels] for d in (5, 7, 40)]
@@ -133,8 +133,8 @@ def pictures():
 
 
 def test_a_model_embeds_what_its_network_sees(pictures, tiny_backbone):
-    from metafeat.pretrained.backbones import find_backbone
-    from metafeat.pretrained.features import compute_features, open_network
+    from warmstart.metafeat.pretrained.backbones import find_backbone
+    from warmstart.metafeat.pretrained.features import compute_features, open_network
 
     images, labels = pictures
     model = LandmarkModel(np.full(28, 0.5), np.full(28, 2.0))
@@ -154,8 +154,8 @@ def test_a_model_embeds_what_its_network_sees(pictures, tiny_backbone):
 
 
 def test_a_model_is_read_back_as_it_was_written(tmp_path, pictures, tiny_backbone):
-    from metafeat.embed import embed_images, feature_names
-    from metafeat.model_file import read_header
+    from warmstart.metafeat.embed import embed_images, feature_names
+    from warmstart.metafeat.model_file import read_header
 
     known = np.random.default_rng(0).random((9, 28))
     known[:, 5] = 0.1  # the same everywhere, up to rounding: nothing to divide by
@@ -185,8 +185,8 @@ def test_other_files_and_images_are_refused(tmp_path, pictures, tiny, tiny_backb
 
 
 def test_no_network_is_built_for_landmarks(tmp_path):
-    from metafeat.model import MetaFeatureModel
-    from metafeat.siamese_network import SiameseNetwork
+    from warmstart.metafeat.model import MetaFeatureModel
+    from warmstart.metafeat.siamese_network import SiameseNetwork
 
     with pytest.raises(UsageError, match="expected a set encoder, got 'landmarks', of which nothing is trained"):
         SiameseNetwork(LandmarkModel.spec)

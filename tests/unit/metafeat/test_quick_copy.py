@@ -6,7 +6,7 @@ import torch
 from timm.layers import BatchNormAct2d, Conv2dSame
 from torch import nn
 
-from metafeat.pretrained.quick_copy import QuickConvolution, quick_copy
+from warmstart.metafeat.pretrained.quick_copy import QuickConvolution, quick_copy
 
 pytestmark = pytest.mark.filterwarnings("error")
 

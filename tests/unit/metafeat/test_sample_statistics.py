@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from metafeat.sample_statistics import (
+from warmstart.metafeat.sample_statistics import (
     ABOUT,
     SampleStatistics,
     pixel_statistics,

@@ -15,18 +15,18 @@ import pytest
 from collecting import pictures
 from PIL import Image
 
-from history_store.errors import DataError, LabelError, MissingPathError, UsageError
-from history_store.history import History
-from history_store.manifest import Manifest, Obtain, Splits, load_manifests
-from history_store.readers import open_images
-from history_store.records import DatasetInfo, Evaluation
-from history_store.space import dump_space, load_space, sobol_configs
-from history_store.splits import split_codes
-from training.collection.add_sources import add_sources, part_name, rebuild, restore_images
-from training.sources.download import download, hash_file, unpack
-from training.sources.obtain import data_folder, open_manifest, open_torchvision
-from training.sources.torchvision_parts import one_label_each, voc_labels
-from training.workloads.cnn.space import target_space
+from warmstart.history_store.errors import DataError, LabelError, MissingPathError, UsageError
+from warmstart.history_store.history import History
+from warmstart.history_store.manifest import Manifest, Obtain, Splits, load_manifests
+from warmstart.history_store.readers import open_images
+from warmstart.history_store.records import DatasetInfo, Evaluation
+from warmstart.history_store.space import dump_space, load_space, sobol_configs
+from warmstart.history_store.splits import split_codes
+from warmstart.training.collection.add_sources import add_sources, part_name, rebuild, restore_images
+from warmstart.training.sources.download import download, hash_file, unpack
+from warmstart.training.sources.obtain import data_folder, open_manifest, open_torchvision
+from warmstart.training.sources.torchvision_parts import one_label_each, voc_labels
+from warmstart.training.workloads.cnn.space import target_space
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = ROOT.parent / "shared" / "datasets"
@@ -462,7 +462,7 @@ def test_images_come_back_into_a_history_without(tmp_path: Path) -> None:
 
 
 def test_rebuild_names_what_stays_without_images(tmp_path: Path) -> None:
-    from history_store.shards import write_shards
+    from warmstart.history_store.shards import write_shards
 
     for name in ("alpha", "beta"):
         save_npz(tmp_path / f"{name}.npz")

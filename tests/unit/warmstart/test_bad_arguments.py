@@ -7,9 +7,9 @@ import pytest
 from ConfigSpace import ConfigurationSpace
 
 import warmstart
-from bo import Optimizer
-from bo.transfer.designs import initial_designs
-from history_store.errors import UsageError, WarmstartError
+from warmstart.bo import Optimizer
+from warmstart.bo.transfer.designs import initial_designs
+from warmstart.history_store.errors import UsageError, WarmstartError
 
 SPACE = ConfigurationSpace({"x": (0.0, 1.0)})
 IMAGES = np.zeros((20, 8, 8), np.uint8)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from stripes import pictures
 
-from history_store.errors import DataError
-from metafeat.sample_statistics import sample_statistics
 from warmstart.descriptor import MOST_BYTES, MOST_COUNTS, Descriptor, UnknownExtractorError, count_classes
+from warmstart.history_store.errors import DataError
+from warmstart.metafeat.sample_statistics import sample_statistics
 from warmstart.suggestions.advisor import Advisor
 
 

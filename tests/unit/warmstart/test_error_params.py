@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import warmstart
-from history_store import errors
-from history_store.errors import BrokenImagesError, UsageError, WarmstartError
 from warmstart.cli.errors import known_options, option_of, shown
+from warmstart.history_store import errors
+from warmstart.history_store.errors import BrokenImagesError, UsageError, WarmstartError
 
 ROOT = Path(warmstart.__file__).parents[1]
 BELOW = [

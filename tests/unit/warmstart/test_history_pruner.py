@@ -8,10 +8,10 @@ import optuna
 import pytest
 from sklearn.datasets import load_digits
 
-from history_store.errors import UsageError
-from history_store.history import History
-from history_store.records import Status
-from history_store.space import load_space
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.history import History
+from warmstart.history_store.records import Status
+from warmstart.history_store.space import load_space
 from warmstart.integrations.optuna import HistoryPruner, history_pruner
 from warmstart.integrations.optuna.space import to_distributions
 from warmstart.locations import history_path

@@ -4,8 +4,8 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import warmstart
-from bo.transfer.expected_error import ExpectedError
-from history_store.space import shown as natural_names
+from warmstart.bo.transfer.expected_error import ExpectedError
+from warmstart.history_store.space import shown as natural_names
 from warmstart.html import table
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import Metric

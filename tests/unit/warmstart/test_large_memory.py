@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from all_pairs import nearest_other_group
 
-from bo.transfer.novelty import PixelNorms, nearest_other_group_of
-from history_store.errors import DataError, UsageError
+from warmstart.bo.transfer.novelty import PixelNorms, nearest_other_group_of
+from warmstart.history_store.errors import DataError, UsageError
 from warmstart.suggestions import embedded_history
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.embedded_history import nearest_places, spread_places
@@ -88,7 +88,7 @@ def test_the_portfolio_of_a_large_history_is_of_datasets_spread_over_it(monkeypa
 
 
 def test_a_dataset_of_a_large_history_itself_is_found(monkeypatch, tmp_path):
-    from history_store.history import History
+    from warmstart.history_store.history import History
     from warmstart.locations import history_path
 
     path = tmp_path / "h.h5"

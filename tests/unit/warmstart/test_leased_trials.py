@@ -6,8 +6,8 @@ import threading
 import pytest
 from problems import plane
 
-from history_store.errors import LeaseLostError, UsageError
-from history_store.space import dump_space
+from warmstart.history_store.errors import LeaseLostError, UsageError
+from warmstart.history_store.space import dump_space
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.results.trial import ended_trials
 from warmstart.studies.state.lease import EXTRA, Lease

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from objectives import blind, by_model
 
-from history_store.errors import AllTrialsFailedError, DataError, ModelError, UsageError
-from history_store.history import History
-from history_store.readers import open_arrays
-from history_store.records import Status
-from training.collection.settings import CollectionSettings
-from training.workloads import SourceDataset
 from warmstart.histories.collect import Job, Machines, collect_into
+from warmstart.history_store.errors import AllTrialsFailedError, DataError, ModelError, UsageError
+from warmstart.history_store.history import History
+from warmstart.history_store.readers import open_arrays
+from warmstart.history_store.records import Status
 from warmstart.spaces import space_text
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.own_workload import OwnScript, OwnWorkload
+from warmstart.training.collection.settings import CollectionSettings
+from warmstart.training.workloads import SourceDataset
 
 SPACE = {"lr": {"log": [1e-4, 1.0]}, "model": ["small", "large"]}
 SCRIPT = """

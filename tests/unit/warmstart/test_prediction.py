@@ -9,11 +9,18 @@ import pytest
 from PIL import Image
 from stripes import pictures
 
-from history_store.errors import BrokenImagesError, DataError, LabelError, MissingPathError, ModelError, UsageError
-from history_store.readers import open_arrays, open_images
-from training.workloads import Member, SourceDataset, get_workload, load_classifier
-from training.workloads.classifier_images import to_channels
 from warmstart import predict
+from warmstart.history_store.errors import (
+    BrokenImagesError,
+    DataError,
+    LabelError,
+    MissingPathError,
+    ModelError,
+    UsageError,
+)
+from warmstart.history_store.readers import open_arrays, open_images
+from warmstart.training.workloads import Member, SourceDataset, get_workload, load_classifier
+from warmstart.training.workloads.classifier_images import to_channels
 
 
 @pytest.fixture(scope="module")
@@ -290,7 +297,7 @@ def test_grey_and_coloured_pictures_fit_a_classifier_of_the_other_kind():
 def test_a_classifier_takes_grey_and_coloured_pictures(channels):
     import torch
 
-    from training.workloads.cnn.classifier import Networks
+    from warmstart.training.workloads.cnn.classifier import Networks
 
     network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16 * channels, 2))
     standard = {"mean": torch.zeros(channels), "spread": torch.ones(channels)}

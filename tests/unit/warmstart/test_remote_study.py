@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from history_store.errors import LeaseLostError
+from warmstart.history_store.errors import LeaseLostError
 from warmstart.remote_study import RemoteStudy
 
 OFFER = {"study": "s", "number": 3, "config": {"x": 0.5}, "seed": 1, "budget": None}

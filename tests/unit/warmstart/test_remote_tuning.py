@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from history_store.errors import LeaseLostError, StorageError
 from warmstart import remote_tuning
+from warmstart.history_store.errors import LeaseLostError, StorageError
 from warmstart.remote_tuning import _Queue, _Worker
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.trial_queue import Run

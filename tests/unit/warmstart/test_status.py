@@ -1,10 +1,9 @@
 import inspect
-import sys
 
 import pytest
 
-from history_store import errors
-from history_store.errors import (
+from warmstart.history_store import errors
+from warmstart.history_store.errors import (
     AllTrialsFailedError,
     BrokenImagesError,
     HistoryDamagedError,
@@ -63,10 +62,3 @@ def test_each_kind_of_error_has_its_http_status(error, status):
 def test_an_error_points_to_the_argument_at_fault():
     assert json_pointer(UsageError("expected one", param="strategy")) == "/strategy"
     assert json_pointer(UsageError("expected one")) is None
-
-
-def test_the_old_path_of_exit_codes_says_where_it_went(monkeypatch):
-    monkeypatch.delitem(sys.modules, "warmstart.exit_codes", raising=False)  # another test may have taken the way
-    with pytest.warns(DeprecationWarning, match=r"warmstart\.status"):
-        from warmstart.exit_codes import exit_code as moved
-    assert moved is exit_code

@@ -1,7 +1,7 @@
 """The target network of the warm-start paper [Kim2017warmstart]: a small CNN trained from scratch."""
 
-from training.workloads.cnn.budget import BUDGETS, COMPACT, PAPER, Budget
-from training.workloads.cnn.space import SpaceName, target_space
-from training.workloads.cnn.workload import CNN
+from warmstart.training.workloads.cnn.budget import BUDGETS, COMPACT, PAPER, Budget
+from warmstart.training.workloads.cnn.space import SpaceName, target_space
+from warmstart.training.workloads.cnn.workload import CNN
 
 __all__ = ["BUDGETS", "CNN", "COMPACT", "PAPER", "Budget", "SpaceName", "target_space"]

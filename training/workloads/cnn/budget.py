@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from metafeat.files import replace_file
-from training.workloads.base import Classifier, Member
-from training.workloads.classifier_file import not_a_classifier, read_header, to_metadata
-from training.workloads.classifier_images import fitting
-from training.workloads.cnn.config import TargetConfig
-from training.workloads.cnn.network import build_network
-from training.workloads.cnn.train import TargetData
+from warmstart.metafeat.files import replace_file
+from warmstart.training.workloads.base import Classifier, Member
+from warmstart.training.workloads.classifier_file import not_a_classifier, read_header, to_metadata
+from warmstart.training.workloads.classifier_images import fitting
+from warmstart.training.workloads.cnn.config import TargetConfig
+from warmstart.training.workloads.cnn.network import build_network
+from warmstart.training.workloads.cnn.train import TargetData
 
 if TYPE_CHECKING:
     from torch import nn
@@ -88,7 +88,7 @@ class Networks(Classifier):
         """Return the probabilities of the classes.
 
         Args:
-            images: `n x size x size x 1` or `x 3` uint8, as `history_store.readers.open_images(path).read(rows, size=size)` gives; grey
+            images: `n x size x size x 1` or `x 3` uint8, as `warmstart.history_store.readers.open_images(path).read(rows, size=size)` gives; grey
                 and coloured ones become what it was trained on.
 
         Returns: `n x classes`.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from history_store.errors import DataError
-from history_store.records import Config
-from training.workloads.cnn.space import HYPERPARAMETERS
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.records import Config
+from warmstart.training.workloads.cnn.space import HYPERPARAMETERS
 
 FC_WIDTH = 256
 BASE_FILTERS = 32

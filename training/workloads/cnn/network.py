@@ -7,7 +7,7 @@ connected layers, and the dropout rate.
 import torch
 from torch import nn
 
-from training.workloads.cnn.config import FC_WIDTH, TargetConfig, filters
+from warmstart.training.workloads.cnn.config import FC_WIDTH, TargetConfig, filters
 
 
 def build_network(config: TargetConfig, channels: int, size: int, n_classes: int) -> nn.Sequential:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, get_args
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

@@ -13,13 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from history_store.errors import LabelError
-from history_store.records import Config, Status
-from history_store.subsample import TRAIN, VAL
-from training.workloads.adam import Adam
-from training.workloads.cnn.budget import Budget
-from training.workloads.cnn.config import TargetConfig
-from training.workloads.cnn.network import bf16_pays, build_network
+from warmstart.history_store.errors import LabelError
+from warmstart.history_store.records import Config, Status
+from warmstart.history_store.subsample import TRAIN, VAL
+from warmstart.training.workloads.adam import Adam
+from warmstart.training.workloads.cnn.budget import Budget
+from warmstart.training.workloads.cnn.config import TargetConfig
+from warmstart.training.workloads.cnn.network import bf16_pays, build_network
 
 Route = Literal["fast", "eager"]
 EVALUATION_BATCH = 256
@@ -62,7 +62,7 @@ class TargetData:
         Args:
             images: `n x s x s x c` uint8.
             labels: `n` int64 in 0 .. n_classes - 1.
-            split: `n` codes of `history_store.subsample`.
+            split: `n` codes of `warmstart.history_store.subsample`.
             n_classes: number of classes.
             device: where the tensors go; default the CPU.
 

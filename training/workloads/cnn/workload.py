@@ -8,20 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from history_store.errors import UsageError
-from history_store.records import Config
-from training.workloads.base import Budget as AnyBudget
-from training.workloads.base import Classifier, Member, Prepared, Report, TrainingResult, Workload
-from training.workloads.cnn.budget import BUDGETS, Budget
-from training.workloads.cnn.config import TargetConfig, multiply_adds
-from training.workloads.cnn.space import SPACES, SpaceName, target_space
-from training.workloads.dataset import Dataset
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.records import Config
+from warmstart.training.workloads.base import Budget as AnyBudget
+from warmstart.training.workloads.base import Classifier, Member, Prepared, Report, TrainingResult, Workload
+from warmstart.training.workloads.cnn.budget import BUDGETS, Budget
+from warmstart.training.workloads.cnn.config import TargetConfig, multiply_adds
+from warmstart.training.workloads.cnn.space import SPACES, SpaceName, target_space
+from warmstart.training.workloads.dataset import Dataset
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
     from torch import nn
 
-    from training.workloads.cnn.train import TargetData
+    from warmstart.training.workloads.cnn.train import TargetData
 
 IMAGE_SIZE = 32
 """Pixels a side where the dataset leaves the choice; that of the shipped history."""
@@ -71,8 +71,8 @@ class CNN(Workload):
 
     def prepare(self, dataset: Dataset, *, device: str | None = None) -> PreparedCNN:
         """Standardise the images, at their stored size or `IMAGE_SIZE`, and put them onto the device."""
-        from metafeat.device import open_device
-        from training.workloads.cnn.train import TargetData
+        from warmstart.metafeat.device import open_device
+        from warmstart.training.workloads.cnn.train import TargetData
 
         where = open_device(device)
         images = dataset.images(dataset.size or IMAGE_SIZE)
@@ -82,7 +82,7 @@ class CNN(Workload):
 
     def load(self, path: Path) -> Classifier:
         """Read networks, those that releases before 0.2 saved too."""
-        from training.workloads.cnn.classifier import Networks
+        from warmstart.training.workloads.cnn.classifier import Networks
 
         return Networks.load(path)
 
@@ -113,7 +113,7 @@ class PreparedCNN(Prepared):
         keep: bool = False,
     ) -> TrainingResult:
         """Train once; the curve counts updates."""
-        from training.workloads.cnn.train import train_target
+        from warmstart.training.workloads.cnn.train import train_target
 
         kept: list[nn.Module] = []
         result = train_target(
@@ -134,7 +134,7 @@ class PreparedCNN(Prepared):
 
     def combine(self, members: Sequence[Member], models: Sequence[object], *, error: float | None = None) -> Classifier:
         """Join networks; their probabilities are averaged."""
-        from training.workloads.cnn.classifier import Networks
+        from warmstart.training.workloads.cnn.classifier import Networks
 
         return Networks.of(members, cast("Sequence[nn.Module]", models), self.data, self.classes, error=error)
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from history_store.errors import UsageError
-from training.workloads.base import Budget
+from warmstart.history_store.errors import UsageError
+from warmstart.training.workloads.base import Budget
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from history_store.errors import WarmstartError
-from history_store.picture import square_arrays
-from metafeat.files import replace_file
-from metafeat.pretrained.backbones import has_fixed_size, make_network
-from metafeat.pretrained.depths import Depth
-from metafeat.pretrained.features import FeatureNetwork, compute_features
-from metafeat.pretrained.heads import Head, head_from_tensors
-from training.workloads.base import Classifier, Member
-from training.workloads.classifier_file import not_a_classifier, read_header, to_metadata
-from training.workloads.classifier_images import fitting
+from warmstart.history_store.errors import WarmstartError
+from warmstart.history_store.picture import square_arrays
+from warmstart.metafeat.files import replace_file
+from warmstart.metafeat.pretrained.backbones import has_fixed_size, make_network
+from warmstart.metafeat.pretrained.depths import Depth
+from warmstart.metafeat.pretrained.features import FeatureNetwork, compute_features
+from warmstart.metafeat.pretrained.heads import Head, head_from_tensors
+from warmstart.training.workloads.base import Classifier, Member
+from warmstart.training.workloads.classifier_file import not_a_classifier, read_header, to_metadata
+from warmstart.training.workloads.classifier_images import fitting
 
 OWN = "warmstart."
 """Before the names of tensors that are no backbone's."""
@@ -94,7 +94,7 @@ class TransferClassifier(Classifier):
         """Compute the probabilities of the classes.
 
         Args:
-            images: `n x size x size x 1` or `x 3` uint8, as `history_store.readers.open_images(path).read(rows, size=size)` gives; grey
+            images: `n x size x size x 1` or `x 3` uint8, as `warmstart.history_store.readers.open_images(path).read(rows, size=size)` gives; grey
                 and coloured ones become what it was trained on.
 
         Returns: `n x classes`, rows that sum to 1.

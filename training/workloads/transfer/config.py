@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, cast
 
-from history_store.errors import DataError
-from history_store.records import Config
-from metafeat.pretrained.depths import DEPTHS, TUNED_STAGES, Depth, TunedStages
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.records import Config
+from warmstart.metafeat.pretrained.depths import DEPTHS, TUNED_STAGES, Depth, TunedStages
 
 FEATURE_NAMES = ("backbone", "image_size", "depth", "flip_copies", "steps")
 """What every configuration has."""

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from history_store.records import Status
-from metafeat.pretrained.depths import Depth, TunedStages
-from metafeat.pretrained.features import BATCH, FeatureNetwork, to_pixels
-from metafeat.pretrained.heads import LinearHead
-from metafeat.pretrained.quick_copy import quick_copy
-from training.workloads.adam import Adam
-from training.workloads.transfer.budget import TransferBudget
-from training.workloads.transfer.config import BATCH_SIZE, FIRST_RATE, WARM_UP, Tuning
+from warmstart.history_store.records import Status
+from warmstart.metafeat.pretrained.depths import Depth, TunedStages
+from warmstart.metafeat.pretrained.features import BATCH, FeatureNetwork, to_pixels
+from warmstart.metafeat.pretrained.heads import LinearHead
+from warmstart.metafeat.pretrained.quick_copy import quick_copy
+from warmstart.training.workloads.adam import Adam
+from warmstart.training.workloads.transfer.budget import TransferBudget
+from warmstart.training.workloads.transfer.config import BATCH_SIZE, FIRST_RATE, WARM_UP, Tuning
 
 WATCHED = 64
 """Validation images along the way at most, so that looking takes little of the time; the end sees all of them."""

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.subsample import stratified_split, stratified_subsample
-from metafeat.pretrained.depths import DEPTHS
-from metafeat.pretrained.features import Features
-from metafeat.pretrained.heads import HeadSearch, HeadSpec, TrainingFeatures, head_specs
+from warmstart.history_store.subsample import stratified_split, stratified_subsample
+from warmstart.metafeat.pretrained.depths import DEPTHS
+from warmstart.metafeat.pretrained.features import Features
+from warmstart.metafeat.pretrained.heads import HeadSearch, HeadSpec, TrainingFeatures, head_specs
 
 POOL = 700
 """Images of a dataset at most; 4/7 of them train, 3/7 are for measuring."""

@@ -12,24 +12,24 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from history_store.errors import LabelError
-from history_store.file.stored_images import Split
-from history_store.records import Config, Status
-from metafeat.pretrained.backbones import Backbone, find_backbone
-from metafeat.pretrained.features import (
+from warmstart.history_store.errors import LabelError
+from warmstart.history_store.file.stored_images import Split
+from warmstart.history_store.records import Config, Status
+from warmstart.metafeat.pretrained.backbones import Backbone, find_backbone
+from warmstart.metafeat.pretrained.features import (
     FeatureCache,
     FeatureNetwork,
     Features,
     compute_features,
     open_network,
 )
-from metafeat.pretrained.heads import Head, HeadKind, HeadSearch, LinearHead, TrainingFeatures, head_specs
-from training.workloads.base import Budget, Classifier, Member, Prepared, Report, TrainingResult
-from training.workloads.dataset import Dataset
-from training.workloads.transfer.budget import TransferBudget, own_budget
-from training.workloads.transfer.classifier import TransferClassifier, TransferModel
-from training.workloads.transfer.config import FeatureSet, TransferConfig, steps_at_the_end
-from training.workloads.transfer.finetune import (
+from warmstart.metafeat.pretrained.heads import Head, HeadKind, HeadSearch, LinearHead, TrainingFeatures, head_specs
+from warmstart.training.workloads.base import Budget, Classifier, Member, Prepared, Report, TrainingResult
+from warmstart.training.workloads.dataset import Dataset
+from warmstart.training.workloads.transfer.budget import TransferBudget, own_budget
+from warmstart.training.workloads.transfer.classifier import TransferClassifier, TransferModel
+from warmstart.training.workloads.transfer.config import FeatureSet, TransferConfig, steps_at_the_end
+from warmstart.training.workloads.transfer.finetune import (
     TunedNetwork,
     TuningImages,
     fine_tune,

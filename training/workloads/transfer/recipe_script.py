@@ -50,9 +50,9 @@ x, classes = torch.stack([image for part in parts for image, _ in part]), parts[
 y = torch.tensor([classes.index(part.classes[label]) for part in parts for label in part.targets])
 train, val = torch.arange(len(y)).split([len(part) for part in parts])"""
 BY_READER = """\
-from history_store.images import read_all  # of warmstart: ImageFolder does not read these pictures
-from history_store.readers import open_images
-from history_store.splits import split_codes
+from warmstart.history_store.images import read_all  # of warmstart: ImageFolder does not read these pictures
+from warmstart.history_store.readers import open_images
+from warmstart.history_store.splits import split_codes
 
 found, splits = read_all(open_images(folder), size, skip_broken={skip_broken})
 x = torch.from_numpy(found.images.reshape(len(found.labels), size, size, -1)).permute(0, 3, 1, 2)
@@ -123,7 +123,7 @@ SCRIPT = dedent('''\
 
     print(f"ridge on frozen features: validation error {{(answers(x[val]) != y[val]).float().mean():.4f}}")
 ''')
-"""The head is the ridge of `metafeat.pretrained.heads`: the one that misses fewest training pictures, each left out in turn."""
+"""The head is the ridge of `warmstart.metafeat.pretrained.heads`: the one that misses fewest training pictures, each left out in turn."""
 TUNING = dedent("""\
     loss_of = torch.nn.CrossEntropyLoss(label_smoothing={smoothing})
     sure = min((2.0**power for power in range(-1, 9)), key=lambda each: torch.nn.functional.cross_entropy(each * left_out, y[train]))
@@ -169,6 +169,6 @@ TUNING = dedent("""\
         schedule.step()
     print(f"fine-tuned: validation error {{(answers(x[val]) != y[val]).float().mean():.4f}}")
 """)
-"""As `training.workloads.transfer.finetune` does it, step by step."""
+"""As `warmstart.training.workloads.transfer.finetune` does it, step by step."""
 COUNTS = {"last": "(1 + spare)", "last2": "(2 + spare)", "all": "len(used)"}
 """How many of the used groups of layers are trained, by the configuration's `tuned_stages`."""

@@ -8,13 +8,21 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from history_store.errors import UsageError, WarmstartError
-from history_store.records import Config
-from history_store.splits import FRACTIONS
-from metafeat.pretrained.backbones import PACKAGED
-from metafeat.pretrained.heads import RIDGE_PENALTIES
-from training.workloads.transfer.config import BATCH_SIZE, FIRST_RATE, WARM_UP, TransferConfig, Tuning
-from training.workloads.transfer.recipe_script import BY_CLASS, BY_READER, BY_SPLIT, COUNTS, LOAD, SCRIPT, TUNING
+from warmstart.history_store.errors import UsageError, WarmstartError
+from warmstart.history_store.records import Config
+from warmstart.history_store.splits import FRACTIONS
+from warmstart.metafeat.pretrained.backbones import PACKAGED
+from warmstart.metafeat.pretrained.heads import RIDGE_PENALTIES
+from warmstart.training.workloads.transfer.config import BATCH_SIZE, FIRST_RATE, WARM_UP, TransferConfig, Tuning
+from warmstart.training.workloads.transfer.recipe_script import (
+    BY_CLASS,
+    BY_READER,
+    BY_SPLIT,
+    COUNTS,
+    LOAD,
+    SCRIPT,
+    TUNING,
+)
 
 RECIPES = ("timm", "python", "trainer")
 _READ = frozenset({".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"})
@@ -140,8 +148,8 @@ def _split_folders(dataset: str, *, is_flat: bool = False) -> tuple[str, ...] | 
 
     Returns: None where it is no folder that torchvision's `ImageFolder` reads as we do.
     """
-    from history_store.readers import open_images
-    from history_store.readers.folder import FolderSource
+    from warmstart.history_store.readers import open_images
+    from warmstart.history_store.readers.folder import FolderSource
 
     try:
         source = open_images(dataset)

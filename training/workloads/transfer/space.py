@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
-from history_store.errors import UsageError
-from metafeat.pretrained.backbones import PACKAGED
-from metafeat.pretrained.depths import DEPTHS, TUNED_STAGES
+from warmstart.history_store.errors import UsageError
+from warmstart.metafeat.pretrained.backbones import PACKAGED
+from warmstart.metafeat.pretrained.depths import DEPTHS, TUNED_STAGES
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

@@ -10,14 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from history_store.errors import DataError, UsageError
-from history_store.records import Config
-from metafeat.pretrained.backbones import build_backbone, check_architecture, find_backbone, require_timm
-from training.workloads.base import Budget as AnyBudget
-from training.workloads.base import Classifier, Prepared, Workload
-from training.workloads.dataset import Dataset
-from training.workloads.transfer.budget import BUDGETS, TransferBudget, own_budget
-from training.workloads.transfer.config import (
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.records import Config
+from warmstart.metafeat.pretrained.backbones import build_backbone, check_architecture, find_backbone, require_timm
+from warmstart.training.workloads.base import Budget as AnyBudget
+from warmstart.training.workloads.base import Classifier, Prepared, Workload
+from warmstart.training.workloads.dataset import Dataset
+from warmstart.training.workloads.transfer.budget import BUDGETS, TransferBudget, own_budget
+from warmstart.training.workloads.transfer.config import (
     BATCH_SIZE,
     FEATURE_NAMES,
     LARGEST,
@@ -27,8 +27,16 @@ from training.workloads.transfer.config import (
     error_at_the_end,
     steps_at_the_end,
 )
-from training.workloads.transfer.recipes import RECIPES, write_recipe
-from training.workloads.transfer.space import BACKBONES, IMAGE_SIZES, LARGER, SPACES, STEPS, SpaceName, transfer_space
+from warmstart.training.workloads.transfer.recipes import RECIPES, write_recipe
+from warmstart.training.workloads.transfer.space import (
+    BACKBONES,
+    IMAGE_SIZES,
+    LARGER,
+    SPACES,
+    STEPS,
+    SpaceName,
+    transfer_space,
+)
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -200,15 +208,15 @@ class Transfer(Workload):
         require_timm()
         import timm  # noqa: F401  it takes seconds, which are of no run
 
-        from metafeat.device import open_device
-        from training.workloads.transfer.prepared import PreparedTransfer
+        from warmstart.metafeat.device import open_device
+        from warmstart.training.workloads.transfer.prepared import PreparedTransfer
 
         return PreparedTransfer(dataset, open_device(device))
 
     def load(self, path: Path) -> Classifier:
         """Read a classifier."""
         require_timm()
-        from training.workloads.transfer.classifier import TransferClassifier
+        from warmstart.training.workloads.transfer.classifier import TransferClassifier
 
         return TransferClassifier.load(path)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import DataError, MissingPathError
-from history_store.json_text import parse_json
-from history_store.wording import in_words
+from warmstart.history_store.errors import DataError, MissingPathError
+from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.wording import in_words
 
 
 def read_json(path: Path, what: str) -> Any:

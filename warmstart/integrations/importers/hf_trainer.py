@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import DataError
-from history_store.external_runs import ForeignRuns
-from history_store.hyperparameter_names import meaning_of
-from history_store.json_text import parse_json
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.external_runs import ForeignRuns
+from warmstart.history_store.hyperparameter_names import meaning_of
+from warmstart.history_store.json_text import parse_json
 from warmstart.integrations.importers.external_json import read_json
 from warmstart.integrations.importers.registry import Importer, by_metric
 from warmstart.integrations.importers.run_folders import (

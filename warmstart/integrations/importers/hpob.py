@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, UsageError
-from history_store.external_runs import ForeignParameter, ForeignRuns
-from history_store.records import Status
-from history_store.wording import FaultError, in_shell, in_words
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.external_runs import ForeignParameter, ForeignRuns
+from warmstart.history_store.records import Status
+from warmstart.history_store.wording import FaultError, in_shell, in_words
 from warmstart.integrations.importers.external_json import read_json
 
 DESCRIPTORS = "meta-dataset-descriptors.json"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from history_store.errors import DataError
-from history_store.external_runs import ForeignRuns
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.external_runs import ForeignRuns
 from warmstart.integrations.importers.registry import Importer, by_metric
 from warmstart.integrations.importers.run_folders import (
     FoundRun,

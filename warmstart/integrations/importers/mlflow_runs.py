@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from history_store.errors import DataError, MissingPathError, StorageError, UsageError
-from history_store.external_runs import ForeignRuns
-from history_store.records import Status
+from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError
+from warmstart.history_store.external_runs import ForeignRuns
+from warmstart.history_store.records import Status
 from warmstart.integrations.importers.registry import Importer, Runs
 from warmstart.integrations.importers.run_folders import (
     FoundRun,

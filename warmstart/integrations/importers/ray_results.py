@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from history_store.errors import DataError, MissingPathError, UsageError
-from history_store.external_runs import Curve, ForeignRuns, as_columns
-from history_store.json_text import parse_json
-from history_store.records import Status
+from warmstart.history_store.errors import DataError, MissingPathError, UsageError
+from warmstart.history_store.external_runs import Curve, ForeignRuns, as_columns
+from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.records import Status
 from warmstart.integrations.importers.external_json import read_json
 from warmstart.integrations.importers.run_folders import flat
 

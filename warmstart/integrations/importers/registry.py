@@ -8,10 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
-from history_store.errors import MissingPathError, UsageError
-from history_store.external_runs import ForeignRuns
-from history_store.records import DatasetInfo
-from history_store.registry import Registry
+from warmstart.history_store.errors import MissingPathError, UsageError
+from warmstart.history_store.external_runs import ForeignRuns
+from warmstart.history_store.records import DatasetInfo
+from warmstart.history_store.registry import Registry
 
 Runs = tuple[ForeignRuns, tuple[DatasetInfo, ...]]
 """Runs, and the datasets that their source describes."""
@@ -99,7 +99,7 @@ def _read_optuna(source: str, *, study: str | None, metric: str | None) -> Runs:
 
 
 def _read_table(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
-    from history_store.external_table import read_table
+    from warmstart.history_store.external_table import read_table
     from warmstart.integrations.importers.run_folders import is_maximised
 
     runs, described = read_table(Path(source), metric=metric)

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import yaml
 
-from history_store.errors import DataError, UsageError
-from history_store.external_runs import Curve, ForeignRuns, as_columns
-from history_store.records import Status
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.external_runs import Curve, ForeignRuns, as_columns
+from warmstart.history_store.records import Status
 from warmstart.studies.objectives.metric import LARGER, SMALLER
 
 DEPTH = 4

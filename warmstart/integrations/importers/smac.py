@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from history_store.errors import DataError, UsageError
-from history_store.external_runs import ForeignRuns, as_columns, objective_number
-from history_store.mapping import describe_space
-from history_store.records import Status
-from history_store.space import load_space
-from history_store.wording import in_words
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.external_runs import ForeignRuns, as_columns, objective_number
+from warmstart.history_store.mapping import describe_space
+from warmstart.history_store.records import Status
+from warmstart.history_store.space import load_space
+from warmstart.history_store.wording import in_words
 from warmstart.integrations.importers.external_json import read_json
 
 RUNHISTORY = "runhistory.json"

@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import DataError
-from history_store.external_runs import ForeignRuns
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.external_runs import ForeignRuns
 from warmstart.integrations.importers.registry import Importer, by_metric
 from warmstart.integrations.importers.run_folders import (
     FoundRun,

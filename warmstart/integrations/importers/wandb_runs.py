@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import DataError
-from history_store.external_runs import ForeignRuns
-from history_store.json_text import parse_json
-from history_store.records import Status
-from history_store.tracker_table import ENDED, OPEN
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.external_runs import ForeignRuns
+from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.records import Status
+from warmstart.history_store.tracker_table import ENDED, OPEN
 from warmstart.integrations.importers.external_json import read_json
 from warmstart.integrations.importers.registry import Importer, by_metric
 from warmstart.integrations.importers.run_folders import (

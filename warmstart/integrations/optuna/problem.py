@@ -17,12 +17,12 @@ from optuna.distributions import BaseDistribution, FloatDistribution
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from bo.observation import Observation
-from bo.space.axes import Axis, axis_of
-from bo.space.clauses import mentioned
-from bo.space.encoding import Encoding
-from history_store.records import Config, Value
-from history_store.space import dump_space
+from warmstart.bo.observation import Observation
+from warmstart.bo.space.axes import Axis, axis_of
+from warmstart.bo.space.clauses import mentioned
+from warmstart.bo.space.encoding import Encoding
+from warmstart.history_store.records import Config, Value
+from warmstart.history_store.space import dump_space
 from warmstart.integrations.optuna.space import snapped
 from warmstart.studies.state.trial_queue import OUTCOME
 

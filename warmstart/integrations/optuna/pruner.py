@@ -12,10 +12,10 @@ from optuna.pruners import BasePruner
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
-from bo.transfer.curve_forecast import OTHERS, SHARES
-from history_store.errors import UsageError
-from history_store.records import Config
 from warmstart.arguments import check_positive
+from warmstart.bo.transfer.curve_forecast import OTHERS, SHARES
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.records import Config
 from warmstart.suggestions.run_forecasts import RunForecasts
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
-    from bo.transfer.curve_forecast import RunForecast, TrainingRun
+    from warmstart.bo.transfer.curve_forecast import RunForecast, TrainingRun
     from warmstart.locations import PathLike
     from warmstart.spaces import SpaceLike
     from warmstart.suggestions.query import Dataset
@@ -149,7 +149,7 @@ def history_pruner(
         UsageError: the history has too few learning curves, or nothing in common with the space, or an argument does not fit.
         WarmstartError: as in `warmstart.suggest`.
     """
-    from history_store.space import load_space
+    from warmstart.history_store.space import load_space
     from warmstart.spaces import read_space
     from warmstart.suggestions.advisor import Advisor
     from warmstart.suggestions.run_forecasts import fit_run_forecasts

@@ -30,14 +30,14 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers._base import _process_constraints_after_trial
 from optuna.trial import FrozenTrial, TrialState
 
-from bo.models import FORECASTS
-from bo.optimizer import N_STARTUP_TRIALS, Optimizer
-from bo.related import RelatedTask
-from bo.space.encoding import Encoding
-from bo.space.sampling import Design
-from history_store.deprecation import renamed
-from history_store.errors import SpaceExhaustedError, UsageError
-from history_store.records import Config
+from warmstart.bo.models import FORECASTS
+from warmstart.bo.optimizer import N_STARTUP_TRIALS, Optimizer
+from warmstart.bo.related import RelatedTask
+from warmstart.bo.space.encoding import Encoding
+from warmstart.bo.space.sampling import Design
+from warmstart.history_store.deprecation import renamed
+from warmstart.history_store.errors import SpaceExhaustedError, UsageError
+from warmstart.history_store.records import Config
 from warmstart.integrations.optuna.problem import CLAIM, Known, Problem, read_trials
 from warmstart.integrations.optuna.space import Presence, shown, to_distributions, to_space, value_at
 from warmstart.integrations.optuna.warm_trials import CAME, ORIGIN, WARM, both_scales
@@ -61,7 +61,7 @@ _log = logging.getLogger("warmstart")
 
 
 class WarmStartSampler(optuna.samplers.BaseSampler):
-    """Bayesian optimisation by `bo.Optimizer`: conditional spaces, parallel trials, failures, constraints, related tasks.
+    """Bayesian optimisation by `warmstart.bo.Optimizer`: conditional spaces, parallel trials, failures, constraints, related tasks.
 
     Without a space, it is what the completed trials showed; the first trials, and parameters that appear later or change
     their range, are drawn from a design. Trials that run or wait are pending, failed trials teach where evaluations fail,
@@ -94,8 +94,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
 
         Args:
             space: what to search, in any form that `warmstart.spaces.read_space` takes; None = what the trials show.
-            surrogate: a name in `bo.surrogates.SURROGATES`.
-            acquisition: a name in `bo.models.ACQUISITIONS`.
+            surrogate: a name in `warmstart.bo.surrogates.SURROGATES`.
+            acquisition: a name in `warmstart.bo.models.ACQUISITIONS`.
             initial: configurations of the space to evaluate first and in order; without a space, use `study.enqueue_trial`.
             related: what is known of related tasks over the space, for the surrogates `mt-...`.
             meta_feature: of the task at hand, where the related ones have one; without related tasks it is not used.
@@ -104,8 +104,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             seed: of everything random; None = another one in every process.
             constraints_func: gives the constraints of a finished trial, met where they are at most 0; `trial.set_constraint`
                 says them too.
-            restarts: search elsewhere, four times of five, once the search has converged; see `bo.Optimizer`.
-            warp_errors: model logarithms of errors wherever their evidence prefers these; see `bo.Optimizer`.
+            restarts: search elsewhere, four times of five, once the search has converged; see `warmstart.bo.Optimizer`.
+            warp_errors: model logarithms of errors wherever their evidence prefers these; see `warmstart.bo.Optimizer`.
             startup: the name of `n_startup_trials` in 0.1.
 
         Raises:

@@ -25,9 +25,9 @@ from optuna.distributions import (
 )
 from optuna.trial import FrozenTrial
 
-from bo.space.axes import Integer as Whole
-from bo.space.axes import Real, axis_of
-from history_store.errors import UsageError
+from warmstart.bo.space.axes import Integer as Whole
+from warmstart.bo.space.axes import Real, axis_of
+from warmstart.history_store.errors import UsageError
 
 META = "optuna"
 """The key of a hyperparameter's `meta` under which Optuna's distribution is kept, as JSON."""

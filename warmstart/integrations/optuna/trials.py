@@ -22,10 +22,10 @@ from optuna.distributions import (
 )
 from optuna.trial import FrozenTrial, TrialState
 
-from history_store.errors import DataError, MissingPathError, StorageError, UsageError
-from history_store.external_runs import Curve, ForeignParameter, ForeignRuns, as_columns, objective_number
-from history_store.records import Status
-from history_store.wording import in_words
+from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError
+from warmstart.history_store.external_runs import Curve, ForeignParameter, ForeignRuns, as_columns, objective_number
+from warmstart.history_store.records import Status
+from warmstart.history_store.wording import in_words
 from warmstart.studies.state.journal_file import JournalFile
 from warmstart.studies.state.reported_steps import STEP, steps_of
 from warmstart.studies.state.sqlite_file import engine_options, is_sqlite

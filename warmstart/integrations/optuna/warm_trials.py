@@ -7,8 +7,8 @@ import os
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import UsageError
 from warmstart.arguments import check_renames
+from warmstart.history_store.errors import UsageError
 
 if TYPE_CHECKING:
     import optuna
@@ -125,7 +125,7 @@ def _readable(design: InitialDesign) -> dict[str, bool | str | float]:
 
 def _at_most(k: int, history: PathLike | None, workload: str | None) -> int:
     """Return k, or the number of configurations of a history that has fewer; what is no number is told later."""
-    from history_store.history import History
+    from warmstart.history_store.history import History
     from warmstart.locations import history_path
 
     given: tuple[object, object] = k, history

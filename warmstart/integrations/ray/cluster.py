@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Generic, TypeVar
 
-from history_store.errors import AllTrialsFailedError, UsageError
-from history_store.wording import in_words
-from training.processes.executor import FALSE_STARTS, TRIES, Done, Lost
+from warmstart.history_store.errors import AllTrialsFailedError, UsageError
+from warmstart.history_store.wording import in_words
+from warmstart.training.processes.executor import FALSE_STARTS, TRIES, Done, Lost
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -143,7 +143,7 @@ def living() -> list[dict[str, Any]]:
 
 
 class RayExecutor:
-    """Runs tasks on the nodes of a Ray cluster; see `training.processes.executor.Executor`.
+    """Runs tasks on the nodes of a Ray cluster; see `warmstart.training.processes.executor.Executor`.
 
     Each worker is an actor with the resources of a trial, on whatever node has them. A task whose worker died is tried
     once more; one whose node was lost is moved to another, up to `MOVES` times. Nodes that join are used.

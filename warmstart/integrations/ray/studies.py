@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import AllTrialsFailedError, UsageError, WarmstartError
+from warmstart.history_store.errors import AllTrialsFailedError, UsageError, WarmstartError
 from warmstart.integrations.ray.cluster import Cluster, living
 from warmstart.studies.execution.local_workers import LOSSES
 from warmstart.studies.execution.worker import Job

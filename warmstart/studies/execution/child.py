@@ -15,11 +15,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import BrokenImagesError, UsageError, WarmstartError
-from history_store.records import Config
-from training.processes.memory import out_of_memory
+from warmstart.history_store.errors import BrokenImagesError, UsageError, WarmstartError
+from warmstart.history_store.records import Config
 from warmstart.studies.objectives.base import Objective, Outcome, Pruned, TrialStatus
 from warmstart.studies.objectives.result import one_line, plain_number, read_result, shown_value
+from warmstart.training.processes.memory import out_of_memory
 
 STEPS = 2.0**63
 """Steps of reports are 0 or more and below this: storages keep 64 bits."""

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from history_store.records import Config
-from training.workloads import DEFAULT, get_workload
+from warmstart.history_store.records import Config
+from warmstart.training.workloads import DEFAULT, get_workload
 
 if TYPE_CHECKING:
-    from training.workloads import Budget, Workload
     from warmstart.studies.state.spec import StudySpec
+    from warmstart.training.workloads import Budget, Workload
 
 _SURE = 0.8
 """Share of the time that is surely there once the networks have been joined and the heads are fitted again."""

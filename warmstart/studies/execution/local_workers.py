@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 
-from history_store.errors import AllTrialsFailedError, WarmstartError
-from training.processes.supervisor import GRACE_S, SupervisedProcess, describe_end, end_all
+from warmstart.history_store.errors import AllTrialsFailedError, WarmstartError
 from warmstart.studies.execution.worker import Job
 from warmstart.studies.objectives.pickling import hidden_main
+from warmstart.training.processes.supervisor import GRACE_S, SupervisedProcess, describe_end, end_all
 
 LOOK_S = 0.5
 LOSSES = 5

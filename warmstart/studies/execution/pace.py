@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bo.transfer.duration_forecast import ExpectedSeconds, TimedRun
-from bo.transfer.time_plan import SURE
-from history_store.one_thread import one_thread
-from history_store.records import Config
-from history_store.wording import exact_duration
+from warmstart.bo.transfer.duration_forecast import ExpectedSeconds, TimedRun
+from warmstart.bo.transfer.time_plan import SURE
+from warmstart.history_store.one_thread import one_thread
+from warmstart.history_store.records import Config
+from warmstart.history_store.wording import exact_duration
 from warmstart.studies.execution.last_training import Candidate, LastTraining
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.spec import warm_of

@@ -16,14 +16,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from history_store.errors import UsageError
-from history_store.records import Config
-from training.processes.guardian import PROC, descendants
-from training.processes.supervisor import PATIENCE_S, SupervisedProcess, describe_end, memory_below
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.records import Config
 from warmstart.studies.execution.child import serve
 from warmstart.studies.objectives.base import Objective, Outcome, TrialStatus
 from warmstart.studies.objectives.pickling import dump_function, hidden_main
 from warmstart.studies.objectives.result import one_line
+from warmstart.training.processes.guardian import PROC, descendants
+from warmstart.training.processes.supervisor import PATIENCE_S, SupervisedProcess, describe_end, memory_below
 
 GRACE_S = 2.0
 START_S = 120.0

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from history_store.space import load_space
-from training.workloads import DEFAULT
+from warmstart.history_store.space import load_space
 from warmstart.studies.execution.first_failures import ALIKE, fail_alike
 from warmstart.studies.execution.pace import Pace
 from warmstart.studies.execution.trial_process import TrialRunner
@@ -22,6 +21,7 @@ from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.study_group import StudyGroup
 from warmstart.studies.state.trial_queue import Run, TrialQueue, Wait
+from warmstart.training.workloads import DEFAULT
 
 WAIT_S = 0.3
 """Between two looks for a trial while the last ones run elsewhere."""

@@ -9,7 +9,7 @@ def history_state(path: Path) -> dict[str, str | int]:
     Raises:
         StorageError: when it cannot be read.
     """
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
     with History.open(path) as opened:
         return {"path": str(path), "id": opened.id, "revision": opened.revision}

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from history_store.errors import DataError, UsageError
-from history_store.records import Evaluation, Status
-from history_store.space import same_space
-from history_store.wording import counted
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.records import Evaluation, Status
+from warmstart.history_store.space import same_space
+from warmstart.history_store.wording import counted
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.trial import Trial
 from warmstart.studies.state.spec import StudySpec
 
 if TYPE_CHECKING:
-    from history_store.images import ImageSource
-    from history_store.records import DatasetInfo
+    from warmstart.history_store.images import ImageSource
+    from warmstart.history_store.records import DatasetInfo
 
 STATUS = {
     TrialStatus.OK: Status.OK,
@@ -75,8 +75,8 @@ def record_study(
         DataError: a dataset that cannot be read, or other images than those that the history knows by this name.
         StorageError: a history that cannot be written.
     """
-    from history_store.history import History
     from warmstart.histories.add import DatasetCard, add_source
+    from warmstart.history_store.history import History
     from warmstart.suggestions.query import open_path
 
     assert plan.dataset is not None  # noqa: S101  checked before the study began
@@ -109,7 +109,7 @@ def check_recordable(path: Path, name: str, plan: StudySpec, *, download: bool =
         DataError: a dataset that cannot be read, or other images than those that the history knows by this name.
         StorageError: a history that cannot be written.
     """
-    from history_store.history import History
+    from warmstart.history_store.history import History
     from warmstart.locations import is_shipped
     from warmstart.suggestions.query import open_path
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from history_store.errors import UsageError
-from history_store.space import same_space
-from history_store.wording import meant
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.space import same_space
+from warmstart.history_store.wording import meant
 from warmstart.studies.history.history_state import history_state
 from warmstart.studies.related_dataset import AUTO, EVALUATIONS, TOTAL, RelatedDataset
 from warmstart.studies.state.spec import StudySpec
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from history_store.history import History
+    from warmstart.history_store.history import History
     from warmstart.locations import PathLike
     from warmstart.suggestions.location import Location
 
@@ -41,7 +41,7 @@ def ask_related(
         UsageError: a history over another space, without a dataset of that name, or one that is left out.
         WarmstartError: a dataset, history or model that cannot be read; see `warmstart.Advisor.locate`.
     """
-    from history_store.history import History
+    from warmstart.history_store.history import History
     from warmstart.locations import history_path
 
     path = history_path(history)
@@ -106,7 +106,7 @@ def _dataset(
     history: History, name: str, place: Location | None, *, count: int, has_meta: bool, where: str
 ) -> RelatedDataset:
     """Take the evaluations of one of so many datasets."""
-    from bo.related import thinned
+    from warmstart.bo.related import thinned
 
     errors = history.errors[history.names.index(name)]
     rows = thinned(errors, min(EVALUATIONS, max(TOTAL // count, 1)))

@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from bo.transfer.duration_forecast import UNKNOWN, TimedRun
-from history_store.errors import UsageError, WarmstartError
-from history_store.records import Config
-from history_store.space import load_space, same_space, shown
-from history_store.wording import counted, exact_duration
-from training.workloads import get_workload
+from warmstart.bo.transfer.duration_forecast import UNKNOWN, TimedRun
+from warmstart.history_store.errors import UsageError, WarmstartError
+from warmstart.history_store.records import Config
+from warmstart.history_store.space import load_space, same_space, shown
+from warmstart.history_store.wording import counted, exact_duration
 from warmstart.locations import history_path
 from warmstart.measured_with import workload_of
 from warmstart.studies.execution.pace import Pace, finished_here
@@ -26,6 +25,7 @@ from warmstart.studies.state.trial_queue import TrialQueue
 from warmstart.suggestions.durations import Durations, fit_history, no_durations
 from warmstart.suggestions.short_run import LONGER_SHARE, ShortRun, short_run_by
 from warmstart.suggestions.time_plan import TimeLimit, TimePlan
+from warmstart.training.workloads import get_workload
 
 if TYPE_CHECKING:
     from warmstart.studies.results.summary import TuneResult
@@ -191,7 +191,7 @@ def has_durations_of(spec: StudySpec, place: Location) -> bool:
 
 def can_plan(spec: StudySpec, place: Location) -> bool:
     """Tell whether a history can plan the first trials of a study: over its space, with durations of its job."""
-    from history_store.history import History
+    from warmstart.history_store.history import History
     from warmstart.suggestions.durations import read_durations
 
     if spec.rename or not has_durations_of(spec, place):
@@ -284,7 +284,7 @@ def tell_idle_cores(call: TimedCall, *, device: str) -> None:
     """Say that trials of a built-in network leave all cores but one idle, where there is time for more workers to load."""
     from joblib import cpu_count
 
-    from metafeat.device import resolve_device
+    from warmstart.metafeat.device import resolve_device
 
     if call.left > _WORTH_LOADING_S and resolve_device(device) == "cpu" and (cores := cpu_count()) > 1:
         call.on_message(f"Trials run one at a time, on 1 of {cores} cores: more `workers` use the others, too.")

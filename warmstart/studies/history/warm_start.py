@@ -10,18 +10,18 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import UsageError, WarmstartError
-from history_store.file.codec import config_key
-from history_store.records import Config, Value
-from history_store.space import load_space, same_space
-from history_store.wording import counted
-from training.workloads import DEFAULT, get_workload, measures
 from warmstart.glance import glance
+from warmstart.history_store.errors import UsageError, WarmstartError
+from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.records import Config, Value
+from warmstart.history_store.space import load_space, same_space
+from warmstart.history_store.wording import counted
 from warmstart.locations import history_path, usual_model
 from warmstart.studies.history.history_state import history_state
 from warmstart.studies.history.related import ask_related
 from warmstart.studies.options import Sources
 from warmstart.studies.state.spec import StudySpec, WarmConfig
+from warmstart.training.workloads import DEFAULT, get_workload, measures
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -98,7 +98,7 @@ def ask_history(
 
 def _is_young(plan: StudySpec, history: str | os.PathLike[str] | None) -> bool:
     """Tell whether a history that is asked for a warm start alone has no run to answer with."""
-    from history_store.history import History
+    from warmstart.history_store.history import History
 
     if plan.warm == "none" or plan.related or (plan.initial and not plan.members):
         return False
@@ -108,7 +108,7 @@ def _is_young(plan: StudySpec, history: str | os.PathLike[str] | None) -> bool:
 
 def _advisor(plan: StudySpec, sources: Sources) -> Advisor:
     """Make the one who answers for a plan."""
-    from metafeat.device import resolve_device
+    from warmstart.metafeat.device import resolve_device
     from warmstart.suggestions.advisor import Advisor
 
     return Advisor(
@@ -142,8 +142,8 @@ def tell_of_images(query: Query | Descriptor | None, on_message: Callable[[str],
 
 def _sources(sources: Sources, plan: StudySpec, query: Query | Descriptor | None) -> Sources:
     """Choose the history of the workload, unless the dataset was described for another one."""
-    from metafeat.model_file import read_header
     from warmstart.descriptor import Descriptor
+    from warmstart.metafeat.model_file import read_header
 
     history = history_path(sources.history, workload=plan.workload)
     if isinstance(query, Descriptor) and read_header(usual_model(history, sources.model)).hash != query.extractor:
@@ -257,7 +257,7 @@ def _unmeasured(plan: StudySpec, best: Config | None, measured: Sequence[Config]
     The best suggestion at the largest image size of the space, where the history measured none as large; and the usual
     configurations of the workload that have hyperparameters no configuration of the history has, put into the space.
     """
-    from bo.space.encoding import Encoding
+    from warmstart.bo.space.encoding import Encoding
 
     if plan.workload is None:
         return ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from history_store.records import Config
+from warmstart.history_store.records import Config
 
 Report = Callable[[float, float], None]
 """Tells (step, error so far); raises `Pruned` where the study says that this is enough."""

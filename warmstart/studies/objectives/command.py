@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, ClassVar, TextIO
 
-from history_store.errors import UsageError
-from history_store.json_text import parse_json
-from history_store.records import Config
-from history_store.space import natural
-from training.processes.supervisor import Supervised, describe_end
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.records import Config
+from warmstart.history_store.space import natural
 from warmstart.studies.objectives.base import Report, TrialStatus
 from warmstart.studies.objectives.metric import LAST_HINT, NUMBER, Metric, MetricReader
+from warmstart.training.processes.supervisor import Supervised, describe_end
 
 _PLACE = re.compile(r"\{([^{}]+)\}")
 OWN = ("seed", "budget", "dataset", "config")

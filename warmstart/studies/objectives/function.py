@@ -13,10 +13,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from history_store.errors import UsageError
-from history_store.records import Config
-from history_store.wording import in_words
-from warmstart.import_collisions import make_way
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.records import Config
+from warmstart.history_store.wording import in_words
 from warmstart.studies.objectives.base import Report
 from warmstart.studies.objectives.pickling import dump_function
 
@@ -122,7 +121,6 @@ class FunctionObjective:
         if module.endswith(".py"):
             folder, module = self.folder / Path(module).parent, Path(module).stem
         sys.path.insert(0, str(folder.absolute()))
-        make_way(str(folder.absolute()), module)
         try:
             with _importing(text):
                 found = importlib.import_module(module)

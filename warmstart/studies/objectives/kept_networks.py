@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from history_store.errors import WarmstartError
-from history_store.records import Config, Value
-from training.workloads import Member, Prepared, load_classifier
+from warmstart.history_store.errors import WarmstartError
+from warmstart.history_store.records import Config, Value
+from warmstart.training.workloads import Member, Prepared, load_classifier
 
 
 @dataclass(frozen=True, slots=True)

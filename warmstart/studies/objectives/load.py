@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
-from history_store.errors import UsageError
-from training.workloads import DEFAULT, get_workload
+from warmstart.history_store.errors import UsageError
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.command import CommandObjective
 from warmstart.studies.objectives.function import FunctionObjective
 from warmstart.studies.objectives.workload import WorkloadObjective
+from warmstart.training.workloads import DEFAULT, get_workload
 
 
 def load_objective(
@@ -32,7 +32,7 @@ def load_objective(
         names: of the space's hyperparameters.
         command: with placeholders; see `CommandObjective`.
         dataset: path; a workload needs it, the others are given it.
-        workload: name in `training.workloads.WORKLOADS`.
+        workload: name in `warmstart.training.workloads.WORKLOADS`.
         target_budget: name of the workload's budget; None = the usual one.
         device: of the workload.
         folder: first on the path of the function's import; None = the working folder.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from history_store.errors import UsageError
-from history_store.records import Config
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.records import Config
 from warmstart.studies.objectives.base import Objective, Report, TrialStatus
 from warmstart.studies.objectives.command import CommandObjective
 from warmstart.studies.objectives.metric import ContradictionError, Metric

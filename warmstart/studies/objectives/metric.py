@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from history_store.errors import UsageError
-from history_store.json_text import parse_json
-from history_store.wording import in_words
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.wording import in_words
 
 Scale = Literal["fraction", "percent", "any"]
 """What a metric may be: 0 to 1, 0 to 100, or any number."""

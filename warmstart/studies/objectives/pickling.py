@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from types import ModuleType
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 
 _turn = threading.Lock()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from history_store.errors import WarmstartError
-from history_store.records import Config
-from training.workloads import DEFAULT, Member, Prepared, SourceDataset, Workload, get_workload
+from warmstart.history_store.errors import WarmstartError
+from warmstart.history_store.records import Config
 from warmstart.studies.objectives.base import Report
 from warmstart.studies.objectives.kept_networks import KeptNetworks
+from warmstart.training.workloads import DEFAULT, Member, Prepared, SourceDataset, Workload, get_workload
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class WorkloadObjective:
 
     Attributes:
         dataset: path in any layout.
-        workload: name in `training.workloads.WORKLOADS`.
+        workload: name in `warmstart.training.workloads.WORKLOADS`.
         budget: name of one of its budgets; None = the usual one.
         device: ``cpu``, ``cuda`` or ``auto``.
         threads: of torch on a CPU.
@@ -92,7 +92,7 @@ def prepare(workload: Workload, dataset: str, *, device: str = "auto", skip_brok
         DataError: when what is there cannot be used.
         UsageError: when torch has no such device.
     """
-    from metafeat.device import resolve_device
+    from warmstart.metafeat.device import resolve_device
     from warmstart.suggestions.query import open_path
 
     where = resolve_device(device)

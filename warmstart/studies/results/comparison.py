@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.one_thread import one_thread
-from history_store.wording import counted
+from warmstart.history_store.one_thread import one_thread
+from warmstart.history_store.wording import counted
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.trial import Trial
 
@@ -75,7 +75,7 @@ def compare_with_uniform(
     Args:
         space: of the study.
         trials: that ended.
-        surrogate: a name in `bo.surrogates.SURROGATES`.
+        surrogate: a name in `warmstart.bo.surrogates.SURROGATES`.
         seed: of everything random.
         least: error below which there is none; draws below it count as it.
     """
@@ -96,9 +96,9 @@ def _drawn(
     space: ConfigurationSpace, valid: Sequence[Trial], n_failed: int, surrogate: str, seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Draw errors of the best trial, and of the best of as many uniform configurations, from a surrogate of all trials."""
-    from bo.error_units import MANY_FAIL, WARPING, ErrorUnits, preferred_logarithms
-    from bo.space.encoding import Encoding
-    from bo.surrogates import SURROGATES
+    from warmstart.bo.error_units import MANY_FAIL, WARPING, ErrorUnits, preferred_logarithms
+    from warmstart.bo.space.encoding import Encoding
+    from warmstart.bo.surrogates import SURROGATES
 
     n = len(valid)
     rng = np.random.default_rng([seed, 1])

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from bo.transfer.expected_error import DatasetExpectation, ExpectedError
-from history_store.records import Config
-from history_store.wording import in_short
+from warmstart.bo.transfer.expected_error import DatasetExpectation, ExpectedError
+from warmstart.history_store.records import Config
+from warmstart.history_store.wording import in_short
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.results.trial import Trial
 from warmstart.studies.state.spec import StudySpec, WarmConfig, warm_of

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import UsageError
-from metafeat.files import replace_file
 from warmstart.exports import check_exportable
+from warmstart.history_store.errors import UsageError
+from warmstart.metafeat.files import replace_file
 
 if TYPE_CHECKING:
     from warmstart.studies.results.study_record import StudyRecord

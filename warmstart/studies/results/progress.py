@@ -18,7 +18,7 @@ from warmstart.studies.state.trial_queue import RUN, TrialQueue
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
-    from bo.transfer.expected_error import ExpectedError
+    from warmstart.bo.transfer.expected_error import ExpectedError
 
 GLANCE_S = 0.5
 """Seconds between two looks at what a trial reports."""

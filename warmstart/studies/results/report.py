@@ -9,17 +9,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import StorageError, StorageFullError
-from history_store.space import shown
-from history_store.wording import counted, in_short
-from metafeat.files import replace_file
+from warmstart.history_store.errors import StorageError, StorageFullError
+from warmstart.history_store.space import shown
+from warmstart.history_store.wording import counted, in_short
+from warmstart.metafeat.files import replace_file
 from warmstart.prediction import Predictions
 from warmstart.studies.results.summary import JointResult, SavedModel, TuneResult
 from warmstart.studies.state.spec import StudySpec, WarmConfig
 from warmstart.suggestions.formats import with_config
 
 if TYPE_CHECKING:
-    from bo.transfer.expected_error import ExpectedError
+    from warmstart.bo.transfer.expected_error import ExpectedError
 
 SHOWN = 10
 """Best trials, and failures, in the Markdown."""

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import UsageError
-from history_store.wording import counted
-from metafeat.device import cpu_threads
-from training.workloads import Classifier, Member
-from training.workloads.classifier_file import read_header
 from warmstart.arguments import check_replaceable
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.wording import counted
+from warmstart.metafeat.device import cpu_threads
 from warmstart.studies.execution.last_training import Candidate, LastTraining
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.kept_networks import KeptNetworks
@@ -22,10 +20,12 @@ from warmstart.studies.objectives.workload import prepare
 from warmstart.studies.output_places import check_place
 from warmstart.studies.results.summary import SavedModel
 from warmstart.studies.results.trial import Trial
+from warmstart.training.workloads import Classifier, Member
+from warmstart.training.workloads.classifier_file import read_header
 
 if TYPE_CHECKING:
-    from training.workloads import Budget, Prepared, Workload
     from warmstart.studies.state.spec import StudySpec
+    from warmstart.training.workloads import Budget, Prepared, Workload
 
 _END = 1.0
 """After the last training, as long as the networks took to answer is kept for writing them and the report."""

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError
-from history_store.one_thread import one_thread
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.one_thread import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bo.error_units import Band, ErrorUnits
-    from bo.importance import Importance, Profile
-    from bo.surrogates import Prediction
+    from warmstart.bo.error_units import Band, ErrorUnits
+    from warmstart.bo.importance import Importance, Profile
+    from warmstart.bo.surrogates import Prediction
     from warmstart.studies.results.study_record import StudyRecord
     from warmstart.studies.results.trial import Trial
 
@@ -48,10 +48,10 @@ def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
     Raises:
         DataError: fewer than `LEAST` trials with an error, errors that are all equal, or no space.
     """
-    from bo import Optimizer
-    from bo.diagnostics import read_run
-    from bo.error_units import all_equal
-    from bo.importance import Importance, importance, profiles
+    from warmstart.bo import Optimizer
+    from warmstart.bo.diagnostics import read_run
+    from warmstart.bo.error_units import all_equal
+    from warmstart.bo.importance import Importance, importance, profiles
 
     trials = [trial for trial in found.trials if trial.error is not None and trial.feasible]
     space = found.space

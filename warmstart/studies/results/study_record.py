@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import DataError, UsageError
-from history_store.wording import in_short
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.wording import in_short
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.results.expectations import StudyExpectations, expectations_of, promised_beside_came
@@ -65,7 +65,7 @@ class StudyRecord:
     @property
     def space(self) -> ConfigurationSpace | None:
         """Read the space; None where the trials do not show one."""
-        from history_store.space import load_space
+        from warmstart.history_store.space import load_space
 
         return load_space(self.space_json) if self.space_json else None
 
@@ -251,7 +251,7 @@ def _external(
     """Read a study that another program made: its space is what its trials show."""
     from optuna.study import StudyDirection
 
-    from history_store.space import dump_space
+    from warmstart.history_store.space import dump_space
     from warmstart.integrations.optuna.problem import Problem
     from warmstart.integrations.optuna.space import shown, to_space
 
@@ -317,7 +317,7 @@ def is_report(document: Any) -> bool:
 
 
 def _of_report(entry: Mapping[str, Any], storage: str) -> StudyRecord:
-    from history_store.space import load_space
+    from warmstart.history_store.space import load_space
 
     settings, metric = entry["settings"], entry.get("metric")
     space = json.dumps(settings["space"])

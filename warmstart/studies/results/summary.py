@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from history_store.space import natural, shown
-from history_store.wording import in_short
+from warmstart.history_store.space import natural, shown
+from warmstart.history_store.wording import in_short
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.related_dataset import RelatedDataset

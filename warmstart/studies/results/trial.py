@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import AllTrialsFailedError
-from history_store.records import Value
+from warmstart.history_store.errors import AllTrialsFailedError
+from warmstart.history_store.records import Value
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.state.trial_queue import OUTCOME, RUN
 

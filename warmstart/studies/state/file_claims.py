@@ -12,8 +12,8 @@ import time
 import weakref
 from pathlib import Path
 
-from history_store.errors import StorageError
-from history_store.file.durable import open_companion
+from warmstart.history_store.errors import StorageError
+from warmstart.history_store.file.durable import open_companion
 from warmstart.studies.state.locks import SPAN
 
 _FLOCK = struct.Struct("@hhqqi4x")

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 from optuna.storages.journal import BaseJournalBackend
 
-from history_store.errors import StorageError
-from history_store.json_text import parse_json
+from warmstart.history_store.errors import StorageError
+from warmstart.history_store.json_text import parse_json
 
 KEY = "warmstart:crc"
 _MARK = f',"{KEY}":'.encode()

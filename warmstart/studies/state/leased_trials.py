@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from history_store.errors import LeaseLostError, UsageError
+from warmstart.history_store.errors import LeaseLostError, UsageError
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.lease import EXTRA, LEASE, MOST_OFFERS, Lease
 from warmstart.studies.state.reported_steps import as_reported
@@ -23,7 +23,7 @@ from warmstart.studies.state.trial_queue import OUTCOME, RUN, Run, TrialQueue, W
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
-    from bo.transfer.expected_error import ExpectedError
+    from warmstart.bo.transfer.expected_error import ExpectedError
 
 
 @dataclass(frozen=True, slots=True)

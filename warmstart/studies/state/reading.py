@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from history_store.errors import MissingPathError, StorageError
+from warmstart.history_store.errors import MissingPathError, StorageError
 from warmstart.studies.state.sqlite_file import SQLITE, check_not_elsewhere, engine_options
 from warmstart.studies.state.storage import (
     BUSY_S,

@@ -8,22 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, get_args
 
-from history_store.errors import StorageError, UsageError
-from history_store.json_text import parse_json
-from history_store.records import Config, Value
-from history_store.space import same_space, space_difference
-from history_store.wording import in_words
-from training.workloads import DEFAULT, get_workload
+from warmstart.history_store.errors import StorageError, UsageError
+from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.records import Config, Value
+from warmstart.history_store.space import same_space, space_difference
+from warmstart.history_store.wording import in_words
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.options import Pruner, Search, Warm, WarmStart, identity, identity_of
 from warmstart.studies.related_dataset import RelatedDataset, optional_tuple
 from warmstart.studies.state.split import Split
+from warmstart.training.workloads import DEFAULT, get_workload
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
 
-    from bo.related import RelatedTask
-    from bo.transfer.expected_error import DatasetExpectation
+    from warmstart.bo.related import RelatedTask
+    from warmstart.bo.transfer.expected_error import DatasetExpectation
     from warmstart.integrations.optuna.sampler import WarmStartSampler
 
 SCHEMA = 1
@@ -120,7 +120,7 @@ class StudySpec(Search, WarmStart):
         members: names of the studies of all datasets that are tuned together, this one among them; none where it is alone.
         split: how these share their trials.
         curves: `warmstart.suggestions.run_forecasts.RunForecasts` of the dataset as JSON, where the pruner is ``history``; else empty.
-        expectation: `bo.transfer.expected_error.DatasetExpectation` of the first `configs`, those that the history measured, in their order, and
+        expectation: `warmstart.bo.transfer.expected_error.DatasetExpectation` of the first `configs`, those that the history measured, in their order, and
             of the best after a search, as JSON; empty where the history knows too little.
     """
 
@@ -286,7 +286,7 @@ class StudySpec(Search, WarmStart):
             told: of the others.
             acquisition: instead of the study's.
         """
-        from history_store.space import load_space
+        from warmstart.history_store.space import load_space
         from warmstart.integrations.optuna.sampler import WarmStartSampler
 
         related = [*(each.task() for each in self.tasks), *told]
@@ -320,7 +320,7 @@ class StudySpec(Search, WarmStart):
         return made[self.pruner]()
 
     def _history_pruner(self) -> BasePruner:
-        from history_store.space import load_space
+        from warmstart.history_store.space import load_space
         from warmstart.integrations.optuna.pruner import HistoryPruner
         from warmstart.suggestions.run_forecasts import RunForecasts
 
@@ -343,7 +343,7 @@ def _shown(value: object) -> str:
 
 def multitask_surrogates() -> list[str]:
     """List the surrogates that learn from related datasets: those with a relative `mt-NAME`."""
-    from bo.surrogates import SURROGATES
+    from warmstart.bo.surrogates import SURROGATES
 
     return [name for name in SURROGATES if f"mt-{name}" in SURROGATES]
 

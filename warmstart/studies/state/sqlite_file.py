@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import StorageError
+from warmstart.history_store.errors import StorageError
 
 SQLITE = b"SQLite format 3\x00"
 """The first bytes of a database."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import MissingPathError, StorageError, StorageFullError, UsageError, WarmstartError
-from history_store.file.durable import open_companion
-from history_store.wording import in_words
+from warmstart.history_store.errors import MissingPathError, StorageError, StorageFullError, UsageError, WarmstartError
+from warmstart.history_store.file.durable import open_companion
+from warmstart.history_store.wording import in_words
 from warmstart.studies.state.file_claims import FileClaims, is_claimed
 from warmstart.studies.state.locks import ASKING, NO_STUDY, DatabaseClaims, TrialLocks
 from warmstart.studies.state.sqlite_file import check_not_elsewhere, engine_options

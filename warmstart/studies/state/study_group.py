@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Self
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 from warmstart.studies.related_dataset import EVALUATIONS, TOTAL
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.split import GainEstimate, equal_next, gain_next
@@ -18,7 +18,7 @@ from warmstart.studies.state.trial_queue import RUN, Run, TrialQueue, Wait, begi
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
-    from bo.related import RelatedTask
+    from warmstart.bo.related import RelatedTask
     from warmstart.integrations.optuna.sampler import WarmStartSampler
 
 OFFER = "warmstart:offer"
@@ -144,7 +144,7 @@ class StudyGroup:
 
     def _task(self, i: int, trials: Sequence[FrozenTrial], most: int) -> RelatedTask:
         """Return what was told of a study, thinned, as the others learn from it."""
-        from bo.related import RelatedTask, thinned
+        from warmstart.bo.related import RelatedTask, thinned
 
         queue = self.queues[i]
         told = [observation for observation in queue.told(trials) if observation.valid]

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 
-from history_store.errors import DataError
-from history_store.json_text import parse_json
-from history_store.records import Value
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.records import Value
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.options import Search
 from warmstart.studies.state.lease import is_extra, is_leased
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
 
-    from bo.observation import Observation
-    from bo.transfer.expected_error import ExpectedError
+    from warmstart.bo.observation import Observation
+    from warmstart.bo.transfer.expected_error import ExpectedError
     from warmstart.integrations.optuna.pruner import HistoryPruner
     from warmstart.integrations.optuna.sampler import WarmStartSampler
 
@@ -74,7 +74,7 @@ class TrialQueue:
 
     def __init__(self, store: Store, study: optuna.Study, plan: StudySpec) -> None:
         """Take a study; `open_queue` finds one by its name."""
-        from history_store.space import load_space
+        from warmstart.history_store.space import load_space
         from warmstart.integrations.optuna.problem import Problem
         from warmstart.integrations.optuna.space import to_distributions
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from dense_gp import DenseGp
 
-from bo.acquisition.cost import InverseCost, log_durations, log_expected_inverse
-from bo.acquisition.function import Improvement, Product
-from bo.acquisition.pending import fantasise
+from warmstart.bo.acquisition.cost import InverseCost, log_durations, log_expected_inverse
+from warmstart.bo.acquisition.function import Improvement, Product
+from warmstart.bo.acquisition.pending import fantasise
 
 X = np.array([[0.1, 0.2], [0.8, 0.3], [0.5, 0.9]])
 POINTS = np.random.default_rng(1).random((200, 2))

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from dense_gp import DenseGp
 
-from bo.acquisition.cost import InverseCost
-from bo.acquisition.function import CHUNK, SOME, Improvement, Product, Validity
-from bo.acquisition.pending import Fantasies, Observed, fantasise
-from bo.acquisition.scores import expected_improvement, lower_confidence_bound
-from bo.surrogates import GaussianProcess
+from warmstart.bo.acquisition.cost import InverseCost
+from warmstart.bo.acquisition.function import CHUNK, SOME, Improvement, Product, Validity
+from warmstart.bo.acquisition.pending import Fantasies, Observed, fantasise
+from warmstart.bo.acquisition.scores import expected_improvement, lower_confidence_bound
+from warmstart.bo.surrogates import GaussianProcess
 
 X = np.array([[0.1, 0.2], [0.8, 0.3], [0.5, 0.9]])
 Y = np.array([0.4, -0.6, 0.3])

@@ -13,10 +13,10 @@ from ConfigSpace import (
 )
 from dense_gp import DenseGp
 
-from bo.acquisition.function import Improvement
-from bo.acquisition.optimize import GRID, ascend, best_free, optimize_acquisition
-from bo.acquisition.pending import fantasise
-from bo.space.encoding import Encoding
+from warmstart.bo.acquisition.function import Improvement
+from warmstart.bo.acquisition.optimize import GRID, ascend, best_free, optimize_acquisition
+from warmstart.bo.acquisition.pending import fantasise
+from warmstart.bo.space.encoding import Encoding
 
 
 def rng(seed=0):

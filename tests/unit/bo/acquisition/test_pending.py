@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from dense_gp import DenseGp
 
-from bo.acquisition.function import Improvement
-from bo.acquisition.pending import fantasise
-from bo.acquisition.scores import expected_improvement
+from warmstart.bo.acquisition.function import Improvement
+from warmstart.bo.acquisition.pending import fantasise
+from warmstart.bo.acquisition.scores import expected_improvement
 
 X = np.array([[0.1, 0.2], [0.8, 0.3], [0.5, 0.9]])
 Y = np.array([0.4, -0.6, 0.3])

@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate as quadrature
 from scipy import stats
 
-from bo.acquisition.scores import (
+from warmstart.bo.acquisition.scores import (
     SCORES,
     SLOPES,
     expected_improvement,

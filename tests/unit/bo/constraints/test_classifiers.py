@@ -8,11 +8,11 @@ import pytest
 from scipy import integrate, stats
 from scipy.optimize import minimize
 
-from bo.constraints.classifier import CLASSIFIERS
-from bo.constraints.link import LINKS, logistic
-from bo.constraints.logistic_head import laplace, sample_posteriors
-from bo.surrogates.slice_sampling import elliptical_step
-from history_store.errors import DataError, UsageError
+from warmstart.bo.constraints.classifier import CLASSIFIERS
+from warmstart.bo.constraints.link import LINKS, logistic
+from warmstart.bo.constraints.logistic_head import laplace, sample_posteriors
+from warmstart.bo.surrogates.slice_sampling import elliptical_step
+from warmstart.history_store.errors import DataError, UsageError
 
 QUICK = {"network": {"networks": 2, "steps": 200}, "gp": {"samples": 4, "burn_in": 10}}
 POINTS = np.random.default_rng(9).random((30, 2))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from ConfigSpace import Categorical, Constant, Float, Integer, Normal, OrdinalHyperparameter
 
-from bo.space import axes
-from bo.space.axes import BELOW_ONE, Choice, Real, axis_of
-from history_store.space import _at
+from warmstart.bo.space import axes
+from warmstart.bo.space.axes import BELOW_ONE, Choice, Real, axis_of
+from warmstart.history_store.space import _at
 
 HYPERPARAMETERS = [
     Float("a", (-5.0, 0.0)),

@@ -15,8 +15,8 @@ from ConfigSpace import (
     Integer,
 )
 
-from bo.space.completion import Completion, anchored_design
-from history_store.errors import DataError
+from warmstart.bo.space.completion import Completion, anchored_design
+from warmstart.history_store.errors import DataError
 
 
 def test_the_design_is_a_latin_hypercube_with_a_given_first_point() -> None:

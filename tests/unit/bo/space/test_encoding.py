@@ -40,11 +40,11 @@ from ConfigSpace import (
 )
 from ConfigSpace.exceptions import ForbiddenValueError
 
-from bo.space.encoding import CELLS, Encoding
-from bo.space.papers import layered_space
-from history_store.errors import DataError, UsageError
-from history_store.space import dump_space, load_space, sobol_configs
-from training.workloads.cnn.space import target_space
+from warmstart.bo.space.encoding import CELLS, Encoding
+from warmstart.bo.space.papers import layered_space
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.space import dump_space, load_space, sobol_configs
+from warmstart.training.workloads.cnn.space import target_space
 
 
 def every_kind():
@@ -541,6 +541,6 @@ def test_rows_are_encoded_together(rng):
 
 
 def test_import_needs_no_configspace():
-    code = "import sys, bo.space.encoding, bo.space.papers; print([m for m in ('ConfigSpace', 'scipy', 'pandas') if m in sys.modules])"
+    code = "import sys, warmstart.bo.space.encoding, warmstart.bo.space.papers; print([m for m in ('ConfigSpace', 'scipy', 'pandas') if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from bo.space.encoding import Encoding
-from bo.space.papers import LAYERS, cnn_space, layered_space, lbl_space, natural
-from history_store.space import dump_space, load_space
-from training.workloads.cnn.space import target_space
+from warmstart.bo.space.encoding import Encoding
+from warmstart.bo.space.papers import LAYERS, cnn_space, layered_space, lbl_space, natural
+from warmstart.history_store.space import dump_space, load_space
+from warmstart.training.workloads.cnn.space import target_space
 
 SPACES = {
     "cnn": (cnn_space, 14, 0),

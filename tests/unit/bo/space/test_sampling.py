@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
-from bo.space.sampling import Design, design_points, unit_points
-from history_store.errors import UsageError
+from warmstart.bo.space.sampling import Design, design_points, unit_points
+from warmstart.history_store.errors import UsageError
 
 
 def draw(design, p, n, *, batches=1, seed=0):

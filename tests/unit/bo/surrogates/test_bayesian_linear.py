@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bo.surrogates.dngo.bayesian_linear import Regression, evidence_and_gradient
-from bo.surrogates.dngo.linear_head import LinearHead
+from warmstart.bo.surrogates.dngo.bayesian_linear import Regression, evidence_and_gradient
+from warmstart.bo.surrogates.dngo.linear_head import LinearHead
 
 ALPHA, BETA = 0.7, 11.0
 ONE = np.ones(1)

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bo.acquisition.function import Improvement
-from bo.acquisition.pending import Fantasies, Observed, fantasise
-from bo.acquisition.scores import expected_improvement
-from bo.surrogates.base import Task
-from bo.surrogates.bohamiann.bayesian_network import BayesianNetwork, Data, Draws, Schedule
-from bo.surrogates.bohamiann.function_samples import Reweighting
-from bo.surrogates.bohamiann.model import Bohamiann
-from bo.surrogates.network import Network
-from bo.surrogates.tasks import Pool, reduced_meta
-from history_store.errors import DataError, UsageError
+from warmstart.bo.acquisition.function import Improvement
+from warmstart.bo.acquisition.pending import Fantasies, Observed, fantasise
+from warmstart.bo.acquisition.scores import expected_improvement
+from warmstart.bo.surrogates.base import Task
+from warmstart.bo.surrogates.bohamiann.bayesian_network import BayesianNetwork, Data, Draws, Schedule
+from warmstart.bo.surrogates.bohamiann.function_samples import Reweighting
+from warmstart.bo.surrogates.bohamiann.model import Bohamiann
+from warmstart.bo.surrogates.network import Network
+from warmstart.bo.surrogates.tasks import Pool, reduced_meta
+from warmstart.history_store.errors import DataError, UsageError
 
 QUICK = {"burn_in": 300, "thin": 10, "samples": 24, "chains": 4}
 POINTS = np.random.default_rng(8).random((15, 2))
@@ -68,7 +68,7 @@ def test_the_pull_that_raises_the_noise_is_at_most_ten_standard_deviations_of_a_
 @pytest.mark.parametrize(("limit", "stays"), [(10.0, True), (np.inf, False)])
 def test_a_chain_whose_weights_swing_does_not_throw_the_noise_up(monkeypatch, limit, stays):
     """Exact values; without the limit one chain of eight ends with a noise that is larger than the spread of the targets."""
-    monkeypatch.setattr("bo.surrogates.bohamiann.bayesian_network.MOST_PULL", limit)
+    monkeypatch.setattr("warmstart.bo.surrogates.bohamiann.bayesian_network.MOST_PULL", limit)
     rng = np.random.default_rng(17)
     X = rng.random((14, 2))
     y = np.sin(6 * X[:, 0]) + np.cos(5 * X[:, 1])

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bo.surrogates import DNGO, MultiTaskDNGO, Task
-from bo.surrogates.dngo.feature_network import Adam, Plan, scale_inputs, side_by_side, train
-from bo.surrogates.inputs import Inputs
-from bo.surrogates.network import Network
-from history_store.errors import UsageError
+from warmstart.bo.surrogates import DNGO, MultiTaskDNGO, Task
+from warmstart.bo.surrogates.dngo.feature_network import Adam, Plan, scale_inputs, side_by_side, train
+from warmstart.bo.surrogates.inputs import Inputs
+from warmstart.bo.surrogates.network import Network
+from warmstart.history_store.errors import UsageError
 
 POINTS = np.random.default_rng(9).random((40, 2))
 QUICK = {"networks": 2, "steps": 200, "burn_in": 10}

@@ -9,15 +9,15 @@ from scipy.optimize import check_grad
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from bo.surrogates import GaussianProcess
-from bo.surrogates.gp.covariance import Stationary
-from bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors, most_probable, sweep
-from bo.surrogates.gp.kernels import KERNELS
-from bo.surrogates.gp.marginal_likelihood import Evidence, factor
-from bo.surrogates.gp.metric import Metric
-from bo.surrogates.gp.posterior import Posterior
-from bo.surrogates.gp.priors import normal
-from history_store.errors import DataError, UsageError
+from warmstart.bo.surrogates import GaussianProcess
+from warmstart.bo.surrogates.gp.covariance import Stationary
+from warmstart.bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors, most_probable, sweep
+from warmstart.bo.surrogates.gp.kernels import KERNELS
+from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence, factor
+from warmstart.bo.surrogates.gp.metric import Metric
+from warmstart.bo.surrogates.gp.posterior import Posterior
+from warmstart.bo.surrogates.gp.priors import normal
+from warmstart.history_store.errors import DataError, UsageError
 
 SKLEARN = {"matern52": lambda ls: Matern(ls, nu=2.5), "matern32": lambda ls: Matern(ls, nu=1.5), "se": RBF}
 THETA = np.array([math.log(0.3), math.log(1.7), math.log(2.5), math.log(0.04), 0.3])

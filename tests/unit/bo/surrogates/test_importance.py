@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from bo.surrogates import GaussianProcess
-from bo.surrogates.gp import chain, importance
-from bo.surrogates.gp.covariance import Stationary
-from bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors, most_probable
-from bo.surrogates.gp.importance import resample
-from bo.surrogates.gp.kernels import KERNELS
-from bo.surrogates.gp.marginal_likelihood import Evidence
-from bo.surrogates.gp.metric import Metric
-from bo.surrogates.gp.priors import fixed, normal
+from warmstart.bo.surrogates import GaussianProcess
+from warmstart.bo.surrogates.gp import chain, importance
+from warmstart.bo.surrogates.gp.covariance import Stationary
+from warmstart.bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors, most_probable
+from warmstart.bo.surrogates.gp.importance import resample
+from warmstart.bo.surrogates.gp.kernels import KERNELS
+from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence
+from warmstart.bo.surrogates.gp.metric import Metric
+from warmstart.bo.surrogates.gp.priors import fixed, normal
 
 MEAN = np.array([0.3, -0.2, 0.5])
 COVARIANCE = np.array([[0.5, 0.3, 0.0], [0.3, 0.4, -0.1], [0.0, -0.1, 0.2]])

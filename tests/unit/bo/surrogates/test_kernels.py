@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from bo.surrogates.gp.kernels import BLOCK, KERNELS, correlations, cross_correlations, square_distances
+from warmstart.bo.surrogates.gp.kernels import BLOCK, KERNELS, correlations, cross_correlations, square_distances
 
 SKLEARN = {"matern52": lambda ls: Matern(ls, nu=2.5), "matern32": lambda ls: Matern(ls, nu=1.5), "se": RBF}
 

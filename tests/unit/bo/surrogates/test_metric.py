@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bo.surrogates.gp.covariance import Stationary
-from bo.surrogates.gp.kernels import KERNELS, square_distances
-from bo.surrogates.gp.metric import Metric
-from history_store.errors import UsageError
+from warmstart.bo.surrogates.gp.covariance import Stationary
+from warmstart.bo.surrogates.gp.kernels import KERNELS, square_distances
+from warmstart.bo.surrogates.gp.metric import Metric
+from warmstart.history_store.errors import UsageError
 
 NAN = np.nan
 

@@ -8,16 +8,16 @@ from scipy.optimize import check_grad
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import multivariate_normal
 
-from bo.surrogates import GaussianProcess, Task
-from bo.surrogates.gp.coregionalised import Coregionalised
-from bo.surrogates.gp.covariance import Stationary
-from bo.surrogates.gp.kernels import KERNELS
-from bo.surrogates.gp.marginal_likelihood import Evidence
-from bo.surrogates.gp.metric import Metric
-from bo.surrogates.gp.multitask import MultiTaskGaussianProcess
-from bo.surrogates.gp.posterior import Posterior
-from bo.surrogates.gp.priors import normal
-from history_store.errors import UsageError
+from warmstart.bo.surrogates import GaussianProcess, Task
+from warmstart.bo.surrogates.gp.coregionalised import Coregionalised
+from warmstart.bo.surrogates.gp.covariance import Stationary
+from warmstart.bo.surrogates.gp.kernels import KERNELS
+from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence
+from warmstart.bo.surrogates.gp.metric import Metric
+from warmstart.bo.surrogates.gp.multitask import MultiTaskGaussianProcess
+from warmstart.bo.surrogates.gp.posterior import Posterior
+from warmstart.bo.surrogates.gp.priors import normal
+from warmstart.history_store.errors import UsageError
 
 QUICK = {"samples": 6, "burn_in": 40, "sweeps": 6}
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from bo.surrogates.inputs import Inputs
-from bo.surrogates.network import Network
-from history_store.errors import UsageError
+from warmstart.bo.surrogates.inputs import Inputs
+from warmstart.bo.surrogates.network import Network
+from warmstart.history_store.errors import UsageError
 
 SHAPES = [
     Network((3, 5, 4, 2)),

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from bo.surrogates import GaussianProcess
-from bo.surrogates.gp import chain
-from bo.surrogates.gp.covariance import Stationary
-from bo.surrogates.gp.kernels import KERNELS
-from bo.surrogates.gp.metric import Metric
-from bo.surrogates.gp.posterior import ROWS, Posterior
-from history_store.errors import DataError
+from warmstart.bo.surrogates import GaussianProcess
+from warmstart.bo.surrogates.gp import chain
+from warmstart.bo.surrogates.gp.covariance import Stationary
+from warmstart.bo.surrogates.gp.kernels import KERNELS
+from warmstart.bo.surrogates.gp.metric import Metric
+from warmstart.bo.surrogates.gp.posterior import ROWS, Posterior
+from warmstart.history_store.errors import DataError
 
 THETA = np.array([math.log(0.3), math.log(0.9), math.log(2.5), math.log(0.04), 0.3])
 COVARIANCE = Stationary(KERNELS["matern52"], Metric(2))

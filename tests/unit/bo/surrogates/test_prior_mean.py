@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bo.surrogates.dngo import prior_mean
+from warmstart.bo.surrogates.dngo import prior_mean
 
 KAPPA = (2 * math.pi**3) ** -0.5
 

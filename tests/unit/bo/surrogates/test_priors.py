@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bo.surrogates.gp.covariance import Stationary
-from bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors, sweep
-from bo.surrogates.gp.kernels import KERNELS
-from bo.surrogates.gp.marginal_likelihood import Evidence
-from bo.surrogates.gp.metric import Metric
-from bo.surrogates.gp.model import GaussianProcess
-from bo.surrogates.gp.priors import fixed, log_horseshoe, log_uniform_below, logistic, normal
+from warmstart.bo.surrogates.gp.covariance import Stationary
+from warmstart.bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors, sweep
+from warmstart.bo.surrogates.gp.kernels import KERNELS
+from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence
+from warmstart.bo.surrogates.gp.metric import Metric
+from warmstart.bo.surrogates.gp.model import GaussianProcess
+from warmstart.bo.surrogates.gp.priors import fixed, log_horseshoe, log_uniform_below, logistic, normal
 
 DENSITIES = {
     "normal": normal(1.0, 2.0),

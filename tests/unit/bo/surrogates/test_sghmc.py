@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bo.surrogates.bohamiann.ess import effective_sample_size
-from bo.surrogates.bohamiann.sghmc import SAMPLERS, Sghmc, unit_noise
+from warmstart.bo.surrogates.bohamiann.ess import effective_sample_size
+from warmstart.bo.surrogates.bohamiann.sghmc import SAMPLERS, Sghmc, unit_noise
 
 
 def walk(chains, theta, gradient, steps, rng, *, keep=1):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bo.surrogates.slice_sampling import random_direction, slice_step
+from warmstart.bo.surrogates.slice_sampling import random_direction, slice_step
 
 N = 20_000
 

@@ -7,11 +7,11 @@ seeds of one posterior. That is shown in `tests/statistical/test_multitask.py`.
 import numpy as np
 import pytest
 
-from bo.surrogates import SURROGATES, Task
-from bo.surrogates.bohamiann.bayesian_network import BayesianNetwork, Data
-from bo.surrogates.dngo.layer_prior import LayerPrior
-from bo.surrogates.network import Network
-from bo.surrogates.tasks import Pool, reduced_meta
+from warmstart.bo.surrogates import SURROGATES, Task
+from warmstart.bo.surrogates.bohamiann.bayesian_network import BayesianNetwork, Data
+from warmstart.bo.surrogates.dngo.layer_prior import LayerPrior
+from warmstart.bo.surrogates.network import Network
+from warmstart.bo.surrogates.tasks import Pool, reduced_meta
 
 ORDER = np.array([2, 0, 1])
 """Of three related tasks; the target stays the last."""

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from bo.transfer.calibration import LENGTH, REACHES, Calibration, calibrate, can_calibrate
-from bo.transfer.designs import designs, initial_designs
-from bo.transfer.regret import regret_curve
-from bo.transfer.strategies import Query
-from bo.transfer.strategies.joint import expected_regrets
-from history_store.error_tables import min_max_normalised, target_distance
-from history_store.errors import DataError, UsageError
+from warmstart.bo.transfer.calibration import LENGTH, REACHES, Calibration, calibrate, can_calibrate
+from warmstart.bo.transfer.designs import designs, initial_designs
+from warmstart.bo.transfer.regret import regret_curve
+from warmstart.bo.transfer.strategies import Query
+from warmstart.bo.transfer.strategies.joint import expected_regrets
+from warmstart.history_store.error_tables import min_max_normalised, target_distance
+from warmstart.history_store.errors import DataError, UsageError
 
 
 def make_table(seed: int, m: int = 48, c: int = 40) -> np.ndarray:
@@ -115,7 +115,7 @@ def test_stands_missing_cells_short_tables_and_datasets_without_errors():
 
 
 def test_lines_are_those_of_least_squares_with_one_vote_for_slope_one():
-    from bo.transfer.calibration import SLOPE_SD, _lines
+    from warmstart.bo.transfer.calibration import SLOPE_SD, _lines
 
     rng = np.random.default_rng(0)
     expected = rng.random((30, 2))
@@ -132,7 +132,7 @@ def test_lines_are_those_of_least_squares_with_one_vote_for_slope_one():
 
 
 def test_shares_count_as_far_as_groups_left_out_confirm_them():
-    from bo.transfer.calibration import _shares
+    from warmstart.bo.transfer.calibration import _shares
 
     rng, plain = np.random.default_rng(0), REACHES.index(3.0)
     kept = []
@@ -152,7 +152,7 @@ def test_shares_count_as_far_as_groups_left_out_confirm_them():
 
 
 def test_what_loses_on_groups_left_out_changes_nothing():
-    from bo.transfer.calibration import _confidence, _shares
+    from warmstart.bo.transfer.calibration import _confidence, _shares
 
     losses = np.full((12, len(REACHES)), 0.3)
     losses[:, 3] += 0.01  # nothing is better than reach 3
@@ -166,7 +166,7 @@ def test_what_loses_on_groups_left_out_changes_nothing():
 
 
 def test_one_group_that_asks_changes_nothing():
-    from bo.transfer.calibration import _shares
+    from warmstart.bo.transfer.calibration import _shares
 
     np.testing.assert_array_equal(_shares(np.zeros((3, len(REACHES))), np.zeros(3)), np.eye(len(REACHES))[2])
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from bo.transfer.curve_forecast import SHARES, CurveForecaster, TrainingRun, fit_curves, resample
+from warmstart.bo.transfer.curve_forecast import SHARES, CurveForecaster, TrainingRun, fit_curves, resample
 
 S, C, P = len(SHARES), 5, 2
 

@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pytest
 
-from bo.transfer.designs import WITH_DISTANCES, WITHOUT_DISTANCES, designs, initial_designs
-from bo.transfer.strategies import STRATEGIES, Choice
-from history_store.errors import DataError, UsageError
+from warmstart.bo.transfer.designs import WITH_DISTANCES, WITHOUT_DISTANCES, designs, initial_designs
+from warmstart.bo.transfer.strategies import STRATEGIES, Choice
+from warmstart.history_store.errors import DataError, UsageError
 
 NAN = np.nan
 ERRORS = np.array(
@@ -125,8 +125,8 @@ def test_unknown_names():
 def test_import_loads_numpy_and_nothing_heavy():
     code = """
 import sys
-import bo, bo.transfer.designs, bo.transfer.novelty, bo.space.sampling, bo.transfer.regret
-from bo.transfer.designs import initial_designs
+import bo, warmstart.bo.transfer.designs, warmstart.bo.transfer.novelty, warmstart.bo.space.sampling, warmstart.bo.transfer.regret
+from warmstart.bo.transfer.designs import initial_designs
 initial_designs([[0.1, 0.2], [0.3, 0.2]], [1.0, 2.0], 2)
 heavy = {"scipy", "ConfigSpace", "pandas", "torch", "h5py", "PIL", "sklearn", "faiss", "optuna"}
 print(sorted(heavy & set(sys.modules)))

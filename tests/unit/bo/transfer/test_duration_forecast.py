@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bo.transfer.duration_forecast import (
+from warmstart.bo.transfer.duration_forecast import (
     SHORTEST,
     UNKNOWN,
     TimedRun,

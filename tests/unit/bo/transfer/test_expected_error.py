@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bo.transfer.expected_error import LEAST_GROUPS, LEVEL, _logit, _Ridge, fit_forecaster
+from warmstart.bo.transfer.expected_error import LEAST_GROUPS, LEVEL, _logit, _Ridge, fit_forecaster
 
 M, C, P = 60, 12, 8
 

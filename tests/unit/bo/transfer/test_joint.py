@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from bo.transfer.designs import designs, initial_designs
-from bo.transfer.strategies import Choice, Query
-from bo.transfer.strategies.joint import expected_regrets, nearness_weights
-from history_store.error_tables import min_max_normalised
+from warmstart.bo.transfer.designs import designs, initial_designs
+from warmstart.bo.transfer.strategies import Choice, Query
+from warmstart.bo.transfer.strategies.joint import expected_regrets, nearness_weights
+from warmstart.history_store.error_tables import min_max_normalised
 
 NAN = np.nan
 ONLY_NEAREST = ((1e-9, 1.0),)
@@ -68,7 +68,7 @@ def test_greedy_choice_is_near_the_best_pair():
 def test_a_perfect_metric_that_is_trusted_gives_the_nearest_datasets_best():
     errors = np.random.default_rng(1).random((10, 30))
     choices = Query(errors, np.arange(10.0), 1, reach=ONLY_NEAREST)
-    from bo.transfer.strategies.joint import joint
+    from warmstart.bo.transfer.strategies.joint import joint
 
     assert joint(choices) == [Choice(int(errors[0].argmin()), 0, 0.0, float(errors[0].min()))]
 

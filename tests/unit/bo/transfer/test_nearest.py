@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from bo.transfer.designs import designs, initial_designs
-from bo.transfer.strategies import Choice, Query
-from bo.transfer.strategies.nearest import nearest
-from history_store.errors import UsageError
+from warmstart.bo.transfer.designs import designs, initial_designs
+from warmstart.bo.transfer.strategies import Choice, Query
+from warmstart.bo.transfer.strategies.nearest import nearest
+from warmstart.history_store.errors import UsageError
 
 NAN = np.nan
 # Datasets 0 and 1 share their best configuration (2); dataset 2 has another one (0).

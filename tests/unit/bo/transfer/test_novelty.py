@@ -6,7 +6,7 @@ from all_pairs import nearest_other_group
 from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
-from bo.transfer.novelty import (
+from warmstart.bo.transfer.novelty import (
     CHANCE_SCORE,
     SILENT_SHARE,
     TYPICAL_PERCENTILE,
@@ -17,7 +17,7 @@ from bo.transfer.novelty import (
     signal_limit,
     white_limit,
 )
-from history_store.errors import DataError, UsageError
+from warmstart.history_store.errors import DataError, UsageError
 
 NAN = np.nan
 

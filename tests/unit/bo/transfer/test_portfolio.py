@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from bo.transfer.designs import initial_designs
-from bo.transfer.strategies.average_rank import average_rank_rows, scaled_ranks
-from bo.transfer.strategies.portfolio import portfolio_rows
-from history_store.error_tables import min_max_normalised
-from history_store.errors import DataError, UsageError
+from warmstart.bo.transfer.designs import initial_designs
+from warmstart.bo.transfer.strategies.average_rank import average_rank_rows, scaled_ranks
+from warmstart.bo.transfer.strategies.portfolio import portfolio_rows
+from warmstart.history_store.error_tables import min_max_normalised
+from warmstart.history_store.errors import DataError, UsageError
 
 NAN = np.nan
 

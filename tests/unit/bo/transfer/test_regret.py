@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bo.transfer.regret import clustered_interval, expected_evaluations, random_curve, regret_curve
-from history_store.errors import DataError, UsageError
+from warmstart.bo.transfer.regret import clustered_interval, expected_evaluations, random_curve, regret_curve
+from warmstart.history_store.errors import DataError, UsageError
 
 NAN = np.nan
 

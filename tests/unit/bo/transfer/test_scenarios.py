@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bo.transfer.strategies.scenarios import MOST, make_scenarios
+from warmstart.bo.transfer.strategies.scenarios import MOST, make_scenarios
 
 NAN = np.nan
 

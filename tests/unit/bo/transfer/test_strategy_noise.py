@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from bo.transfer.designs import designs, initial_designs
-from bo.transfer.regret import regret_curve
-from bo.transfer.strategies import noise as module
-from bo.transfer.strategies.noise import with_noise
-from bo.transfer.strategies.scenarios import make_scenarios
-from history_store.errors import UsageError
+from warmstart.bo.transfer.designs import designs, initial_designs
+from warmstart.bo.transfer.regret import regret_curve
+from warmstart.bo.transfer.strategies import noise as module
+from warmstart.bo.transfer.strategies.noise import with_noise
+from warmstart.bo.transfer.strategies.scenarios import make_scenarios
+from warmstart.history_store.errors import UsageError
 
 
 def table(seed, m=6, c=12):

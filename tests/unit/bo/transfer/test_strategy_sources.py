@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from bo.transfer.designs import designs, initial_designs
-from bo.transfer.strategies import STRATEGIES
-from bo.transfer.strategies.joint import nearness_weights
-from bo.transfer.strategies.sources import equal_weights, turns
-from history_store.errors import UsageError
+from warmstart.bo.transfer.designs import designs, initial_designs
+from warmstart.bo.transfer.strategies import STRATEGIES
+from warmstart.bo.transfer.strategies.joint import nearness_weights
+from warmstart.bo.transfer.strategies.sources import equal_weights, turns
+from warmstart.history_store.errors import UsageError
 
 REACH = ((3.0, 1.0),)
 

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from bo.transfer.strategies.scenarios import make_scenarios
-from bo.transfer.time_plan import plan_runs
+from warmstart.bo.transfer.strategies.scenarios import make_scenarios
+from warmstart.bo.transfer.time_plan import plan_runs
 
 ERRORS = np.array([[0.0, 0.1, 1.0, 0.5], [0.0, 0.1, 1.0, 0.5], [1.0, 0.9, 0.0, 0.5]])
 EQUAL = np.ones(3)

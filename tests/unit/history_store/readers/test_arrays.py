@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from layouts import classes, pixels
 
-from history_store.errors import DataError, LabelError
-from history_store.picture import opaque, square_arrays
-from history_store.readers import open_arrays
-from history_store.readers.labels import encode_labels
+from warmstart.history_store.errors import DataError, LabelError
+from warmstart.history_store.picture import opaque, square_arrays
+from warmstart.history_store.readers import open_arrays
+from warmstart.history_store.readers.labels import encode_labels
 
 
 def test_one_door_for_every_kind_of_pixel():

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from layouts import classes, pixels, png, save_folder, save_picture, save_shard, save_table, save_tar, save_zip
 
-from history_store.errors import BrokenImagesError, DataError, LabelError, MissingPathError
-from history_store.images import DatasetWarning
-from history_store.readers import open_images
-from history_store.readers.csv_labels import images_of, labelled, resolved
-from history_store.readers.table_labels import read_labels
+from warmstart.history_store.errors import BrokenImagesError, DataError, LabelError, MissingPathError
+from warmstart.history_store.images import DatasetWarning
+from warmstart.history_store.readers import open_images
+from warmstart.history_store.readers.csv_labels import images_of, labelled, resolved
+from warmstart.history_store.readers.table_labels import read_labels
 
 IMAGES, LABELS = pixels(), classes()
 
@@ -223,7 +223,7 @@ def _rows(source, indices):
 
 
 def test_only_groups_that_are_sampled_are_read(tmp_path, monkeypatch):
-    from history_store.readers import hf_table
+    from warmstart.history_store.readers import hf_table
 
     source = open_images(save_table(tmp_path / "x.parquet", IMAGES, LABELS, group=4))
     read, original = [], hf_table._read_group

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from layouts import classes, pixels, save_cifar, save_folder, save_idx, save_mnist, save_picture
 
-from history_store.errors import (
+from warmstart.history_store.errors import (
     DataError,
     HistoryDamagedError,
     LabelError,
@@ -15,12 +15,12 @@ from history_store.errors import (
     UsageError,
     WarmstartError,
 )
-from history_store.history import History
-from history_store.images import DatasetWarning, ImageSet
-from history_store.readers import READERS, open_arrays, open_images, register_scheme
-from history_store.records import DatasetInfo
-from history_store.space import dump_space
-from training.workloads.cnn.space import target_space
+from warmstart.history_store.history import History
+from warmstart.history_store.images import DatasetWarning, ImageSet
+from warmstart.history_store.readers import READERS, open_arrays, open_images, register_scheme
+from warmstart.history_store.records import DatasetInfo
+from warmstart.history_store.space import dump_space
+from warmstart.training.workloads.cnn.space import target_space
 
 GREY, COLOUR, LABELS = pixels(channels=1), pixels(), classes()
 

@@ -9,11 +9,11 @@ import pytest
 from layouts import classes, huge_png, pixels, save_folder, save_picture
 from PIL import Image
 
-from history_store.errors import BrokenImagesError, DataError, LabelError, UsageError
-from history_store.images import BrokenImage, DatasetWarning
-from history_store.readers import open_images
-from history_store.readers.labels import natural_key
-from history_store.readers.tree import list_folder, split_of
+from warmstart.history_store.errors import BrokenImagesError, DataError, LabelError, UsageError
+from warmstart.history_store.images import BrokenImage, DatasetWarning
+from warmstart.history_store.readers import open_images
+from warmstart.history_store.readers.labels import natural_key
+from warmstart.history_store.readers.tree import list_folder, split_of
 
 AS_ROOT = pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may read everything")
 

@@ -5,8 +5,8 @@ from layouts import classes, pixels
 from PIL import Image
 from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset
 
-from history_store.errors import BrokenImagesError, DataError, LabelError, UsageError
-from history_store.readers import open_torch_dataset
+from warmstart.history_store.errors import BrokenImagesError, DataError, LabelError, UsageError
+from warmstart.history_store.readers import open_torch_dataset
 
 IMAGES, LABELS = pixels(), classes()
 TENSORS = torch.from_numpy(IMAGES).permute(0, 3, 1, 2)

@@ -4,7 +4,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.collection.cells import cell_seed
+from warmstart.training.collection.cells import cell_seed
 
 CONFIG = {"log10_learning_rate": -2.5, "batch_size": 16}
 
@@ -30,7 +30,7 @@ def test_everything_else_matters() -> None:
 
 
 def test_same_in_another_process() -> None:
-    code = f"from training.collection.cells import cell_seed; print(cell_seed('cifar10', {CONFIG!r}))"
+    code = f"from warmstart.training.collection.cells import cell_seed; print(cell_seed('cifar10', {CONFIG!r}))"
     out = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, env={"PYTHONHASHSEED": "7"}
     )

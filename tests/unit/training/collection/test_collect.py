@@ -13,24 +13,24 @@ import pytest
 import torch
 from collecting import TINY, Here, pictures, pretend, tiny_history
 
-from history_store.bundle.records import with_contributor
-from history_store.error_tables import target_distance
-from history_store.errors import DataError, StorageError, UsageError
-from history_store.history import History
-from history_store.manifest import Manifest, Obtain
-from history_store.records import Evaluation, Status
-from history_store.shards import read_shards
-from history_store.space import dump_space, sobol_configs
-from training.collection.add_sources import rebuild
-from training.collection.cells import cell_seed
-from training.collection.collect import collect
-from training.collection.measure import Measure, Measured, lost_evaluation
-from training.collection.plan import Cell, blocks, parse_time, plan_block, seconds_left, wall_seconds_left
-from training.collection.progress import CollectionProgress
-from training.processes.executor import Done, Lost
-from training.workloads import Workload
-from training.workloads.cnn import CNN, Budget
-from training.workloads.cnn.space import target_space
+from warmstart.history_store.bundle.records import with_contributor
+from warmstart.history_store.error_tables import target_distance
+from warmstart.history_store.errors import DataError, StorageError, UsageError
+from warmstart.history_store.history import History
+from warmstart.history_store.manifest import Manifest, Obtain
+from warmstart.history_store.records import Evaluation, Status
+from warmstart.history_store.shards import read_shards
+from warmstart.history_store.space import dump_space, sobol_configs
+from warmstart.training.collection.add_sources import rebuild
+from warmstart.training.collection.cells import cell_seed
+from warmstart.training.collection.collect import collect
+from warmstart.training.collection.measure import Measure, Measured, lost_evaluation
+from warmstart.training.collection.plan import Cell, blocks, parse_time, plan_block, seconds_left, wall_seconds_left
+from warmstart.training.collection.progress import CollectionProgress
+from warmstart.training.processes.executor import Done, Lost
+from warmstart.training.workloads import Workload
+from warmstart.training.workloads.cnn import CNN, Budget
+from warmstart.training.workloads.cnn.space import target_space
 
 WRITING = ("/history_store/history.py", "/file/writing.py", "/file/journal.py")
 
@@ -84,7 +84,7 @@ def test_the_time_left_is_that_of_a_clock_on_the_wall(tmp_path: Path, monkeypatc
         now[0] += 3 * done.evaluation.duration  # the machine does other things too
         return done
 
-    monkeypatch.setattr("training.collection.collect.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("warmstart.training.collection.collect.time.monotonic", lambda: now[0])
     with tiny_history(tmp_path / "h.h5") as history:
         collect(history, configs=16, budget=TINY, executor=Here(busy), workers=1, progress=seen.append)
     second = [progress.left_s for progress in seen[17:]]
@@ -187,7 +187,7 @@ def test_time_budget_begins_nothing_new(tmp_path: Path, monkeypatch: pytest.Monk
         now[0] += 0.05
         return pretend(cell)
 
-    monkeypatch.setattr("training.collection.collect.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("warmstart.training.collection.collect.time.monotonic", lambda: now[0])
     with tiny_history(tmp_path / "h.h5") as history:
         report = collect(history, configs=16, budget=TINY, executor=Here(slow), time_budget=0.29)
         assert report.stopped == "time budget"
@@ -366,7 +366,7 @@ def test_measure_records_what_breaks(
     def broken(*args: object, **kwargs: object) -> None:
         raise error
 
-    monkeypatch.setattr("training.workloads.cnn.train.train_target", broken)
+    monkeypatch.setattr("warmstart.training.workloads.cnn.train.train_target", broken)
     with tiny_history(tmp_path / "h.h5") as history:
         cell = plan_block(["alpha"], sobol_configs(target_space(), 1), range(1))[0]
         measured = Measure(history.path, TINY)(cell)

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 from collecting import tiny_history
 
-from history_store.records import Evaluation, Status
-from history_store.space import sobol_configs
-from training.collection.noise import history_noise
-from training.workloads.cnn.space import target_space
+from warmstart.history_store.records import Evaluation, Status
+from warmstart.history_store.space import sobol_configs
+from warmstart.training.collection.noise import history_noise
+from warmstart.training.workloads.cnn.space import target_space
 
 
 def test_noise_of_a_history_by_hand(tmp_path: Path) -> None:

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from collecting import TINY, Here, tiny_history
 
-from history_store.errors import UsageError
-from history_store.history import History
-from history_store.records import Evaluation, Status
-from history_store.shards import read_shards
-from training.collection.cells import cell_seed
-from training.collection.collect import collect
-from training.collection.measure import Measured, lost_evaluation
-from training.collection.plan import Cell
-from training.collection.progress import CollectionProgress
-from training.collection.race import POOLED_RUNS, Race, cell_noise
-from training.processes.executor import Lost
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.history import History
+from warmstart.history_store.records import Evaluation, Status
+from warmstart.history_store.shards import read_shards
+from warmstart.training.collection.cells import cell_seed
+from warmstart.training.collection.collect import collect
+from warmstart.training.collection.measure import Measured, lost_evaluation
+from warmstart.training.collection.plan import Cell
+from warmstart.training.collection.progress import CollectionProgress
+from warmstart.training.collection.race import POOLED_RUNS, Race, cell_noise
+from warmstart.training.processes.executor import Lost
 
 CONFIGS = [{"x": float(i)} for i in range(8)]
 

@@ -6,20 +6,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from history_store.errors import ImagesMissingError, StorageError, UsageError
-from history_store.history import History
-from metafeat.embed import embed_history
-from training.evaluation import fold_models
-from training.evaluation.fold_models import (
+from warmstart.history_store.errors import ImagesMissingError, StorageError, UsageError
+from warmstart.history_store.history import History
+from warmstart.metafeat.embed import embed_history
+from warmstart.training.evaluation import fold_models
+from warmstart.training.evaluation.fold_models import (
     FoldModels,
     handcrafted_features,
     load_rows,
     random_embeddings,
     save_rows,
 )
-from training.evaluation.protocol import deal
-from training.siamese.from_history import train_from_history
-from training.siamese.settings import SiameseSettings, preset
+from warmstart.training.evaluation.protocol import deal
+from warmstart.training.siamese.from_history import train_from_history
+from warmstart.training.siamese.settings import SiameseSettings, preset
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr
 
-from history_store.errors import DataError
-from training.evaluation.metrics import (
+from warmstart.history_store.errors import DataError
+from warmstart.training.evaluation.metrics import (
     embedding_metric,
     euclidean,
     feature_metric,
@@ -15,7 +15,7 @@ from training.evaluation.metrics import (
     query_distances,
     rank_correlations,
 )
-from training.evaluation.protocol import deal, folds
+from warmstart.training.evaluation.protocol import deal, folds
 
 NAMES = [f"d{i}" for i in range(8)]
 GROUPS = ["a", "b", "a", "c", "d", "e", "d", "f"]

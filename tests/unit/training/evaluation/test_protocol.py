@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from history_store.errors import DataError, UsageError
-from training.evaluation.protocol import deal, folds
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.training.evaluation.protocol import deal, folds
 
 NAMES = ["m", "n", "o", "p", "q", "r"]
 GROUPS = ["a", "b", "a", "c", "d", "c"]

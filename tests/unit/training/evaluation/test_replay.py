@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from bo.transfer.designs import initial_designs
-from bo.transfer.regret import random_curve, regret_curve
-from bo.transfer.strategies import STRATEGIES
-from bo.transfer.strategies.noise import USUAL_NOISE
-from history_store.errors import DataError, UsageError
-from training.evaluation.methods import (
+from warmstart.bo.transfer.designs import initial_designs
+from warmstart.bo.transfer.regret import random_curve, regret_curve
+from warmstart.bo.transfer.strategies import STRATEGIES
+from warmstart.bo.transfer.strategies.noise import USUAL_NOISE
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.training.evaluation.methods import (
     Case,
     Method,
     choose_methods,
@@ -17,9 +17,9 @@ from training.evaluation.methods import (
     nearest_by,
     snap_to_nearest_config,
 )
-from training.evaluation.metrics import given_metric
-from training.evaluation.replay import CHEAP, Replay, ReplaySettings, Task, evaluate
-from training.evaluation.table import ErrorTable
+from warmstart.training.evaluation.metrics import given_metric
+from warmstart.training.evaluation.replay import CHEAP, Replay, ReplaySettings, Task, evaluate
+from warmstart.training.evaluation.table import ErrorTable
 
 GROUPS = ("a", "b", "a", "c", "d", "e", "d", "f")
 M, C, H = len(GROUPS), 24, 6
@@ -238,10 +238,10 @@ def test_evaluations_of_a_drawn_design_are_averaged_over_its_draws(world):
 
 
 def test_a_promise_comes_from_those_who_answer_alone(world):
-    from bo.transfer.calibration import calibrate
-    from bo.transfer.strategies import Query
-    from bo.transfer.strategies.joint import expected_regrets
-    from bo.transfer.strategies.sources import number_groups
+    from warmstart.bo.transfer.calibration import calibrate
+    from warmstart.bo.transfer.strategies import Query
+    from warmstart.bo.transfer.strategies.joint import expected_regrets
+    from warmstart.bo.transfer.strategies.sources import number_groups
 
     outcome, groups = play(world, "joint", "portfolio"), np.array(GROUPS)
     matrix = world.distances["given"]

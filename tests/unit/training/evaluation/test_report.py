@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bo.transfer.regret import clustered_interval
-from history_store.errors import UsageError
-from training.evaluation.methods import Method
-from training.evaluation.replay import Outcome, Played
-from training.evaluation.report import distance_rows, full_rows, make_figures, make_report, summary_rows
-from training.evaluation.table import ErrorTable
+from warmstart.bo.transfer.regret import clustered_interval
+from warmstart.history_store.errors import UsageError
+from warmstart.training.evaluation.methods import Method
+from warmstart.training.evaluation.replay import Outcome, Played
+from warmstart.training.evaluation.report import distance_rows, full_rows, make_figures, make_report, summary_rows
+from warmstart.training.evaluation.table import ErrorTable
 
 H = 4
 GROUPS = ("a", "a", "b", "c")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from histories import filled
 
-from history_store.error_tables import target_distance
-from history_store.errors import DataError, MissingPathError
-from training.evaluation.table import ErrorTable, history_table, read_table, scale_choices
+from warmstart.history_store.error_tables import target_distance
+from warmstart.history_store.errors import DataError, MissingPathError
+from warmstart.training.evaluation.table import ErrorTable, history_table, read_table, scale_choices
 
 NAN = float("nan")
 ERRORS = np.array([[0.1, 0.5, NAN], [0.2, 0.3, 0.9], [0.0, 1.0, 0.5]], dtype=np.float32)

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from history_store.errors import AllTrialsFailedError, UsageError
-from training.processes.executor import FALSE_STARTS, Done, Executor, LocalExecutor, Lost
+from warmstart.history_store.errors import AllTrialsFailedError, UsageError
+from warmstart.training.processes.executor import FALSE_STARTS, Done, Executor, LocalExecutor, Lost
 
 
 def square(x: int) -> int:
@@ -137,7 +137,7 @@ def test_a_task_over_the_limit_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     done = dict[float, Done[float, float]]()
     # Time stands until the two short ones have ended, however late their workers get their turn.
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() if len(done) == 2 else 0.0)
-    monkeypatch.setattr("training.processes.executor.time", clock)
+    monkeypatch.setattr("warmstart.training.processes.executor.time", clock)
     for each in LocalExecutor(2, limit_s=1.0).run(sleep, [60.0, 0.0, 0.01]):
         done[each.task] = each
     assert done[60.0].lost is Lost.TIMEOUT
@@ -170,7 +170,7 @@ def test_workers_leave_ctrl_c_to_the_parent() -> None:
 def test_the_first_worker_of_a_process_leaves_it_to_the_parent_too() -> None:
     code = """
 from test_executor import threads_and_signals
-from training.processes.executor import LocalExecutor
+from warmstart.training.processes.executor import LocalExecutor
 if __name__ == "__main__":
     print([d.result for d in LocalExecutor(1).run(threads_and_signals, [0])])
 """
@@ -184,7 +184,7 @@ def test_workers_end_with_a_parent_that_was_killed(tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(
         "import os, sys, time\n"
-        "from training.processes.executor import LocalExecutor\n"
+        "from warmstart.training.processes.executor import LocalExecutor\n"
         "def work(x):\n"
         "    print(os.getpid(), flush=True)\n"
         "    time.sleep(60)\n"

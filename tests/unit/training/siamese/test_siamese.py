@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 import torch
 
-from history_store.errors import DataError, LabelError, ModelError, ModelMismatchError, UsageError
-from metafeat.handcrafted import FEATURES
-from metafeat.spec import ModelSpec
-from training.siamese.from_history import choose_held_out
-from training.siamese.labelled_images import LabelledImages
-from training.siamese.settings import SiameseSettings
-from training.siamese.train import (
+from warmstart.history_store.errors import DataError, LabelError, ModelError, ModelMismatchError, UsageError
+from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.spec import ModelSpec
+from warmstart.training.siamese.from_history import choose_held_out
+from warmstart.training.siamese.labelled_images import LabelledImages
+from warmstart.training.siamese.settings import SiameseSettings
+from warmstart.training.siamese.train import (
     SiameseRun,
     compare,
     pair_loss,
@@ -138,7 +138,7 @@ def test_checkpoint_of_other_data_of_the_same_names_and_sizes_is_refused(tmp_pat
 
 
 def test_a_validation_that_compares_nothing_is_never_the_best(monkeypatch):
-    from training.siamese import train
+    from warmstart.training.siamese import train
 
     def scored(scores):
         told = iter(scores)

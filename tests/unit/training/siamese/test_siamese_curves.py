@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from training.siamese.curves import Curves, Validation
+from warmstart.training.siamese.curves import Curves, Validation
 
 CURVES = Curves([0.5, 0.25, 0.2], [Validation(2, 0.1, 0.6, 0.5), Validation(3, 0.1, 0.7, 0.6)], "done")
 
@@ -21,5 +21,5 @@ def test_plot_writes_a_picture(tmp_path, curves):
 
 
 def test_matplotlib_is_loaded_by_plotting_alone():
-    code = "import sys, training.siamese.curves; assert not {'matplotlib', 'torch'} & set(sys.modules)"
+    code = "import sys, warmstart.training.siamese.curves; assert not {'matplotlib', 'torch'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

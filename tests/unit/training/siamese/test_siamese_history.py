@@ -4,17 +4,17 @@ import json
 import numpy as np
 import pytest
 
-from history_store.error_tables import target_distance
-from history_store.errors import DataError, ImagesMissingError
-from history_store.history import History
-from history_store.images import ImageSet
-from history_store.records import DatasetInfo, Evaluation
-from metafeat.model import MetaFeatureModel
-from metafeat.spec import ModelSpec, space_digest
-from training.siamese.from_history import train_from_history
-from training.siamese.labelled_images import LabelledImages
-from training.siamese.settings import SiameseSettings
-from training.siamese.train import train_siamese
+from warmstart.history_store.error_tables import target_distance
+from warmstart.history_store.errors import DataError, ImagesMissingError
+from warmstart.history_store.history import History
+from warmstart.history_store.images import ImageSet
+from warmstart.history_store.records import DatasetInfo, Evaluation
+from warmstart.metafeat.model import MetaFeatureModel
+from warmstart.metafeat.spec import ModelSpec, space_digest
+from warmstart.training.siamese.from_history import train_from_history
+from warmstart.training.siamese.labelled_images import LabelledImages
+from warmstart.training.siamese.settings import SiameseSettings
+from warmstart.training.siamese.train import train_siamese
 
 SETTINGS = SiameseSettings(
     ModelSpec(image_size=8, tau=10), steps=4, sampling="all_pairs", batch=4, loss="squared", validate_every=2

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from history_store.errors import UsageError
-from metafeat.spec import ModelSpec
-from training.siamese.settings import SiameseSettings, preset
+from warmstart.history_store.errors import UsageError
+from warmstart.metafeat.spec import ModelSpec
+from warmstart.training.siamese.settings import SiameseSettings, preset
 
 
 def test_paper_is_as_published():

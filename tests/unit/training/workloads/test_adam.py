@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from training.workloads.adam import Adam
+from warmstart.training.workloads.adam import Adam
 
 
 def network() -> nn.Module:

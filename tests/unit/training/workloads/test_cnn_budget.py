@@ -2,10 +2,10 @@ import math
 
 import pytest
 
-from history_store.errors import UsageError
-from history_store.space import sobol_configs
-from training.workloads.cnn import CNN
-from training.workloads.cnn.budget import BUDGETS, COMPACT, PAPER, Budget
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.space import sobol_configs
+from warmstart.training.workloads.cnn import CNN
+from warmstart.training.workloads.cnn.budget import BUDGETS, COMPACT, PAPER, Budget
 
 
 def test_length_by_updates_ignores_the_data() -> None:

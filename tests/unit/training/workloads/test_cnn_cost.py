@@ -2,9 +2,9 @@
 
 import torch
 
-from training.workloads.cnn import CNN
-from training.workloads.cnn.config import TargetConfig, multiply_adds
-from training.workloads.cnn.network import build_network
+from warmstart.training.workloads.cnn import CNN
+from warmstart.training.workloads.cnn.config import TargetConfig, multiply_adds
+from warmstart.training.workloads.cnn.network import build_network
 
 CONFIG = {
     "log10_learning_rate": -3.0,

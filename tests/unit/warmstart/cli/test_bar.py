@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from bo.transfer.expected_error import ExpectedError
-from history_store.wording import duration
+from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.cli import bar as module
 from warmstart.cli.bar import Bar, progress_on_stderr
 from warmstart.cli.tune import _show
+from warmstart.history_store.wording import duration
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.results.expectations import StudyExpectations
 from warmstart.studies.results.progress import RunningTrial, StudyProgress

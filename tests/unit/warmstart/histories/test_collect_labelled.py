@@ -4,8 +4,8 @@ import pytest
 from layouts import classes, pixels, save_picture
 from stripes import pictures, write_folder
 
-from history_store.errors import MissingPathError
-from history_store.history import History
+from warmstart.history_store.errors import MissingPathError
+from warmstart.history_store.history import History
 
 
 @pytest.fixture

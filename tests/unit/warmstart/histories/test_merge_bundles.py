@@ -14,18 +14,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from history_store.bundle.file import Bundle, read_bundle, write_bundle
-from history_store.bundle.records import Features, dataset_id, features_line, run_line
-from history_store.errors import DataError, StorageFullError, UsageError
-from history_store.history import History
-from history_store.records import DatasetInfo, Evaluation, Status
-from history_store.space import dump_space
-from history_store.verify import verify
-from metafeat.handcrafted import FEATURES
 from warmstart.histories.add import DatasetCard, add_source
 from warmstart.histories.bundle import bundle_history
 from warmstart.histories.merge import carry_out, merge_files, plan_merge, quarantine_of, release
 from warmstart.histories.merged import read_merged
+from warmstart.history_store.bundle.file import Bundle, read_bundle, write_bundle
+from warmstart.history_store.bundle.records import Features, dataset_id, features_line, run_line
+from warmstart.history_store.errors import DataError, StorageFullError, UsageError
+from warmstart.history_store.history import History
+from warmstart.history_store.records import DatasetInfo, Evaluation, Status
+from warmstart.history_store.space import dump_space
+from warmstart.history_store.verify import verify
+from warmstart.metafeat.handcrafted import FEATURES
 from warmstart.suggestions.query import open_path
 
 SETS = ("ants", "bees", "cars")
@@ -341,8 +341,8 @@ def test_runs_added_after_a_merge_stay_one_s_own(tmp_path):
 
 
 def test_another_space_is_refused_and_nothing_is_written(tmp_path, cli):
-    from history_store.space import dump_space
-    from training.workloads.cnn.space import target_space
+    from warmstart.history_store.space import dump_space
+    from warmstart.training.workloads.cnn.space import target_space
 
     file = write_bundle(bundled([run("ants", 0, 0.1)]), tmp_path)
     with History.create(tmp_path / "other.h5", dump_space(target_space("compact"))):
@@ -389,7 +389,7 @@ def test_a_disk_that_fills_up_leaves_no_empty_history_behind(tmp_path, monkeypat
         if call == "write" and "new.h5" in written:  # it was made, and is to be filled
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("history_store.file.durable.hook", full)
+    monkeypatch.setattr("warmstart.history_store.file.durable.hook", full)
     with pytest.raises(StorageFullError, match=r"new\.h5: expected room to write"):
         merge_files(tmp_path / "new.h5", [file])
     assert [path.name for path in tmp_path.iterdir()] == [file.name]

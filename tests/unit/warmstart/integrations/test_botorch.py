@@ -16,10 +16,10 @@ with warnings.catch_warnings():  # its own, at import
     from botorch.optim import optimize_acqf
     from botorch.sampling import SobolQMCNormalSampler
 
-from bo.acquisition.pending import fantasise
-from bo.acquisition.scores import expected_improvement, integrate, integrate_log, log_expected_improvement
-from bo.surrogates import DNGO, Bohamiann, GaussianProcess
-from history_store.errors import UsageError
+from warmstart.bo.acquisition.pending import fantasise
+from warmstart.bo.acquisition.scores import expected_improvement, integrate, integrate_log, log_expected_improvement
+from warmstart.bo.surrogates import DNGO, Bohamiann, GaussianProcess
+from warmstart.history_store.errors import UsageError
 from warmstart.integrations.botorch import SurrogateModel
 
 quiet = pytest.mark.filterwarnings("ignore:.*has known numerical issues")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from history_store.errors import DataError, MissingPathError, UsageError
-from history_store.external_runs import ForeignParameter
+from warmstart.history_store.errors import DataError, MissingPathError, UsageError
+from warmstart.history_store.external_runs import ForeignParameter
 from warmstart.integrations.importers.hpob import read_hpob
 
 TABLE = {

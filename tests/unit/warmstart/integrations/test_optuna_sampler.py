@@ -21,9 +21,9 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState, create_trial
 from problems import bowl, mixed, plane
 
-from bo import Optimizer, RelatedTask
-from bo.space.encoding import Encoding
-from history_store.errors import DataError, UsageError
+from warmstart.bo import Optimizer, RelatedTask
+from warmstart.bo.space.encoding import Encoding
+from warmstart.history_store.errors import DataError, UsageError
 from warmstart.integrations.optuna import sampler as optuna_sampler
 from warmstart.integrations.optuna.problem import CLAIM, Problem, read_trials
 from warmstart.integrations.optuna.sampler import CHECKPOINT, WarmStartSampler, _newest

@@ -15,10 +15,10 @@ from ConfigSpace import (
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import create_trial
 
-from bo.space.encoding import Encoding
-from history_store.errors import UsageError
-from history_store.space import dump_space, load_space, same_space, space_difference
-from history_store.space_yaml import parse_space
+from warmstart.bo.space.encoding import Encoding
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.space import dump_space, load_space, same_space, space_difference
+from warmstart.history_store.space_yaml import parse_space
 from warmstart.integrations.optuna.space import Presence, shown, snapped, to_distributions, to_space
 
 DISTRIBUTIONS = {

@@ -14,8 +14,8 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState, create_trial
 
-from history_store.errors import DataError, MissingPathError, StorageError, UsageError
-from history_store.external_runs import ForeignParameter, ForeignRuns
+from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError
+from warmstart.history_store.external_runs import ForeignParameter, ForeignRuns
 from warmstart.integrations.optuna.trials import _trials, read_study
 from warmstart.studies.state.reported_steps import STEP
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import optuna
 import pytest
 
-from history_store.errors import MissingPathError, UsageError
-from history_store.history import History
 from warmstart.api import suggest
+from warmstart.history_store.errors import MissingPathError, UsageError
+from warmstart.history_store.history import History
 from warmstart.integrations.optuna import WarmStartSampler, warm_start
 from warmstart.spaces import read_space
 

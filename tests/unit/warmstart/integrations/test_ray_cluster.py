@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from history_store.errors import UsageError
-from training.collection.settings import CollectionSettings
 from warmstart.histories.collect import Machines
+from warmstart.history_store.errors import UsageError
 from warmstart.integrations.ray.cluster import Cluster, RayExecutor, chosen_cluster
+from warmstart.training.collection.settings import CollectionSettings
 
 
 @pytest.mark.parametrize("cpus", [-1.0, math.nan, math.inf, "2", None, True, [1.0]])

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from history_store.errors import DataError, MissingPathError, UsageError
+from warmstart.history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.integrations.importers.ray_results import read_results
 
 REAL = Path(__file__).parents[3] / "foreign" / "ray"

@@ -8,11 +8,11 @@ import sqlite3
 
 import pytest
 
-from history_store.errors import DataError, UsageError
-from history_store.history import History
-from history_store.records import Status
-from history_store.space import dump_space
 from warmstart.histories.import_runs import Asked, import_source
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.history import History
+from warmstart.history_store.records import Status
+from warmstart.history_store.space import dump_space
 from warmstart.integrations.importers.registry import read_source
 from warmstart.integrations.importers.run_folders import read_flat_yaml
 from warmstart.spaces import read_space

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from history_store.errors import DataError, MissingPathError, UsageError
-from history_store.external_runs import ForeignParameter
+from warmstart.history_store.errors import DataError, MissingPathError, UsageError
+from warmstart.history_store.external_runs import ForeignParameter
 from warmstart.integrations.importers.smac import read_runhistory
 
 REAL = Path(__file__).parents[3] / "foreign" / "smac"

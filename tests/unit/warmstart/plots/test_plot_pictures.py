@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bo.diagnostics import Diagnosis, Fit, Sensitivity, Shares, Slice
-from history_store.errors import DataError, MissingPathError, UsageError
+from warmstart.bo.diagnostics import Diagnosis, Fit, Sensitivity, Shares, Slice
 from warmstart.histories.ccov import Centres, say_centre
+from warmstart.history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.plots.ccov import FEW, draw_ccov
 from warmstart.plots.map import DatasetMap, QueryPoint, draw_map
 from warmstart.plots.read_report import read_reports

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 from warmstart.plots.read_report import table_stems
 from warmstart.plots.style import check_target, new_figure, save_figure, series, short, styled
 

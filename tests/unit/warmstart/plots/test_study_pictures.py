@@ -11,11 +11,11 @@ import pytest
 from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Integer
 from PIL import Image
 
-from bo.importance import importance
-from bo.space.encoding import Encoding
-from history_store.errors import DataError
-from history_store.space import dump_space
-from history_store.wording import in_short
+from warmstart.bo.importance import importance
+from warmstart.bo.space.encoding import Encoding
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.space import dump_space
+from warmstart.history_store.wording import in_short
 from warmstart.plots.natural_axis import axes_of, write_number
 from warmstart.plots.study import PICTURES, draw_study
 from warmstart.plots.study_page import write_page

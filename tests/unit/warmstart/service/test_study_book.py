@@ -5,7 +5,7 @@ import threading
 import pytest
 from problems import plane
 
-from history_store.space import dump_space
+from warmstart.history_store.space import dump_space
 from warmstart.service.problems import ProblemError
 from warmstart.service.study_book import StudyBook
 from warmstart.studies.state.spec import StudySpec

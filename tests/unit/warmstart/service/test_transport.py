@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from history_store.errors import StorageError
+from warmstart.history_store.errors import StorageError
 from warmstart.service.transport import Transport
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"

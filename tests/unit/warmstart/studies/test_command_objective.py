@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.objectives import command
 from warmstart.studies.objectives.command import CommandObjective, fill

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.objectives.base import Pruned
 from warmstart.studies.objectives.function import FunctionObjective

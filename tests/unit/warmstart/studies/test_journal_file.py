@@ -8,7 +8,7 @@ import optuna
 import pytest
 from optuna.storages.journal import JournalFileBackend
 
-from history_store.errors import StorageError
+from warmstart.history_store.errors import StorageError
 from warmstart.integrations.optuna.trials import read_study
 from warmstart.studies.state.storage import open_store
 

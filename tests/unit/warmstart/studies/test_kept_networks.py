@@ -7,16 +7,16 @@ import pytest
 from ConfigSpace import Constant, ForbiddenEqualsClause
 
 import warmstart
-from history_store.errors import StorageFullError
-from history_store.space import dump_space
-from training.workloads import Member, get_workload
-from training.workloads.cnn.classifier import Networks
-from training.workloads.cnn.workload import PreparedCNN
-from training.workloads.transfer.space import transfer_space
+from warmstart.history_store.errors import StorageFullError
+from warmstart.history_store.space import dump_space
 from warmstart.studies.history.warm_start import _unmeasured
 from warmstart.studies.objectives import kept_networks
 from warmstart.studies.objectives.kept_networks import KeptNetworks
 from warmstart.studies.objectives.workload import WorkloadObjective
+from warmstart.training.workloads import Member, get_workload
+from warmstart.training.workloads.cnn.classifier import Networks
+from warmstart.training.workloads.cnn.workload import PreparedCNN
+from warmstart.training.workloads.transfer.space import transfer_space
 
 
 class Fake:

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from training.workloads import get_workload
 from warmstart.studies.execution.last_training import Candidate, LastTraining
+from warmstart.training.workloads import get_workload
 
 HEAD = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
 TUNED = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError
 from warmstart.studies.objectives.command import CommandObjective
 from warmstart.studies.objectives.function import FunctionObjective
 from warmstart.studies.objectives.measured import measured

@@ -11,7 +11,7 @@ from objectives import value
 from PIL import Image
 
 import warmstart
-from history_store.errors import MissingPathError, StorageError, UsageError
+from warmstart.history_store.errors import MissingPathError, StorageError, UsageError
 from warmstart.studies.execution.trial_process import TRIAL_TITLE
 from warmstart.studies.output_places import (
     check_apart,

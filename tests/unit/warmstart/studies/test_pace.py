@@ -12,7 +12,7 @@ import optuna
 import pytest
 from ConfigSpace import ConfigurationSpace, Float
 
-from bo.transfer.duration_forecast import TimedRun
+from warmstart.bo.transfer.duration_forecast import TimedRun
 from warmstart.integrations.optuna.problem import CUT
 from warmstart.integrations.optuna.sampler import WarmStartSampler
 from warmstart.studies.execution.last_training import LastTraining

@@ -12,12 +12,11 @@ from ConfigSpace import ConfigurationSpace
 from objectives import rate_alone
 
 import warmstart
-from bo.related import thinned
-from bo.surrogates import MultiTaskGaussianProcess
-from history_store.errors import UsageError
-from history_store.history import History
-from history_store.space import dump_space
-from training.workloads.cnn.space import target_space
+from warmstart.bo.related import thinned
+from warmstart.bo.surrogates import MultiTaskGaussianProcess
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.history import History
+from warmstart.history_store.space import dump_space
 from warmstart.studies.history import related as related_module
 from warmstart.studies.history.warm_start import ask_history
 from warmstart.studies.objectives.base import Outcome, TrialStatus
@@ -26,6 +25,7 @@ from warmstart.studies.results.trial import ended_trials
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.trial_queue import begin, find_plan
+from warmstart.training.workloads.cnn.space import target_space
 
 
 def expect_small(note):

@@ -7,7 +7,7 @@ import time
 import pytest
 from test_trial_queue import begun, outcome
 
-from history_store.errors import StorageError
+from warmstart.history_store.errors import StorageError
 from warmstart.studies.state import report_writer
 from warmstart.studies.state.report_writer import ReportWriter, write_reports
 from warmstart.studies.state.storage import open_store

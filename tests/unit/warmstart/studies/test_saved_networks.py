@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from training.workloads.base import TrainingResult
 from warmstart.studies.execution import last_training
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results import saved_networks
 from warmstart.studies.results.saved_networks import save_best, seconds_of_best, train_best
 from warmstart.studies.results.trial import Trial
+from warmstart.training.workloads.base import TrainingResult
 
 PLAN = SimpleNamespace(
     fingerprint="listing:0",

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from history_store.errors import StorageError, UsageError
+from warmstart.history_store.errors import StorageError, UsageError
 from warmstart.integrations.optuna.trials import read_study
 from warmstart.studies.state.sqlite_file import study_names
 from warmstart.studies.state.storage import open_store

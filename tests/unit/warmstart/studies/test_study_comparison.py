@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ConfigSpace import ConfigurationSpace
 
-from bo.space.encoding import Encoding
+from warmstart.bo.space.encoding import Encoding
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.results.comparison import LEAST, Comparison, compare_with_uniform

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import warmstart
-from bo.transfer.expected_error import DatasetExpectation
+from warmstart.bo.transfer.expected_error import DatasetExpectation
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.results.expectations import StudyExpectations, expectations_of, promised_beside_came

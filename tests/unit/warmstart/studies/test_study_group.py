@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 from ConfigSpace import ConfigurationSpace, Float, Integer
 
-from bo.surrogates import SURROGATES, MultiTaskGaussianProcess
-from history_store.errors import UsageError
-from history_store.space import dump_space
+from warmstart.bo.surrogates import SURROGATES, MultiTaskGaussianProcess
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.space import dump_space
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.results.trial import ended_trials
 from warmstart.studies.state import study_group as fleet_module

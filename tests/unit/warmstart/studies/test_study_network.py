@@ -9,11 +9,11 @@ from PIL import Image
 from stripes import pictures
 
 import warmstart
-from history_store.errors import BrokenImagesError, DataError, MissingPathError, ModelError, UsageError
-from history_store.readers import open_images
-from training.workloads import load_classifier
-from training.workloads.cnn.classifier import Networks
+from warmstart.history_store.errors import BrokenImagesError, DataError, MissingPathError, ModelError, UsageError
+from warmstart.history_store.readers import open_images
 from warmstart.prediction import predict_validation
+from warmstart.training.workloads import load_classifier
+from warmstart.training.workloads.cnn.classifier import Networks
 
 
 @pytest.fixture

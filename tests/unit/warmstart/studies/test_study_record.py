@@ -16,7 +16,7 @@ import pytest
 from objectives import parabola
 from pyarrow import parquet
 
-from history_store.errors import DataError, MissingPathError, StorageError, UsageError
+from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from warmstart.plots.read_study import read_any
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import Metric

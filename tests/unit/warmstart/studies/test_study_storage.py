@@ -12,7 +12,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from history_store.errors import MissingPathError, StorageError, StorageFullError, UsageError
+from warmstart.history_store.errors import MissingPathError, StorageError, StorageFullError, UsageError
 from warmstart.studies.state import storage
 from warmstart.studies.state.storage import open_store
 

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 import warmstart
-from history_store.errors import UsageError
-from history_store.history import History
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.history import History
 from warmstart.studies import tune
 from warmstart.studies.execution import pace
 from warmstart.studies.execution.pace import Pace
@@ -223,7 +223,7 @@ def test_what_is_said_without_a_plan(photos):
 )
 def test_idle_cores_are_told_of_where_workers_would_use_them(monkeypatch, cores, seconds, device, said):
     monkeypatch.setattr("joblib.cpu_count", lambda: cores)
-    monkeypatch.setattr("metafeat.device.resolve_device", lambda name: name)
+    monkeypatch.setattr("warmstart.metafeat.device.resolve_device", lambda name: name)
     lines = []
     tell_idle_cores(TimedCall(time.monotonic(), seconds, 1, None, lines.append), device=device)
     assert lines == (["Trials run one at a time, on 1 of 2 cores: more `workers` use the others, too."] if said else [])

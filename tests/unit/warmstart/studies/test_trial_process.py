@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import weather
 
-from history_store.errors import BrokenImagesError, DataError, UsageError
-from training.processes.supervisor import memory_below
+from warmstart.history_store.errors import BrokenImagesError, DataError, UsageError
 from warmstart.studies.execution import child
 from warmstart.studies.execution import trial_process as module
 from warmstart.studies.execution.trial_process import TrialRunner
+from warmstart.training.processes.supervisor import memory_below
 
 MB = 2**20
 

@@ -13,8 +13,8 @@ import optuna
 import pytest
 from problems import mixed, plane
 
-from history_store.errors import DataError, StorageError, UsageError
-from history_store.space import dump_space
+from warmstart.history_store.errors import DataError, StorageError, UsageError
+from warmstart.history_store.space import dump_space
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.results.trial import best_of, ended_trials
 from warmstart.studies.state import trial_queue

@@ -8,14 +8,14 @@ import pytest
 import typer
 
 import warmstart
-from history_store.errors import UsageError
-from history_store.history import History
-from history_store.space import dump_space
-from training.workloads import DEFAULT, get_workload
 from warmstart.cli.app import app
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.history import History
+from warmstart.history_store.space import dump_space
 from warmstart.studies.options import Execution, Outputs, Problem, Search, Sources, WarmStart, identity_of
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.tune_options import TuneOptions
+from warmstart.training.workloads import DEFAULT, get_workload
 
 GROUPS = (Problem, Search, WarmStart, Sources, Execution, Outputs)
 NAMES = [each.name for group in GROUPS for each in fields(group)]

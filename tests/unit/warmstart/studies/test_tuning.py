@@ -23,7 +23,7 @@ from objectives import (
 )
 
 import warmstart
-from history_store.errors import (
+from warmstart.history_store.errors import (
     AllTrialsFailedError,
     DataError,
     MissingPathError,
@@ -31,10 +31,10 @@ from history_store.errors import (
     StorageFullError,
     UsageError,
 )
-from history_store.history import History
-from history_store.wording import counted
-from training.workloads.cnn.space import target_space
+from warmstart.history_store.history import History
+from warmstart.history_store.wording import counted
 from warmstart.studies.tune_options import default_name, memory_bytes
+from warmstart.training.workloads.cnn.space import target_space
 
 SPACE = ConfigurationSpace({"x": (-1.0, 1.0), "y": (-1.0, 1.0)})
 
@@ -115,7 +115,7 @@ def test_warm_configurations_of_the_history_come_first(use_tiny, tiny):
 
 @pytest.mark.parametrize(("warm", "expected"), [("design", 2), ("initial", 4), ("extra", 6)])
 def test_how_warm_configurations_count(use_tiny, tiny, monkeypatch, warm, expected):
-    from bo.optimizer import Optimizer
+    from warmstart.bo.optimizer import Optimizer
 
     asked = []
     monkeypatch.setattr(Optimizer, "_promising", lambda self, rng: asked.append(len(self._log.told)) or None)

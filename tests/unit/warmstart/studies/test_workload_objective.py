@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from history_store.errors import LabelError, MissingPathError, UsageError
-from training.collection.measure import Measure
-from training.collection.plan import Cell
-from training.workloads.cnn.budget import Budget
-from training.workloads.cnn.space import target_space
+from warmstart.history_store.errors import LabelError, MissingPathError, UsageError
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.objectives.load import load_objective
+from warmstart.training.collection.measure import Measure
+from warmstart.training.collection.plan import Cell
+from warmstart.training.workloads.cnn.budget import Budget
+from warmstart.training.workloads.cnn.space import target_space
 
 NAMES = tuple(target_space())
 CONFIG = {

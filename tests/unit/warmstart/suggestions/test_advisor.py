@@ -11,14 +11,14 @@ import pytest
 from stripes import pictures, write_folder
 
 import warmstart
-from history_store.errors import UsageError
-from history_store.history import History
-from history_store.images import ImageSet
-from history_store.records import DatasetInfo
-from history_store.splits import split_codes
-from metafeat.cache import EmbeddingCache
-from metafeat.model_file import read_header
 from warmstart import Advisor
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.history import History
+from warmstart.history_store.images import ImageSet
+from warmstart.history_store.records import DatasetInfo
+from warmstart.history_store.splits import split_codes
+from warmstart.metafeat.cache import EmbeddingCache
+from warmstart.metafeat.model_file import read_header
 from warmstart.suggestions import embedded_history
 from warmstart.suggestions.query import open_query
 from warmstart.suggestions.references import compute_references, read_references, store_references
@@ -46,11 +46,11 @@ def grown(tiny, tmp_path, monkeypatch):
 @pytest.fixture
 def embedded(monkeypatch):
     """List the names of datasets that are embedded from the history's images."""
-    import metafeat.embed
+    import warmstart.metafeat.embed
 
-    names, embed = [], metafeat.embed.embed_history
+    names, embed = [], warmstart.metafeat.embed.embed_history
     monkeypatch.setattr(
-        metafeat.embed,
+        warmstart.metafeat.embed,
         "embed_history",
         lambda h, asked, *a, **k: [names.extend(asked), embed(h, asked, *a, **k)][1],
     )
@@ -176,10 +176,12 @@ def test_others_may_write_while_embeddings_are_computed(grown, tiny):
 
 
 def test_storing_goes_on_where_it_was_interrupted(grown, tiny, monkeypatch):
-    import metafeat.embed
+    import warmstart.metafeat.embed
 
-    described, describe = [], metafeat.embed.describe_images
-    monkeypatch.setattr(metafeat.embed, "describe_images", lambda *a, **k: [described.append(1), describe(*a, **k)][1])
+    described, describe = [], warmstart.metafeat.embed.describe_images
+    monkeypatch.setattr(
+        warmstart.metafeat.embed, "describe_images", lambda *a, **k: [described.append(1), describe(*a, **k)][1]
+    )
 
     def interrupt(done, total):
         if (done, total) == (4, 7):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bo.transfer.novelty import judge_novelty
+from warmstart.bo.transfer.novelty import judge_novelty
 from warmstart.suggestions import confidence
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.norms import norms_of

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from metafeat.class_signal import ClassSignal
-from metafeat.sample_statistics import ABOUT, SampleStatistics
+from warmstart.metafeat.class_signal import ClassSignal
+from warmstart.metafeat.sample_statistics import ABOUT, SampleStatistics
 from warmstart.suggestions.doubts import Code, find_doubts
 from warmstart.suggestions.norms import Norms
 from warmstart.suggestions.references import References

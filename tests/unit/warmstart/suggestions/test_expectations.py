@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import warmstart
-from metafeat.handcrafted import FEATURES
+from warmstart.metafeat.handcrafted import FEATURES
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.expectations import forecaster_of, views
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from bo.transfer.expected_error import ExpectedError
+from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.suggestions import formats
 from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
 

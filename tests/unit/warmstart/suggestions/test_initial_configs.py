@@ -11,8 +11,8 @@ import pytest
 import yaml
 from ConfigSpace import ForbiddenAndConjunction, ForbiddenEqualsClause
 
-from history_store.errors import DataError, MissingPathError, UsageError
-from history_store.space_yaml import Source, build_space
+from warmstart.history_store.errors import DataError, MissingPathError, UsageError
+from warmstart.history_store.space_yaml import Source, build_space
 from warmstart.suggestions import formats
 from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign
 from warmstart.suggestions.initial_configs import put_into, read_initial

@@ -8,14 +8,14 @@ import pytest
 from stripes import pictures, write_folder
 
 import warmstart
-from history_store.errors import ImagesMissingError, ModelMismatchError, UsageError
-from history_store.history import History
-from history_store.images import ImageSet
-from history_store.records import DatasetInfo, Evaluation, Status
-from history_store.space import dump_space
-from metafeat.model import MetaFeatureModel
-from metafeat.spec import ModelSpec
 from warmstart import Advisor
+from warmstart.history_store.errors import ImagesMissingError, ModelMismatchError, UsageError
+from warmstart.history_store.history import History
+from warmstart.history_store.images import ImageSet
+from warmstart.history_store.records import DatasetInfo, Evaluation, Status
+from warmstart.history_store.space import dump_space
+from warmstart.metafeat.model import MetaFeatureModel
+from warmstart.metafeat.spec import ModelSpec
 
 CONFIGS = [{"lr": 0.01, "net": "small"}, {"lr": 0.1, "net": "large"}, {"lr": 0.3, "net": "small"}]
 
@@ -80,8 +80,8 @@ def test_a_model_of_another_history_and_space_answers(mine, tiny, photos):
 
 
 def test_its_calibration_is_used_once_the_history_has_one(mine, tiny, photos):
-    from bo.transfer.calibration import Calibration, calibrate
-    from metafeat.model_file import read_header
+    from warmstart.bo.transfer.calibration import Calibration, calibrate
+    from warmstart.metafeat.model_file import read_header
     from warmstart.suggestions.embedded_history import calibration_key
 
     rng = np.random.default_rng(0)
@@ -94,7 +94,7 @@ def test_its_calibration_is_used_once_the_history_has_one(mine, tiny, photos):
 
 
 def test_embeddings_are_stored_under_the_model(mine, tiny, photos):
-    from metafeat.model_file import read_header
+    from warmstart.metafeat.model_file import read_header
 
     before = warmstart.answer(photos, history=mine, model=tiny.model)
     assert Advisor(mine, tiny.model).refresh() == ("first", "second")
@@ -233,7 +233,7 @@ def test_an_imported_dataset_gets_its_images_and_keeps_its_runs(cli, photos, tmp
         "best_error": 0.1,
         "config": {"lr": 0.1, "net": "large"},
     }
-    from history_store.verify import verify
+    from warmstart.history_store.verify import verify
 
     assert verify(path).ok
 
@@ -340,7 +340,9 @@ def test_training_leaves_unmeasured_datasets_out(mine):
 
 
 def test_a_history_is_calibrated_for_a_model_of_another_one_without_training(tiny, photos, tmp_path, cli, monkeypatch):
-    monkeypatch.setattr("training.siamese.from_history.train_siamese", lambda *_a, **_k: pytest.fail("trained"))
+    monkeypatch.setattr(
+        "warmstart.training.siamese.from_history.train_siamese", lambda *_a, **_k: pytest.fail("trained")
+    )
     path = tmp_path / "four.h5"
     rng = np.random.default_rng(0)
     with History.create(path, space_json(), configs=CONFIGS) as history:
@@ -447,8 +449,8 @@ def test_a_history_that_is_not_there_cannot_be_compacted(cli, tmp_path):
 
 
 def test_a_model_of_so_few_datasets_that_its_quality_is_not_known_can_be_read(mine, cli, tmp_path):
-    from metafeat.model_file import read_header
-    from training.siamese.curves import Curves
+    from warmstart.metafeat.model_file import read_header
+    from warmstart.training.siamese.curves import Curves
 
     with History.open(mine, write=True) as history:
         add(history, "third", 2)

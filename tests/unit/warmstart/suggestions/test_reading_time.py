@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from history_store.readers import open_images
+from warmstart.history_store.readers import open_images
 from warmstart.suggestions import reading_time
 from warmstart.suggestions.reading_time import seconds_to_read
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from histories import space_json
 
-from history_store.errors import HistoryDamagedError
-from history_store.history import History
-from metafeat.handcrafted import FEATURES
-from metafeat.model_file import read_header
-from metafeat.pretrained.landmarks import LANDMARKS
+from warmstart.history_store.errors import HistoryDamagedError
+from warmstart.history_store.history import History
 from warmstart.locations import model_path
+from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.model_file import read_header
+from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.embedded_history import _references
 from warmstart.suggestions.references import (

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from history_store.errors import HistoryDamagedError
-from history_store.history import History
-from metafeat.model_file import read_header
-from metafeat.pretrained.landmarks import LANDMARKS
+from warmstart.history_store.errors import HistoryDamagedError
+from warmstart.history_store.history import History
 from warmstart.locations import history_path, model_path
+from warmstart.metafeat.model_file import read_header
+from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 from warmstart.suggestions.embedded_history import load_embedded_history
 from warmstart.suggestions.expectations import expectation_of, forecaster_of
 from warmstart.suggestions.references import drop_references, read_references

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import warmstart
-from bo.transfer.duration_forecast import whole_seconds
-from history_store.errors import UsageError
-from history_store.history import History
-from history_store.records import Evaluation
-from history_store.space import load_space, sobol_configs
-from history_store.wording import exact_duration
+from warmstart.bo.transfer.duration_forecast import whole_seconds
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.history import History
+from warmstart.history_store.records import Evaluation
+from warmstart.history_store.space import load_space, sobol_configs
+from warmstart.history_store.wording import exact_duration
 from warmstart.measured_with import measured_with, workload_of
 from warmstart.suggestions import short_run
 from warmstart.suggestions.advisor import Advisor

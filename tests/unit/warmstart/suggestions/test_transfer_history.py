@@ -10,22 +10,22 @@ import pytest
 from PIL import Image
 
 import warmstart
-from history_store.errors import UsageError
-from history_store.history import History
-from history_store.images import ImageSet
-from history_store.records import DatasetInfo, Evaluation
-from history_store.space import dump_space, load_space
-from metafeat.embed import embed_history, stored_sample
-from metafeat.model_file import read_header
-from metafeat.pretrained.landmark_model import LandmarkModel
-from training.collection.settings import CollectionSettings
-from training.workloads.transfer import transfer_space
 from warmstart import Advisor
 from warmstart.client import Client
 from warmstart.histories.collect import Job, Machines, collect_into
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.history import History
+from warmstart.history_store.images import ImageSet
+from warmstart.history_store.records import DatasetInfo, Evaluation
+from warmstart.history_store.space import dump_space, load_space
 from warmstart.locations import history_path, usual_model
+from warmstart.metafeat.embed import embed_history, stored_sample
+from warmstart.metafeat.model_file import read_header
+from warmstart.metafeat.pretrained.landmark_model import LandmarkModel
 from warmstart.spaces import space_text
 from warmstart.suggestions.references import compute_references, store_references
+from warmstart.training.collection.settings import CollectionSettings
+from warmstart.training.workloads.transfer import transfer_space
 
 pytest.importorskip("timm", reason="needs timm: pip install 'warmstart[transfer]'")
 DATASETS = 14
@@ -47,7 +47,7 @@ def made(tmp_path_factory):
     """Make the history and its model; on datasets of high kinds one half of the configurations wins, on others the other."""
     with pytest.MonkeyPatch.context() as patch:
         folder, backbone = tmp_path_factory.mktemp("defaults"), _tiny_backbone(tmp_path_factory)
-        patch.setattr("metafeat.pretrained.landmark_model.BACKBONE", backbone)
+        patch.setattr("warmstart.metafeat.pretrained.landmark_model.BACKBONE", backbone)
         space = transfer_space("full", backbones=[backbone], image_sizes=[32, 64])
         configs = [
             {"backbone": backbone, "image_size": 64, "depth": depth, "flip_copies": flip, "steps": 0}
@@ -95,7 +95,7 @@ def shipped(made, tmp_path, monkeypatch):
     for path in [*folder.iterdir(), history_path(), history_path().with_name("model.safetensors")]:
         shutil.copy(path, tmp_path / path.name)
     monkeypatch.setattr("warmstart.locations._DEFAULTS", tmp_path)
-    monkeypatch.setattr("metafeat.pretrained.landmark_model.BACKBONE", backbone)
+    monkeypatch.setattr("warmstart.metafeat.pretrained.landmark_model.BACKBONE", backbone)
     monkeypatch.delenv("WARMSTART_HISTORY", raising=False)
     monkeypatch.delenv("WARMSTART_MODEL", raising=False)
     return tmp_path
@@ -399,11 +399,11 @@ def test_tune_begins_with_no_network_twice(shipped, made, photos):
 
 
 def test_what_is_promised_is_of_the_configurations_that_are_left(shipped, photos, monkeypatch):
-    from bo.transfer.expected_error import DatasetExpectation
-    from training.workloads.transfer.workload import Transfer
+    from warmstart.bo.transfer.expected_error import DatasetExpectation
     from warmstart.studies.history.warm_start import ask_history
     from warmstart.studies.options import Sources
     from warmstart.studies.tune_options import TuneOptions
+    from warmstart.training.workloads.transfer.workload import Transfer
 
     plan = TuneOptions(workload="transfer", k=6).plan(str(photos), None)
     whole = ask_history(plan, sources=Sources(), on_message=lambda _: None)
@@ -425,8 +425,10 @@ def test_what_is_promised_is_of_the_configurations_that_are_left(shipped, photos
 
 
 def test_without_the_weights_it_says_what_to_install(shipped, photos, monkeypatch):
-    monkeypatch.setattr("metafeat.pretrained.landmark_model.BACKBONE", "tf_efficientnet_lite0")
-    monkeypatch.setattr("metafeat.pretrained.backbones.PACKAGED", {"tf_efficientnet_lite0": "no_such_package"})
+    monkeypatch.setattr("warmstart.metafeat.pretrained.landmark_model.BACKBONE", "tf_efficientnet_lite0")
+    monkeypatch.setattr(
+        "warmstart.metafeat.pretrained.backbones.PACKAGED", {"tf_efficientnet_lite0": "no_such_package"}
+    )
     with pytest.raises(UsageError, match=r"got none installed. Run `pip install 'warmstart\[transfer\]'`"):
         warmstart.Advisor(cache=False).suggest(photos, workload="transfer")
 

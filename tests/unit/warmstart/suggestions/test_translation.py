@@ -20,14 +20,14 @@ from ConfigSpace import (
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from bo.space.encoding import Encoding
-from bo.transfer.strategies import Choice
-from history_store.errors import DataError, UsageError
-from history_store.space import sobol_configs
-from history_store.space_yaml import Source, build_space
-from training.workloads.cnn.space import target_space
+from warmstart.bo.space.encoding import Encoding
+from warmstart.bo.transfer.strategies import Choice
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.space import sobol_configs
+from warmstart.history_store.space_yaml import Source, build_space
 from warmstart.suggestions.answer import InitialDesign
 from warmstart.suggestions.translation import Picked, Translation, translate_configs
+from warmstart.training.workloads.cnn.space import target_space
 
 LOADED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 EXAMPLES = int(os.environ.get("WARMSTART_EXAMPLES", "40"))
