@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from history_store.history import History
-from history_store.images import ImageSet
-from history_store.records import DatasetInfo, Evaluation, Status
-from history_store.space import dump_space, sobol_configs
-from training.workloads.cnn.space import target_space
+from warmstart.history_store.history import History
+from warmstart.history_store.images import ImageSet
+from warmstart.history_store.records import DatasetInfo, Evaluation, Status
+from warmstart.history_store.space import dump_space, sobol_configs
+from warmstart.training.workloads.cnn.space import target_space
 
 
 def make(path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from metafeat.model import MetaFeatureModel
-from metafeat.spec import ModelSpec
+from warmstart.metafeat.model import MetaFeatureModel
+from warmstart.metafeat.spec import ModelSpec
 
 
 def main() -> None:
