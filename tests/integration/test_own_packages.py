@@ -39,8 +39,11 @@ def project(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("start", [("-m", "warmstart"), ("-P", "-c", "from warmstart.cli import main; main()")])
+MODULE = ("-m", "warmstart")  # with the working folder on Python's path
+COMMAND = ("-P", "-c", "from warmstart.cli import main; main()")
+
+
+@pytest.mark.parametrize(("name", "start"), [*((name, COMMAND) for name in NAMES), ("training", MODULE)])
 def test_an_objective_in_a_package_of_that_name_is_tuned(project, name, start):
     tune = ["tune", "--objective", f"{name}.train:f", "--space", "space.yaml", "--trials", "1", "--format", "json"]
     done = run(project, *start, *tune, "-q", "--storage", "s.journal")  # opened in half the time of a database

