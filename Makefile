@@ -12,7 +12,10 @@ test:  ## the ordinary tests
 slow:  ## statistics and kills, about an hour
 	pytest -m slow -n 2
 
+lowest:  ## every command on the lowest versions that are allowed: downloads 3 GB
+	python scripts/lowest_versions.py
+
 bench:  ## list the benchmarks; each prints peers and ours and writes JSON
 	@grep -m1 -H "\"\"\"" scripts/bench/*.py
 
-.PHONY: help check test slow bench
+.PHONY: help check test slow lowest bench

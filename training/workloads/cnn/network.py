@@ -39,5 +39,6 @@ def bf16_pays(device: torch.device) -> bool:
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
         # Without AVX512-BF16 instructions oneDNN emulates bfloat16, slower than float32.
-        return bool(torch.cpu._is_avx512_bf16_supported())  # noqa: SLF001
+        is_native = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # torch 2.4 and 2.5 cannot tell
+        return is_native is not None and bool(is_native())
     return False
