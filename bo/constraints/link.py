@@ -44,8 +44,8 @@ class Link:
     """P = F(μ / √(a + b s²)) for a latent value N(μ, s²).
 
     Attributes:
-        a: 0 where the label is certain given the latent value.
-        b: how its uncertainty counts.
+        a: 0 when the latent value determines the label.
+        b: weight of the latent variance.
         cdf: F.
         slope: F'.
     """
