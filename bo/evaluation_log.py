@@ -198,7 +198,7 @@ def _observation_list(observations: object) -> list[Observation]:
     listed: list[Any] = list(cast("Iterable[Any]", observations)) if several else [observations]
     foreign = [item for item in listed if not isinstance(item, Observation)]
     if foreign or not several:
-        got = f"one that holds {foreign[0]!r}" if several else repr(observations)
+        got = f"{foreign[0]!r} among them" if several else repr(observations)
         msg = f"tell_all: expected a sequence of Observation, got {got}. Give a list with Observation.of(config, error) for each evaluation."
         raise UsageError(msg)
     return listed

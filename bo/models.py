@@ -435,7 +435,7 @@ class SurrogateModels:
             return []
         return [InverseCost(self._fitted("durations", data.X[is_finite], logs, data.revision))]
 
-    def _keep(self, name: str, make: Callable[[], Any]) -> CheckpointedModel[Any]:
+    def _model(self, name: str, make: Callable[[], Any]) -> CheckpointedModel[Any]:
         """Return a model by name; the first use builds it, with a seed by its name."""
         if name not in self._models:
             seed = "errors" if name == "alone" else name  # as if there were no related tasks

@@ -161,7 +161,7 @@ class Optimizer:
         self._n_startup_trials = 0 if n_startup is None and self._learns else self._startup_alone
         n_designed = self._n_startup_trials - len(self._queue)
         self._design = self._designed(n_designed, "design", self._keys(self._queue))
-        self._n_asked = 0
+        self._ask_count = 0
         self._promised: tuple[TrialData, Floats] | None = None
         self._restarts = Restarts(self._models_of_process)
         self._is_warned = False
@@ -235,19 +235,19 @@ class Optimizer:
             raise UsageError(msg)
         self._log.expire()
         configs: list[dict[str, Value]] = []
-        n_asked = self._n_asked
+        ask_count = self._ask_count
         try:
             with one_thread():
                 while len(configs) < count and (chosen := self._next(count - len(configs))):
                     configs += map(dict, chosen)
-                    n_asked = self._n_asked
+                    ask_count = self._ask_count
                     if self._learns:
                         points = self._encoding.encode(chosen)
                         self._fitted.forecast(self._log.data(), self._log.columns([points[0]]))
                     for config in chosen:
                         self._log.begin(config)
         except BaseException:  # Ctrl-C, too
-            self._withdraw(configs, n_asked=n_asked)
+            self._withdraw(configs, ask_count=ask_count)
             raise
         if not configs:
             raise SpaceExhaustedError(self._exhausted())
@@ -305,7 +305,7 @@ class Optimizer:
             "design": [dict(config) for config in self._design],
             "pending": [{"config": dict(p.config), "since": p.since} for p in self._log.pending.values()],
             "history": [observation.to_dict() for observation in self._log.observations],
-            "asked": self._n_asked,
+            "asked": self._ask_count,
             "revision": self._log.revision,
             "models": self._fitted.to_dict(),
             "restarts": self._restarts.to_dict(),
@@ -350,7 +350,7 @@ class Optimizer:
             run._queue = run._log.distinct(record["queue"], "queue")
             run._design = run._log.distinct(record.get("design", ()), "design")  # part of the queue before
             run._log.restore(record["history"], record["pending"])
-            run._n_asked, run._log.revision = int(record["asked"]), int(record["revision"])
+            run._ask_count, run._log.revision = int(record["asked"]), int(record["revision"])
             run._fitted.restore(record["models"])
             run._restarts.restore(record.get("restarts"))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -361,7 +361,7 @@ class Optimizer:
     def checkpoint(self) -> dict[str, Any]:
         """Return the state of the search, without observations and pending configurations, in JSON types; see `resume`."""
         return {
-            "asked": self._n_asked,
+            "asked": self._ask_count,
             "revision": self._log.revision,
             "told": len(self._log.observations),
             "models": self._fitted.to_dict(),
@@ -384,19 +384,19 @@ class Optimizer:
         if checkpoint is None:
             return
         try:
-            n_asked, more = int(checkpoint["asked"]), self._log.recorded - int(checkpoint["told"])
+            ask_count, more = int(checkpoint["asked"]), self._log.recorded - int(checkpoint["told"])
             self._fitted.restore(checkpoint["models"])
             self._restarts.restore(checkpoint.get("restarts"))
-            self._n_asked, self._log.revision = n_asked, int(checkpoint["revision"]) + more
+            self._ask_count, self._log.revision = ask_count, int(checkpoint["revision"]) + more
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             msg = f"Optimizer.resume: expected the output of checkpoint, got a damaged record ({type(error).__name__}: {error}). Leave it out to start anew."
             raise DataError(msg) from error
 
-    def _withdraw(self, configs: Sequence[dict[str, Value]], *, n_asked: int) -> None:
+    def _withdraw(self, configs: Sequence[dict[str, Value]], *, ask_count: int) -> None:
         """Return undelivered suggestions to the queue; the next ask starts with them."""
         self._log.withdraw(configs)
         self._queue[:0] = configs
-        self._n_asked, self._promised = n_asked, None
+        self._ask_count, self._promised = ask_count, None
 
     def _exhausted(self) -> str:
         """Return the message that no new configuration is left."""
@@ -421,8 +421,8 @@ class Optimizer:
             del planned[: first + 1]
             if config:
                 return [dict(config[0])]
-        self._n_asked += 1
-        rng = np.random.default_rng([self._settings.seed, zlib.crc32(b"ask"), self._n_asked])
+        self._ask_count += 1
+        rng = np.random.default_rng([self._settings.seed, zlib.crc32(b"ask"), self._ask_count])
         self._warn_of_size()
         point = self._proposed(rng) if self._settings.engine == "gpyopt" else self._promising(rng)
         if point is not None:
@@ -431,9 +431,9 @@ class Optimizer:
         if self._learns:
             count = 1  # the model suggests after few evaluations
             if len(self._log.taken) < self._startup_alone:
-                self._n_asked -= is_sequence  # a design without related tasks does not count asks either
-        configs = self._designed(count, "design" if is_sequence else f"spare {self._n_asked}", list(self._log.taken))
-        self._n_asked += max(len(configs) - 1, 0)
+                self._ask_count -= is_sequence  # a design without related tasks does not count asks either
+        configs = self._designed(count, "design" if is_sequence else f"spare {self._ask_count}", list(self._log.taken))
+        self._ask_count += max(len(configs) - 1, 0)
         return configs
 
     def _promising(self, rng: np.random.Generator) -> Floats | None:
