@@ -115,7 +115,7 @@ def test_a_gaussian_process_of_the_task_at_hand_alone_judges_related_tasks(surro
     monkeypatch.setattr(models, "_forecasts", Forecasts())
     models.forecast(run._log.data(), np.array([[0.2, 0.9]]))
     z, units = ErrorUnits.standard(np.array([o.error for o in run.history()]))
-    judge = models._kept[asked[-1]].fitted(run._log.columns(run._log.points), z, revision=run._log.revision)
+    judge = models._models[asked[-1]].fitted(run._log.columns(run._log.points), z, revision=run._log.revision)
     assert isinstance(judge, GaussianProcess)
     (forecast,) = models._forecasts._known.values()
     assert moments(judge.predict(np.array([[0.2, 0.9]])), units) == (forecast.mean_alone, forecast.sd_alone)
