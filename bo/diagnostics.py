@@ -2,7 +2,8 @@
 
 `warmstart.plots` draws them.
 
-The models are warmstart's, also for runs of another engine, with the surrogate, the acquisition and the data of the run.
+The models are warmstart's, also for runs of another engine, with the surrogate, the acquisition and the data of the
+run.
 """
 
 import json
@@ -84,7 +85,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit(Band):
-    """Held-out predictions, noise included, of the valid evaluations: no model was fitted to the error that it predicts.
+    """Held-out predictions of the valid evaluations, noise included, by models without the predicted error.
 
     Attributes:
         number: `m` indices of evaluations, from 0.

@@ -1,8 +1,8 @@
 """Units in which a surrogate models errors: standard deviations, or those of logarithms.
 
 No stationary process fits errors that span orders of magnitude: it promises too much everywhere. Their logarithms above
-a floor, which lies below the best error, are closer to stationary. The evidence of a Gaussian process, with the Jacobian,
-decides between the two.
+a floor, which lies below the best error, are closer to stationary. The evidence of a Gaussian process, with the
+Jacobian, decides between the two.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ class ErrorUnits:
     def logarithmic(cls, y: Floats, offset: float) -> tuple[Floats, ErrorUnits] | None:
         """Return standardised logarithms of `n` ≥ 1 errors above a floor, and these units.
 
-        Returns: None when half of the errors equal the least one, so that the floor is the least error but for rounding.
+        Returns: None when half of the errors equal the least one, so that the floor is the least error but for
+        rounding.
 
         Args:
             y: errors.
@@ -174,14 +175,14 @@ def _preferred(points: bytes, errors: bytes, conditional: tuple[int, ...]) -> fl
 
 
 def preferred_logarithms(X: Floats, y: Floats, conditional: tuple[int, ...] = ()) -> tuple[Floats, ErrorUnits] | None:
-    """Return standardised logarithms of `n` errors at `n x d` points, with units; None when linear units won the last comparison."""
+    """Return standardised logarithms of `n` errors at `n x d` points, with units; None when linear units fit better."""
     n_compared = evidence_rows(len(y))
     offset = preferred_offset(X[:n_compared], y[:n_compared], conditional)
     return None if offset is None else ErrorUnits.logarithmic(y, offset)
 
 
 def evidence_rows(n: int) -> int:
-    """Return the number of evaluations, at most n, in the last comparison; the next one needs `GROWTH` times as many."""
+    """Return the number of evaluations in the last comparison, at most n; the next needs `GROWTH` times as many."""
     last = following = FIRST
     while following <= n:
         last, following = following, int(np.ceil(GROWTH * following))
@@ -189,7 +190,7 @@ def evidence_rows(n: int) -> int:
 
 
 def _log_evidence(X: Floats, y: Floats, z: Floats, units: ErrorUnits, conditional: tuple[int, ...]) -> float:
-    """Compute the log evidence of `n` errors in given units, z, at the most probable hyperparameters, with their prior."""
+    """Compute the log evidence of `n` errors, z in units, at the most probable hyperparameters, with their prior."""
     metric = Metric(X.shape[1], conditional=conditional)
     shape = metric.prior(lengthscale_prior(metric.d, "modern"))
     prior = HyperPrior((*shape, *level_priors("modern", noiseless=False)))

@@ -1,8 +1,8 @@
 """Compare one-step forecasts with and without related tasks; related tasks are used while their forecasts are better.
 
 A model of several tasks can fit nearly any evaluations after the fact, so its fit says little. Its forecasts say more:
-unrelated tasks make them confident and wrong. The sum of the differences of log densities is the log Bayes factor of the
-related tasks.
+unrelated tasks make them confident and wrong. The sum of the differences of log densities is the log Bayes factor of
+the related tasks.
 """
 
 import math
@@ -19,8 +19,8 @@ from warmstart.bo.surrogates import Prediction
 Floats = NDArray[np.float64]
 
 NEEDED = (-1.0, -1.0, 0.0, 0.0, 1.0)
-"""Log odds that related tasks need after 0, 1, 2, ... forecasts, the last number after all later ones. At first they are
-trusted; later, uninformative ones do worse than the task at hand alone..."""
+"""Log odds that related tasks need after 0, 1, 2, ... forecasts, the last number after all later ones. At first they
+are trusted; later, uninformative ones do worse than the task at hand alone..."""
 FEW = 3
 """...and 0 with fewer evaluations than this: a point of the design is as good then."""
 STRANGE = -2.0
@@ -58,8 +58,8 @@ class Forecast:
     def log_odds(self, error: float, *, n_before: int) -> float:
         """Compute the log odds of the forecast with related tasks against the one without, at the observed error.
 
-        Densities are Student's t with one degree of freedom fewer than earlier evaluations, as these set the units. After
-        a single evaluation the odds are those of its being improved on or not.
+        Densities are Student's t with one degree of freedom fewer than earlier evaluations, as these set the units.
+        After a single evaluation the odds are those of its being improved on or not.
 
         Args:
             error: observed.
@@ -102,7 +102,7 @@ class Forecasts:
         return sum(self._log_odds(X, errors)) <= DISMISSAL
 
     def _log_odds(self, X: Floats, errors: Sequence[float] | Floats) -> list[float]:
-        """Compute the log odds of forecasts at new points, in the order of the evaluations, until related tasks are dropped."""
+        """Compute the log odds of forecasts at new points, in order, until related tasks are dropped."""
         odds: list[float] = []
         for n_before, (x, error) in enumerate(zip(X, map(float, errors), strict=True)):
             forecast = self._forecasts.get(_key(x))

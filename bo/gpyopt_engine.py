@@ -142,7 +142,7 @@ def _score(items: Sequence[dict[str, Any]], X: Floats, errors: Floats, surrogate
 
 @contextmanager
 def _quiet(rng: np.random.Generator) -> Iterator[None]:
-    """Seed numpy's global generator and silence GPyOpt and GPy, for the duration of the context; warning filters are restored."""
+    """Seed numpy's global generator and silence GPyOpt and GPy; restore generator and warning filters on exit."""
     state, level = np.random.get_state(), logging.root.manager.disable  # noqa: NPY002  GPyOpt knows no other
     logging.disable(logging.WARNING)
     np.random.seed(int(rng.integers(2**32)))  # noqa: NPY002

@@ -33,7 +33,8 @@ ACQUISITIONS = (*SCORES, "ei-per-second")
 DURATIONS_NEED = 2
 """Least number of durations for a fit."""
 PI_MARGIN = 0.03
-"""Least improvement that `pi` counts, in standard deviations of the errors: without it, points beside the best one win."""
+"""Least improvement that `pi` counts, in standard deviations of the errors: without it, points beside the best one
+win."""
 BEYOND_MEASURE = 1e100
 """Largest error in units of the related tasks: squares of 1e200 overflow."""
 ALONE_NEEDS = 2
@@ -47,7 +48,8 @@ FORECASTS = "forecasts"
 SUCCESS = "evaluation succeeds"
 """Name of the constraint that failures violate."""
 NETWORKS_BEYOND = 100
-"""Labels up to which a Gaussian process models a constraint beside network surrogates: networks fit few labels badly."""
+"""Labels up to which a Gaussian process models a constraint beside network surrogates: networks fit few labels
+badly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,8 @@ class Related:
     Attributes:
         tasks: their evaluations, in model columns.
         meta: `p` meta-feature of the task at hand, if the related tasks have theirs.
-        alone_from: configurations, told or pending, from which the task at hand alone can suggest: as in a search without
-            related tasks, so that tasks that are never used change nothing.
+        alone_from: configurations, told or pending, from which the task at hand alone can suggest: as in a search
+            without related tasks, so that tasks that are never used change nothing.
     """
 
     tasks: Sequence[Task] = ()
@@ -127,9 +129,9 @@ class _Constraint:
 class SurrogateModels:
     """Models of one run, which persist from one suggestion to the next.
 
-    Related tasks are used while they help. When a Gaussian process of the task at hand alone, in its own units, forecasts
-    errors better, the surrogate of that task alone suggests (`warmstart.bo.forecasts`). A process also judges networks: a
-    network with few points forecasts so widely that any narrow forecast beats it.
+    Related tasks are used while they help. When a Gaussian process of the task at hand alone, in its own units,
+    forecasts errors better, the surrogate of that task alone suggests (`warmstart.bo.forecasts`). A process also judges
+    networks: a network with few points forecasts so widely that any narrow forecast beats it.
     """
 
     def __init__(
@@ -187,9 +189,9 @@ class SurrogateModels:
     ) -> tuple[AcquisitionFunction, int | None] | None:
         """Return the function that the next suggestion maximises, and the row of the best evaluation, if any is valid.
 
-        The function is the improvement under fantasies of pending evaluations, times P(valid) of every constraint that was
-        both met and missed, times the expected inverse duration. Before the first valid evaluation it is P(valid) alone,
-        with pending points counted as invalid.
+        The function is the improvement under fantasies of pending evaluations, times P(valid) of every constraint that
+        was both met and missed, times the expected inverse duration. Before the first valid evaluation it is P(valid)
+        alone, with pending points counted as invalid.
 
         Args:
             data: of the run.
@@ -238,7 +240,7 @@ class SurrogateModels:
         return Product([Improvement(fantasies, acquisition=acquisition, weighed=bool(factors)), *factors]), row
 
     def log_gain(self, data: TrialData, X: Floats) -> float | None:
-        """Return the log of the improvement expected at a `1 x d` point, in units of errors, weighed as in `acquisition_function`.
+        """Return the log expected improvement at a `1 x d` point, in error units, weighed as in `acquisition_function`.
 
         With `ei-per-second` it is the improvement per second, by the typical duration when durations do not differ.
 
@@ -260,7 +262,7 @@ class SurrogateModels:
         return value
 
     def first_valid(self, data: TrialData, X: Floats) -> int:
-        """Return the row of the first of `m x d` points with P(valid) ≥ 0.5, else of the largest; 0 without constraints."""
+        """Return the row of the first of `m x d` points with P(valid) ≥ 0.5, else of the likeliest; 0 if all valid."""
         validity = self._validity(_constraints(data), data)
         if not validity:
             return 0
@@ -322,7 +324,7 @@ class SurrogateModels:
             self._model(name, self._makers[name.split(":")[0]]).restore(state)
 
     def _errors_of(self, data: TrialData, valid: NDArray[np.intp], *, suggests: bool = False) -> _Errors | None:
-        """Fit errors, with related tasks while these help; None when they do not and the task at hand has too few errors.
+        """Fit errors, with related tasks while these help; None when they do not and the task has too few errors.
 
         Args:
             data: of the run.
@@ -462,7 +464,8 @@ class SurrogateModels:
     def _logarithms(self, data: TrialData, X: Floats, y: Floats) -> tuple[Floats, ErrorUnits] | None:
         """Return logarithms of errors at `n x d` points with units; None when they are off or fit no better.
 
-        None also when many evaluations fail: in unknown regions the promise of logarithms outweighs the risk of failure.
+        None also when many evaluations fail: in unknown regions the promise of logarithms outweighs the risk of
+        failure.
         """
         failed = sum(not observation.valid for observation in data.observations)
         may_warp = self._warps and failed <= MANY_FAIL * len(data.observations)
@@ -511,8 +514,8 @@ def _valid(data: TrialData) -> NDArray[np.intp]:
 def _finite_errors(data: TrialData, valid: NDArray[np.intp]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Return points and errors of all evaluations with an error, and a mask of the valid ones.
 
-    An evaluation that misses a constraint still informs about errors. Its error may be a penalty, so it counts as the worst
-    valid error at most.
+    An evaluation that misses a constraint still informs about errors. Its error may be a penalty, so it counts as the
+    worst valid error at most.
     """
     among = range(len(data.observations)) if data.of_errors is None else sorted(data.of_errors)
     rows = np.array([i for i in among if math.isfinite(data.observations[i].error)], dtype=np.intp)

@@ -1,8 +1,8 @@
 """Bayesian optimisation over a search space: ask for configurations, tell their errors [Snoek2012practical].
 
 The initial configurations come first and in order, then a design, then the configurations with the largest expected
-gain. Evaluations may run side by side, end in any order, fail or never answer. A run is a function of its seed and of its
-observations, in any process, also when it is saved in between.
+gain. Evaluations may run side by side, end in any order, fail or never answer. A run is a function of its seed and of
+its observations, in any process, also when it is saved in between.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ PROCESS_LIMIT = 2000
 class Optimizer:
     """Sequential search for the configuration with the least error.
 
-    Asks and tells come in any order, and any configuration may be told. A configuration is pending from its ask to its tell;
-    until then the model averages over its possible errors. None is proposed twice. Failures teach where evaluations fail.
+    Asks and tells come in any order, and any configuration may be told. A configuration is pending from its ask to its
+    tell; until then the model averages over its possible errors. None is proposed twice. Failures teach where
+    evaluations fail.
     """
 
     def __init__(
@@ -88,29 +89,30 @@ class Optimizer:
 
         Args:
             space: with its conditions and forbidden clauses.
-            surrogate: a name in `warmstart.bo.surrogates.SURROGATES`, a `SurrogateInfo`, or an unfitted surrogate, whose copies
-                the run fits.
+            surrogate: a name in `warmstart.bo.surrogates.SURROGATES`, a `SurrogateInfo`, or an unfitted surrogate,
+                whose copies the run fits.
             acquisition: a name in `warmstart.bo.models.ACQUISITIONS`.
             initial: configurations to evaluate first and in order; repeats are left out.
             candidates: the only configurations to choose from; None = all of the space.
             related: related tasks, for the surrogates `mt-...`.
             meta_feature: of the task at hand, if the related tasks have one; unused without related tasks.
             design: of the configurations after the initial ones: `uniform`, `latin`, `halton` or `sobol`.
-            n_startup_trials: configurations, initial and told ones included, before the surrogate suggests; None = 3, with
-                related tasks 0.
-            incumbent: best error in the improvement: the least `posterior-mean` at a successful evaluation, or the least
-                `observed` error. Of engine `warmstart`.
-            ei_variance: variance in the improvement: of the `latent` function, or `predictive`, noise included, which asks
-                again near earlier points. Of engine `warmstart`.
+            n_startup_trials: configurations, initial and told ones included, before the surrogate suggests; None = 3,
+                with related tasks 0.
+            incumbent: best error in the improvement: the least `posterior-mean` at a successful evaluation, or the
+                least `observed` error. Of engine `warmstart`.
+            ei_variance: variance in the improvement: of the `latent` function, or `predictive`, noise included, which
+                asks again near earlier points. Of engine `warmstart`.
             timeout: seconds after which a configuration that was asked for counts as lost; None = never.
             seed: of everything random; None = a new one.
-            engine: models and search: `warmstart`, or `gpyopt` (`warmstart.bo.gpyopt_engine`) with `gp` or `gp-map`, and `ei`
-                or `lcb`.
+            engine: models and search: `warmstart`, or `gpyopt` (`warmstart.bo.gpyopt_engine`) with `gp` or `gp-map`,
+                and `ei` or `lcb`.
             restarts: once the search has converged, four of five suggestions come from a fresh process
-                (`warmstart.bo.restarts`). For `gp` and `gp-map` with `ei`, in spaces too large to enumerate, and not while
-                logarithms of errors are modelled.
-            warp_errors: model logarithms of errors when their evidence is better (`warmstart.bo.error_units`). For `gp`,
-                `gp-map`, and `mt-gp` without related tasks or when these do not help; None = on with these surrogates.
+                (`warmstart.bo.restarts`). For `gp` and `gp-map` with `ei`, in spaces too large to enumerate, and not
+                while logarithms of errors are modelled.
+            warp_errors: model logarithms of errors when their evidence is better (`warmstart.bo.error_units`). For
+                `gp`, `gp-map`, and `mt-gp` without related tasks or when these do not help; None = on with these
+                surrogates.
             clock: returns the time in seconds.
             startup: the name of `n_startup_trials` in 0.1.
 
@@ -185,7 +187,7 @@ class Optimizer:
 
     @property
     def log_gain(self) -> float | None:
-        """Return the expected log gain of the last suggestion (`SurrogateModels.log_gain`); None when no model chose it."""
+        """Return the expected log gain of the last suggestion (`SurrogateModels.log_gain`); None without a model."""
         if self._promised is None:
             return None
         return deepcopy(self._fitted).log_gain(*self._promised)  # a copy: a fit would advance the chain
@@ -194,7 +196,8 @@ class Optimizer:
     def converged(self) -> str | None:
         """Return a message when the search has converged, or when every evaluation gave the same error; else None.
 
-        A search has converged when it has stalled and expects next to no gain; None again when suggestions promise more.
+        A search has converged when it has stalled and expects next to no gain; None again when suggestions promise
+        more.
         """
         errors = self._errors
         if len(errors) >= LEAST and min(errors) == max(errors):
@@ -359,7 +362,7 @@ class Optimizer:
         return run
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return the state of the search, without observations and pending configurations, in JSON types; see `resume`."""
+        """Return the state of the search in JSON types, without observations and pending ones; see `resume`."""
         return {
             "asked": self._ask_count,
             "revision": self._log.revision,
@@ -407,7 +410,7 @@ class Optimizer:
         return f"ask: expected {source} to hold a configuration that is new, got none: {counts}. Take the best one, or widen {source}."
 
     def _next(self, count: int) -> list[dict[str, Value]]:
-        """Choose the next configuration, or all of them while only a design can choose; an empty list when none is left."""
+        """Choose the next configuration, or several while only a design can choose; empty when none is left."""
         self._promised = None
         if len(self._log.taken) >= self._n_startup_trials:  # told configurations count as startup trials
             self._design.clear()
@@ -439,7 +442,8 @@ class Optimizer:
     def _promising(self, rng: np.random.Generator) -> Floats | None:
         """Return the free point with the largest acquisition; None when data do not suffice or no point is free.
 
-        Once the search has converged, four of five points come from a fresh process, which knows only its own evaluations.
+        Once the search has converged, four of five points come from a fresh process, which knows only its own
+        evaluations.
         """
         data, point = self._log.data(), None
         if self._has_converged(self._fitted) and self._restarts_now(self._fitted) and self._restarts.is_turn():
@@ -506,12 +510,12 @@ class Optimizer:
         return has_converged(self._errors, self._restarts.log_gains, least=LEAST)
 
     def _has_converged(self, fitted: SurrogateModels) -> bool:
-        """Tell whether the search has stalled with a model of errors; for logarithms, a tiny gain may be orders of magnitude."""
+        """Tell whether the search has stalled; with logarithms it has not, as tiny gains are orders of magnitude."""
         is_first = not self._restarts.fresh.number
         return self._has_stalled and not (is_first and fitted.takes_logarithms(self._log.data()))
 
     def _restarts_now(self, fitted: SurrogateModels) -> bool:
-        """Tell whether a converged search restarts: it already has, or its process leaves enough variance unexplored."""
+        """Tell whether a converged search restarts: it has before, or its process leaves enough variance."""
         if not self._may_restart or self._restarts.fresh.number:
             return self._may_restart
         rng = np.random.default_rng([self._settings.seed, zlib.crc32(b"restart")])

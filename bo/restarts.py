@@ -1,12 +1,12 @@
 """Restarts of a converged search: fresh processes that know only their own evaluations.
 
 A process that has filled one basin promises little anywhere, also in unexplored regions: its lengthscales are those of
-the basin. Larger designs or other priors do not change that. A fresh process, which knows only its own evaluations, finds
-another basin as easily as the first process did. It makes four of five suggestions, while the model of all evaluations
-promises next to nothing. It ends when it returns to an earlier basin, or has converged itself.
+the basin. Larger designs or other priors do not change that. A fresh process, which knows only its own evaluations,
+finds another basin as easily as the first process did. It makes four of five suggestions, while the model of all
+evaluations promises next to nothing. It ends when it returns to an earlier basin, or has converged itself.
 
-There are no restarts when the process knows the whole space, or when its lengthscales are so short that it knows nothing
-between its points: it then explores evenly by itself, and finds small basins sooner than a fresh process.
+There are no restarts when the process knows the whole space, or when its lengthscales are so short that it knows
+nothing between its points: it then explores evenly by itself, and finds small basins sooner than a fresh process.
 """
 
 import math
@@ -27,8 +27,8 @@ LARGEST_LOG = math.log(LARGEST)
 LAST = 3
 """Last promises, whose median is compared."""
 NEXT_TO_NOTHING = 0.005
-"""A search has converged when promised improvements are below this share of the distance from the median error to the best
-(if half of the errors are the best, from the median of the others)..."""
+"""A search has converged when promised improvements are below this share of the distance from the median error to the
+best (if half of the errors are the best, from the median of the others)..."""
 STALLED = 8
 """...and the last evaluations, this many, gained a tenth of that or less."""
 LEAST, LEAST_FRESH = 40, 20
@@ -40,8 +40,8 @@ SAME_BASIN = 0.1
 
 MIN_OPEN, MAX_OPEN = 0.007, 0.95
 """Restarts begin when the share of the prior variance that is left at random points, a median, lies between the two. Of
-converged searches it is 1e-4 to 0.006 on Branin, 0.009 to 0.014 with one of two wells explored, 0.4 to 0.9 on Hartmann-6, 1
-on Shekel-4."""
+converged searches it is 1e-4 to 0.006 on Branin, 0.009 to 0.014 with one of two wells explored, 0.4 to 0.9 on
+Hartmann-6, 1 on Shekel-4."""
 RANDOM_POINTS = 256
 """Number of these random points."""
 

@@ -31,9 +31,10 @@ def search_table(
 ) -> list[int]:
     """Run one search for the lowest error over the rows of a table, one evaluation after another.
 
-    The initial rows come first and in order; without initial rows and related tasks, two random ones. Then comes the row
-    with the largest acquisition by the models of `Optimizer`. A failed run teaches where runs fail and is not repeated.
-    While too few have succeeded for a fit, rows are drawn at random. Errors of rows that are not evaluated are not read.
+    The initial rows come first and in order; without initial rows and related tasks, two random ones. Then comes the
+    row with the largest acquisition by the models of `Optimizer`. A failed run teaches where runs fail and is not
+    repeated. While too few have succeeded for a fit, rows are drawn at random. Errors of rows that are not evaluated
+    are not read.
 
     Args:
         unit: `c x d` configurations in [0, 1], NaN = inactive hyperparameter.
@@ -85,7 +86,7 @@ def _search(
     t: int,
     rng: np.random.Generator,
 ) -> list[int]:
-    """Evaluate the row with the largest acquisition until there are t; without a model, the starts, then random rows."""
+    """Evaluate the row with the largest acquisition until there are t; without a model, starts, then random rows."""
     observations = [Observation.of({}, targets[row]) for row in rows]
     while len(rows) < t:
         rest = np.setdiff1d(np.arange(len(points)), rows)

@@ -12,8 +12,8 @@ Floats = NDArray[np.float64]
 NEAREST = 3
 """Nearest evaluations of one task that forecast an evaluation of another task."""
 FAMILY = 0.3
-"""Rank correlation of forecasts and errors below which tasks are strangers: unrelated smooth functions have -0.3 to 0.3,
-related ones 0.4 and more."""
+"""Rank correlation of forecasts and errors below which tasks are strangers: unrelated smooth functions have -0.3
+to 0.3, related ones 0.4 and more."""
 COMPARED, MOST_TASKS = 2_000, 20
 """Most evaluations in the comparison, and most tasks."""
 
@@ -21,9 +21,9 @@ COMPARED, MOST_TASKS = 2_000, 20
 def are_strangers(tasks: Sequence[Task]) -> bool:
     """Tell whether related tasks fail to forecast one another.
 
-    The forecast of an error is the mean rank of the nearest evaluations of another task. Tasks are strangers when the rank
-    correlation of forecasts and errors, a mean over pairs of tasks, is below `FAMILY` by more than a standard error. A
-    single task is no stranger.
+    The forecast of an error is the mean rank of the nearest evaluations of another task. Tasks are strangers when the
+    rank correlation of forecasts and errors, a mean over pairs of tasks, is below `FAMILY` by more than a standard
+    error. A single task is no stranger.
     """
     from scipy.stats import rankdata
 
@@ -42,7 +42,7 @@ def are_strangers(tasks: Sequence[Task]) -> bool:
 
 
 def _forecast_ranks(X: Floats, Z: Floats, ranks: Floats) -> Floats:
-    """Return the mean rank of the nearest of `n x d` points Z to each of `m x d` points; an active and an inactive value are 1 apart."""
+    """Return the mean rank of the nearest of `n x d` points Z to each of `m x d`; active and inactive are 1 apart."""
     apart = np.zeros((len(X), len(Z)))
     for x, z in zip(X.T, Z.T, strict=True):
         off = np.abs(x[:, None] - z)

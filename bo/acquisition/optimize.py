@@ -42,7 +42,8 @@ SHORTER = 0.25
 FLATTEST = 1e-100
 """Smaller changes of the slope give no curvature: their squares underflow."""
 GRID = 2.0**26
-"""Reals are proposed at multiples of 1/GRID: finer than a model resolves, coarser than rounding differs between processes."""
+"""Reals are proposed at multiples of 1/GRID: finer than a model resolves, coarser than rounding differs between
+processes."""
 SMALLEST_RISE, ROUGH_RISE, SMALLEST_MOVE = 1e-4, 1e-2, 1e-9
 """Least rise of a step, least rise by a rough function, least move; a climb ends below them."""
 
@@ -222,7 +223,7 @@ def _slopes(
 
 
 def _directions(here: Floats, slopes: Floats, hessians: Floats) -> Floats:
-    """Return uphill directions `b x q`: Newton's where it rises, else the slope, without coordinates that a bound stops."""
+    """Return uphill directions `b x q`, Newton's or else the slope, without coordinates that a bound stops."""
     free = ~(((here <= 0.0) & (slopes < 0.0)) | ((here >= MAX_UNIT) & (slopes > 0.0)))
     slopes = np.where(free, slopes, 0.0)
     newton = np.where(free, np.einsum("bij,bj->bi", hessians, slopes), 0.0)

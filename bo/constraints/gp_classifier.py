@@ -186,7 +186,7 @@ class GPClassifier:
         return 0.0 if signed.min() > 0.0 else -math.inf
 
     def _start(self, factor: Floats, theta: Floats, signs: Floats) -> Floats:
-        """Return white noise whose latent values have the labels' signs: those of a smooth regression, else the labels."""
+        """Return white noise whose latent values have the labels' signs, by a smooth regression or else the labels."""
         from scipy.linalg import solve_triangular
 
         residuals = signs - theta[-1]

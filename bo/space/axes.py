@@ -2,8 +2,8 @@
 
 The *number* of a real or an integer is its value. The number of a choice is its position among the choices. Every
 number has an equal share of [0, 1); an integer on a logarithmic scale has a share in proportion to its logarithmic
-width. Shares and scales are those of `warmstart.history_store.space.sobol_configs`. Priors of ConfigSpace (normal, beta) do not
-bend an axis.
+width. Shares and scales are those of `warmstart.history_store.space.sobol_configs`. Priors of ConfigSpace (normal,
+beta) do not bend an axis.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Integer:
         return max(-self.low, self.high, shares) > EXACT
 
     def numbers(self, u: Floats) -> Floats:
-        """Map `n` coordinates to `n` whole numbers, rounded down on a linear scale, to the nearest on a logarithmic one."""
+        """Map `n` coordinates to `n` whole numbers, rounded down on a linear scale, to nearest on a logarithmic one."""
         if self.log:
             first, ratio = self.low - 0.5, (self.high + 0.5) / (self.low - 0.5)
             numbers = np.rint(first * ratio**u)
@@ -170,7 +170,7 @@ class Integer:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Categorical hyperparameter: ordered (one column) or not (a column a choice; two share one); a constant has one."""
+    """Categorical hyperparameter. It has one column if ordered, constant or of two choices, else one per choice."""
 
     name: str
     choices: tuple[Any, ...]

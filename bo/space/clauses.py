@@ -1,7 +1,7 @@
 """Conditions and forbidden clauses, evaluated on many configurations at once.
 
-A configuration is a row of numbers (`warmstart.bo.space.axes`), NaN = inactive. ConfigSpace treats an inactive hyperparameter as
-comparisons treat NaN: it differs from every value and is never equal, less or greater.
+A configuration is a row of numbers (`warmstart.bo.space.axes`), NaN = inactive. ConfigSpace treats an inactive
+hyperparameter as comparisons treat NaN: it differs from every value and is never equal, less or greater.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Test = Callable[[Floats], Bools]
-"""Function of `n x h` numbers, one column for each hyperparameter: a mask of the rows that meet the clause. Picklable."""
+"""Function of `n x h` numbers, one column for each hyperparameter: a mask of the rows that meet the clause.
+Picklable."""
 
 
 def condition_test(condition: ConditionLike, axes: Mapping[str, tuple[int, Axis]]) -> Test:

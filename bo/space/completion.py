@@ -29,7 +29,7 @@ class Completion:
     """
 
     def __init__(self, space: ConfigurationSpace, *, n: int, rng: np.random.Generator) -> None:
-        """Build a design of `n` points over all hyperparameters; a configuration takes its open values from one of them."""
+        """Build a design of `n` points over all hyperparameters; a configuration takes open values from one of them."""
         self.encoding = Encoding(space)
         self.keys: set[str] = set()
         self._axes = [axis_of(space[name]) for name in self.encoding.names]
@@ -82,8 +82,8 @@ class Completion:
 def anchored_design(anchor: Floats, n: int, *, rng: np.random.Generator) -> Floats:
     """Return a Latin hypercube with a fixed first point.
 
-    Each dimension has n equal parts. The other points lie in the middles of the parts without the first point, one in each,
-    in random order.
+    Each dimension has n equal parts. The other points lie in the middles of the parts without the first point, one in
+    each, in random order.
 
     Args:
         anchor: `p` coordinates in [0, 1) of the first point.

@@ -40,10 +40,10 @@ REACHES, TRIES = 4.0 ** -np.arange(1, 21), 1024
 class Encoding:
     """A ConfigSpace space as the cube `[0, 1)^p`, with a block of model columns for each hyperparameter.
 
-    Designs and the search for the next point use the cube. Every point stands for one configuration: its rounded values,
-    without inactive hyperparameters. Suggested reals lie on a decimal grid (`warmstart.bo.space.axes.Real`), and whole
-    numbers above 2**53 are equal if their float64s are. Values of a caller's configuration are stored exactly.
-    Constants are part of configurations, not of the cube. Activity and clauses follow ConfigSpace.
+    Designs and the search for the next point use the cube. Every point stands for one configuration: its rounded
+    values, without inactive hyperparameters. Suggested reals lie on a decimal grid (`warmstart.bo.space.axes.Real`),
+    and whole numbers above 2**53 are equal if their float64s are. Values of a caller's configuration are stored
+    exactly. Constants are part of configurations, not of the cube. Activity and clauses follow ConfigSpace.
 
     Attributes:
         p: hyperparameters with more than one value: dimensions of the cube.
@@ -92,7 +92,7 @@ class Encoding:
         )
 
     def columns(self, U: ArrayLike) -> Floats:
-        """Return the model columns `n x d` of `n x p` points, rounded to configurations, NaN for inactive hyperparameters.
+        """Return the model columns `n x d` of `n x p` points, rounded to configurations, NaN where inactive.
 
         Reals are not rounded: their grid is finer than 1e-13 of the range.
         """
@@ -262,7 +262,7 @@ class Encoding:
     def beside(
         self, around: ArrayLike, n: int, *, rng: np.random.Generator, exclude: Collection[str] = frozenset()
     ) -> Floats:
-        """Draw up to n allowed points of distinct configurations near `k x p` allowed points, by moves of random coordinates.
+        """Draw up to n allowed points of distinct configurations near `k x p` allowed points, by random moves.
 
         For spaces whose clauses forbid nearly everything. Moves shrink until they lead to allowed points.
         """
@@ -324,8 +324,8 @@ class Encoding:
     def _read(self, configs: Sequence[Config]) -> tuple[Floats, Bools, Bools]:
         """Read n configurations.
 
-        Returns: numbers, NaN for a missing or unfit value; mask of active hyperparameters; mask of configurations that do
-            not fit, clauses aside.
+        Returns: numbers, NaN for a missing or unfit value; mask of active hyperparameters; mask of configurations that
+            do not fit, clauses aside.
         """
         present = np.array([[axis.name in config for axis in self._axes] for config in configs], dtype=np.bool_)
         present = present.reshape(-1, len(self._axes))
@@ -410,7 +410,7 @@ def _first_rows(keys: Sequence[str], taken: Collection[str]) -> list[int]:
 def _store_exact(
     exact: dict[float, float], point: Floats, k: int, number: float, *, reserved: float = math.nan
 ) -> None:
-    """Map a coordinate to its exact number; a taken or reserved coordinate moves to the next free float64 towards 0.5."""
+    """Map a coordinate to its exact number; a taken or reserved one moves to the next free float64 towards 0.5."""
     u = float(point[k])
     towards = 0.0 if u > INACTIVE else 1.0
     while u == reserved or exact.get(u, number) != number:

@@ -16,8 +16,8 @@ Design = Literal["uniform", "latin", "halton", "sobol"]
 def unit_points(design: Design, p: int, *, n: int, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
     """Yield batches of points of a design without end; the first batch holds its n points, and each doubles the total.
 
-    Halton and Sobol sequences are scrambled (the first point of a plain one is a corner) and continue from batch to batch.
-    Uniform points follow the n points of a Latin hypercube.
+    Halton and Sobol sequences are scrambled (the first point of a plain one is a corner) and continue from batch to
+    batch. Uniform points follow the n points of a Latin hypercube.
 
     Args:
         design: `uniform`, `latin`, `halton` or `sobol`.

@@ -69,7 +69,7 @@ class Surrogate(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """Return the state from which the next fit starts, in JSON types; empty if fits depend on the generator alone."""
+        """Return the state from which the next fit starts, in JSON types; empty if fits are independent."""
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -81,7 +81,7 @@ class Conditioned(Protocol):
     """Fitted surrogate, conditioned on F fantasies of every sample."""
 
     def predict(self, X: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Predict `m x d` points: mean `S x F x m` and latent variance > 0, `S x F x m`, or `S x 1 x m` if equal for all F."""
+        """Predict `m x d` points: mean `S x F x m`, latent variance > 0, `S x F x m` or, equal for all F, `S x 1 x m`."""
         ...
 
     def predict_gradient(

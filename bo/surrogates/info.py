@@ -22,8 +22,8 @@ class SurrogateInfo:
         factory: takes the keyword `conditional` (columns that may be NaN) and returns an unfitted surrogate. A
             multi-task one takes `related` and `meta` too, see `warmstart.bo.surrogates.Task`.
         multitask: whether it learns from related tasks.
-        alone: of a multi-task surrogate, the surrogate of the target alone, which suggests when a Gaussian process of the
-            target alone forecasts evaluations better; None = related tasks are always used.
+        alone: of a multi-task surrogate, the surrogate of the target alone, which suggests when a Gaussian process of
+            the target alone forecasts evaluations better; None = related tasks are always used.
         min_points: valid evaluations before the first fit, ≥ 1; none with related tasks.
         growth: of the cost with the evaluations. With a `cubic` surrogate, processes model constraints and durations;
             with a `linear` one, networks do (constraints from 101 labels on).

@@ -19,8 +19,8 @@ ANGLE = 0.5 * math.pi
 class Inputs:
     """Map from `n x d` points, NaN = inactive, to `n x width` network inputs.
 
-    Unconditional columns come first, in order, then the sines of conditional ones, then their cosines; `column` holds the
-    column of the points behind each input.
+    Unconditional columns come first, in order, then the sines of conditional ones, then their cosines; `column` holds
+    the column of the points behind each input.
     """
 
     def __init__(self, d: int, conditional: Sequence[int] = ()) -> None:

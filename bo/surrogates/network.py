@@ -55,7 +55,7 @@ class Network:
         )
 
     def layers(self, theta: Array) -> list[tuple[Array, Array]]:
-        """Return views of weights `K x P` (or a gradient) by layer: `K x in x out` and `K x 1 x out`; writes change θ."""
+        """Return views of weights `K x P` or a gradient by layer, `K x in x out` and `K x 1 x out`; writes change θ."""
         views, start = [], 0
         for a, b in zip(self.sizes, self.sizes[1:], strict=False):
             end = start + a * b
@@ -128,7 +128,7 @@ class Network:
         return slope
 
     def jacobian(self, theta: Array, values: Sequence[Array]) -> Array:
-        """Compute d outputs / d inputs at every point: `K x B x in x out`; for one output `input_gradient` is cheaper."""
+        """Compute d outputs / d inputs at each point, `K x B x in x out`; for one output `input_gradient` is faster."""
         first, *rest = self.layers(theta)
         tangent = first[0][:, None]  # K x 1 x in x width
         for i, value in enumerate(values[1:]):

@@ -49,7 +49,7 @@ class Pool:
 
     @classmethod
     def of(cls, related: Sequence[Task], X: Floats, y: Floats) -> Self:
-        """Pool related tasks, checked by `checked_related`, with the `n x d` points and `n` targets of the task at hand.
+        """Pool related tasks, checked by `checked_related`, with `n x d` points and `n` targets of the task at hand.
 
         Raises:
             UsageError: when the columns of the points and of the related tasks differ.
@@ -74,9 +74,9 @@ class Pool:
 def _target_units(related: Sequence[Standardised], y: Floats) -> tuple[Standardised, tuple[float, float]]:
     """Standardise the task at hand as a member of the population of its related tasks.
 
-    Its mean and log standard deviation have normal priors with the moments of the related tasks. Its targets count like a
-    quarter as many independent ones; the log sd is the mode under a χ² distributed variance. If targets lie 100 sd off,
-    units differ, and the task is standardised by itself.
+    Its mean and log standard deviation have normal priors with the moments of the related tasks. Its targets count like
+    a quarter as many independent ones; the log sd is the mode under a χ² distributed variance. If targets lie 100 sd
+    off, units differ, and the task is standardised by itself.
 
     Returns: its targets, and the posterior variances of mean (in units of sd²) and log sd.
     """
@@ -115,8 +115,8 @@ def known_spreads(tasks: Sequence[Standardised]) -> Floats:
 def _moments(values: Floats, sd: float, estimate: float = 0.0, n_points: float = 0.0) -> tuple[float, float]:
     """Return mean and variance of a value over T tasks.
 
-    Half an imaginary task is off by `sd`. The task at hand, with an estimate of its value from m points, counts m / (1 + m)
-    in the variance: a distant value is evidence that tasks differ.
+    Half an imaginary task is off by `sd`. The task at hand, with an estimate of its value from m points, counts m / (1
+    + m) in the variance: a distant value is evidence that tasks differ.
 
     Args:
         values: `T`, of the tasks.

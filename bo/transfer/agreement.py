@@ -1,7 +1,7 @@
 """Agreement of measured errors with those of other datasets, by ranks of configurations.
 
-For merged histories of several people. Robust while fewer than half of the groups are wrong: every limit is a median, and
-a group counts once, however many datasets it has.
+For merged histories of several people. Robust while fewer than half of the groups are wrong: every limit is a median,
+and a group counts once, however many datasets it has.
 """
 
 from collections.abc import Hashable, Sequence
@@ -57,8 +57,8 @@ class Agreement:
 def agreement(errors: ArrayLike, groups: Sequence[Hashable]) -> Agreement:
     """Compare each dataset's ranking of the configurations with that of the other groups.
 
-    A dataset's errors become ranks in [0, 1] among its measured configurations. The usual rank of a configuration is the
-    median of its ranks over the other groups (the mean within a group).
+    A dataset's errors become ranks in [0, 1] among its measured configurations. The usual rank of a configuration is
+    the median of its ranks over the other groups (the mean within a group).
 
     Args:
         errors: `m x c`, NaN = missing.

@@ -92,7 +92,7 @@ class Calibration:
 
 
 def can_calibrate(errors: NDArray[np.float64], groups: Sequence[str]) -> bool:
-    """Tell whether `m x c` errors suffice for `calibrate`: three groups, two of which measured a common configuration."""
+    """Tell whether `m x c` errors suffice for `calibrate`: three groups, two of them with a common configuration."""
     codes = number_groups(groups)
     measured = np.array([~np.isnan(errors[codes == code]).all(axis=0) for code in set(codes.tolist())])
     return len(measured) >= 3 and bool((measured.sum(axis=0) >= 2).any())
@@ -154,8 +154,8 @@ def _lines(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Fit a line of observed to expected regrets for each number of designs: intercepts, and slopes shrunk towards 1.
 
-    The best of several noisy promises is never as good as it looks. After many designs the expected regret is 0, and only
-    the intercept is left.
+    The best of several noisy promises is never as good as it looks. After many designs the expected regret is 0, and
+    only the intercept is left.
     """
     x, y = expected - expected.mean(axis=0), observed - observed.mean(axis=0)
     doubt = ((y - x) ** 2).mean(axis=0) / SLOPE_SD**2
@@ -177,7 +177,7 @@ class _Case:
 def _case(
     table: NDArray[np.float64], matrix: NDArray[np.float64], codes: NDArray[np.int64], row: int, length: int
 ) -> _Case | None:
-    """Build the query of a dataset over its measured configurations, without its group; None if no other group measured them."""
+    """Build the query of a dataset over its measured configurations, without its group; None if no other has them."""
     measured = ~np.isnan(table[row])
     rest = (codes != codes[row]) & ~np.isnan(table[:, measured]).all(axis=1)
     if not rest.any():

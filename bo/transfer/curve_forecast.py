@@ -1,10 +1,10 @@
 """Forecast of the final error of a training run, from its reports and the learning curves of the history.
 
-The square roots of errors of runs on one dataset, by share of the run and configuration, are a Gaussian vector. Its mean is
-the forecast of `warmstart.bo.transfer.expected_error` from features of the dataset; its covariance is that of the residuals
-of the history's datasets. Kriging interpolates configurations that the history did not measure, with an extra residual.
-Reports of the run, and other runs that ended, condition the vector. Intervals are widened to cover the history's cases, as
-tails are heavier than a Gaussian's.
+The square roots of errors of runs on one dataset, by share of the run and configuration, are a Gaussian vector. Its
+mean is the forecast of `warmstart.bo.transfer.expected_error` from features of the dataset; its covariance is that of
+the residuals of the history's datasets. Kriging interpolates configurations that the history did not measure, with an
+extra residual. Reports of the run, and other runs that ended, condition the vector. Intervals are widened to cover the
+history's cases, as tails are heavier than a Gaussian's.
 """
 
 import math
@@ -186,7 +186,7 @@ class CurveForecaster:
         return float(basis @ self.mean @ weights), (self.factors @ weights) @ basis
 
     def _weights(self, config: Floats) -> tuple[Floats, bool]:
-        """Return the kriging weights `c` of the history's configurations, and whether the configuration is one of them."""
+        """Return the kriging weights `c` of the history's configurations, and whether they contain this one."""
         apart = np.abs(self.configs - config).max(axis=1)
         nearest = int(apart.argmin())
         if apart[nearest] < _SAME:
@@ -222,7 +222,8 @@ def fit_curves(
     """Fit a forecaster of the learning curves of one dataset.
 
     Args:
-        features: `m x p` and `m x q` features of the history's datasets, as in `warmstart.bo.transfer.expected_error.fit_forecaster`.
+        features: `m x p` and `m x q` features of the history's datasets, as in
+            `warmstart.bo.transfer.expected_error.fit_forecaster`.
         curves: `m x c x s` errors at `SHARES`, NaN = not measured; each row has one at least.
         groups: `m` sibling groups.
         configs: `c x d` configurations in the unit cube.
@@ -282,7 +283,7 @@ def resample(curve: Sequence[tuple[float, float]], length: float) -> Floats:
 
 
 def _calibrated(forecaster: CurveForecaster, residuals: Floats) -> CurveForecaster:
-    """Return a forecaster whose widths give its intervals coverage `LEVEL` on the history's cases, each without its group."""
+    """Return a forecaster whose intervals cover a share `LEVEL` of the history's cases, each without its group."""
     s = len(SHARES)
     shared = np.einsum("rsc,rtc->cst", forecaster.factors, forecaster.factors) + forecaster.own
     normal = float(ndtri((1 + LEVEL) / 2))

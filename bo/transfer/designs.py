@@ -54,21 +54,21 @@ def designs(
 ) -> list[Choice]:
     """Choose k configurations to evaluate first, each with its source dataset.
 
-    If the strategy returns fewer than k, the greedy portfolio continues from them, then unmeasured configurations in order
-    of rows. A dataset without any error is left out.
+    If the strategy returns fewer than k, the greedy portfolio continues from them, then unmeasured configurations in
+    order of rows. A dataset without any error is left out.
 
     Args:
         errors: `m x c` of the history: datasets x configurations, lower is better, NaN = missing.
         distances: `m` ≥ 0 from the new dataset to the history's, or None.
         k: their number, in 1..c.
-        strategy: a name in `warmstart.bo.transfer.strategies.STRATEGIES`; None = `joint` with distances, `portfolio` without.
-            Without distances, `joint` is `portfolio`.
+        strategy: a name in `warmstart.bo.transfer.strategies.STRATEGIES`; None = `joint` with distances, `portfolio`
+            without. Without distances, `joint` is `portfolio`.
         dedupe: for `nearest`, when a neighbour's best is taken: `next_best` takes its next-best configuration,
             `next_neighbour` continues with the next dataset, `keep` repeats it.
         calibration: for `joint`: reliability of the distances; see `warmstart.bo.transfer.calibration.calibrate`.
         groups: `m` names of the datasets' sources: siblings and parts count as one. None = each dataset is a source.
-        noise: standard deviation of an error as a share of its dataset's range, for `joint` and `portfolio`: they do not
-            follow leads that may be luck. `warmstart.bo.transfer.strategies.noise.USUAL_NOISE` fits short runs.
+        noise: standard deviation of an error as a share of its dataset's range, for `joint` and `portfolio`: they do
+            not follow leads that may be luck. `warmstart.bo.transfer.strategies.noise.USUAL_NOISE` fits short runs.
 
     Returns: k choices, best first.
 

@@ -1,9 +1,10 @@
-"""Forecast of the seconds of a configuration on a new dataset and machine, from a history's durations and the first runs.
+"""Forecast of the seconds of a configuration on a new dataset and machine, from a history and the first runs.
 
-The logarithm of a duration is a level of dataset and machine, plus an effect of the configuration, plus noise. The history
-determines the effects well, and the level only for similar datasets and machines; one run, or a short part of one,
-determines the level. Kriging, with a lengthscale for each hyperparameter, interpolates configurations that the history did
-not measure. All are jointly Gaussian, so runs condition them at once. Without a history the priors are wide.
+The logarithm of a duration is a level of dataset and machine, plus an effect of the configuration, plus noise. The
+history determines the effects well, and the level only for similar datasets and machines; one run, or a short part of
+one, determines the level. Kriging, with a lengthscale for each hyperparameter, interpolates configurations that the
+history did not measure. All are jointly Gaussian, so runs condition them at once. Without a history the priors are
+wide.
 """
 
 import math
@@ -28,7 +29,8 @@ UNKNOWN = 5.0
 _EFFECT, _LENGTH, _NOISE = 1.0, 0.7, 0.15
 """Priors without a history: spread of effects, lengthscale in the unit cube, noise of a run."""
 _MOMENT, _SHARES = 0.15, 200
-"""Noise of a short measurement, a standard deviation of log seconds; grid size of the share in proportion to the length."""
+"""Noise of a short measurement, a standard deviation of log seconds; grid size of the share in proportion to the
+length."""
 _LEAST_NOISE = 0.03
 _PENALTY = 1.0
 _ROUNDS = 20
@@ -156,7 +158,8 @@ class DurationForecaster:
 def whole_seconds(moments: Sequence[tuple[float, float]], amount: float) -> tuple[float, float]:
     """Extrapolate the seconds of a whole run from short measurements, pairs of amount and seconds.
 
-    A duration has a constant part and a part in proportion to the amount. Each measurement has the noise of a shared machine.
+    A duration has a constant part and a part in proportion to the amount. Each measurement has the noise of a shared
+    machine.
 
     Returns: the seconds, and the standard deviation of their logarithm.
     """
@@ -210,7 +213,7 @@ def fit_durations(
 def measured_durations(
     seconds: Floats, groups: Sequence[Hashable], *, sizes: Floats, query: Floats
 ) -> dict[int, ExpectedSeconds]:
-    """Forecast the seconds of a history's configurations on another machine, without runs there; fast, since nothing is fitted.
+    """Forecast the seconds of a history's configurations on another machine, without runs there and without a fit.
 
     Args: as `fit_durations`.
 
@@ -254,7 +257,7 @@ def _parts(seconds: Floats, groups: Sequence[Hashable], sizes: Floats, query: Fl
 
 
 def _additive(logs: Floats) -> tuple[Floats, Floats, float]:
-    """Split logarithms `m x c` into levels `m`, effects `c` with median 0, and the noise around their sum; by medians."""
+    """Split logarithms `m x c` by medians into levels `m`, effects `c` with median 0, and noise."""
     levels = np.nanmedian(logs, axis=1)
     effects = np.zeros(logs.shape[1])
     for _ in range(_ROUNDS):
@@ -269,7 +272,7 @@ def _additive(logs: Floats) -> tuple[Floats, Floats, float]:
 
 
 def _level(levels: Floats, sizes: Floats, groups: Sequence[Hashable], query: Floats) -> tuple[float, float]:
-    """Predict the level of a dataset, by its size if that helps on left-out groups; return it and its standard deviation."""
+    """Predict the level of a dataset, by its size if that helps on left-out groups: mean and standard deviation."""
     centre, scale = sizes.mean(axis=0), sizes.std(axis=0)
     used = scale > 1e-9
     standard = ((sizes - centre) / np.where(used, scale, 1.0))[:, used]

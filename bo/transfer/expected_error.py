@@ -1,11 +1,11 @@
 """Forecast of errors on a new dataset before any training, of each shared configuration and of the best of them.
 
-It averages two ridge regressions on features of datasets, one on all, one on a few. Their penalties and residuals come from
-leaving each group of datasets out. The regressions predict square roots of errors, for which 2 % and 40 % vary on similar
-scales. An interval is the prediction plus quantiles of the residuals, so it holds for any shape. Small datasets are harder
-to predict: with known sizes, residuals of datasets of similar size count more. With fewer validation images than in the
-history, the interval grows by their sampling variance. Evaluations update the other predictions through the covariance of
-residuals.
+It averages two ridge regressions on features of datasets, one on all, one on a few. Their penalties and residuals come
+from leaving each group of datasets out. The regressions predict square roots of errors, for which 2 % and 40 % vary on
+similar scales. An interval is the prediction plus quantiles of the residuals, so it holds for any shape. Small datasets
+are harder to predict: with known sizes, residuals of datasets of similar size count more. With fewer validation images
+than in the history, the interval grows by their sampling variance. Evaluations update the other predictions through the
+covariance of residuals.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ class ExpectedError:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DatasetExpectation:
-    """Forecast for one dataset of `c` configurations and of the best of them, the last entry; as square roots of errors.
+    """Forecast for one dataset, of square roots of errors of `c` configurations and of the best, the last entry.
 
     Attributes:
         mean: `c + 1` expected square roots.
@@ -135,7 +135,8 @@ class ErrorForecaster:
 
     Attributes:
         models: the regressions on wide and on narrow features.
-        residuals: `m x (c + 1)`, square roots of errors less predictions without the dataset's group; NaN = not measured.
+        residuals: `m x (c + 1)`, square roots of errors less predictions without the dataset's group; NaN = not
+            measured.
         sampling: mean of 1 / validation images over the datasets; None = unknown.
         sizes: `m` training images; None = residuals of all sizes count alike.
     """
@@ -240,8 +241,8 @@ class _Ridge:
     ) -> "tuple[_Ridge, Floats]":
         """Fit with the penalty that predicts left-out parts best.
 
-        Returns: the regression, and its predictions of square roots `m x targets` for left-out parts, by the block form of
-            the leave-one-out identity.
+        Returns: the regression, and its predictions of square roots `m x targets` for left-out parts, by the block
+            form of the leave-one-out identity.
         """
         centre, spread = features.mean(axis=0), features.std(axis=0)
         scale = np.where(spread > 1e-9, spread, 1.0)
@@ -275,7 +276,7 @@ class _Ridge:
 
 
 def _tails(residuals: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return the quantiles between which `LEVEL` of the weighted residuals of each column lie, corrected for their number.
+    """Return the quantiles around `LEVEL` of the weighted residuals of each column, corrected for their number.
 
     Args:
         residuals: `m x c`, NaN = not measured; a column without any gets -1 to 1.

@@ -1,7 +1,7 @@
 """Novelty of a dataset: comparison with the history by distance, pixels and class information.
 
-Every limit is a quantile over the history's datasets, each compared with other sibling groups. So each check is wrong about
-two or three in a hundred of them.
+Every limit is a quantile over the history's datasets, each compared with other sibling groups. So each check is wrong
+about two or three in a hundred of them.
 """
 
 import math
@@ -49,8 +49,8 @@ class Novelty:
     """Rank of a new dataset's nearest distance among the nearest distances of the history's datasets.
 
     Attributes:
-        percentile: of the distance among them, 0 (nearer than all) to 100 (farther than all); None without two groups in
-            the history.
+        percentile: of the distance among them, 0 (nearer than all) to 100 (farther than all); None without two groups
+            in the history.
         nearest: the distance.
         limit: the 98th percentile of the history's distances, or None as above.
     """
@@ -148,8 +148,8 @@ def _percentile(value: float, ordered: NDArray[np.float64]) -> float:
 def signal_limit(weight: float, effects: ArrayLike) -> float:
     """Compute the score below which pictures have less class information than the history's datasets at this size.
 
-    A score is about normal around effect times weight. Few pictures of many classes score low even with clear classes. The
-    limit is low then: `SILENT_SHARE` of the history's datasets would score below it.
+    A score is about normal around effect times weight. Few pictures of many classes score low even with clear classes.
+    The limit is low then: `SILENT_SHARE` of the history's datasets would score below it.
 
     Args:
         weight: of the query's labels, see `warmstart.metafeat.class_signal`.

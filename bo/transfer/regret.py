@@ -64,7 +64,7 @@ def random_curve(errors: ArrayLike, t: int) -> NDArray[np.float64]:
 
 
 def expected_evaluations(errors: ArrayLike, t: int, *, goal: float) -> float:
-    """Compute the expected number of distinct random configurations until a regret is reached: exactly, without drawing.
+    """Compute the expected number of distinct random configurations to a regret: exactly, without drawing.
 
     Σ_s P(s draws have missed it), s = 0..t, with P = C(c - b, s) / C(c, s) for b configurations that reach it.
 

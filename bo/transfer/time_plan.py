@@ -1,9 +1,9 @@
 """Plan of the configurations to try in a given time, by the expected gain per second on datasets like the new one.
 
-Like `warmstart.bo.transfer.strategies.joint`, it lowers the expected best normalised regret over the datasets of a history.
-There are two greedy plans, by gain per second and by gain alone, since the first may fill the time with short runs; the
-plan with the lower final regret wins [Khuller1999budgeted]. Its runs are in order of gain per second, so that the plan is
-good wherever it is cut off.
+Like `warmstart.bo.transfer.strategies.joint`, it lowers the expected best normalised regret over the datasets of a
+history. There are two greedy plans, by gain per second and by gain alone, since the first may fill the time with short
+runs; the plan with the lower final regret wins [Khuller1999budgeted]. Its runs are in order of gain per second, so that
+the plan is good wherever it is cut off.
 """
 
 import heapq
@@ -65,7 +65,8 @@ def plan_runs(
         most: largest number of runs; None = any.
         workers: runs at a time.
         first: rows that come first if they fit, with any gain.
-        chances: `c` chances of a run that starts now to end in time; with them, a run with chance `SURE` comes first, if any.
+        chances: `c` chances of a run that starts now to end in time; with them, a run with chance `SURE` comes first,
+            if any.
 
     Returns: runs in the order of their starts; empty when none fits, or none gains `LEAST_GAIN`.
     """
@@ -82,7 +83,7 @@ def plan_runs(
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """Planning problem: `n x c` regrets of scenarios with their shares, and `c` seconds, infinite for excluded configurations."""
+    """Planning problem: `n x c` regrets of scenarios with their shares, and `c` seconds, infinite if excluded."""
 
     regrets: Floats
     share: Floats

@@ -36,8 +36,8 @@ def add_sources(
 ) -> tuple[str, ...]:
     """Add the datasets of manifests that the history lacks, with their images.
 
-    A dataset of the history without images (from shards, for example) gets them if the content fingerprints of source and
-    history agree.
+    A dataset of the history without images (from shards, for example) gets them if the content fingerprints of source
+    and history agree.
 
     Args:
         history: open for writing.

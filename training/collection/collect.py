@@ -55,7 +55,7 @@ def collect(
     shards: str | Path | None = None,
     progress: Callable[[CollectionProgress], None] | None = None,
 ) -> CollectReport:
-    """Measure shared Sobol configurations on datasets; `collect_cells` with the fields of `CollectionSettings` as arguments."""
+    """Measure shared Sobol configurations on datasets, with the fields of `CollectionSettings` as arguments."""
     settings = CollectionSettings(
         manifests=manifests,
         root=root,
@@ -84,15 +84,16 @@ def collect_cells(
     """Measure shared Sobol configurations on datasets and write every result to the history as it comes.
 
     A cell is (dataset, configuration, seed). The seed follows from dataset and configuration, so a collection that was
-    stopped or killed continues with the missing cells. All datasets get the first 16 configurations, then 32, then 64; with
-    a user's program one configuration after the other. Only this process writes the history. The status of a run records
-    its end (diverged, crashed, out of memory or time, killed its process twice). Ctrl-C raises KeyboardInterrupt; measured
-    cells are in the history and the shards.
+    stopped or killed continues with the missing cells. All datasets get the first 16 configurations, then 32, then 64;
+    with a user's program one configuration after the other. Only this process writes the history. The status of a run
+    records its end (diverged, crashed, out of memory or time, killed its process twice). Ctrl-C raises
+    KeyboardInterrupt; measured cells are in the history and the shards.
 
     Args:
         history: open for writing, over a space of the workload.
         settings: of the collection.
-        progress: called at the start and after every cell; with local workers also at the start of a cell and during it.
+        progress: called at the start and after every cell; with local workers also at the start of a cell and during
+            it.
 
     Returns: the report.
 
@@ -176,7 +177,7 @@ class _Collection:
             for cell in cells:
                 if self._is_time_up():
                     return
-                # In the order of the sequence, whichever cell ends first, and not before they are needed: no empty columns.
+                # In the order of the sequence, whichever cell ends first, and not too early: no empty columns.
                 self.history.add_configs(self.shared[: block.stop])
                 self.queue.n_started += 1
                 yield cell

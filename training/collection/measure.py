@@ -77,8 +77,8 @@ class Measure:
 
         Args:
             cell: to measure.
-            tell: called with (finished share of the run, error) during the run; the error is NaN at the start, the share
-                None later if the workload does not know it.
+            tell: called with (finished share of the run, error) during the run; the error is NaN at the start, the
+                share None later if the workload does not know it.
         """
         started = time.perf_counter()
         try:

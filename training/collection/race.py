@@ -36,8 +36,8 @@ class CellNoise:
     Attributes:
         contenders: indices of the best quarter of configurations, best first.
         seeds: number of runs with an error, of each contender.
-        relative: standard error of each contender's mean ÷ the range of the dataset's means; NaN if no contender has two
-            runs.
+        relative: standard error of each contender's mean ÷ the range of the dataset's means; NaN if no contender has
+            two runs.
     """
 
     contenders: tuple[int, ...]
@@ -144,7 +144,7 @@ class Race:
         """
         waiting = []
         for position, name in enumerate(self.datasets):
-            left = len(self._left(name))
+            left = len(self._remaining_runs(name))
             waiting += [(0 if runs < 2 else left, position, runs, index) for runs, index in self._waiting(name)]
         if not waiting:
             return None
@@ -159,7 +159,7 @@ class Race:
 
     def cells_left(self) -> list[int]:
         """Estimate the remaining runs: the index of a configuration for each."""
-        return [index for name in self.datasets for index in self._left(name)]
+        return [index for name in self.datasets for index in self._remaining_runs(name)]
 
     def _begin(self, dataset: str, index: int, seed: int | None) -> None:
         self._runs[dataset, index] = self._runs.get((dataset, index), 0) + 1
@@ -178,7 +178,7 @@ class Race:
         ]
         return [(runs, index) for runs, index in noisy if runs < self.most_seeds]
 
-    def _left(self, dataset: str) -> list[int]:
+    def _remaining_runs(self, dataset: str) -> list[int]:
         """Return the configurations of the remaining runs of a dataset at its present variances."""
         noise = self.noise(dataset)
         if not self._waiting(dataset):

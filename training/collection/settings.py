@@ -33,8 +33,8 @@ class CollectionSettings:
         configs: number of configurations of the Sobol sequence; may be 0 with `first`.
         first: configurations to measure on every dataset before the sequence.
         replicates: seeds for each configuration.
-        race: afterwards, repeat the best quarter of the configurations of each dataset until the median standard error of
-            their means over seeds ÷ the range of the dataset's errors is at most this; see
+        race: afterwards, repeat the best quarter of the configurations of each dataset until the median standard error
+            of their means over seeds ÷ the range of the dataset's errors is at most this; see
             `warmstart.training.collection.race`.
         seed: of the configurations and of all cells.
         workload: of the runs; None = the target network of the paper.

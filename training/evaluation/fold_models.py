@@ -1,8 +1,8 @@
 """Models trained without one part of the datasets each, stored on disk.
 
 The folder holds finished models with their embeddings and unfinished ones with their checkpoint, so an interrupted run
-resumes. File names carry a digest of everything that determines the weights, so a run with another history, recipe, seed or
-partition never uses them.
+resumes. File names carry a digest of everything that determines the weights, so a run with another history, recipe,
+seed or partition never uses them.
 """
 
 import hashlib

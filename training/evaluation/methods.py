@@ -1,7 +1,7 @@
 """Methods of an evaluation, which choose configurations.
 
-A method gets a `Case` without any measurement on the held-out dataset or its siblings. Only oracles use distances of the
-query's errors. A search gets the errors of the configurations that it has evaluated.
+A method gets a `Case` without any measurement on the held-out dataset or its siblings. Only oracles use distances of
+the query's errors. A search gets the errors of the configurations that it has evaluated.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

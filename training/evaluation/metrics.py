@@ -14,7 +14,8 @@ from warmstart.training.evaluation.protocol import Fold
 
 Matrix = NDArray[np.float64]
 Metric = Callable[[Fold], Matrix]
-"""Function of a fold: `m x m` distances, row i with dataset i as the query; rows of other datasets serve calibration."""
+"""Function of a fold: `m x m` distances, row i with dataset i as the query; rows of other datasets serve
+calibration."""
 RECALL_OF = 5
 
 
@@ -28,7 +29,7 @@ def given_metric(matrix: Matrix) -> Metric:
 
 
 def feature_metric(features: ArrayLike) -> Metric:
-    """Return the Euclidean metric of features, z-scored by the datasets that are not held out; unknown ones count as average.
+    """Return the Euclidean metric of features, z-scored by the history of a fold; unknown ones count as average.
 
     Args:
         features: `m x p`, NaN = unknown.
@@ -50,8 +51,8 @@ def embedding_metric(embed: Callable[[frozenset[int]], ArrayLike], parts: NDArra
     Args:
         embed: function of left-out parts: `m x p` embeddings of all datasets by the model trained without these.
         parts: `m` numbers of parts, see `warmstart.training.evaluation.protocol.deal`.
-        nested: compute row i of a dataset that is not held out by a model trained without the fold's queries and without
-            the part of i, as calibration needs; otherwise by the model of the fold.
+        nested: compute row i of a dataset that is not held out by a model trained without the fold's queries and
+            without the part of i, as calibration needs; otherwise by the model of the fold.
     """
     matrices: dict[frozenset[int], Matrix] = {}
 
@@ -94,7 +95,8 @@ def query_distances(
         of: rows to compute, since a metric may train a model for a fold; None = all.
         name: for messages.
 
-    Returns: `m x m`, row i with dataset i held out, so not symmetric; NaN in other rows and to datasets held out with it.
+    Returns: `m x m`, row i with dataset i held out, so not symmetric; NaN in other rows and to datasets held out with
+    it.
 
     Raises:
         DataError: when a distance is no finite number ≥ 0.

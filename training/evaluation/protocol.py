@@ -1,8 +1,8 @@
 """Protocols: the datasets held out together with a query.
 
 `leave-source-out` holds out the query's whole group of siblings, from the history and from the training of the model.
-`in-source` is the protocol of [Kim2017warmstart]: it holds out the query alone, so other parts of the same source stay in
-the history. A user's dataset has no such parts.
+`in-source` is the protocol of [Kim2017warmstart]: it holds out the query alone, so other parts of the same source stay
+in the history. A user's dataset has no such parts.
 """
 
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def folds(protocol: Protocol, names: Sequence[str], groups: Sequence[str]) -> tu
 
 
 def deal(protocol: Protocol, names: Sequence[str], groups: Sequence[str], k: int, *, seed: int) -> NDArray[np.int64]:
-    """Partition the datasets into k random parts, where datasets of a fold stay together; a model is trained without each.
+    """Partition the datasets into k random parts, with datasets of a fold in one part; models leave out one each.
 
     Args:
         protocol: `leave-source-out` deals groups, `in-source` datasets.

@@ -1,7 +1,7 @@
 """Replay of a table: every method chooses configurations for every held-out dataset, and their errors are looked up.
 
-A result depends on the table, the seed and the method's name alone, not on the other methods, the evaluated datasets or the
-number of workers.
+A result depends on the table, the seed and the method's name alone, not on the other methods, the evaluated datasets or
+the number of workers.
 """
 
 import zlib

@@ -127,7 +127,7 @@ def check_reference(reference: str, methods: Collection[str]) -> None:
 
 
 def make_figures(outcome: Outcome) -> dict[str, Any]:
-    """Return the curves of the paper's figures, by acquisition, start and dataset: best error so far with 95 % intervals.
+    """Return the curves of the paper's figures by acquisition, start and dataset: best errors with 95 % intervals.
 
     Args:
         outcome: of methods named "ACQUISITION/START".
@@ -146,8 +146,8 @@ def make_figures(outcome: Outcome) -> dict[str, Any]:
 def summary_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return one flat row for each method, for display.
 
-    It has the mean regret at each time, the evaluations, and the reference's regret less the method's, with a star beyond two
-    standard errors.
+    It has the mean regret at each time, the evaluations, and the reference's regret less the method's, with a star
+    beyond two standard errors.
     """
     rows = []
     for name, method in report["rivals"].items():

@@ -1,8 +1,8 @@
 """Table of errors to replay, from a file or a history.
 
-The file is an npz with `errors` (m x c, NaN = missing) and `dataset_names` (m). Optional are `groups` of siblings (m), the
-configurations `X` (c x d in [0, 1]) with `active` (c x d bool), `meta_features` (m x p), and distances, `distances` or
-`distances_NAME` (m x m, row i with dataset i as the query).
+The file is an npz with `errors` (m x c, NaN = missing) and `dataset_names` (m). Optional are `groups` of siblings (m),
+the configurations `X` (c x d in [0, 1]) with `active` (c x d bool), `meta_features` (m x p), and distances, `distances`
+or `distances_NAME` (m x m, row i with dataset i as the query).
 """
 
 import json

@@ -50,10 +50,10 @@ class Done(Generic[T, R]):
 class Executor(Protocol):
     """Interface of a pool that runs independent tasks and yields each when it is over.
 
-    `run` takes the next task only when a worker is free, so the iterator may end at any time; running tasks then finish.
-    Every task comes back exactly once, in any order. A task whose worker died is tried once more before it is lost. Closing
-    the generator stops the workers at once. `work` and the tasks are pickled, `work` once for each worker: its cached
-    attributes last as long as the worker.
+    `run` takes the next task only when a worker is free, so the iterator may end at any time; running tasks then
+    finish. Every task comes back exactly once, in any order. A task whose worker died is tried once more before it is
+    lost. Closing the generator stops the workers at once. `work` and the tasks are pickled, `work` once for each
+    worker: its cached attributes last as long as the worker.
     """
 
     def run(self, work: Callable[[T], R], tasks: Iterable[T]) -> Generator[Done[T, R]]:

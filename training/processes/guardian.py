@@ -1,11 +1,11 @@
 """Small process that starts a command, and ends it with all its descendants on request or when its parent is gone.
 
-A separate program without the rest of the package: ``python -I -S guardian.py GRACE_S COMMAND ...``. Its standard input is
-the line from the parent: ``t`` = SIGTERM, then SIGKILL after the grace; ``k`` or the end of the line = SIGKILL now. When the
-command ends, its remaining descendants are ended too. The guardian then ends with the status of the command.
+A separate program without the rest of the package: ``python -I -S guardian.py GRACE_S COMMAND ...``. Its standard input
+is the line from the parent: ``t`` = SIGTERM, then SIGKILL after the grace; ``k`` or the end of the line = SIGKILL now.
+When the command ends, its remaining descendants are ended too. The guardian then ends with the status of the command.
 
-On Linux the guardian is a "subreaper": a descendant that loses its parent becomes its child, so processes in other sessions
-or groups are found too. Elsewhere only the command's process group is ended.
+On Linux the guardian is a "subreaper": a descendant that loses its parent becomes its child, so processes in other
+sessions or groups are found too. Elsewhere only the command's process group is ended.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class SupervisedProcess(Supervised):
                 message = _pickled(_run, (child_end, target, *args), descriptors)
                 descriptors.append(reading)
                 words = spawn.get_command_line(tracker_fd=tracker, pipe_handle=reading)
-                # Born with SIGINT blocked, it never sees Ctrl-C, not even while Python starts; here Ctrl-C arrives later.
+                # Born with SIGINT blocked, it never sees Ctrl-C, not even while Python starts.
                 before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 try:
                     super().__init__(words, grace_s=grace_s, stdout=output, stderr=output, descriptors=descriptors)
@@ -226,7 +226,7 @@ def _pickled(target: Callable[..., None], args: tuple[object, ...], descriptors:
 
 def _run(pipe: Connection, target: Callable[..., None], *args: object) -> None:
     """Call the target in the new process."""
-    # Daemons may not have children, but a data loader needs some. The guardian ends this process, so it need not be a daemon.
+    # Daemons may not have children, but a data loader needs some; the guardian ends this process anyway.
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # noqa: SLF001
     target(pipe, *args)
 

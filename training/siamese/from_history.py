@@ -59,8 +59,8 @@ def train_from_history(
     """Train a model on the images and errors of a history; its header identifies the history.
 
     Samples come from each dataset's training split. Target distances use the configurations that at least half of the
-    datasets have, so an unfinished collection suffices; a failed run counts as error 1. Two datasets that share fewer than
-    half of these configurations are no training pair.
+    datasets have, so an unfinished collection suffices; a failed run counts as error 1. Two datasets that share fewer
+    than half of these configurations are no training pair.
 
     Args:
         history: open, with images.

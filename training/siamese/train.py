@@ -1,8 +1,8 @@
 """Training of the Siamese meta-feature network: Algorithm 2 of [Kim2017warmstart] and its mini-batch version.
 
-The step is made for a CPU core: each (dataset, draw) is embedded once, fifty images at a time so that activations stay in
-the cache, with bfloat16 convolutions if the processor supports them, channels last and fused Adam. Random choices of step t
-depend on (seed, t) alone, so a resumed run needs no generator state to equal the uninterrupted one bit for bit.
+The step is made for a CPU core: each (dataset, draw) is embedded once, fifty images at a time so that activations stay
+in the cache, with bfloat16 convolutions if the processor supports them, channels last and fused Adam. Random choices of
+step t depend on (seed, t) alone, so a resumed run needs no generator state to equal the uninterrupted one bit for bit.
 """
 
 import hashlib

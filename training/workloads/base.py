@@ -1,7 +1,7 @@
 """Interface of a workload: a training job with a search space, which a history measures and a study tunes.
 
-A new workload is a subclass of `Workload`, named in `warmstart.training.workloads.WORKLOADS` or by an entry point of the
-group ``warmstart.workloads``, and passes `warmstart.testing.WorkloadContract`. Nothing here imports torch.
+A new workload is a subclass of `Workload`, named in `warmstart.training.workloads.WORKLOADS` or by an entry point of
+the group ``warmstart.workloads``, and passes `warmstart.testing.WorkloadContract`. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ class Classifier(ABC):
         size: pixels of a side of the images.
         channels: 1 or 3.
         error: validation error of the average.
-        validated: `v x classes` probabilities of the validation images of its dataset, in order of rows; None = unknown.
+        validated: `v x classes` probabilities of the validation images of its dataset, in order of rows; None =
+            unknown.
         first_error: validation error of the first model alone; None = unknown.
         dataset: fingerprint of the images of the tuning; None = unknown.
     """
@@ -121,8 +122,8 @@ class Classifier(ABC):
 
         Args:
             images: `n x size x size x channels` uint8, as read by
-                `warmstart.history_store.readers.open_images(path).read(rows, size=size)`. The classifiers of warmstart convert
-                between grey and colour (`warmstart.training.workloads.classifier_images`).
+                `warmstart.history_store.readers.open_images(path).read(rows, size=size)`. The classifiers of warmstart
+                convert between grey and colour (`warmstart.training.workloads.classifier_images`).
 
         Returns: `n x classes`, rows that sum to 1.
 
@@ -183,8 +184,8 @@ class Prepared(ABC):
             models: of results with `keep`, on this dataset.
             error: validation error of their average; None = computed.
 
-        A workload with `steps_again` also takes ``leading``: the index of a model that is trained for longer in the end, and
-        has as many votes as all others together.
+        A workload with `steps_again` also takes ``leading``: the index of a model that is trained for longer in the
+        end, and has as many votes as all others together.
         """
 
     def refit(self, member: Member, model: object, *, budget: Budget, seconds: float = math.inf) -> object:  # noqa: ARG002  the interface
@@ -202,8 +203,8 @@ class Prepared(ABC):
 class Workload(ABC):
     """Training job: its spaces, its budgets, and the training of a configuration on a dataset.
 
-    Workloads are cheap to build and picklable, as worker processes receive one. Heavy packages are imported on use, so that
-    listing workloads and checking a space load no torch.
+    Workloads are cheap to build and picklable, as worker processes receive one. Heavy packages are imported on use, so
+    that listing workloads and checking a space load no torch.
 
     Attributes:
         name: in the registry, in studies and in saved files: a lower-case word.
@@ -370,7 +371,7 @@ class Workload(ABC):
 
     @abstractmethod
     def load(self, path: Path) -> Classifier:
-        """Read a file of `Classifier.save`; `warmstart.training.workloads.load_classifier` finds the workload of a file.
+        """Read a file of `Classifier.save`; see `warmstart.training.workloads.load_classifier`.
 
         Raises:
             ModelError: when the file is of another kind, damaged or of a newer version.

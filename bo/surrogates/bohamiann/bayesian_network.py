@@ -23,8 +23,8 @@ MOST_LOG_NOISE = 50.0
 GAMMA = (1.0, 1.0)
 """Shape and rate of the Gamma hyperprior of a layer's precision."""
 MOST_PULL = 10.0
-"""Largest pull that raises s, in standard deviations of the pull of a batch. With little noise, weights can swing for some
-steps; an unlimited pull then throws s so far up that it does not return before sampling ends."""
+"""Largest pull that raises s, in standard deviations of the pull of a batch. With little noise, weights can swing for
+some steps; an unlimited pull then throws s so far up that it does not return before sampling ends."""
 AHEAD = 100
 """Batches drawn at a time: one call of the generator costs as much as their numbers."""
 ROWS = 1000
@@ -87,7 +87,7 @@ class BayesianNetwork:
         return theta
 
     def precisions(self, theta: Array, *, rng: np.random.Generator | None = None) -> Array:
-        """Return λ of every parameter, `K x n_parameters`: 1, √fan-in between hidden layers; with a generator, drawn by layer.
+        """Return λ of every parameter, `K x n_parameters`: 1, √fan-in between hidden layers; or drawn by layer.
 
         With 1 throughout, functions are too rough for few points; with the whole fan-in, too smooth for many. λ | w ~
         Gamma(1 + n_w/2, rate 1 + ½ Σw²), weights alone; 0 for s, which has its own prior.

@@ -38,7 +38,8 @@ class Reweighting:
 
     Attributes:
         weights: `F x S`, of the functions in the mean of each fantasy; rows sum to 1.
-        root: `S x S`; the variance is ‖root (f - f̄)‖², f̄ the plain mean; None = the variance of the weighted functions.
+        root: `S x S`; the variance is ‖root (f - f̄)‖², f̄ the plain mean; None = the variance of the weighted
+            functions.
     """
 
     weights: Floats
@@ -72,8 +73,8 @@ class Reweighting:
     def by_moments(cls, values: Floats, noise: Floats, targets: Floats) -> Self:
         """Condition the Gaussian process that has the functions' mean and covariance, as in the ensemble Kalman filter.
 
-        Exact for the moments: over fantasies drawn from the process, the mean is kept on average, and all fantasies have
-        the same variance. Arguments as in `by_weights`.
+        Exact for the moments: over fantasies drawn from the process, the mean is kept on average, and all fantasies
+        have the same variance. Arguments as in `by_weights`.
         """
         from scipy.linalg import cho_factor, cho_solve
 

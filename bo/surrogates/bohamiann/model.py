@@ -30,11 +30,13 @@ Floats = NDArray[np.float64]
 TaskCode = Literal["embedding", "one-hot"]
 
 SINGLE_BATCH, RELATED_BATCH = 128, 256
-"""Points of a batch without and with related tasks. Small batches count as noise; large ones hold points of the target."""
+"""Points of a batch without and with related tasks. Small batches count as noise; large ones hold points of the
+target."""
 N_LATENT = 5
 """L, length of a task's code."""
 DOUBLE_UP_TO = 500
-"""Largest number of points in double precision, as for gradients; more are only ranked, in single precision, twice as fast."""
+"""Largest number of points in double precision, as for gradients; more are only ranked, in single precision, twice as
+fast."""
 
 
 class Bohamiann:
@@ -90,8 +92,8 @@ class Bohamiann:
             thin: steps of a chain between two samples.
             batch: points in a step; None = 128, or 256 with related tasks.
             step: ε of the sampler.
-            fantasies: conditioning on pending points: `gaussian`, of the moments of the networks; `weights`, by weights of the
-                networks.
+            fantasies: conditioning on pending points: `gaussian`, of the moments of the networks; `weights`, by weights
+                of the networks.
 
         Raises:
             UsageError: when a name or a number does not fit.
@@ -150,7 +152,7 @@ class Bohamiann:
         return float(np.median(effective_sample_size(draws)))
 
     def networks(self, X: ArrayLike) -> tuple[Floats, Floats]:
-        """Predict `m x d` points by every network, for mixtures of them: means `n_networks x m` and variances of the noise."""
+        """Predict `m x d` points by every network, for mixtures: means and noise variances, `n_networks x m`."""
         points = self._checked(X)
         mean, noise = self._functions(points)
         return self._mean + self._sd * mean, self._sd**2 * noise

@@ -133,7 +133,7 @@ class Posterior:
         return dmean, dvar
 
     def joint_gradient(self, features: Floats, jacobian: Floats) -> tuple[Floats, Floats]:
-        """Compute the covariance `S x M x M` of M points, and its gradient with respect to the first one, `S x M x M x d`."""
+        """Compute the covariance `S x M x M` of M points, and its gradient by the first one, `S x M x M x d`."""
         rotated, slopes = features @ self.vectors, jacobian @ self.vectors
         spread = rotated / self.precision[:, None]
         return spread @ rotated.T, np.einsum("mki,sni->smnk", slopes, spread, optimize=True)

@@ -86,9 +86,9 @@ def train(
 ) -> Array:
     """Fit a stack of networks with weight decay.
 
-    Half-way, each related task gets the weight 0.3 max(0, 1 - v), v the mean square of the residuals at held-out points in
-    units of its targets' variance: a fit to an unpredictable task spoils the features for the others. The task at hand,
-    the last, keeps its weight.
+    Half-way, each related task gets the weight 0.3 max(0, 1 - v), v the mean square of the residuals at held-out points
+    in units of its targets' variance: a fit to an unpredictable task spoils the features for the others. The task at
+    hand, the last, keeps its weight.
 
     Args:
         network: with one output for each task.
@@ -157,8 +157,8 @@ def maximise_evidence(
 ) -> Floats:
     """Train networks by the marginal likelihood of a linear model on their features [Snoek2015scalable] §3.1.
 
-    It is expensive: every step uses all data, at D² for each point. A network trains on a part of the points, and its last
-    layer uses all: trained on all points, it would be much too certain.
+    It is expensive: every step uses all data, at D² for each point. A network trains on a part of the points, and its
+    last layer uses all: trained on all points, it would be much too certain.
 
     Args:
         network: whose outputs are the features.
@@ -213,8 +213,8 @@ def scale_inputs(
 ) -> Floats:
     """Scale the inputs of the networks by the marginal likelihood of one regression on all their features.
 
-    The scales play the part of lengthscales: few numbers, which few points can determine. α and β are fitted together with
-    them. Each task has its own regression; all but the last, the target, have the weight 0.3.
+    The scales play the part of lengthscales: few numbers, which few points can determine. α and β are fitted together
+    with them. Each task has its own regression; all but the last, the target, have the weight 0.3.
 
     Args:
         network: whose outputs are the features.

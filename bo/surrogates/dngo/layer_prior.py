@@ -39,7 +39,7 @@ class LayerPrior:
     def of(
         cls, features: Floats, z: Floats, task: NDArray[np.intp], n_tasks: int, *, units: tuple[float, float]
     ) -> Self:
-        """Estimate the prior from `N x D` features, the last one constant, and `N` targets of T tasks, each with its noise.
+        """Estimate the prior from `N x D` features, the last one constant, and `N` targets of T tasks, each with noise.
 
         w_t ~ N(w0, I/α) and w0 ~ N(0, I/α0); precisions by MacKay's fixed point of the evidence.
 
@@ -48,8 +48,8 @@ class LayerPrior:
             z: `N`, each task's standardised.
             task: `N`, in 0..T-1.
             n_tasks: T.
-            units: variances of the mean, in units of the standard deviation, and of the log standard deviation by which the
-                targets of the new task are standardised: its function may be shifted and stretched that much.
+            units: variances of the mean, in units of the standard deviation, and of the log standard deviation by which
+                the targets of the new task are standardised: its function may be shifted and stretched that much.
         """
         d = features.shape[1]
         member = [task == t for t in range(n_tasks)]

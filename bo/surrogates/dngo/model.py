@@ -2,9 +2,9 @@
 
 The cost grows linearly with the number of evaluations; that of a Gaussian process grows with their cube.
 
-Up to two points for each feature, trained networks over-fit: unneeded features vanish, a narrow minimum counts as noise,
-and nothing is expected elsewhere. The weights then stay as drawn. Only the scale of every input is fitted, by marginal
-likelihood, like the lengthscales of a process, and all networks share one last layer.
+Up to two points for each feature, trained networks over-fit: unneeded features vanish, a narrow minimum counts as
+noise, and nothing is expected elsewhere. The weights then stay as drawn. Only the scale of every input is fitted, by
+marginal likelihood, like the lengthscales of a process, and all networks share one last layer.
 
 With more points, networks are trained by least squares, and then by the marginal likelihood of a last layer. The errors
 of least squares alone would count as noise, and the search would stall in a valley.
@@ -51,7 +51,8 @@ Shape = Literal["arc", "line"]
 ACTIVATIONS: Mapping[str, tuple[Activation, Activation]] = MappingProxyType(
     {"tanh": ("tanh", "tanh"), "relu": ("relu", "relu"), "relu-tanh": ("relu", "tanh")}
 )
-"""Activations of the inner and of the last hidden layer; with ReLU alone, variances explode away from the data (Fig. 2)."""
+"""Activations of the inner and of the last hidden layer; with ReLU alone, variances explode away from the data (Fig.
+2)."""
 SMALLEST_VAR = 1e-12
 """Predicted variances of standardised targets are at least this."""
 TRAINED_BEYOND = 2
@@ -95,14 +96,14 @@ class Features:
 
     def of_inputs(self, rows: Floats) -> Floats:
         """Compute `K x M x D` features of `M x in` inputs of the networks."""
-        return self._widened(self.network.forward(self.theta, rows)[-1], 1.0)
+        return self._assembled(self.network.forward(self.theta, rows)[-1], 1.0)
 
     def values_and_jacobian(self, X: Floats) -> tuple[Floats, Floats]:
         """Compute features and their derivatives `K x M x d x D`."""
         layers = self.network.forward(self.theta, self._network_inputs(X))
         jacobian = np.moveaxis(self.network.jacobian(self.theta, layers)[:, :, : self.inputs.width], 3, 0)
         slopes = np.moveaxis(self.inputs.pull_back(X, jacobian), 0, 3)
-        return self._widened(layers[-1], 1.0), self._widened(slopes, 0.0)
+        return self._assembled(layers[-1], 1.0), self._assembled(slopes, 0.0)
 
     def _network_inputs(self, X: Floats) -> Floats:
         """Compute the inputs of the networks: `M x in`, or `K x M x in`."""
@@ -115,7 +116,7 @@ class Features:
             [np.broadcast_to(rows, (k, *rows.shape)), np.broadcast_to(self.context, (k, m, c))], axis=2
         )
 
-    def _widened(self, values: Floats, constant: float) -> Floats:
+    def _assembled(self, values: Floats, constant: float) -> Floats:
         """Join the features if they are joined, append the constant one if there is one, and multiply by the root."""
         if self.joined:
             values = side_by_side(values)[None]
@@ -138,10 +139,10 @@ class DNGO:
     >>> float(np.abs(model.predict(x).mean.mean(axis=0) - (x[:, 0] - 0.3) ** 2).max()) < 0.1
     True
 
-    Every fit depends on its generator alone. The S samples are those of all networks together. The features of a network
-    that fits its points perfectly do so too, and its last layer then trusts them too much. Therefore each network has its
-    own last layer and is trained on a part of the points; the last layer uses all. Without this, predicted variances away
-    from the data are thousands of times too small.
+    Every fit depends on its generator alone. The S samples are those of all networks together. The features of a
+    network that fits its points perfectly do so too, and its last layer then trusts them too much. Therefore each
+    network has its own last layer and is trained on a part of the points; the last layer uses all. Without this,
+    predicted variances away from the data are thousands of times too small.
     """
 
     _name = "DNGO"
@@ -303,7 +304,7 @@ class DNGO:
         return prediction.mean, sd**2 * covariance, dmean, sd**2 * dcovariance
 
     def sample_joint(self, X: ArrayLike, n: int, *, rng: np.random.Generator) -> Floats:
-        """Draw n values of the latent function for each sample, jointly at J points: `S x n x J`; refusals as in `predict`."""
+        """Draw n values of the latent function per sample, jointly at J points, `S x n x J`; raises as `predict`."""
         points, features = self._checked(X)
         drawn = [
             head.posterior.draw(basis, n, rng=rng) + head.offset(points)[:, None]
@@ -312,7 +313,7 @@ class DNGO:
         return self._targets.mean + self._targets.sd * np.concatenate(drawn)
 
     def condition(self, X: ArrayLike, Y: ArrayLike) -> "ConditionedDNGO":
-        """Return the surrogate conditioned on targets `S x F x J` at J pending points; the features stay as they are."""
+        """Return the surrogate conditioned on targets `S x F x J` at J pending points; the features do not change."""
         points, features = self._checked(X)
         samples = sum(len(head.alpha) for head in self._heads)
         _, targets = checked_fantasies(X, Y, samples=samples, conditional=self._conditional)

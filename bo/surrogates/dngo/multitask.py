@@ -29,10 +29,10 @@ class MultiTaskDNGO(DNGO):
     >>> model.fit(x[:0], [], rng=np.random.default_rng(0)).predict(x).mean.shape[1]  # no evaluation of the target yet
     20
 
-    As in [Perrone2018scalable], with a difference for few points: up to two points for each feature, of all tasks together,
-    the networks stay as drawn, like those of `DNGO`. With more they are trained, with one output for each task. The mean
-    and spread of the related tasks' last layers are the prior of the target's last layer. Features of unrelated tasks can
-    hurt. So each point is predicted from all others by either model, and the better model is used.
+    As in [Perrone2018scalable], with a difference for few points: up to two points for each feature, of all tasks
+    together, the networks stay as drawn, like those of `DNGO`. With more they are trained, with one output for each
+    task. The mean and spread of the related tasks' last layers are the prior of the target's last layer. Features of
+    unrelated tasks can hurt. So each point is predicted from all others by either model, and the better model is used.
     """
 
     _name = "MultiTaskDNGO"

@@ -1,7 +1,7 @@
 """Quadratic prior mean of the error, a bowl [Snoek2015scalable] §3.1.
 
-η(x) = λ + Σ_k Λ_k (x_k - c_k)² with Λ_k ≥ 0, over active columns: the optimum usually lies inside the space. η is linear
-in its coefficients on the columns 1, a, ax, ax² (a = 1 if active), the form that a regression uses.
+η(x) = λ + Σ_k Λ_k (x_k - c_k)² with Λ_k ≥ 0, over active columns: the optimum usually lies inside the space. η is
+linear in its coefficients on the columns 1, a, ax, ax² (a = 1 if active), the form that a regression uses.
 """
 
 import math
@@ -26,7 +26,7 @@ def design(X: Floats) -> Floats:
 
 
 def coefficients(eta: Floats) -> Floats:
-    """Convert η = (λ, c_1..d, log Λ_1..d), `... x (1 + 2d)`, to coefficients of the columns of `design`, `... x (1 + 3d)`."""
+    """Convert η = (λ, c_1..d, log Λ_1..d), `... x (1 + 2d)`, to coefficients of `design` columns, `... x (1 + 3d)`."""
     d = eta.shape[-1] // 2
     centre, curvature = eta[..., 1 : 1 + d], np.exp(eta[..., 1 + d :])
     return np.concatenate([eta[..., :1], curvature * np.square(centre), -2.0 * curvature * centre, curvature], axis=-1)

@@ -35,8 +35,8 @@ MANY_POINTS = 20
 class Chain:
     """Hyperparameters of a Gaussian process: the last samples of a slice sampler, or the most probable ones.
 
-    Each fit continues the last one: burn-in happens once, and the window of the last samples moves. The search for the most
-    probable hyperparameters starts from the last ones.
+    Each fit continues the last one: burn-in happens once, and the window of the last samples moves. The search for the
+    most probable hyperparameters starts from the last ones.
     """
 
     def __init__(

@@ -15,7 +15,8 @@ Floats = NDArray[np.float64]
 RANK = 2
 """Dimensions in which tasks lie."""
 LOCATION, SCALE = 2.0, 1.5
-"""Prior of a task's position u: N(2, 1.5²) along the first dimension, N(0, 1.5²) along the others; most tasks are alike."""
+"""Prior of a task's position u: N(2, 1.5²) along the first dimension, N(0, 1.5²) along the others; most tasks are
+alike."""
 NOISE, NOISE_SD = -4.0, 3.0
 """Prior of the logit of the share of noise in a related task's targets: little, or nearly all."""
 
@@ -32,8 +33,8 @@ class Coregionalised:
     ν_t) √(1 - ν_t'). ν = 0 for the target, whose noise is that of the process: a task of pure noise does not
     inform it.
 
-    The shape parameters are those of the shared correlation, those of the target's part, u row by row, log λ, and logit ν_t
-    of the T - 1 related tasks; with one task, only the first.
+    The shape parameters are those of the shared correlation, those of the target's part, u row by row, log λ, and logit
+    ν_t of the T - 1 related tasks; with one task, only the first.
     """
 
     def __init__(self, points: Stationary, meta: Floats) -> None:
@@ -58,7 +59,7 @@ class Coregionalised:
         self._last: _Points | None = None
 
     def prior(self, points: list[Density]) -> list[Density]:
-        """Return the prior of the shape from the prior of the points' correlation; λ ~ LogNormal(1, 1), logit ν ~ N(-4, 3²)."""
+        """Return the prior of the shape from that of the correlation; λ ~ LogNormal(1, 1), logit ν ~ N(-4, 3²)."""
         if self._tasks == 1:
             return points
         position = [normal(LOCATION if k == 0 else 0.0, SCALE) for k in range(RANK)]
@@ -229,7 +230,7 @@ class _CachedCorrelation:
         self._cache: tuple[Floats, Floats] | None = None
 
     def __call__(self, shape: Floats) -> Floats:
-        """Compute the correlations of the points; only the upper triangle counts. Callers must not change the matrix."""
+        """Compute the correlations; only the upper triangle counts. Callers must not change the matrix."""
         if self._cache is None or not np.array_equal(self._cache[0], shape):
             self._cache = shape.copy(), self._points.matrix(self._X, shape)
         return self._cache[1]

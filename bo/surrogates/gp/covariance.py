@@ -26,7 +26,7 @@ class Covariance(Protocol):
         ...
 
     def matrix_and_pull(self, X: Floats, shape: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
-        """Compute the full matrix, and a function that maps its symmetric gradient `n x n` to that of the shape, `size`."""
+        """Compute the full matrix, and a function that maps its symmetric gradient to that of the shape, `size`."""
         ...
 
     def noise(self, X: Floats, shape: Floats, level: float) -> float | Floats:
@@ -69,7 +69,7 @@ class Stationary:
         """Return the number of shape parameters of the metric."""
         return self.metric.size
 
-    def noise(self, X: Floats, shape: Floats, level: float) -> float:  # noqa: ARG002  the same for all points and shapes
+    def noise(self, X: Floats, shape: Floats, level: float) -> float:  # noqa: ARG002  one signature for all
         """Return the level, which is the noise of every point."""
         return level
 

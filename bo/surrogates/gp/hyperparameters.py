@@ -32,8 +32,9 @@ def lengthscale_prior(d: int, priors: Priors) -> Density:
     """Return the prior of log ℓ in d dimensions.
 
     Modern: ℓ ~ LogNormal(½ log(d/6), ¾): points of the unit cube, whose squared distance is d/6 on average, are about
-    one lengthscale apart in any dimension, as in [Hvarfner2024vanilla]. The prior of that paper, LogNormal(√2 + ½ log d,
-    √3), suits its mode: of its samples, half exceed 4√d, and with few data many columns count as irrelevant. Paper: ℓ ~ U(0, 10) [Snoek2012practical]. At least 0.025.
+    one lengthscale apart in any dimension, as in [Hvarfner2024vanilla]. The prior of that paper, LogNormal(√2 + ½ log
+    d, √3), suits its mode: of its samples, half exceed 4√d, and with few data many columns count as irrelevant. Paper:
+    ℓ ~ U(0, 10) [Snoek2012practical]. At least 0.025.
     """
     least = math.log(SMALLEST_LENGTHSCALE)
     if priors == "paper":
@@ -45,8 +46,8 @@ def level_priors(priors: Priors, *, noiseless: bool) -> list[Density]:
     """Return the priors of log θ0, log ν and m.
 
     √θ0 ~ LogNormal(0, 1); m ~ N(0, 1). Modern: ν ~ LogNormal(-7, 2), wide enough for noisy and for exact
-    errors, whose minimum needs a process that trusts them. Paper: ν has a horseshoe of scale 0.1. ν is at least 1e-6, or
-    fixed there (noiseless).
+    errors, whose minimum needs a process that trusts them. Paper: ν has a horseshoe of scale 0.1. ν is at least 1e-6,
+    or fixed there (noiseless).
     """
     least = math.log(SMALLEST_NOISE)
     if noiseless:
@@ -74,7 +75,7 @@ class HyperPrior:
         return np.array([density.start for density in self.densities])
 
     def smooth(self) -> Floats:
-        """Return the θ of a wide, noiseless function, a second start: with many points it is near a separate maximum."""
+        """Return the θ of a wide, noiseless function, a second start: with many points it has a separate maximum."""
         theta = self.start()
         for k, by in ((-3, SMOOTH_AMPLITUDE), (-2, SMOOTH_NOISE)):
             theta[k] = min(max(theta[k] + by, self.densities[k].lower), self.densities[k].upper)

@@ -1,7 +1,8 @@
 """Importance resampling of hyperparameters around the maximum of their posterior, without a chain.
 
-A new chain over many points spends its first sweeps, of some fifty factorisations each, on the way between modes. Proposals
-around the maximum are independent and cost one factorisation each; weights correct for the proposal distribution.
+A new chain over many points spends its first sweeps, of some fifty factorisations each, on the way between modes.
+Proposals around the maximum are independent and cost one factorisation each; weights correct for the proposal
+distribution.
 """
 
 import numpy as np

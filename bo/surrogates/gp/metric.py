@@ -27,8 +27,8 @@ WARP_SCALE, WARP_REACH = 1.5, 10.0
 class Metric:
     """Embedding of points as a function of its shape parameters.
 
-    The shape is `size`: log ℓ (for each plain column, or one for all), log ω and logit ρ (for each conditional column), and
-    with warping log a and log b (for each plain column).
+    The shape is `size`: log ℓ (for each plain column, or one for all), log ω and logit ρ (for each conditional column),
+    and with warping log a and log b (for each plain column).
 
     Attributes:
         d: number of columns.

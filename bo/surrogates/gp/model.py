@@ -36,8 +36,8 @@ class GaussianProcess:
     >>> float(np.abs(model.predict(x).mean.mean(axis=0) - (x[:, 0] - 0.3) ** 2).max()) < 0.1
     True
 
-    Each fit continues the last one: burn-in happens once, and the window of the last samples moves. The search for the most
-    probable hyperparameters starts from the last ones. A fit with another number of dimensions starts anew.
+    Each fit continues the last one: burn-in happens once, and the window of the last samples moves. The search for the
+    most probable hyperparameters starts from the last ones. A fit with another number of dimensions starts anew.
     """
 
     def __init__(
@@ -66,7 +66,8 @@ class GaussianProcess:
             sweeps: of the chain in each fit. With fewer than `samples`, the window keeps samples of the last fit; with
                 more, it is thinned. None = 10 up to 300 points, then fewer, down to 1; a first fit to 20 points or more
                 draws its samples around the most probable hyperparameters instead, by importance resampling.
-            restarts: starts of the first search for the maximum, for `evidence`; later searches start from the last one.
+            restarts: starts of the first search for the maximum, for `evidence`; later searches start from the last
+                one.
             priors: of the hyperparameters: `modern`, which suit many dimensions, or the `paper`'s.
             noiseless: fix the noise at 1e-6 of the targets' variance.
             isotropic: one lengthscale for all columns.
@@ -90,7 +91,7 @@ class GaussianProcess:
 
     @property
     def thetas(self) -> Floats:
-        """Return hyperparameters of standardised targets: `S x p`, the shape of `Metric`, log θ0, log ν, m; oldest first."""
+        """Return hyperparameters for standardised targets, `S x p`: those of `Metric`, log θ0, log ν, m; oldest first."""
         return self._chain.thetas
 
     @property
@@ -139,7 +140,7 @@ class GaussianProcess:
         return processes.joint_gradient(points)
 
     def sample_joint(self, X: ArrayLike, n: int, *, rng: np.random.Generator) -> Floats:
-        """Draw n values of the latent function for each sample, jointly at J points: `S x n x J`; refusals as in `predict`."""
+        """Draw n values of the latent function per sample, jointly at J points, `S x n x J`; raises as `predict`."""
         points, processes = self._fitted(X)
         return processes.sample_joint(points, n, rng=rng)
 

@@ -113,7 +113,7 @@ class Posterior:
         )
 
     def draw(self, X: Floats, normals: Floats) -> Floats:
-        """Convert standard normal numbers `n x m` to joint draws `n x m` of the latent function, for the first version."""
+        """Convert standard normals `n x m` to joint draws `n x m` of the latent function, for the first version."""
         mean, covariance = self.joint(X)
         lower = self._factor_joint(covariance, 0.0)
         draws: Floats = mean[0] + normals @ lower.T

@@ -79,7 +79,7 @@ def expected_regrets(query: Query, rows: Sequence[int], *, scenarios: Scenarios 
 
 
 def query_weights(query: Query) -> NDArray[np.float64]:
-    """Compute weights of the datasets by nearness, or equal weights of the sources without distances: `m` with sum 1."""
+    """Compute weights of the datasets by nearness, or equal ones of the sources without distances: `m` with sum 1."""
     if query.distances is None:
         return equal_weights(len(query.errors), query.groups)
     return nearness_weights(query.distances, query.reach, groups=query.groups)
@@ -92,9 +92,9 @@ def nearness_weights(
 
     Only the order of the distances counts, so their scale and their crowding far from the origin, as in many
     dimensions, do not. The tail is heavy on purpose: the portfolio of all datasets is hard to beat, and a few near
-    datasets can be the wrong ones. Reach 0.3 trusts the nearest, infinity gives equal weights. Equal distances share their
-    mean rank. A source of several datasets has the rank of its nearest, and splits its weight among them by the same
-    rule.
+    datasets can be the wrong ones. Reach 0.3 trusts the nearest, infinity gives equal weights. Equal distances share
+    their mean rank. A source of several datasets has the rank of its nearest, and splits its weight among them by the
+    same rule.
 
     Args:
         distances: `m` ≥ 0.
@@ -114,7 +114,7 @@ def nearness_weights(
 
 
 def _by_rank(distances: NDArray[np.float64], reach: Reach, *, among: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Compute weights by the rank of distances within their source, whose number is in `among`; each source has sum 1."""
+    """Compute weights by the rank of distances within their source, numbered by `among`; each source has sum 1."""
     order = np.lexsort((distances, among))
     source, apart = among[order], distances[order]
     is_first = np.append(True, source[1:] != source[:-1])

@@ -12,19 +12,19 @@ from warmstart.history_store.errors import UsageError
 def nearest(query: Query) -> list[Choice]:
     """Choose the best configuration of each of the k nearest datasets [Kim2017warmstart] Algorithm 3.
 
-    Use it with good distances, or to repeat the paper. Not with doubtful ones: each choice rests on one dataset, and near
-    datasets repeat each other's bests. `joint` has neither weakness.
+    Use it with good distances, or to repeat the paper. Not with doubtful ones: each choice rests on one dataset, and
+    near datasets repeat each other's bests. `joint` has neither weakness.
 
     >>> errors = np.array([[0.10, 0.30, 0.90], [0.20, 0.25, 0.80], [0.90, 0.40, 0.10]])
     >>> query = Query(errors, np.array([5.0, 0.2, 0.1]), k=2)
     >>> [choice.row for choice in nearest(query)]  # the best of dataset 2, then of dataset 1
     [2, 0]
 
-    Ties of distance are decided by dataset row, ties of error by configuration row. Sources take turns: the second-nearest
-    dataset of a source follows when every source was used once. An error that a neighbour has not measured is replaced by
-    the expected one; such a choice names the nearest dataset that has measured it. If a neighbour's best is taken,
-    `next_best` takes its next-best one, `next_neighbour` continues with the next dataset, and `keep` repeats it, as in the
-    paper.
+    Ties of distance are decided by dataset row, ties of error by configuration row. Sources take turns: the
+    second-nearest dataset of a source follows when every source was used once. An error that a neighbour has not
+    measured is replaced by the expected one; such a choice names the nearest dataset that has measured it. If a
+    neighbour's best is taken, `next_best` takes its next-best one, `next_neighbour` continues with the next dataset,
+    and `keep` repeats it, as in the paper.
 
     Returns: at most k choices; fewer if datasets run out.
 

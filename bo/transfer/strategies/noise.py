@@ -12,8 +12,8 @@ import numpy as np
 from warmstart.bo.transfer.strategies.scenarios import Scenarios
 
 USUAL_NOISE = 0.05
-"""Standard deviation of an error, as a share of its dataset's range. In the shipped history, seeds give 0.03 and validation images
-0.04, together 0.05."""
+"""Standard deviation of an error, as a share of its dataset's range. In the shipped history, seeds give 0.03 and
+validation images 0.04, together 0.05."""
 MOST_CELLS = 2**18
 """Largest number of cells in all drawn tables: more draws change choices little and cost time."""
 
@@ -22,10 +22,10 @@ MOST_CELLS = 2**18
 def with_noise(worlds: Scenarios, noise: float) -> Scenarios:
     """Draw each scenario many times with independent normal noise.
 
-    Draws come in pairs of opposite signs. So the mean regrets of all configurations on a dataset move by one amount, and
-    the first choice of a portfolio stays. The draws are fixed: equal tables get equal answers. Datasets with equal errors
-    get no noise. A table too large for a pair is returned unchanged: many datasets average their noise. The last results
-    are cached, since queries to one history repeat its table.
+    Draws come in pairs of opposite signs. So the mean regrets of all configurations on a dataset move by one amount,
+    and the first choice of a portfolio stays. The draws are fixed: equal tables get equal answers. Datasets with equal
+    errors get no noise. A table too large for a pair is returned unchanged: many datasets average their noise. The last
+    results are cached, since queries to one history repeat its table.
 
     Args:
         worlds: `n x c` scenarios of a table.

@@ -15,7 +15,8 @@ from warmstart.history_store.errors import DataError, UsageError
 def portfolio(query: Query) -> list[Choice]:
     """Choose the greedy portfolio of all sources. Distances are not used.
 
-    Use it without distances, or for a dataset far from all others. Not if near datasets are right: `joint` adds weights.
+    Use it without distances, or for a dataset far from all others. Not if near datasets are right: `joint` adds
+    weights.
 
     >>> errors = np.array([[0.1, 0.2, 0.9], [0.1, 0.3, 0.9], [0.9, 0.8, 0.1]])
     >>> [choice.row for choice in portfolio(Query(errors, None, k=2))]  # the best of most, then of the rest
@@ -37,8 +38,8 @@ def portfolio_rows(
     """Choose configurations one by one, each of which most lowers the mean best normalised regret over the datasets.
 
     The mean includes scenarios of missing cells and of noise; see `warmstart.bo.transfer.strategies.scenarios` and
-    `warmstart.bo.transfer.strategies.noise`. Equal gains go to the lower mean regret, then to the lower row, so the order
-    stays useful after every dataset's best is in.
+    `warmstart.bo.transfer.strategies.noise`. Equal gains go to the lower mean regret, then to the lower row, so the
+    order stays useful after every dataset's best is in.
 
     Args:
         errors: `m x c`, NaN = missing.

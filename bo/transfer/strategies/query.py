@@ -58,4 +58,5 @@ class Choice:
 
 
 Strategy = Callable[[Query], list[Choice]]
-"""Function from a query to at most k choices, best first; `warmstart.bo.transfer.designs.designs` fills them up to k."""
+"""Function from a query to at most k choices, best first; `warmstart.bo.transfer.designs.designs` fills them up to
+k."""

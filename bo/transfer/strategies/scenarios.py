@@ -57,10 +57,10 @@ def make_scenarios(errors: Matrix) -> Scenarios:
     """Complete the rows of a table of errors.
 
     Each row is a level plus a spread times a common profile of all rows, plus a residual. A gap in row i takes row j's
-    value on the profile's scale, and then the level and spread of row i. In the first scenario j is the row most similar to
-    i of those that have the cell, in the second the next, and so on. The weight of a scenario is the inverse square of the
-    dissimilarity. A value from few rows is shrunk towards the profile's mean, the more so the more rows disagree on
-    configurations and the less configurations differ. Nothing is random.
+    value on the profile's scale, and then the level and spread of row i. In the first scenario j is the row most
+    similar to i of those that have the cell, in the second the next, and so on. The weight of a scenario is the inverse
+    square of the dissimilarity. A value from few rows is shrunk towards the profile's mean, the more so the more rows
+    disagree on configurations and the less configurations differ. Nothing is random.
 
     Args:
         errors: `m x c`, NaN = missing; rows without any known cell have no scenario.
@@ -72,7 +72,7 @@ def make_scenarios(errors: Matrix) -> Scenarios:
 
 @lru_cache(maxsize=4)
 def _completed(table: bytes, c: int) -> Scenarios:
-    """Complete the rows of a table from the bytes of its cells, which can be hashed; several strategies share a table."""
+    """Complete the rows of a table from its bytes, which can be hashed; several strategies share a table."""
     errors = np.frombuffer(table).reshape(-1, c)
     present = ~np.isnan(errors)
     rows = np.flatnonzero(present.any(axis=1))

@@ -89,8 +89,8 @@ class Networks(Classifier):
 
         Args:
             images: `n x size x size x 1` or `x 3` uint8, as read by
-                `warmstart.history_store.readers.open_images(path).read(rows, size=size)`; converted to the channels of the
-                training.
+                `warmstart.history_store.readers.open_images(path).read(rows, size=size)`; converted to the channels of
+                the training.
 
         Returns: `n x classes`.
 

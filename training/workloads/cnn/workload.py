@@ -41,7 +41,7 @@ class CNN(Workload):
         return target_space(cast("SpaceName", name or SPACES[0]))
 
     def budget(self, name: str | None = None, *, amount: float | None = None) -> Budget:
-        """Return a budget by name; an amount sets the updates, over which the learning rate decays as over the whole run."""
+        """Return a budget by name; an amount sets the updates, over which the learning rate decays fully."""
         name = name or self.budgets[0]
         if name not in BUDGETS:
             msg = f"expected one of {', '.join(BUDGETS)}, got {name!r}. Leave it out for the first."

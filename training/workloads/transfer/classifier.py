@@ -95,8 +95,8 @@ class TransferClassifier(Classifier):
 
         Args:
             images: `n x size x size x 1` or `x 3` uint8, as read by
-                `warmstart.history_store.readers.open_images(path).read(rows, size=size)`; converted to the channels of the
-                training.
+                `warmstart.history_store.readers.open_images(path).read(rows, size=size)`; converted to the channels of
+                the training.
 
         Returns: `n x classes`, rows that sum to 1.
 
@@ -109,7 +109,7 @@ class TransferClassifier(Classifier):
         return self.average([model.probabilities(taken) for model in self._models])
 
     def average(self, probabilities: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Average the probabilities of the models, smoothed by one vote for all classes among those of the training images.
+        """Average the probabilities of the models, smoothed by one vote for all classes beside the training images'.
 
         So few images never make an answer certain; the most probable class does not change.
         """

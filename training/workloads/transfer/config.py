@@ -32,11 +32,12 @@ WARM_UP = 0.1
 FIRST_RATE = 0.01
 """Offset of the finished share in the warm-up, so that the first step has a rate above 0."""
 MANY, MORE = 400, 1200
-"""Steps from which the last training has up to `MORE` steps: time ends most such trials, and the last one has more of it."""
+"""Steps from which the last training has up to `MORE` steps: time ends most such trials, and the last one has more of
+it."""
 
 _GAIN = 0.15
-"""Exponent of the fall of errors with steps, a cautious one: 0.15 to 0.5 on three of four image sets between 400 and 1,100
-steps at 64 pixels, and 0.25 on one between 110 and 380 at 128; on the fourth errors do not fall."""
+"""Exponent of the fall of errors with steps, a cautious one: 0.15 to 0.5 on three of four image sets between 400 and
+1,100 steps at 64 pixels, and 0.25 on one between 110 and 380 at 128; on the fourth errors do not fall."""
 
 
 def final_steps(steps: int) -> int:

@@ -209,8 +209,8 @@ def tuned_parameters(network: TunedNetwork, stages: TunedStages, pixels: torch.T
     }
     groups = group_parameters(body, body.group_matcher(coarse=True))  # type: ignore[operator]
     reached = [key for key in sorted(groups) if any(name in named for name in groups[key])]
-    # The last group of some networks (ConvNeXt) is a norm after the stages. In others (EfficientNet, ResNet, ViT) it is the last
-    # stage, so that one more stage is trained. The measured history has this meaning, so it stays.
+    # The last group of some networks (ConvNeXt) is a norm after the stages. In others (EfficientNet, ResNet, ViT) it is
+    # the last stage, so that one more stage is trained. The measured history has this meaning, so it stays.
     spare = 1 if reached and reached[-1] == max(groups) and len(reached) > 1 else 0
     count = {"last": 1 + spare, "last2": 2 + spare, "all": len(reached)}[stages]
     return [

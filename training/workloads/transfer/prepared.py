@@ -83,10 +83,10 @@ class PreparedTransfer(Prepared):
     ) -> TrainingResult:
         """Fit the heads, and fine-tune from the ridge head if the configuration has steps.
 
-        The error of a head is its share of wrong answers among the validation images and the left-out training images. These
-        are several times as many images as the validation part alone, so chance decides less between configurations.
-        Fine-tuning adds its change on the validation part. The curve starts with the head's error at step 0. Metrics:
-        ``validation_error`` and the head's ``left_out_error``, of either part alone.
+        The error of a head is its share of wrong answers among the validation images and the left-out training images.
+        These are several times as many images as the validation part alone, so chance decides less between
+        configurations. Fine-tuning adds its change on the validation part. The curve starts with the head's error at
+        step 0. Metrics: ``validation_error`` and the head's ``left_out_error``, of either part alone.
         """
         parsed, checked_budget = TransferConfig.of(config), transfer_budget(budget)
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):

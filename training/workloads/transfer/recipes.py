@@ -1,4 +1,4 @@
-"""Recipes of a configuration for other programs: timm's `train.py`, PyTorch, Hugging Face's `TrainingArguments`. No torch."""
+"""Recipes of a configuration for timm's `train.py`, PyTorch and Hugging Face's `TrainingArguments`. No torch."""
 
 from __future__ import annotations
 

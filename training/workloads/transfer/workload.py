@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 _GIGA_MULTIPLY_ADDS = {"tf_efficientnet_lite0": 0.41, "tf_efficientnet_lite1": 0.63, "tf_efficientnet_lite2": 0.90}
 """Multiply-adds, in 1e9, of one image of 224 x 224 pixels; other networks count as 1."""
 _TUNED = {"learning_rate": 3e-4, "body_lr_multiplier": 1.0, "tuned_stages": "all"}
-"""Changes of the defaults for the first fine-tuning: the best of five on two image sets, in one and two minutes on one core."""
+"""Changes of the defaults for the first fine-tuning: the best of five on two image sets, in one and two minutes on one
+core."""
 _VALIDATION_SHARE = 1 / 3
 _SECONDS_A_GIGA = 0.02
 
@@ -73,7 +74,7 @@ class Transfer(Workload):
         return transfer_space(space_name, backbones=self.backbones, image_sizes=self.image_sizes)
 
     def budget(self, name: str | None = None, *, amount: float | None = None) -> TransferBudget:
-        """Return ``time`` (at most 60 seconds of fine-tuning) or ``steps`` (at most 400), with this or another amount."""
+        """Return ``time`` (at most 60 seconds of fine-tuning) or ``steps`` (at most 400), or another amount of it."""
         name = name or self.budgets[0]
         if name not in BUDGETS:
             msg = f"expected one of {', '.join(BUDGETS)}, got {name!r}. Leave it out for the first."
@@ -138,7 +139,7 @@ class Transfer(Workload):
         TransferConfig.of(config)
 
     def cost(self, config: Config, budget: AnyBudget, *, n_train: int) -> float:
-        """Estimate the seconds on one core: one pass over all images for the features, three passes per step of fine-tuning."""
+        """Estimate the seconds on one core: a pass over all images for the features, three per step of fine-tuning."""
         parsed, checked_budget = TransferConfig.of(config), transfer_budget(budget)
         features = parsed.features
         giga = _GIGA_MULTIPLY_ADDS.get(features.backbone, 1.0) * (features.image_size / 224) ** 2

@@ -84,7 +84,7 @@ def test_in_source_every_dataset_is_evidence_of_its_own(outcome):
 def test_promises_are_of_the_datasets_that_have_one(outcome):
     promised = {"mine": np.full(H, 0.25)}
     played = tuple(replace(one, promised=promised if row else {}) for row, one in enumerate(outcome.results))
-    found = make_report(replace(outcome, played=played), reference="mine")["promises"]
+    found = make_report(replace(outcome, results=played), reference="mine")["promises"]
     assert list(found) == ["mine"]
     assert found["mine"]["3"]["promised"] == 0.25
     assert found["mine"]["3"]["seen"] == pytest.approx(np.mean([one.curves["mine"][:, 2].mean() for one in played[1:]]))
@@ -125,7 +125,7 @@ def test_figures_are_best_errors_by_acquisition_start_and_dataset(outcome):
     methods = {"ei/latin": Method("x", "search", None)}
     curves = np.array([[1.0, 0.5], [1.0, 0.0]])
     played = tuple(DatasetResult(row, {"ei/latin": curves}, {"ei/latin": 1.0}) for row in range(4))
-    found = make_figures(replace(outcome, methods=methods, played=played))
+    found = make_figures(replace(outcome, methods=methods, results=played))
     one, errors = found["paper"]["ei"]["latin"]["q"], outcome.table.errors[1]
     np.testing.assert_allclose(one["mean"], [errors.max(), errors.min() + 0.25 * np.ptp(errors)])
     assert one["low"][1] < one["mean"][1] < one["high"][1]
