@@ -81,7 +81,7 @@ class Conditioned(Protocol):
     """Fitted surrogate, conditioned on F fantasies of every sample."""
 
     def predict(self, X: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Predict `m x d` points: mean `S x F x m`, latent variance > 0, `S x F x m` or, equal for all F, `S x 1 x m`."""
+        """Predict `m x d` points: mean `S x F x m`, latent variance > 0, `S x F x m` or `S x 1 x m` (all F alike)."""
         ...
 
     def predict_gradient(

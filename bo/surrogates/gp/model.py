@@ -91,7 +91,7 @@ class GaussianProcess:
 
     @property
     def thetas(self) -> Floats:
-        """Return hyperparameters for standardised targets, `S x p`: those of `Metric`, log θ0, log ν, m; oldest first."""
+        """Return hyperparameters of standardised targets, `S x p`: `Metric`, log θ0, log ν, m; oldest first."""
         return self._chain.thetas
 
     @property
