@@ -57,6 +57,10 @@ class UsageError(WarmstartError, ValueError):
     """A call that cannot be carried out as given."""
 
 
+class MissingExtraError(UsageError, ImportError):
+    """What was asked needs packages of an extra that is not installed."""
+
+
 class SpaceExhaustedError(UsageError):
     """Every configuration of a search space was proposed already, or no other one is found."""
 

@@ -9,12 +9,13 @@ the hyperparameters, whose names may go without the prefix.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import os
-import re
 import sys
-import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -213,15 +214,16 @@ def _plain_columns(history: History) -> dict[str, list[Any]]:
 
 
 def _csv(history: History) -> bytes:
-    import pandas as pd
-
     table = history.table()
     points = list(zip(table.curve_step.tolist(), table.curve_error.tolist(), strict=True))
     starts, ends = np.concatenate([[0], table.curve_end[:-1]]).astype(int).tolist(), table.curve_end.tolist()
     columns = _plain_columns(history)
     columns["curve"] = [json.dumps(points[start:end]) for start, end in zip(starts, ends, strict=False)]
-    frame = pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
-    return bytes(frame.to_csv(index=False, lineterminator="\n").encode())
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue().encode()
 
 
 def _parquet(history: History, about: str) -> bytes:
@@ -270,36 +272,35 @@ def read_rows(path: Path) -> tuple[dict[str, Any] | None, Rows]:
 
 
 def _read_csv(path: Path) -> tuple[bytes | None, Rows]:
-    import pandas as pd
-
+    """Read a CSV file; cells that a row lacks at its end are empty."""
+    csv.field_size_limit(
+        2**31 - 1
+    )  # Python's usual limit of 128 KiB is less than a long curve; it holds for the process
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "error", pd.errors.ParserWarning
-            )  # rows longer than the header, which pandas would cut
-            frame = pd.read_csv(path, dtype=str, na_filter=False, encoding="utf-8-sig", index_col=False)
-    except (ValueError, pd.errors.ParserError, pd.errors.EmptyDataError, pd.errors.ParserWarning) as error:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header, *rows = (row for row in csv.reader(file, strict=True) if row)
+    except (ValueError, csv.Error, OSError) as error:
         msg = f"{path}: expected a CSV file in UTF-8 with a header, got {_csv_fault(error)}. Save it anew as CSV."
         raise DataError(msg) from error
+    if (line := next((i for i, row in enumerate(rows, 2) if len(row) > len(header)), None)) is not None:
+        msg = f"{path}: expected a CSV file whose rows are no longer than the header, got one in line {line}. Save it anew as CSV."
+        raise DataError(msg)
+    if twice := next((name for name, count in Counter(header).items() if count > 1), None):
+        msg = f"{path}: expected one column for {twice!r}, got two. Rename one."
+        raise DataError(msg)
     try:
         about: bytes | None = path.with_suffix(".json").read_bytes()
     except OSError:  # nothing there, or a folder
         about = None
-    return about, Rows({str(name): frame[name].tolist() for name in frame.columns}, 2, "line")
+    cells = [row + [""] * (len(header) - len(row)) for row in rows]
+    return about, Rows({name: [row[i] for row in cells] for i, name in enumerate(header)}, 2, "line")
 
 
 def _csv_fault(error: Exception) -> str:
     """Say what is wrong with a CSV file."""
-    from pandas.errors import EmptyDataError, ParserError, ParserWarning
-
-    if isinstance(error, EmptyDataError):
-        return "an empty file"
-    if isinstance(error, ParserWarning):
-        return "rows that are longer than the header"
-    if isinstance(error, ParserError):
-        line = re.search(r"line (\d+)", str(error))
-        return f"a row of another length in line {line[1]}" if line else "quotes that stay open"
-    return in_words(error)
+    if isinstance(error, csv.Error):
+        return "quotes that stay open" if "unexpected end" in str(error) else str(error)
+    return "an empty file" if "not enough values" in str(error) else in_words(error)
 
 
 def _read_parquet(path: Path) -> tuple[bytes | None, Rows]:

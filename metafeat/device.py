@@ -8,6 +8,7 @@ from threading import Lock, local
 from typing import TYPE_CHECKING
 
 from warmstart.history_store.errors import UsageError
+from warmstart.history_store.extras import require_extra
 
 if TYPE_CHECKING:
     import torch
@@ -18,7 +19,9 @@ def resolve_device(device: str) -> str:
 
     Raises:
         UsageError: no such device, here or at all.
+        MissingExtraError: when torch is not installed.
     """
+    require_extra("pictures", modules=["torch"])
     import torch
 
     if device == "auto":
@@ -39,7 +42,9 @@ def open_device(name: str | None) -> torch.device:
 
     Raises:
         UsageError: when there is none of that name.
+        MissingExtraError: when torch is not installed.
     """
+    require_extra("pictures", modules=["torch"])
     import torch
 
     try:
@@ -65,6 +70,7 @@ def cpu_threads(threads: int | None) -> Iterator[None]:
     if threads is None:
         yield
         return
+    require_extra("pictures", modules=["torch"])
     import torch
 
     depth = getattr(_own, "depth", 0)

@@ -254,9 +254,9 @@ def needs_torch(model: ModelHeader) -> bool:
 @lru_cache(maxsize=4)
 def _network(path: str, mtime_ns: int, size: int, device: str) -> MetaFeatureModel:  # noqa: ARG001  the cache's key
     """Load a model once for each state of its file."""
+    where = resolve_device(device)
     from warmstart.metafeat.model import MetaFeatureModel
 
-    where = resolve_device(device)
     model = MetaFeatureModel.load(path)
     model.network.to(where)
     return model

@@ -122,6 +122,7 @@ def inside_folders(trees: dict[Path, ast.Module]) -> str:
 def imports(trees: dict[Path, ast.Module]) -> set[tuple[Path, Path]]:
     """List which file imports from which other one."""
     homes = {".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in trees}
+    homes |= {f"warmstart.{name}": path for name, path in homes.items() if path.parts[0] != "warmstart"}  # by the links
     found = set()
     for path, tree in trees.items():
         for node in ast.walk(tree):

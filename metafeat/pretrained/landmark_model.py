@@ -98,13 +98,15 @@ class LandmarkModel:
         labels, n = check_labels(labels, len(images)), len(images)
         tell: Callable[[float, float], object] = progress or _nobody
         tell(0, n)
+        from warmstart.metafeat.device import resolve_device
+
+        device_name = resolve_device(self._device)
         import torch
 
-        from warmstart.metafeat.device import resolve_device
         from warmstart.metafeat.pretrained.backbones import find_backbone
         from warmstart.metafeat.pretrained.features import compute_features, open_network
 
-        device = torch.device(resolve_device(self._device))
+        device = torch.device(device_name)
         network = open_network(find_backbone(BACKBONE), size=SIZE, device=device)
         whole = compute_features(network, images, progress=lambda done: tell(0.4 * done, n))
         flipped = compute_features(network, images, flipped=True, progress=lambda done: tell(0.4 * (n + done), n))

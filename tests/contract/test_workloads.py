@@ -19,7 +19,7 @@ class TestCNN(WorkloadContract):
         return workload.budget(amount=4)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="needs timm: pip install 'warmstart[transfer]'")
+@pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="needs timm: pip install 'warmstart[pictures]'")
 class TestTransfer(WorkloadContract):
     registered = False  # that with the packaged weights is; here two tiny networks of random weights stand for them
 

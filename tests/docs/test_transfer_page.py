@@ -21,7 +21,7 @@ def words(text):
 
 
 @pytest.mark.skipif(
-    not all(importlib.util.find_spec(name) for name in NEEDED), reason="needs timm: pip install 'warmstart[transfer]'"
+    not all(importlib.util.find_spec(name) for name in NEEDED), reason="needs timm: pip install 'warmstart[pictures]'"
 )
 @pytest.mark.slow
 @pytest.mark.timeout(600)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import UsageError
+from warmstart.history_store.extras import require_extra
 
 # Part -> keyword arguments of the class.
 Parts = Mapping[str, Mapping[str, Any]]
@@ -61,6 +62,7 @@ class JoinedParts:
             RuntimeError: or FileNotFoundError, by torchvision, when files are missing.
         """
         check_name(name)
+        require_extra("pictures", f"torchvision:{name}", ["torchvision"])
         from torchvision import datasets
 
         voc = name.startswith("VOC")

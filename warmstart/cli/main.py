@@ -20,6 +20,7 @@ from warmstart.cli.shell import columns, wrapped
 from warmstart.cli.spelling import with_hint, with_near
 from warmstart.cli.table import in_known_letters, legible
 from warmstart.history_store.errors import WarmstartError
+from warmstart.history_store.extras import extra_of
 from warmstart.status import DONE, INTERRUPTED, UNEXPECTED, USAGE, exit_code
 
 COMPLETING = "_WARMSTART_COMPLETE"
@@ -133,6 +134,7 @@ def _names_images_by_option(context: Any) -> bool:
 
 def _failed(error: Exception, args: Sequence[str], *, as_json: bool) -> int:
     """Tell of any other error; returns its exit code."""
+    error = extra_of(error) or error
     code = exit_code(error)
     message = (
         shown(error, named_command(args))

@@ -851,7 +851,7 @@ def test_a_process_with_thousands_of_evaluations_is_warned_of_once(monkeypatch):
 
 
 def test_importing_loads_nothing_heavy():
-    code = "import sys, bo; print([m for m in ('numpy', 'scipy', 'ConfigSpace') if m in sys.modules]); warmstart.bo.Optimizer; print([m for m in ('scipy', 'torch', 'ConfigSpace') if m in sys.modules])"
+    code = "import sys, warmstart.bo; print([m for m in ('numpy', 'scipy', 'ConfigSpace') if m in sys.modules]); warmstart.bo.Optimizer; print([m for m in ('scipy', 'torch', 'ConfigSpace') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["[]", "[]"]
 

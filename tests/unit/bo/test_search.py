@@ -158,7 +158,7 @@ def test_calls_that_cannot_be_carried_out(change, error, message):
 
 
 def test_importing_loads_no_scipy():
-    code = "import sys, bo, warmstart.bo.search; print([m for m in ('scipy', 'sklearn', 'torch', 'ConfigSpace') if m in sys.modules])"
+    code = "import sys, warmstart.bo.search; print([m for m in ('scipy', 'sklearn', 'torch', 'ConfigSpace') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
 

@@ -173,7 +173,7 @@ def test_wrong_queries():
 
 def test_index_and_cache_import_no_torch_and_faiss_only_when_built():
     code = (
-        "import sys, metafeat, warmstart.metafeat.index, warmstart.metafeat.cache, warmstart.metafeat.labels, warmstart.metafeat.spec\n"
+        "import sys, warmstart.metafeat.index, warmstart.metafeat.cache, warmstart.metafeat.labels, warmstart.metafeat.spec\n"
         "assert not {'torch', 'faiss', 'scipy', 'ConfigSpace', 'pandas'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from warmstart.history_store.errors import UsageError
+from warmstart.history_store.extras import require_extra
 from warmstart.history_store.records import Config
 from warmstart.training.workloads.base import Budget as AnyBudget
 from warmstart.training.workloads.base import Classifier, Member, Prepared, Report, TrainingResult, Workload
@@ -69,8 +70,13 @@ class CNN(Workload):
             return None
         return cnn_budget.length(n_train, min(TargetConfig.of(config).batch_size, n_train))
 
+    def check_installed(self) -> None:
+        """Check that torch is there."""
+        require_extra("pictures", "The workload cnn", ["torch"])
+
     def prepare(self, dataset: Dataset, *, device: str | None = None) -> PreparedCNN:
         """Standardise the images, at their stored size or `IMAGE_SIZE`, on the device."""
+        self.check_installed()
         from warmstart.metafeat.device import open_device
         from warmstart.training.workloads.cnn.train import TargetData
 
@@ -82,6 +88,7 @@ class CNN(Workload):
 
     def load(self, path: Path) -> Classifier:
         """Read saved networks, also of releases before 0.2."""
+        self.check_installed()
         from warmstart.training.workloads.cnn.classifier import Networks
 
         return Networks.load(path)

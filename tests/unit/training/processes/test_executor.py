@@ -212,10 +212,3 @@ def test_workers_end_with_a_parent_that_was_killed(tmp_path: Path) -> None:
 def test_refuses_no_workers_and_no_time(workers: int, limit_s: float) -> None:
     with pytest.raises(UsageError, match="LocalExecutor: expected at least one worker and a positive limit"):
         LocalExecutor(workers, limit_s=limit_s)
-
-
-def test_a_folder_of_our_name_that_came_onto_the_path_hides_nothing(tmp_path, monkeypatch):
-    ours = str(Path(__file__).parents[4])
-    (tmp_path / "training" / "processes").mkdir(parents=True)
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *(place for place in sys.path if place not in ("", ours))])
-    assert [d.result for d in LocalExecutor(1).run(abs, [-1])] == [1]

