@@ -11,7 +11,7 @@ class Fittable(Protocol):
     """Interface that surrogates and classifiers share."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
-        """Fit points and targets."""
+        """Fit the model to points `n x d` and their targets `n`."""
         ...
 
     def state(self) -> dict[str, Any]:

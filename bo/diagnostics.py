@@ -354,7 +354,7 @@ def _part_or_note(make: Callable[[], T], notes: list[str]) -> T | None:
 
 
 def _check_errors_differ(errors: Floats) -> None:
-    """Check that errors differ.
+    """Check that not all errors are equal: equal errors tell no hyperparameters apart.
 
     Raises:
         DataError: when two errors or more are all equal, but for roundings.

@@ -47,7 +47,7 @@ LARGEST = float(np.finfo(np.float64).max)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Band:
-    """Predicted errors.
+    """Predicted errors of `m` points, with an interval.
 
     Attributes:
         mean: `m`; medians for logarithms.

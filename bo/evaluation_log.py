@@ -149,7 +149,7 @@ class EvaluationLog:
         return self._encoding.columns(self.stack(points))
 
     def stack(self, points: Sequence[Floats]) -> Floats:
-        """Stack points: `n x p`."""
+        """Stack points of the cube to one array, `n x p`, also when there are none."""
         p = self._encoding.p
         return np.reshape(points, (-1, p)) if p else np.empty((len(points), 0))
 
@@ -189,7 +189,7 @@ class EvaluationLog:
 
 
 def _observation_list(observations: object) -> list[Observation]:
-    """Return a list of observations.
+    """Check that the argument is a sequence of observations, and return it as a list.
 
     Raises:
         UsageError: when the argument is no sequence of `Observation`.

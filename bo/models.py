@@ -75,7 +75,7 @@ class TrialData:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """Related tasks.
+    """Related tasks and when suggestions use them.
 
     Attributes:
         tasks: their evaluations, in model columns.
@@ -401,7 +401,7 @@ class SurrogateModels:
         return "few" if is_few else "constraint"
 
     def _validity(self, constraints: Sequence[_Constraint], data: TrialData) -> list[Validity]:
-        """Fit the constraints that were both met and missed, in order of names."""
+        """Fit a classifier to each constraint that was both met and missed, in order of names."""
         return [
             Validity(
                 self._fitted(f"{self._kind(constraint)}:{constraint.name}", constraint.X, constraint.met, data.revision)

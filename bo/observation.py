@@ -18,7 +18,7 @@ Outcome = Literal["ok", "failed", "lost"]
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One evaluation.
+    """One evaluation of a configuration.
 
     Attributes:
         config: hyperparameter values by name; an inactive hyperparameter is absent.

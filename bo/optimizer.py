@@ -85,7 +85,7 @@ class Optimizer:
         clock: Callable[[], float] = time.time,
         startup: int | None = None,
     ) -> None:
-        """Set up a run.
+        """Set up a run over a space, without evaluations.
 
         Args:
             space: with its conditions and forbidden clauses.

@@ -69,7 +69,7 @@ def has_converged(errors: Sequence[float], log_gains: Sequence[float], *, least:
 
 @dataclass(slots=True)
 class FreshProcess:
-    """State of a fresh process.
+    """State of a fresh process: a search that starts anew after the first has converged.
 
     Attributes:
         number: of the process, from 1; 0 = none yet.

@@ -137,7 +137,7 @@ def log_integration_weights(values: Floats) -> Floats:
 
 
 def _density(gamma: Floats) -> Floats:
-    """Compute φ(γ)."""
+    """Compute φ(γ), the standard normal density."""
     value: Floats = np.exp(-0.5 * np.square(gamma) - LOG_SQRT_2PI)
     return value
 

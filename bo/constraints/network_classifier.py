@@ -72,7 +72,7 @@ class NetworkClassifier:
         self._heads: list[list[Laplace]] = []
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
-        """Fit `n x d` points and `n` labels.
+        """Fit the networks to `n x d` points and `n` labels, 1 valid and 0 not.
 
         Raises:
             UsageError: when shapes do not fit.

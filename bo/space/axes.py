@@ -202,7 +202,7 @@ class Choice:
         return (numbers / max(self.size - 1.0, 1.0))[:, None]
 
     def native(self, number: float) -> Value:
-        """Return the choice itself."""
+        """Return the choice that a number stands for."""
         value: Value = self.choices[int(number)]
         return value
 

@@ -39,7 +39,7 @@ class Completion:
         self._rng = rng
 
     def complete(self, partial: Config) -> dict[str, Value] | None:
-        """Complete a configuration.
+        """Complete a partial configuration with points of a shifted design or random points.
 
         Args:
             partial: values by name; values of inactive hyperparameters are left out.

@@ -322,7 +322,7 @@ class Encoding:
         return np.where(self._active(numbers), numbers, np.nan)
 
     def _read(self, configs: Sequence[Config]) -> tuple[Floats, Bools, Bools]:
-        """Read n configurations.
+        """Convert n configurations to numbers and masks.
 
         Returns: numbers, NaN for a missing or unfit value; mask of active hyperparameters; mask of configurations that
             do not fit, clauses aside.

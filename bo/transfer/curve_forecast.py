@@ -330,7 +330,7 @@ def _correlations(first: Floats, second: Floats, lengths: Floats) -> Floats:
 
 
 def _inverse(configs: Floats, lengths: Floats, nugget: float) -> Floats:
-    """Invert the correlations `c x c` of configurations."""
+    """Return the inverse of the correlation matrix `c x c` of configurations, with a nugget."""
     return np.asarray(
         np.linalg.inv(_correlations(configs, configs, lengths) + nugget * np.eye(len(configs))), np.float64
     )

@@ -60,7 +60,7 @@ class DatasetExpectation:
 
     @property
     def n_configs(self) -> int:
-        """Return c."""
+        """Return the number of configurations, c."""
         return len(self.mean) - 1
 
     def errors(

@@ -17,7 +17,7 @@ from warmstart.training.workloads import Budget, Prepared, StoredDataset, Worklo
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Result of a worker.
+    """Result of a worker for one cell.
 
     Attributes:
         evaluation: of the cell; None when the collection cannot go on.

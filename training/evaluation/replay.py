@@ -50,7 +50,7 @@ class ReplaySettings:
     surrogate: str = "gp"
 
     def __post_init__(self) -> None:
-        """Check the numbers.
+        """Check that horizon, repeats and workers are at least 1.
 
         Raises:
             UsageError: when a number is below 1.
@@ -63,7 +63,7 @@ class ReplaySettings:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One held-out dataset.
+    """One held-out dataset, on which methods choose configurations.
 
     Attributes:
         row: of the dataset in the table.

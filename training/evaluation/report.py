@@ -276,5 +276,5 @@ def _hurt(outcome: Outcome, curves: Mapping[str, Matrix], reference: str) -> lis
 
 
 def _signed(difference: Mapping[str, Any]) -> str:
-    """Format a difference, with a star beyond two standard errors."""
+    """Format a mean difference, with a star when it exceeds two standard errors."""
     return f"{difference['mean']:+.3f}{'*' if difference['two_standard_errors'] else ''}"

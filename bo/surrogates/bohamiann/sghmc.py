@@ -49,7 +49,7 @@ class Sghmc:
         friction: float = FRICTION,
         full_batch: bool = False,
     ) -> None:
-        """Set up chains.
+        """Set up K chains at rest, before burn-in.
 
         Args:
             like: `K x P`, array of the shape and type.

@@ -38,7 +38,7 @@ class Coregionalised:
     """
 
     def __init__(self, points: Stationary, meta: Floats) -> None:
-        """Build a covariance.
+        """Build the covariance of points of several tasks.
 
         Args:
             points: correlation of points without their task.

@@ -58,7 +58,7 @@ def draw_pool(labels: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def draw_split(labels: NDArray[np.int64], seed: int, *, parts: Sequence[int] = PARTS) -> Split:
-    """Draw the parts of a pool.
+    """Draw training images for each part and two halves of left-out images, stratified by label.
 
     Args:
         labels: `n` int64 of the pool.

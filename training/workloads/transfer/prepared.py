@@ -202,7 +202,7 @@ class PreparedTransfer(Prepared):
 
     @property
     def _training(self) -> tuple[Split, ...]:
-        """Return the parts for training."""
+        """Return the parts for training, with the test part if it is spare."""
         return ("train", "test") if self.dataset.test_is_spare else ("train",)
 
     def _labels(self, parts: Sequence[Split]) -> NDArray[np.int64]:
@@ -288,4 +288,4 @@ def _make_room(networks: dict[Any, Any]) -> None:
 
 
 def _ignore_report(step: int, error: float) -> None:
-    """Ignore a report."""
+    """Accept a report of progress, and do nothing."""
