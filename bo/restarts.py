@@ -58,13 +58,13 @@ def has_converged(errors: Sequence[float], log_gains: Sequence[float], *, least:
         return False
     halves = [0.5 * error for error in errors]  # sums and differences of whole errors may overflow
     best = min(halves)
-    middle = float(np.median(halves))
-    if middle == best:
-        middle = float(np.median([half for half in halves if half > best] or [best]))
-    enough = NEXT_TO_NOTHING * (middle - best)
-    brought = min(halves[:-STALLED]) - best
-    promised = math.exp(min(float(np.median(log_gains[-LAST:])), LARGEST_LOG))
-    return promised < 2.0 * enough and brought <= 0.1 * enough
+    median = float(np.median(halves))
+    if median == best:
+        median = float(np.median([half for half in halves if half > best] or [best]))
+    threshold = NEXT_TO_NOTHING * (median - best)
+    gain = min(halves[:-STALLED]) - best
+    promised_gain = math.exp(min(float(np.median(log_gains[-LAST:])), LARGEST_LOG))
+    return promised_gain < 2.0 * threshold and gain <= 0.1 * threshold
 
 
 @dataclass(slots=True)
@@ -159,6 +159,7 @@ class Restarts:
     def is_turn(self) -> bool:
         """Count one suggestion of a converged search, and tell whether the fresh process makes it."""
         self.fresh.turn += 1
+        # Every fifth turn goes to the model of all evaluations.
         return bool(self.fresh.turn % (FRESH_SHARE + 1))
 
     def begin(self, *, basin: Floats | None) -> None:

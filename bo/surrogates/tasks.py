@@ -94,6 +94,7 @@ def _target_units(related: Sequence[Standardised], y: Floats) -> tuple[Standardi
         observed = max(float(targets.std(ddof=1)), SMALLEST_SD)
         typical, vague = _moments(logs, 1.0, math.log(observed), INDEPENDENT * (n - 1))
         weight = 2.0 * vague * INDEPENDENT * (n - 1)
+        # The mode solves x + log x = const, whose solution is the Wright omega function.
         excess = float(wrightomega(math.log(weight) + 2.0 * (math.log(observed) - typical) + weight))
         sd, vague = math.exp(typical + 0.5 * (excess - weight)), vague / (1.0 + excess)
     sd = max(sd, TINY)

@@ -91,12 +91,14 @@ def nearest_other_group_of(
     # A matrix product finds the nearest few by rounded distances; their exact distances follow.
     rounded = "f8" if len(points) <= MANY else "f4"
     central: NDArray[np.floating[Any]] = points.astype(rounded)
+    # Centred, because |a|² - 2ab cancels badly far from the origin.
     if len(points):
         central -= points.mean(axis=0, dtype=np.float64).astype(rounded)
     lengths = np.einsum("ij,ij->i", central, central)
     result = np.full(len(rows), np.nan)
     for start in range(0, len(rows), BLOCK):
         block = rows[start : start + BLOCK]
+        # Without the length of the row itself, which does not change the order in a row.
         squared = lengths - 2.0 * (central[block] @ central.T)
         squared[codes[block, None] == codes] = np.inf
         nearest = np.full(len(block), np.inf)

@@ -107,6 +107,7 @@ class _Problem:
             fits = is_open & (free[0] + self.seconds <= self.limit)
             if not fits.any():
                 break
+            # Rounded, so that equal gains tie, whatever the order of the sums on a machine.
             gains = np.round(self.share @ (best[:, None] - np.minimum(best[:, None], self.regrets)), 12)
             forced = next((row for row in pending if fits[row]), None)
             worth = gains / self.seconds if per_second else gains
@@ -142,6 +143,7 @@ class _Problem:
         runs, free = list[PlannedRun](), [0.0] * self.workers
         for row in rows:
             run = PlannedRun(row, free[0], float(self.seconds[row]))
+            # In another order, the same runs may end later by a rounding error.
             if run.ends <= self.limit * (1 + 1e-9):
                 runs.append(run)
                 heapq.heapreplace(free, run.ends)

@@ -117,6 +117,7 @@ def rebuild(
         MissingPathError: when a source is missing.
     """
     history = history_from_shards(shards, path)
+    # On failure the file stays for `restore_images`, but not its lock.
     try:
         restore_images(history, manifests, root=root, download=download)
     except BaseException:

@@ -43,13 +43,13 @@ class CellQueue:
         index_of = {cell.key: cell.index for block in plan for cell in block}
         self.durations: dict[int, list[float]] = {}
         measured_keys = set()
-        of_config = {(dataset, config): index for (dataset, config, _), index in index_of.items()}
+        index_of_config = {(dataset, config): index for (dataset, config, _), index in index_of.items()}
         for evaluation in history.evaluations():
             key = evaluation_key(evaluation)
             if key in index_of:
                 measured_keys.add(key)
-            if key[:2] in of_config and (key in index_of or race is not None):
-                self._learn(of_config[key[:2]], evaluation)
+            if key[:2] in index_of_config and (key in index_of or race is not None):
+                self._learn(index_of_config[key[:2]], evaluation)
         self.todo = {key: index for key, index in index_of.items() if key not in measured_keys}
         self.total, self.known = len(index_of), len(measured_keys)
         self.measured: Counter[Status] = Counter()

@@ -99,7 +99,7 @@ def seconds_left(
 
     Returns: seconds; NaN without durations.
     """
-    means = {index: sum(taken) / len(taken) for index, taken in durations.items() if taken}
+    means = {index: sum(seconds) / len(seconds) for index, seconds in durations.items() if seconds}
     costs = costs or {}
     total = sum(costs.get(index, 1.0) for index in means)
     rate = sum(means.values()) / total if means else math.nan
@@ -136,6 +136,7 @@ def wall_seconds_left(
         return left_s
     usual_s = seconds_left(durations, measured, workers=1, costs=costs) / len(measured)
     expected_s = (len(measured) + under_way / 2) * usual_s / workers
+    # One cell more in both terms, so that the first short runs do not swing the ratio.
     return left_s * (elapsed_s + usual_s) / max(expected_s + usual_s, 1e-9)
 
 

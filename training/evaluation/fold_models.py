@@ -122,6 +122,7 @@ class FoldModels:
             progress=None if show is None else lambda now: show(now.step, now.steps, text),
             device=self.device,
         )
+        # Embeddings come after the model, as their file marks it as finished; the checkpoint goes last.
         trained.model.save(path.with_suffix(".safetensors"))
         queries = None if self._features is None else self._features.queries
         rows = _rows(embed_history(self.history, self.names, trained.model, features=queries), self.names)
@@ -147,8 +148,8 @@ def random_embeddings(
     Settings whose network starts from features are replaced by `modern` with ADF.
     """
     begins_at_features = settings.spec.extractor in ("handcrafted", "landmarks")
-    looking = preset("modern", extractor="adf") if begins_at_features else settings
-    spec = replace(looking.spec, image_size=history.stored_size, handcrafted=False)
+    image_settings = preset("modern", extractor="adf") if begins_at_features else settings
+    spec = replace(image_settings.spec, image_size=history.stored_size, handcrafted=False)
     identity = json.dumps([history_digest(history, names), spec.to_dict(), seed], sort_keys=True)
     path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:12]}-random.npz"
     rows = load_rows(path, names)
@@ -206,6 +207,7 @@ def _features_of(history: "History", name: str) -> Matrix:
     images, labels = stored_sample(history, name)
     stored = history.images(name)
     whole = LabelledImages(stored.array, stored.labels, stored.rows("train"))
+    # A fixed generator: names of cached files hold no seed.
     query = query_features(images, labels, rng=np.random.default_rng(0))
     return np.concatenate([query[None], whole.handcrafted_samples()])
 

@@ -85,13 +85,13 @@ def euclidean(vectors: ArrayLike) -> Matrix:
 
 
 def query_distances(
-    metric: Metric, every: Sequence[Fold], *, of: Collection[int] | None = None, name: str = "distances"
+    metric: Metric, folds: Sequence[Fold], *, of: Collection[int] | None = None, name: str = "distances"
 ) -> Matrix:
     """Compute the distances from each dataset as a query.
 
     Args:
         metric: of the distances.
-        every: folds, which hold every dataset out once.
+        folds: they hold every dataset out once.
         of: rows to compute, since a metric may train a model for a fold; None = all.
         name: for messages.
 
@@ -101,9 +101,9 @@ def query_distances(
     Raises:
         DataError: when a distance is no finite number ≥ 0.
     """
-    m = sum(len(fold.queries) for fold in every)
+    m = sum(len(fold.queries) for fold in folds)
     distances = np.full((m, m), np.nan)
-    for fold in every:
+    for fold in folds:
         if of is not None and not set(fold.queries.tolist()) & set(of):
             continue
         block = metric(fold)[np.ix_(fold.queries, fold.history)]

@@ -211,14 +211,14 @@ def evaluate(
     if unknown:
         msg = f"expected datasets of {table.name}, got {', '.join(unknown)}. It has {', '.join(table.datasets)}."
         raise UsageError(msg, param="only")
-    every = folds(settings.protocol, table.datasets, table.groups)
+    all_folds = folds(settings.protocol, table.datasets, table.groups)
     all_metrics = {**metrics, TRUE_NORMALISED: given_metric(table.true_distances(normalised=True))}
     rows = [row for row, name in enumerate(table.datasets) if not settings.only or name in settings.only]
-    distances = {name: query_distances(metric, every, of=rows, name=name) for name, metric in all_metrics.items()}
+    distances = {name: query_distances(metric, all_folds, of=rows, name=name) for name, metric in all_metrics.items()}
     calibrated = {method.metric for method in methods.values() if method.is_calibrated}
     errors = table.known_errors()
     between = {name: metric for name, metric in all_metrics.items() if name in calibrated}
-    tasks = _tasks(table, errors, every, distances, between, settings.only)
+    tasks = _tasks(table, errors, all_folds, distances, between, settings.only)
     total = len(set(settings.only)) or len(table.datasets)
     horizon = min(settings.horizon, table.errors.shape[1])
     replay = Replay(methods, horizon, settings.repeats, settings.seed, settings.surrogate)
@@ -235,13 +235,13 @@ def evaluate(
 def _tasks(
     table: ErrorTable,
     errors: Matrix,
-    every: Sequence[Fold],
+    all_folds: Sequence[Fold],
     distances: Mapping[str, Matrix],
     between: Mapping[str, Metric],
     only: Sequence[str],
 ) -> Iterator[Task]:
     """Yield the task of each evaluated dataset, over its measured configurations."""
-    for fold in every:
+    for fold in all_folds:
         rows = [row for row in fold.queries.tolist() if not only or table.datasets[row] in only]
         answering = np.ix_(fold.history, fold.history)
         inner = {name: metric(fold)[answering] for name, metric in between.items()} if rows else {}

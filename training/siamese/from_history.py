@@ -122,6 +122,7 @@ def _target(history: "History", names: Sequence[str], settings: SiameseSettings)
     errors = fill_failed(history.errors, history.failed)[rows]
     common = errors[:, np.isfinite(errors).mean(0) >= 0.5]
     target = target_distance(common, settings.spec.target, partial=True)
+    # Below two, since the distance to itself is finite.
     alone = np.flatnonzero(np.isfinite(target).sum(axis=1) < 2)
     if len(alone):
         msg = f"target distance of {names[alone[0]]!r}: expected at least half of the {common.shape[1]} common configurations measured on it and another dataset, got none such. Measure more of them, or leave it out."

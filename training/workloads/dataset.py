@@ -81,10 +81,10 @@ class StoredDataset(Dataset):
 
     @cached_property
     def _fingerprint(self) -> str:
-        whole = hashlib.sha256(f"stored {self._stored.shape}\0".encode())
+        digest = hashlib.sha256(f"stored {self._stored.shape}\0".encode())
         for part in (self._stored.array, self.labels.astype("<i8"), self.split):
-            whole.update(np.ascontiguousarray(part).data)
-        return f"stored:{whole.hexdigest()}"
+            digest.update(np.ascontiguousarray(part).data)
+        return f"stored:{digest.hexdigest()}"
 
 
 class SourceDataset(Dataset):
@@ -134,7 +134,7 @@ class SourceDataset(Dataset):
 
     @cached_property
     def _fingerprint(self) -> str:
-        whole = hashlib.sha256(f"{self._source.fingerprint('content')}\0{self._source.signature()}\0".encode())
+        digest = hashlib.sha256(f"{self._source.fingerprint('content')}\0{self._source.signature()}\0".encode())
         for part in (self.indices.astype("<i8"), self.labels.astype("<i8"), self.split):
-            whole.update(np.ascontiguousarray(part).data)
-        return f"source:{whole.hexdigest()}"
+            digest.update(np.ascontiguousarray(part).data)
+        return f"source:{digest.hexdigest()}"

@@ -83,6 +83,7 @@ class BayesianNetwork:
         theta[:, :p] = self.network.initial(k, rng=rng)
         theta[:, p : -self.n_tasks] = LATENT_SD * rng.standard_normal((k, self.n_tasks * self.n_latent))
         theta[:, -self.n_tasks :] = LOG_NOISE
+        # The second output is small at first: it would otherwise change the noise from point to point.
         self.network.layers(theta)[-1][0][:, :, 1:] *= 0.1
         return theta
 
@@ -142,6 +143,7 @@ class BayesianNetwork:
         slope = np.empty_like(outputs)
         np.multiply(scale, residual, out=slope[:, :, 0])
         slope[:, :, 0] /= variance
+        # By s, not by the variance: of σ² = exp(s) + 1e-6, only the first term depends on s.
         by_noise = learned / variance
         by_noise = by_noise * (1.0 - np.square(residual) / variance)
         by_noise *= 0.5 * scale
@@ -208,6 +210,7 @@ class BayesianNetwork:
         """Compute the gradient of the prior's energy with respect to s: `K x T`."""
         off = theta[:, -self.n_tasks :] - LOG_NOISE
         specific, common = TASK_NOISE_SHARE * LOG_NOISE_SD**2, (1.0 - TASK_NOISE_SHARE) * LOG_NOISE_SD**2
+        # Sherman-Morrison: the prior covariance of s is specific * I + common * 11ᵀ.
         result: Array = (off - common / (specific + self.n_tasks * common) * off.sum(axis=1, keepdims=True)) / specific
         return result
 

@@ -121,6 +121,7 @@ def train(
             fitted = network.forward(theta, inputs)[-1][:, np.arange(n), output]
             point_weights *= _task_weights(fitted - targets, point_weights == 0.0, output, network.sizes[-1])[output]
         if at + batch_size > n:
+            # A batch of all points needs no order, and so draws nothing from the generator.
             order, at = (rng.permutation(n) if n > BATCH else order), 0
         rows = order[at : at + batch_size]
         at += batch_size
@@ -149,6 +150,7 @@ def draw_point_weights(plan: Plan, n: int, rng: np.random.Generator) -> Array:
     left_out = int(plan.held_out * n)
     for row in weights:
         row[rng.permutation(n)[:left_out]] = 0.0
+    # With a mean of 1, the loss and the weight decay keep their proportion.
     return weights * np.float32(n / (n - left_out))
 
 
@@ -172,15 +174,15 @@ def maximise_evidence(
     """
     result = theta.copy()
     for k, rows in enumerate(training_rows):
-        moved, inputs, targets, precisions = result[k : k + 1], X[rows], z[rows], np.array([0.0, 4.0])
-        adam = Adam(moved, rate=EVIDENCE_RATE, steps=steps)
-        of_precisions = Adam(precisions, rate=0.1, steps=steps)
+        weights, inputs, targets, precisions = result[k : k + 1], X[rows], z[rows], np.array([0.0, 4.0])
+        adam = Adam(weights, rate=EVIDENCE_RATE, steps=steps)
+        precision_adam = Adam(precisions, rate=0.1, steps=steps)
         for _ in range(steps):
-            values = network.forward(moved, inputs)
-            widened = np.hstack([values[-1][0], np.ones((len(inputs), 1))])
-            _, slope, slopes = evidence_and_gradient(widened, targets, *precisions.tolist())
-            adam.step(moved, network.backward(moved, values, -slope[None, :, :-1]))
-            of_precisions.step(precisions, -slopes)
+            values = network.forward(weights, inputs)
+            features = np.hstack([values[-1][0], np.ones((len(inputs), 1))])
+            _, slope, slopes = evidence_and_gradient(features, targets, *precisions.tolist())
+            adam.step(weights, network.backward(weights, values, -slope[None, :, :-1]))
+            precision_adam.step(precisions, -slopes)
     return result
 
 

@@ -228,6 +228,7 @@ class DNGO:
         rows = np.hstack([inputs(pool.X), self._metas[pool.task]])
         sizes = (rows.shape[1], *self._hidden)
         body = Network(sizes, self._activations)
+        # The pool ends with the task at hand.
         target_rows = slice(len(pool.z) - len(targets), None)
         unseen = np.ones((1, len(pool.z)), dtype=np.bool_)
         if drawn:
@@ -240,6 +241,7 @@ class DNGO:
             point_weights = draw_point_weights(self._plan, len(pool.z), rng)
             unseen = point_weights == 0.0
             theta = train(whole, rows, pool.z, plan=self._plan, rng=rng, task=task, point_weights=point_weights)
+            # The output layer is dropped: a Bayesian regression takes its place.
             theta = theta[:, : body.n_weights].astype(np.float64)
             if self._training == "evidence" or (auto and not self._related):
                 steps = max(1, int(EVIDENCE_SHARE * self._plan.steps))

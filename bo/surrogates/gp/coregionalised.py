@@ -147,6 +147,7 @@ class Coregionalised:
 
     def _cached(self, X: Floats) -> "_Points":
         """Return cached correlations of points; most calls are for the points of the last call."""
+        # By identity, not by value: a chain passes the same array in each of its many steps.
         if self._last is None or self._last.X is not X:
             self._last = _Points(self._points, self._tasks, X)
         return self._last
@@ -176,6 +177,7 @@ class Coregionalised:
         result: Floats = v @ v.T
         if self._has_meta:
             result *= self._likeness(shape)
+        # A stride of T + 1 meets the diagonal; the last entry, that of the target, stays.
         result.ravel()[: -1 : self._tasks + 1] = 1.0
         return result
 

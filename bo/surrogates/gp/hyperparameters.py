@@ -121,6 +121,7 @@ def updates(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.ran
     for k in rng.permutation(size).tolist():
         density = densities[k]
 
+        # Defaults bind the values of this turn of the loop.
         def along(offset: float, k: int = k, density: Density = density, start: float = float(shape[k])) -> float:
             value = start + offset
             if not density.lower <= value <= density.upper:

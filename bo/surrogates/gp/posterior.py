@@ -127,6 +127,7 @@ class Posterior:
         n, j = len(self.points), len(X)
         between = _solve(self.lower, self._cross(X).T)
         prior = self.amplitude * self.covariance.matrix(X, self.theta[:-3])
+        # In the order of LAPACK, which would otherwise copy the factor in every solve.
         lower = np.empty((n + j, n + j), order="F")
         lower[:n, :n] = self.lower
         lower[n:, :n] = between.T

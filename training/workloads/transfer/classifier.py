@@ -103,10 +103,10 @@ class TransferClassifier(Classifier):
         Raises:
             DataError: when the images are of another shape or type.
         """
-        taken = fitted_images(images, self.size, self.channels)
-        if not len(taken):
+        inputs = fitted_images(images, self.size, self.channels)
+        if not len(inputs):
             return np.zeros((0, len(self.classes)))
-        return self.average([model.probabilities(taken) for model in self._models])
+        return self.average([model.probabilities(inputs) for model in self._models])
 
     def average(self, probabilities: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         """Average the probabilities of the models, smoothed by one vote for all classes beside the training images'.
@@ -129,6 +129,7 @@ class TransferClassifier(Classifier):
         for i, model in enumerate(self._models):
             key = f"tuned {i}" if model.origin["tuned"] else f"{model.origin['weights']} {_fixed_size(model)}"
             if key not in prefixes:
+                # The first backbone has no prefix, so that timm finds its tensors by name.
                 prefixes[key] = "" if not prefixes else f"{PREFIX}{i}.backbone."
                 state = model.network.network.state_dict()
                 tensors |= {prefixes[key] + name: tensor.contiguous().clone() for name, tensor in state.items()}
@@ -186,8 +187,8 @@ class TransferClassifier(Classifier):
 
 def _on_cpu(network: FeatureNetwork) -> FeatureNetwork:
     """Return a network on the CPU in evaluation mode; a network on another device is copied, as it may be in use."""
-    is_there = all(parameter.device.type == "cpu" for parameter in network.parameters())
-    return (network if is_there else deepcopy(network).cpu()).eval()
+    on_cpu = all(parameter.device.type == "cpu" for parameter in network.parameters())
+    return (network if on_cpu else deepcopy(network).cpu()).eval()
 
 
 def _fixed_size(model: TransferModel) -> int | None:
