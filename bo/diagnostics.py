@@ -187,6 +187,7 @@ def diagnose(run: Run, *, folds: int = FOLDS) -> Diagnosis:
     fit = _part_or_note(lambda: held_out_fit(run, folds=folds), notes)
     cuts, matters = _part_or_note(lambda: slices(run), notes), _part_or_note(lambda: sensitivity(run), notes)
     acquisition = str(run.record["settings"]["acquisition"])
+    # Parts are often missing for the same reason, which is listed once.
     return Diagnosis(run.errors, acquisition, fit, cuts, matters, architectures(run), list(dict.fromkeys(notes)))
 
 
@@ -211,6 +212,7 @@ def read_run(record: Mapping[str, Any]) -> Run:
         run = Run(
             encoding, observations, points, encoding.encode([item["config"] for item in record["pending"]]), record
         )
+        # Tried here, so that a damaged record fails at once and not in a later part.
         run.fitted().restore(record["models"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         msg = f"run: expected the output of Optimizer.to_dict, got a damaged record ({type(error).__name__}: {error}). Save the run again."
@@ -233,15 +235,17 @@ def held_out_fit(run: Run, *, folds: int = FOLDS) -> Fit:
         DataError: when there are too few evaluations for folds.
     """
     rows = np.flatnonzero(np.isfinite(run.errors))
-    number = np.arange(len(rows)) % min(folds, max(len(rows), 1))
+    fold_numbers = np.arange(len(rows)) % min(folds, max(len(rows), 1))
     predicted = np.empty((4, len(rows)))
     for fold in range(min(folds, len(rows))):
-        out = number == fold
-        prediction = run.fitted().predict(run.evidence(rows[~out]), run.encoding.columns(run.points[rows[out]]))
+        is_held_out = fold_numbers == fold
+        prediction = run.fitted().predict(
+            run.evidence(rows[~is_held_out]), run.encoding.columns(run.points[rows[is_held_out]])
+        )
         if prediction is None:
             raise DataError(_too_few_message(len(rows)))
         band = prediction[1].band(prediction[0], noise=True)
-        predicted[:, out] = band.mean, band.sd, band.low, band.high
+        predicted[:, is_held_out] = band.mean, band.sd, band.low, band.high
     if not len(rows):
         raise DataError(_too_few_message(0))
     mean, sd, low, high = predicted
@@ -268,6 +272,7 @@ def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
     for k, name in enumerate(encoding.names):
         if name not in config:
             continue
+        # Centres of equal cells, as coordinates end below 1.
         unit = (np.arange(grid) + 0.5) / grid
         points = np.repeat(best[None], grid, axis=0)
         points[:, k] = unit

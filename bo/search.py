@@ -97,6 +97,7 @@ def _search(
             row = int(rng.choice(rest)) if row is None else row
         else:
             row = int(rest[criterion[0].value(points[rest]).argmax()])
+        # Before the error is read: models are judged by their forecasts.
         fitted.forecast(data, points[[row]])
         rows.append(row)
         observations.append(Observation.of({}, targets[row]))

@@ -88,6 +88,7 @@ class NetworkClassifier:
         theta = train(
             whole, inputs(data.X), 0.5 * (1.0 + data.signs), plan=self._plan, rng=rng, loss_slope=_cross_entropy_slope
         )
+        # The output layer is dropped: Laplace's method takes its place.
         theta = theta[:, : body.n_weights].astype(np.float64)
         self._features = Features(inputs, np.zeros((self._plan.stack, 1, 0)), body, theta, bias=True)
         self._heads = [

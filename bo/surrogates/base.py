@@ -169,6 +169,7 @@ def checked_points(X: ArrayLike, *, conditional: Collection[int] = ()) -> NDArra
         msg = f"surrogate: expected conditional columns in 0..{points.shape[1] - 1}, got {sorted(conditional)}. Give points with all columns."
         raise UsageError(msg)
     bad = ~np.isfinite(points)
+    # Conditional columns may be NaN, but not infinite.
     bad[:, list(conditional)] &= ~np.isnan(points[:, list(conditional)])
     if bad.any():
         msg = "surrogate: expected finite points, got NaN or inf. Name the columns that may be NaN, inactive, as conditional."

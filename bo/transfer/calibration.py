@@ -209,15 +209,16 @@ def _shares(losses: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np
     """
     units = _group_means(losses, codes)
     n = len(units)
-    plain = REACHES.index(UNCALIBRATED[0][0])
-    shares: NDArray[np.float64] = np.eye(len(REACHES))[plain]
-    chosen = (units.sum(axis=0) - units).argmin(axis=1)
-    weight = _confidence(units[:, plain] - units[np.arange(n), chosen]) ** CAUTION
+    uncalibrated = REACHES.index(UNCALIBRATED[0][0])
+    shares: NDArray[np.float64] = np.eye(len(REACHES))[uncalibrated]
+    # For each group, the reach that is best on all others.
+    best_elsewhere = (units.sum(axis=0) - units).argmin(axis=1)
+    weight = _confidence(units[:, uncalibrated] - units[np.arange(n), best_elsewhere]) ** CAUTION
     if not weight:
         return shares
-    behind = units - units[:, [int(units.mean(axis=0).argmin())]]
-    error = behind.std(axis=0, ddof=1) / math.sqrt(n)
-    z = behind.mean(axis=0) / np.maximum(error, 1e-12)
+    excess = units - units[:, [int(units.mean(axis=0).argmin())]]
+    error = excess.std(axis=0, ddof=1) / math.sqrt(n)
+    z = excess.mean(axis=0) / np.maximum(error, 1e-12)
     likely = np.exp(-0.5 * z**2)
     mixed: NDArray[np.float64] = weight * likely / likely.sum() + (1.0 - weight) * shares
     return mixed

@@ -80,6 +80,7 @@ def euclidean(vectors: ArrayLike) -> Matrix:
     if points.ndim != 2 or not np.isfinite(points).all():
         msg = f"embeddings: expected one row of finite numbers a dataset, got shape {points.shape}. Embed the datasets again."
         raise DataError(msg)
+    # Row by row: all differences at once would take m * m * p numbers.
     matrix: Matrix = np.array([np.linalg.norm(points - point, axis=1) for point in points])
     return matrix
 

@@ -97,6 +97,7 @@ def open_torchvision(name: str, *, root: str | Path | None = None, download: boo
     if folder.is_dir():
         try:
             joined = JoinedParts(name, folder, download=download)
+        # torchvision raises RuntimeError for missing or damaged files.
         except (RuntimeError, OSError):
             reason = "none that torchvision can read"
         else:

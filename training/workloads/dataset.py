@@ -81,6 +81,7 @@ class StoredDataset(Dataset):
 
     @cached_property
     def _fingerprint(self) -> str:
+        # Labels in a fixed byte order, so that a dataset has one fingerprint on all machines.
         digest = hashlib.sha256(f"stored {self._stored.shape}\0".encode())
         for part in (self._stored.array, self.labels.astype("<i8"), self.split):
             digest.update(np.ascontiguousarray(part).data)

@@ -63,6 +63,7 @@ class Reweighting:
         low, high = np.zeros((2, len(fit), 1))
         high[:] = 1.0
         enough = _effective(_normalised(fit)) >= least
+        # The effective share falls as the exponent grows, so bisection finds the limit.
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
             fits = _effective(_normalised(middle * fit)) >= least

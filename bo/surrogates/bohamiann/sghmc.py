@@ -128,6 +128,7 @@ class Sghmc:
 def unit_noise(out: Array, *, rng: np.random.Generator, scale: Array) -> Array:
     """Fill an array with uniform noise of mean 0 and standard deviation `scale`, of the same shape."""
     bits: NDArray[np.int16] = np.frombuffer(rng.bytes(2 * out.size), dtype=np.int16).reshape(out.shape)
+    # The mean of all 16-bit integers is -0.5.
     np.add(bits, 0.5, out=out, dtype=out.dtype, casting="unsafe")
     out *= scale
     out *= UNIT

@@ -172,18 +172,22 @@ def _borrowed_values(values: Matrix, row: int) -> tuple[Matrix, Matrix]:
     donors = donors[donors != row]
     if not len(donors):
         return np.full((1, values.shape[1]), np.nan), np.ones(1)
-    both = present[donors] & present[row]
-    shared = both.sum(axis=1)
-    gaps = np.where(both, np.abs(values[donors] - values[row]), 0.0).sum(axis=1)
-    usual = gaps.sum() / max(int(shared.sum()), 1)
-    unlike = np.round((gaps + FEW_CELLS * usual) / (shared + FEW_CELLS), 12)
-    ranking = np.argsort(unlike, kind="stable")
-    order, nearness = donors[ranking], 1.0 / np.maximum(unlike[ranking][:MOST], max(1e-3 * usual, 1e-9)) ** 2
+    shared = present[donors] & present[row]
+    n_shared = shared.sum(axis=1)
+    gaps = np.where(shared, np.abs(values[donors] - values[row]), 0.0).sum(axis=1)
+    average_gap = gaps.sum() / max(int(n_shared.sum()), 1)
+    # Rounded, so that equally similar rows keep their order on every machine.
+    dissimilarity = np.round((gaps + FEW_CELLS * average_gap) / (n_shared + FEW_CELLS), 12)
+    ranking = np.argsort(dissimilarity, kind="stable")
+    order, nearness = (
+        donors[ranking],
+        1.0 / np.maximum(dissimilarity[ranking][:MOST], max(1e-3 * average_gap, 1e-9)) ** 2,
+    )
     # For each rank, the first row at or after it that has the cell; after the last one, from the top again.
-    none = len(order)
-    ranks = np.where(present[order], np.arange(none)[:, None], none)
+    no_rank = len(order)
+    ranks = np.where(present[order], np.arange(no_rank)[:, None], no_rank)
     donor_ranks = np.minimum.accumulate(ranks[::-1], axis=0)[::-1]
-    donor_ranks = np.where(donor_ranks == none, donor_ranks[0], donor_ranks)[:MOST]
+    donor_ranks = np.where(donor_ranks == no_rank, donor_ranks[0], donor_ranks)[:MOST]
     borrowed: Matrix = values[np.append(order, row)[donor_ranks], np.arange(values.shape[1])]
-    borrowed[donor_ranks == none] = np.nan
+    borrowed[donor_ranks == no_rank] = np.nan
     return borrowed, nearness / nearness.sum()
