@@ -251,9 +251,8 @@ def _python(
             f"body = timm.create_model({model}, pretrained=True, num_classes=0{overlay}, **fixed).eval()\n"
             'mean, std = body.pretrained_cfg["mean"], body.pretrained_cfg["std"]'
         )
-    folders = (
-        None if skip_broken else _split_folders(dataset)
-    )  # torchvision stops at a broken picture, warmstart's reader skips it
+    # torchvision stops at a broken picture, which warmstart's reader skips.
+    folders = None if skip_broken else _split_folders(dataset)
     reading = BY_READER if folders is None else LOAD + (BY_SPLIT if len(folders) > 1 else BY_CLASS)
     folder_text = "folder" if not folders else f"folder + {'/' + folders[0]!r}"
     train, val, test = FRACTIONS
