@@ -1,6 +1,7 @@
 """Bayesian optimisation: initial designs, transfer strategies, surrogates, acquisition functions and the optimiser.
 
-The input is arrays and spaces, the output configurations. Names load on first use: ``import warmstart.bo`` does not import numpy.
+The input is arrays and spaces, the output configurations. Names load on first use: ``import warmstart.bo`` does not
+import numpy.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from warmstart.bo.optimizer import Optimizer
     from warmstart.bo.related import RelatedTask
 
-_HOMES = {
+_MODULES = {
     "Observation": "warmstart.bo.observation",
     "Optimizer": "warmstart.bo.optimizer",
     "RelatedTask": "warmstart.bo.related",
@@ -21,10 +22,10 @@ __all__ = ["Observation", "Optimizer", "RelatedTask"]
 
 def __getattr__(name: str) -> Any:
     """Load a public name from its module."""
-    if name not in _HOMES:
+    if name not in _MODULES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     from importlib import import_module
 
-    globals()[name] = value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value = getattr(import_module(_MODULES[name]), name)
     return value

@@ -11,15 +11,15 @@ class Fittable(Protocol):
     """Interface that surrogates and classifiers share."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
-        """Fit points and targets."""
+        """Fit the model to points `n x d` and their targets `n`."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """Return what the next fit starts from."""
+        """Return the state from which the next fit starts."""
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Set what the next fit starts from."""
+        """Set the state from which the next fit starts."""
         ...
 
 
@@ -52,7 +52,7 @@ class CheckpointedModel(Generic[M]):
         return self._model
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the states before and after the last fit in JSON types. The model is taken to be in the state after it."""
+        """Return the states before and after the last fit in JSON types; the model must be in the state after it."""
         after = self._model.state() if self._before is not None else None
         return {"before": self._before, "after": after, "fits": self._fits, "revision": self._revision}
 

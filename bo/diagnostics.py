@@ -2,7 +2,8 @@
 
 `warmstart.plots` draws them.
 
-The models are ours, whatever engine the run used. They use the surrogate, the acquisition and the data of the run.
+The models are warmstart's, also for runs of another engine, with the surrogate, the acquisition and the data of the
+run.
 """
 
 import json
@@ -40,15 +41,15 @@ class Run:
     """Saved run of the optimiser.
 
     Attributes:
-        encoding: of its space.
-        told: `n` evaluations, in order.
+        encoding: of the space.
+        observations: `n` evaluations, in order.
         points: `n x p`, their points.
         pending: `J x p`.
         record: the output of `Optimizer.to_dict`.
     """
 
     encoding: Encoding
-    told: Sequence[Observation]
+    observations: Sequence[Observation]
     points: Floats
     pending: Floats
     record: Mapping[str, Any]
@@ -56,16 +57,18 @@ class Run:
     @property
     def errors(self) -> Floats:
         """Return the `n` errors; NaN where an evaluation failed, was lost or broke a constraint."""
-        return np.array([observation.error if observation.valid else np.nan for observation in self.told])
+        return np.array([observation.error if observation.valid else np.nan for observation in self.observations])
 
     def evidence(self, rows: NDArray[np.intp] | None = None) -> TrialData:
-        """Return what was told, or some rows of it, as a model sees it."""
-        kept = np.arange(len(self.told)) if rows is None else rows
-        columns, pending = self.encoding.columns(self.points[kept]), self.encoding.columns(self.pending)
-        return TrialData([self.told[row] for row in kept.tolist()], columns, pending, int(self.record["revision"]))
+        """Return all observations, or the rows, as data of a model."""
+        row_numbers = np.arange(len(self.observations)) if rows is None else rows
+        columns, pending = self.encoding.columns(self.points[row_numbers]), self.encoding.columns(self.pending)
+        return TrialData(
+            [self.observations[row] for row in row_numbers.tolist()], columns, pending, int(self.record["revision"])
+        )
 
     def fitted(self) -> SurrogateModels:
-        """Return models as at the start of the run."""
+        """Return the models at the start of the run."""
         settings = self.record["settings"]
         related = [RelatedTask.from_dict(task) for task in self.record["related"]]
         return SurrogateModels(
@@ -82,10 +85,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit(Band):
-    """Held-out predictions, noise included: each error is predicted by models that were not fitted to it. Rows are valid evaluations.
+    """Held-out predictions of the valid evaluations, noise included, by models without the predicted error.
 
     Attributes:
-        number: `m`, which evaluation, from 0.
+        number: `m` indices of evaluations, from 0.
         error: `m`, as measured.
     """
 
@@ -94,12 +97,12 @@ class Fit(Band):
 
     @property
     def within(self) -> NDArray[np.bool_]:
-        """Tell for `m` errors whether they lie within two standard deviations."""
+        """Tell which of `m` errors lie within two standard deviations."""
         return (self.low <= self.error) & (self.error <= self.high)
 
     @property
     def covered(self) -> float:
-        """Return the share of errors within two standard deviations; 0.95 where the model is right about itself."""
+        """Return the share of errors within two standard deviations; a calibrated model has 0.95."""
         return float(np.mean(self.within))
 
 
@@ -110,11 +113,10 @@ class Slice(Band):
     Attributes:
         name: of the hyperparameter.
         unit: `g` coordinates in [0, 1).
-        value: the `g` values they stand for.
-        acquisition: `g`, what a suggestion maximises; EI and PI as logarithms. NaN where the clauses of the space
-            forbid.
+        value: `g` values at these coordinates.
+        acquisition: `g` values of the acquisition function; EI and PI as logarithms; NaN where a clause forbids.
         best: the coordinate of the best configuration.
-        told: `n` coordinates of what was told, NaN where the hyperparameter was inactive.
+        observed: `n` coordinates of the observations, NaN where the hyperparameter was inactive.
     """
 
     name: str
@@ -122,7 +124,7 @@ class Slice(Band):
     value: Sequence[Value]
     acquisition: Floats
     best: float
-    told: Floats
+    observed: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +134,7 @@ class Sensitivity:
     Attributes:
         names: `p`.
         spans: `S x p`, one row a sample of the process's hyperparameters.
-        active: `p`, number of valid evaluations in which each was active; where it is small, the prior decides.
+        active: `p`, number of valid evaluations in which each was active; with few, the prior decides.
     """
 
     names: Sequence[str]
@@ -146,11 +148,11 @@ class Shares:
 
     Attributes:
         names: architectures, most frequent first.
-        which: `n` positions among them, in the order of the run.
+        indices: `n` positions in `names`, in the order of the run.
     """
 
     names: Sequence[str]
-    which: NDArray[np.intp]
+    indices: NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,8 +161,8 @@ class Diagnosis:
 
     Attributes:
         errors: `n`, in order, NaN where an evaluation failed, was lost or broke a constraint.
-        acquisition: name of what is maximised.
-        notes: why a part is None.
+        acquisition: its name.
+        notes: reasons for missing parts.
     """
 
     errors: Floats
@@ -179,12 +181,13 @@ def diagnose(run: Run, *, folds: int = FOLDS) -> Diagnosis:
         DataError: when no evaluation succeeded.
     """
     if not np.isfinite(run.errors).any():
-        raise DataError(_too_few(0))
+        raise DataError(_too_few_message(0))
     notes: list[str] = []
 
-    fit = _tried(lambda: held_out_fit(run, folds=folds), notes)
-    cuts, matters = _tried(lambda: slices(run), notes), _tried(lambda: sensitivity(run), notes)
+    fit = _part_or_note(lambda: held_out_fit(run, folds=folds), notes)
+    cuts, matters = _part_or_note(lambda: slices(run), notes), _part_or_note(lambda: sensitivity(run), notes)
     acquisition = str(run.record["settings"]["acquisition"])
+    # Parts are often missing for the same reason, which is listed once.
     return Diagnosis(run.errors, acquisition, fit, cuts, matters, architectures(run), list(dict.fromkeys(notes)))
 
 
@@ -193,23 +196,26 @@ def read_run(record: Mapping[str, Any]) -> Run:
 
     Raises:
         UsageError: when the surrogate of the run has no name in `warmstart.bo.surrogates.SURROGATES`.
-        DataError: when it is another thing, damaged or of another version.
+        DataError: when the record is damaged, of another kind or of another version.
     """
     if not isinstance(record, Mapping) or record.get("schema_version") != SCHEMA or "settings" not in record:
         got = f"version {record.get('schema_version')!r}" if isinstance(record, Mapping) else type(record).__name__
-        msg = f"run: expected what Optimizer.to_dict gives, version {SCHEMA}, got {got}. Save the run as JSON, and upgrade warmstart where it is newer."
+        msg = f"run: expected the output of Optimizer.to_dict, version {SCHEMA}, got {got}. Save the run as JSON; if it is newer, upgrade warmstart."
         raise DataError(msg)
     check_named(
         record, "run", "Make it an entry point of `warmstart.surrogates` under this name; see docs/extending.md."
     )
     try:
         encoding = Encoding(load_space(json.dumps(record["space"])))
-        told = [Observation.from_dict(one) for one in record["history"]]
-        points = encoding.encode([one.config for one in told])
-        run = Run(encoding, told, points, encoding.encode([one["config"] for one in record["pending"]]), record)
+        observations = [Observation.from_dict(item) for item in record["history"]]
+        points = encoding.encode([item.config for item in observations])
+        run = Run(
+            encoding, observations, points, encoding.encode([item["config"] for item in record["pending"]]), record
+        )
+        # Tried here, so that a damaged record fails at once and not in a later part.
         run.fitted().restore(record["models"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        msg = f"run: expected what Optimizer.to_dict gives, got a damaged one ({type(error).__name__}: {error}). Save the run again."
+        msg = f"run: expected the output of Optimizer.to_dict, got a damaged record ({type(error).__name__}: {error}). Save the run again."
         raise DataError(msg) from error
     return run
 
@@ -223,23 +229,25 @@ def best_so_far(errors: Floats) -> Floats:
 def held_out_fit(run: Run, *, folds: int = FOLDS) -> Fit:
     """Predict every valid evaluation by the run's surrogate, fitted to the other folds.
 
-    Folds are dealt in turn over the order of the run: each is of early and late evaluations alike.
+    Folds alternate over the order of the run, so each has early and late evaluations.
 
     Raises:
-        DataError: when there are too few evaluations to leave some out.
+        DataError: when there are too few evaluations for folds.
     """
     rows = np.flatnonzero(np.isfinite(run.errors))
-    number = np.arange(len(rows)) % min(folds, max(len(rows), 1))
+    fold_numbers = np.arange(len(rows)) % min(folds, max(len(rows), 1))
     predicted = np.empty((4, len(rows)))
     for fold in range(min(folds, len(rows))):
-        out = number == fold
-        found = run.fitted().predict(run.evidence(rows[~out]), run.encoding.columns(run.points[rows[out]]))
-        if found is None:
-            raise DataError(_too_few(len(rows)))
-        band = found[1].band(found[0], noise=True)
-        predicted[:, out] = band.mean, band.sd, band.low, band.high
+        is_held_out = fold_numbers == fold
+        prediction = run.fitted().predict(
+            run.evidence(rows[~is_held_out]), run.encoding.columns(run.points[rows[is_held_out]])
+        )
+        if prediction is None:
+            raise DataError(_too_few_message(len(rows)))
+        band = prediction[1].band(prediction[0], noise=True)
+        predicted[:, is_held_out] = band.mean, band.sd, band.low, band.high
     if not len(rows):
-        raise DataError(_too_few(0))
+        raise DataError(_too_few_message(0))
     mean, sd, low, high = predicted
     return Fit(mean, sd, low, high, number=rows, error=run.errors[rows])
 
@@ -253,26 +261,27 @@ def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
     evidence, fitted, encoding = run.evidence(), run.fitted(), run.encoding
     fitted.restore(run.record["models"])
     rng = np.random.default_rng(run.record["settings"]["seed"])
-    found = fitted.acquisition_function(evidence, rng=rng)
-    if found is None or not np.isfinite(run.errors).any():
-        raise DataError(_too_few(int(np.isfinite(run.errors).sum())))
+    criterion = fitted.acquisition_function(evidence, rng=rng)
+    if criterion is None or not np.isfinite(run.errors).any():
+        raise DataError(_too_few_message(int(np.isfinite(run.errors).sum())))
     if not run.record["related"]:
-        _check_differ(run.errors[np.isfinite(run.errors)])
+        _check_errors_differ(run.errors[np.isfinite(run.errors)])
     best = run.points[np.nanargmin(run.errors)]
-    config, told = encoding.decode(best[None])[0], encoding.columns(run.points)
+    config, columns = encoding.decode(best[None])[0], encoding.columns(run.points)
     cuts = []
     for k, name in enumerate(encoding.names):
         if name not in config:
             continue
+        # Centres of equal cells, as coordinates end below 1.
         unit = (np.arange(grid) + 0.5) / grid
         points = np.repeat(best[None], grid, axis=0)
         points[:, k] = unit
         X, allowed = encoding.columns(points), encoding.valid(points)
         prediction = fitted.predict(evidence, X)
-        assert prediction is not None  # noqa: S101  there is a function
+        assert prediction is not None  # noqa: S101  an acquisition function implies a prediction
         band = prediction[1].band(prediction[0])
-        acquisition = np.where(allowed, found[0].value(X), np.nan)
-        there = np.where(np.isnan(told[:, encoding.column[k]]), np.nan, run.points[:, k])
+        acquisition = np.where(allowed, criterion[0].value(X), np.nan)
+        unit_values = np.where(np.isnan(columns[:, encoding.column[k]]), np.nan, run.points[:, k])
         cut = Slice(
             band.mean,
             band.sd,
@@ -283,26 +292,25 @@ def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
             value=encoding.values(k, unit),
             acquisition=acquisition,
             best=float(best[k]),
-            told=there,
+            observed=unit_values,
         )
         cuts.append(cut)
     return cuts
 
 
 def sensitivity(run: Run) -> Sensitivity:
-    """Compute the range of each hyperparameter in lengthscales of a Gaussian process, whatever the run's surrogate is.
+    """Compute the range of each hyperparameter in lengthscales of a Gaussian process, for any surrogate of the run.
 
-    Where the run models logarithms of errors, so does this process.
-    For a number that is 1/ℓ, for a conditional one the length of its arc's chord, for choices the distance of the two
-    furthest.
+    The process models logarithms of errors if the run does. The range of a number is 1/ℓ, of a conditional number the
+    length of its arc's chord, of choices the distance of the two furthest.
 
     Raises:
         DataError: when fewer than two evaluations are valid, or their errors are all equal.
     """
     rows = np.flatnonzero(np.isfinite(run.errors))
     if len(rows) < 2:
-        raise DataError(_too_few(len(rows)))
-    _check_differ(run.errors[rows])
+        raise DataError(_too_few_message(len(rows)))
+    _check_errors_differ(run.errors[rows])
     encoding, seed = run.encoding, run.record["settings"]["seed"]
     process = GaussianProcess(conditional=encoding.conditional)
     X = encoding.columns(run.points[rows])
@@ -325,19 +333,24 @@ def sensitivity(run: Run) -> Sensitivity:
 
 
 def architectures(run: Run) -> Shares | None:
-    """Return each evaluation's architecture; None where no hyperparameter depends on a discrete one."""
+    """Return each evaluation's architecture; None when no hyperparameter depends on a discrete one."""
     encoding = run.encoding
-    asked = set().union(*map(mentioned, encoding.space.conditions))
-    parents = [name for name, real in zip(encoding.names, encoding.real, strict=True) if name in asked and not real]
-    if not parents or not run.told:
+    parent_names = set().union(*map(mentioned, encoding.space.conditions))
+    parents = [
+        name for name, real in zip(encoding.names, encoding.real, strict=True) if name in parent_names and not real
+    ]
+    if not parents or not run.observations:
         return None
-    known = [", ".join(f"{n} {one.config[n]}" for n in parents if n in one.config) or "none" for one in run.told]
-    names = [name for name, _ in Counter(known).most_common()]
-    return Shares(names, np.array([names.index(name) for name in known], dtype=np.intp))
+    labels = [
+        ", ".join(f"{n} {observation.config[n]}" for n in parents if n in observation.config) or "none"
+        for observation in run.observations
+    ]
+    names = [name for name, _ in Counter(labels).most_common()]
+    return Shares(names, np.array([names.index(name) for name in labels], dtype=np.intp))
 
 
-def _tried(make: Callable[[], T], notes: list[str]) -> T | None:
-    """Make something, or note why it cannot be."""
+def _part_or_note(make: Callable[[], T], notes: list[str]) -> T | None:
+    """Compute a part, or add the reason of its absence to the notes."""
     try:
         return make()
     except DataError as error:
@@ -345,17 +358,17 @@ def _tried(make: Callable[[], T], notes: list[str]) -> T | None:
         return None
 
 
-def _check_differ(errors: Floats) -> None:
-    """Refuse two errors or more among which there is nothing to tell apart.
+def _check_errors_differ(errors: Floats) -> None:
+    """Check that not all errors are equal: equal errors tell no hyperparameters apart.
 
     Raises:
-        DataError: they are all equal, but for roundings.
+        DataError: when two errors or more are all equal, but for roundings.
     """
     if len(errors) > 1 and all_equal(errors):
-        msg = f"run: expected errors that differ for slices and sensitivities, got {len(errors)} that are all equal: nothing to tell apart. Tell the optimiser some more."
+        msg = f"run: expected errors that differ for slices and sensitivities, got {len(errors)} that are all equal: nothing to tell apart. Tell the optimiser more."
         raise DataError(msg)
 
 
-def _too_few(count: int) -> str:
-    """Say that there is too little to look at."""
-    return f"run: expected enough valid evaluations for the surrogate, got {count}. Tell the optimiser some more."
+def _too_few_message(count: int) -> str:
+    """Return the message that valid evaluations are too few."""
+    return f"run: expected enough valid evaluations for the surrogate, got {count}. Tell the optimiser more."

@@ -1,7 +1,8 @@
 """Units in which a surrogate models errors: standard deviations, or those of logarithms.
 
-Where errors go over orders of magnitude, no stationary process fits them: it promises too much everywhere. Their logarithms, above a
-floor below the best, are closer to one. Which of the two a Gaussian process fits better is told by its evidence, the Jacobian included.
+No stationary process fits errors that span orders of magnitude: it promises too much everywhere. Their logarithms above
+a floor, which lies below the best error, are closer to stationary. The evidence of a Gaussian process, with the
+Jacobian, decides between the two.
 """
 
 from __future__ import annotations
@@ -23,33 +24,34 @@ from warmstart.bo.surrogates.gp.metric import Metric
 Floats = NDArray[np.float64]
 
 WARPING = ("gp", "gp-map", "mt-gp")
-"""Surrogates whose evidence tells how errors are to be modelled; with related tasks, those of the task at hand alone."""
+"""Surrogates whose evidence chooses the units; with related tasks, the evidence of the task at hand alone."""
 OFFSETS = (1.0, 0.1)
-"""Floors that are tried: so far below the best error, in units of what lies between it and the median."""
+"""Floors to try: distances below the best error, in units of its distance to the median."""
 LEAD = 5.0
-"""Log evidence that logarithms must have ahead."""
+"""Lead in log evidence that logarithms need."""
 FIRST = 10
-"""Evaluations before which the evidence is not asked..."""
+"""Evaluations from which the evidence is compared..."""
 GROWTH = 1.3
-"""...and how many times as many there must be before it is asked again."""
+"""...and their growth before it is compared again."""
 MOST = 100
-"""Evaluations that it is asked about, evenly spaced over the search, and steps to the most probable hyperparameters."""
+"""Most evaluations in a comparison, evenly spaced over the search."""
 STEPS = 40
+"""Steps to the most probable hyperparameters."""
 ROUGHLY = 1e-4
-"""Growth of the log evidence, as a share, with which a search for them ends: tenths of a nat do not matter."""
+"""Relative growth of the log evidence at which these steps end: tenths of a nat do not matter."""
 MANY_FAIL = 0.1
-"""Share of evaluations that fail, or miss a constraint, above which logarithms are not taken."""
+"""Share of failed evaluations and missed constraints above which errors stay as they are."""
 LARGEST = float(np.finfo(np.float64).max)
-"""The largest number there is."""
+"""The largest float64."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Band:
-    """Predicted errors.
+    """Predicted errors of `m` points, with an interval.
 
     Attributes:
-        mean: `m`; medians, where logarithms are modelled.
-        sd: `m`; a quarter of what is between low and high, where logarithms are modelled.
+        mean: `m`; medians for logarithms.
+        sd: `m`; for logarithms a quarter of the distance from low to high.
         low: `m`, two standard deviations below, in the model's units.
         high: `m`, two above.
     """
@@ -61,39 +63,42 @@ class Band:
 
 
 ROUNDINGS = 8
-"""Units in the last place by which the least error is above a floor, at least: the logarithm of fewer is one of rounding."""
+"""Least distance of an error from the floor, in units in the last place: a smaller one is rounding."""
 
 
 def all_equal(y: Floats) -> bool:
-    """Tell whether `n` ≥ 1 errors differ by no more than roundings: then nothing tells what makes them."""
-    return bool(0.5 * y.max() - 0.5 * y.min() <= 0.5 * ROUNDINGS * np.spacing(np.abs(y).max()))  # may be 1e308
+    """Tell whether `n` ≥ 1 errors differ by roundings only."""
+    return bool(
+        0.5 * y.max() - 0.5 * y.min() <= 0.5 * ROUNDINGS * np.spacing(np.abs(y).max())
+    )  # halves: 1e308 would overflow
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorUnits:
-    """z = (y - zero) / one; with a floor z = (log(y - floor) - zero) / one.
+    """Linear or logarithmic units: z = (y - zero) / scale, with a floor z = (log(y - floor) - zero) / scale.
 
     Attributes:
-        zero: the error, or logarithm, that is 0 in these units.
-        one: the size of 1.
-        floor: below all errors; None = no logarithms are taken.
+        zero: the error, or logarithm, at z = 0.
+        scale: the error, or logarithm, per unit of z.
+        floor: below all errors; None = linear.
     """
 
     zero: float
-    one: float
+    scale: float
     floor: float | None = None
 
     @classmethod
     def standard(cls, y: Floats) -> tuple[Floats, ErrorUnits]:
         """Return `n` ≥ 1 errors with mean 0 and standard deviation 1, and these units."""
-        own = Standardised.of(y)
-        return own.z, cls(own.mean, own.sd)
+        standardised = Standardised.of(y)
+        return standardised.z, cls(standardised.mean, standardised.sd)
 
     @classmethod
     def logarithmic(cls, y: Floats, offset: float) -> tuple[Floats, ErrorUnits] | None:
         """Return standardised logarithms of `n` ≥ 1 errors above a floor, and these units.
 
-        Returns: None where half of the errors are the least one, or as good as: where the floor is it but for rounding.
+        Returns: None when half of the errors equal the least one, so that the floor is the least error but for
+        rounding.
 
         Args:
             y: errors.
@@ -106,38 +111,38 @@ class ErrorUnits:
             return None
         if least - floor <= ROUNDINGS * float(np.spacing(max(abs(least), abs(floor)))):
             return None
-        own = Standardised.of(np.log(y - floor))
-        return own.z, cls(own.mean, own.sd, floor)
+        standardised = Standardised.of(np.log(y - floor))
+        return standardised.z, cls(standardised.mean, standardised.sd, floor)
 
     def log_slope(self, y: Floats) -> Floats:
         """Compute log dy/dz at `n` errors."""
         rest = np.zeros_like(y) if self.floor is None else np.log(y - self.floor)
-        return float(np.log(self.one)) + rest
+        return float(np.log(self.scale)) + rest
 
     def errors(self, z: Floats) -> Floats:
-        """Return values in these units as errors; what is beyond all numbers, as the largest one."""
+        """Convert values in these units to errors, at most `LARGEST` in size."""
         with np.errstate(over="ignore"):
-            line = self.zero + self.one * z
+            line = self.zero + self.scale * z
             return np.clip(line if self.floor is None else self.floor + np.exp(line), -LARGEST, LARGEST)
 
     def band(self, prediction: Prediction, *, noise: bool = False) -> Band:
-        """Return predictions at `m` points, the mixture over samples, as errors.
+        """Convert predictions at `m` points, mixed over samples, to errors.
 
         Args:
             prediction: in these units.
-            noise: of what would be observed, rather than of the function without noise.
+            noise: include the noise of an observation.
         """
         mean = prediction.mean.mean(axis=0)
         var = (prediction.var + prediction.noise[:, None] * noise).mean(axis=0) + prediction.mean.var(axis=0)
         sd = np.sqrt(var)
         low, middle, high = (self.errors(mean + k * sd) for k in (-2.0, 0.0, 2.0))
         with np.errstate(over="ignore"):
-            linear = np.minimum(self.one * sd, LARGEST)
+            linear = np.minimum(self.scale * sd, LARGEST)
         return Band(middle, linear if self.floor is None else 0.25 * high - 0.25 * low, low, high)
 
 
 def preferred_offset(X: Floats, y: Floats, conditional: tuple[int, ...] = ()) -> float | None:
-    """Return the offset of the floor that a Gaussian process prefers; None where it prefers the errors as they are.
+    """Return the offset of the floor that a Gaussian process prefers; None when it prefers linear units.
 
     Args:
         X: `n x d` points, in the order of their evaluation.
@@ -148,13 +153,13 @@ def preferred_offset(X: Floats, y: Floats, conditional: tuple[int, ...] = ()) ->
     if n < FIRST:
         return None
     rows = np.linspace(0, n - 1, min(n, MOST)).round().astype(np.intp)
-    points, errors = (np.asarray(each[rows], dtype=np.float64) for each in (X, y))
+    points, errors = (np.asarray(array[rows], dtype=np.float64) for array in (X, y))
     return _preferred(points.tobytes(), errors.tobytes(), conditional)
 
 
-@lru_cache(maxsize=64)  # a sampler without a state asks again for every trial
+@lru_cache(maxsize=64)  # a stateless sampler repeats the comparison for every trial
 def _preferred(points: bytes, errors: bytes, conditional: tuple[int, ...]) -> float | None:
-    """Return what `preferred_offset` does, of the bytes of float64 arrays."""
+    """Compute `preferred_offset` from the bytes of float64 arrays, which can be hashed."""
     y = np.frombuffer(errors)
     X = np.frombuffer(points).reshape(len(y), -1)
     plain = _log_evidence(X, y, *ErrorUnits.standard(y), conditional)
@@ -164,20 +169,20 @@ def _preferred(points: bytes, errors: bytes, conditional: tuple[int, ...]) -> fl
         value = -np.inf if logarithms is None else _log_evidence(X, y, *logarithms, conditional)
         if value > most:
             best, most = offset, value
-        if value < plain:  # nor are closer floors preferred then
+        if value < plain:  # closer floors are no better then
             break
     return best
 
 
 def preferred_logarithms(X: Floats, y: Floats, conditional: tuple[int, ...] = ()) -> tuple[Floats, ErrorUnits] | None:
-    """Return standardised logarithms of `n` errors at `n x d` points, and their units; None where errors were preferred as they are, when that was asked last."""
-    asked = evidence_rows(len(y))
-    offset = preferred_offset(X[:asked], y[:asked], conditional)
+    """Return standardised logarithms of `n` errors at `n x d` points, with units; None when linear units fit better."""
+    n_compared = evidence_rows(len(y))
+    offset = preferred_offset(X[:n_compared], y[:n_compared], conditional)
     return None if offset is None else ErrorUnits.logarithmic(y, offset)
 
 
 def evidence_rows(n: int) -> int:
-    """Return the number of evaluations, at most n, about which the evidence was asked last: there must be 1.3 times as many before it is asked again."""
+    """Return the number of evaluations in the last comparison, at most n; the next needs `GROWTH` times as many."""
     last = following = FIRST
     while following <= n:
         last, following = following, int(np.ceil(GROWTH * following))
@@ -185,7 +190,7 @@ def evidence_rows(n: int) -> int:
 
 
 def _log_evidence(X: Floats, y: Floats, z: Floats, units: ErrorUnits, conditional: tuple[int, ...]) -> float:
-    """Compute the log evidence of `n` errors, z in some units, by the most probable hyperparameters, with their prior."""
+    """Compute the log evidence of `n` errors, z in units, at the most probable hyperparameters, with their prior."""
     metric = Metric(X.shape[1], conditional=conditional)
     shape = metric.prior(lengthscale_prior(metric.d, "modern"))
     prior = HyperPrior((*shape, *level_priors("modern", noiseless=False)))

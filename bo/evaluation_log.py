@@ -1,4 +1,4 @@
-"""What was asked for and told in a run: pending configurations, evaluations in order, and all that was proposed."""
+"""Log of a run: evaluations in order, pending configurations, and all configurations that were proposed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A configuration that was asked for and not told yet.
+    """Configuration whose evaluation has begun.
 
     Attributes:
         config: values by name.
         point: `p`.
-        since: seconds of the run's clock.
+        since: its start, in seconds of the run's clock.
     """
 
     config: dict[str, Value]
@@ -34,18 +34,20 @@ class Pending:
 
 
 class EvaluationLog:
-    """Evaluations of a run in the order in which they were told, and the configurations that are pending.
+    """Evaluations of a run in the order in which they were told, and its pending configurations.
 
     Attributes:
-        told: `n` evaluations; `points`, theirs, each `p`; `keys`, theirs.
+        observations: `n` evaluations.
+        points: `n` points of them, each `p`.
+        keys: `n` keys of them.
         pending: by key, oldest first.
         taken: keys of all configurations that were proposed or told.
-        recorded: number of evaluations that this log recorded, those that took the place of a loss included.
-        revision: grows with every evaluation that is recorded, from what another process counted on where one did.
+        recorded: number of recorded evaluations, with those that replaced a loss.
+        revision: grows with every recorded evaluation; a resumed run continues the count of the earlier process.
     """
 
     def __init__(self, encoding: Encoding, *, timeout: float | None, clock: Callable[[], float]) -> None:
-        self.told: list[Observation] = []
+        self.observations: list[Observation] = []
         self.points: list[Floats] = []
         self.keys: list[str] = []
         self.pending: dict[str, Pending] = {}
@@ -53,83 +55,88 @@ class EvaluationLog:
         self.recorded = self.revision = 0
         self._encoding, self._timeout, self._clock = encoding, timeout, clock
 
-    def locate(self, config: object, where: str = "history") -> tuple[Floats, str]:
+    def locate(self, config: object, label: str = "history") -> tuple[Floats, str]:
         """Return the point `p` of a configuration and its key.
 
         Raises:
-            UsageError: when it is none.
+            UsageError: when it is no mapping.
             DataError: when it does not fit the space.
         """
-        points, keys = self.locate_all([config], lambda _: where)
+        points, keys = self.locate_all([config], lambda _: label)
         return points[0], keys[0]
 
-    def locate_all(self, configs: Sequence[object], where: Callable[[int], str]) -> tuple[Floats, list[str]]:
-        """Return the points of configurations, `n x p`, and their keys; `where` names one by its place. Raises as `locate`."""
+    def locate_all(self, configs: Sequence[object], label: Callable[[int], str]) -> tuple[Floats, list[str]]:
+        """Return the points of configurations, `n x p`, and their keys; raises as `locate`.
+
+        Args:
+            configs: `n` configurations.
+            label: the name of the i-th configuration in messages.
+        """
         for i, config in enumerate(configs):
             if not isinstance(config, Mapping):
-                msg = f"{where(i)}: expected a configuration, values by name, got {config!r}. Give a dictionary."
+                msg = f"{label(i)}: expected a configuration, values by name, got {config!r}. Give a dictionary."
                 raise UsageError(msg)
         points = self._encoding.encode(cast("Sequence[Config]", configs))
         return points, self._encoding.keys(points)
 
-    def distinct(self, configs: Sequence[Config], where: str) -> list[dict[str, Value]]:
-        """Read configurations, each once; raises as `locate`."""
+    def distinct(self, configs: Sequence[Config], label: str) -> list[dict[str, Value]]:
+        """Return distinct configurations in order, in values of the space; raises as `locate`."""
         several: object = configs
         if isinstance(several, str | Mapping) or not isinstance(several, Iterable):
-            msg = f"{where}: expected several configurations, got {several!r}. Give a list of dictionaries."
+            msg = f"{label}: expected several configurations, got {several!r}. Give a list of dictionaries."
             raise UsageError(msg)
-        given = list(configs)
-        points, keys = self.locate_all(given, lambda i: f"{where}[{i}]")
-        found: dict[str, dict[str, Value]] = {}
+        listed = list(configs)
+        points, keys = self.locate_all(listed, lambda i: f"{label}[{i}]")
+        by_key: dict[str, dict[str, Value]] = {}
         for key, config in zip(keys, self._encoding.decode(points), strict=True):
-            found.setdefault(key, config)
-        return list(found.values())
+            by_key.setdefault(key, config)
+        return list(by_key.values())
 
     def begin(self, config: Config, *, since: float | None = None) -> None:
-        """Count a configuration as pending from now on, or since then."""
+        """Mark a configuration as pending, since now or an earlier time."""
         self._begin(*self.locate(config), since=self._clock() if since is None else since)
 
     def begin_new(self, configs: Sequence[Config]) -> None:
-        """Count configurations as pending from now on that were never proposed."""
+        """Mark those configurations as pending that were never proposed."""
         points, keys = self.locate_all(configs, lambda _: "pending")
         for point, key in zip(points, keys, strict=True):
             if key not in self.taken:
                 self._begin(point, key, since=self._clock())
 
     def withdraw(self, configs: Sequence[Config]) -> None:
-        """Forget that configurations were begun."""
+        """Remove configurations from the pending and the proposed ones."""
         for key in self.locate_all(configs, lambda _: "pending")[1]:
             self.pending.pop(key, None)
             self.taken.pop(key, None)
 
-    def record(self, observations: Sequence[Observation], where: str = "history") -> None:
-        """Keep evaluations, all or none of them; one that was counted as lost gives way to its own.
+    def record(self, observations: Sequence[Observation], label: str = "history") -> None:
+        """Record evaluations, all or none of them; a late answer replaces the loss of its configuration.
 
         Raises:
-            UsageError: when one is none, or has an error or a duration that is none.
+            UsageError: when an item is no observation, or its error or duration is no number.
             DataError: when a configuration does not fit the space.
         """
-        given = _listed(observations)
-        points, keys = self.locate_all([observation.config for observation in given], lambda _: where)
-        own = self._encoding.decode(points)  # the space's own values, whatever a table made of them
-        checked = [observation.checked(config) for observation, config in zip(given, own, strict=True)]
+        listed = _observation_list(observations)
+        points, keys = self.locate_all([observation.config for observation in listed], lambda _: label)
+        configs = self._encoding.decode(points)  # a table may hold 8.0 for 8: the log holds the space's values
+        checked = [observation.checked(config) for observation, config in zip(listed, configs, strict=True)]
         for observation, point, key in zip(checked, points, keys, strict=True):
             if observation.status != "lost":
                 self._drop_lost(key)
             self._keep(observation, point, key)
 
-    def restore(self, told: Iterable[Mapping[str, Any]], pending: Iterable[Mapping[str, Any]]) -> None:
-        """Take the evaluations and the pending configurations of a saved run, as they were."""
-        observations = [Observation.from_dict(each) for each in told]
+    def restore(self, history: Iterable[Mapping[str, Any]], pending: Iterable[Mapping[str, Any]]) -> None:
+        """Restore the evaluations and the pending configurations of a saved run from their records."""
+        observations = [Observation.from_dict(record) for record in history]
         points, keys = self.locate_all([observation.config for observation in observations], lambda _: "history")
-        own = self._encoding.decode(points)
-        for observation, config, point, key in zip(observations, own, points, keys, strict=True):
+        configs = self._encoding.decode(points)
+        for observation, config, point, key in zip(observations, configs, points, keys, strict=True):
             self._keep(observation.checked(config), point, key)
-        for each in pending:
-            self.begin(dict(each["config"]), since=float(each["since"]))
+        for record in pending:
+            self.begin(dict(record["config"]), since=float(record["since"]))
 
     def expire(self) -> None:
-        """Count what did not answer in time as lost."""
+        """Record pending configurations beyond the time-out as lost."""
         if self._timeout is None:
             return
         now = self._clock()
@@ -142,56 +149,56 @@ class EvaluationLog:
         return self._encoding.columns(self.stack(points))
 
     def stack(self, points: Sequence[Floats]) -> Floats:
-        """Put points together: `n x p`."""
+        """Stack points of the cube to one array, `n x p`, also when there are none."""
         p = self._encoding.p
         return np.reshape(points, (-1, p)) if p else np.empty((len(points), 0))
 
     @property
     def pending_points(self) -> list[Floats]:
-        """List the points of what is pending, oldest first."""
-        return [each.point for each in self.pending.values()]
+        """Return the points of pending configurations, oldest first."""
+        return [entry.point for entry in self.pending.values()]
 
     def free(self, points: Floats) -> Floats:
-        """Return those of `m x p` points that were not proposed yet."""
+        """Return the unproposed ones of `m x p` points."""
         return points[[key not in self.taken for key in self._encoding.keys(points)]]
 
     def data(self) -> TrialData:
-        """Return what models learn from."""
+        """Return the data of the models."""
         X, pending = self.columns(self.points), self.columns(self.pending_points)
-        return TrialData(tuple(self.told), X, pending, self.revision, n_taken=len(self.taken))
+        return TrialData(tuple(self.observations), X, pending, self.revision, n_taken=len(self.taken))
 
     def _begin(self, point: Floats, key: str, *, since: float) -> None:
         self.pending[key] = Pending(self._encoding.decode([point])[0], point, since)
         self.taken[key] = None
 
     def _drop_lost(self, key: str) -> None:
-        """Forget the loss of a configuration that answered after all."""
-        for i, told in enumerate(self.told):
-            if told.status == "lost" and self.keys[i] == key:
-                del self.told[i], self.points[i], self.keys[i]
+        """Remove the loss of a configuration that answered late."""
+        for i, observation in enumerate(self.observations):
+            if observation.status == "lost" and self.keys[i] == key:
+                del self.observations[i], self.points[i], self.keys[i]
                 return
 
     def _keep(self, observation: Observation, point: Floats, key: str) -> None:
         self.pending.pop(key, None)
         self.taken[key] = None
-        self.told.append(observation)
+        self.observations.append(observation)
         self.points.append(point)
         self.keys.append(key)
         self.recorded += 1
         self.revision += 1
 
 
-def _listed(observations: object) -> list[Observation]:
-    """Read several observations.
+def _observation_list(observations: object) -> list[Observation]:
+    """Check that the argument is a sequence of observations, and return it as a list.
 
     Raises:
-        UsageError: when they are none.
+        UsageError: when the argument is no sequence of `Observation`.
     """
     several = isinstance(observations, Iterable) and not isinstance(observations, str | Mapping)
-    found: list[Any] = list(cast("Iterable[Any]", observations)) if several else [observations]
-    strange = [each for each in found if not isinstance(each, Observation)]
-    if strange or not several:
-        got = f"{strange[0]!r} among them" if several else repr(observations)
+    listed: list[Any] = list(cast("Iterable[Any]", observations)) if several else [observations]
+    foreign = [item for item in listed if not isinstance(item, Observation)]
+    if foreign or not several:
+        got = f"{foreign[0]!r} among them" if several else repr(observations)
         msg = f"tell_all: expected a sequence of Observation, got {got}. Give a list with Observation.of(config, error) for each evaluation."
         raise UsageError(msg)
-    return found
+    return listed

@@ -4,8 +4,8 @@ GPyOpt only chooses the next point. Designs, initial configurations, pending and
 `Optimizer`'s. GPyOpt knows no conditions, forbidden clauses, failures or pending evaluations. Therefore:
 
 - An inactive hyperparameter is set to the middle of its range.
-- An evaluation that failed or broke a constraint gets the worst error seen.
-- A pending evaluation gets the best error seen (a constant liar, [Ginsbourger2010kriging]).
+- An evaluation that failed or broke a constraint gets the worst error so far.
+- A pending evaluation gets the best error so far (a constant liar, [Ginsbourger2010kriging]).
 - A proposal that is taken or forbidden is replaced by the best of random points.
 
 Needs the extra ``gpyopt``. A suggestion depends on the data and the generator alone: GPyOpt draws from numpy's global
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 MODELS = {"gp": "GPModel_MCMC", "gp-map": "GPModel"}
-"""GPyOpt's models by the names of our surrogates that do the same."""
+"""GPyOpt's models by the names of the equivalent surrogates here."""
 ACQUISITIONS = {"ei": "AcquisitionEI", "lcb": "AcquisitionLCB"}
-"""GPyOpt's acquisition functions by our names: EI with jitter 0.01, LCB with weight 2."""
+"""GPyOpt's acquisition functions by the names here: EI with jitter 0.01, LCB with weight 2."""
 UNUSED = {"incumbent": "posterior-mean", "ei_variance": "latent"}
-"""Settings of our engine alone, and what they are where nobody set them."""
+"""Settings that only the engine `warmstart` has, with their defaults."""
 CLOUD = 1024
-"""Random configurations of which the best is taken where GPyOpt's own proposal cannot be."""
+"""Random configurations whose best replaces a taken or forbidden proposal."""
 
 
 def check_engine(surrogate: str, acquisition: str, *, incumbent: str, ei_variance: str) -> None:
-    """Check that GPyOpt is there and knows the model, the acquisition and what else was set.
+    """Check that GPyOpt is installed and supports the model, the acquisition and the settings.
 
     Raises:
-        UsageError: when it does not.
+        UsageError: when it is missing or does not support one of them.
     """
     for name, value in {"incumbent": incumbent, "ei_variance": ei_variance}.items():
         if value != UNUSED[name]:
@@ -75,32 +75,32 @@ def propose(
 
     Args:
         encoding: of the space.
-        log: what was told, what is pending, and what was proposed already.
+        log: evaluations, pending and proposed configurations.
         candidates: `m x p`, the only points to choose from; None = all of the space.
         surrogate: `gp` = hyperparameters sampled by Hamiltonian Monte Carlo, `gp-map` = the most probable ones.
         acquisition: `ei` or `lcb`.
         rng: the only source of randomness.
 
-    Returns: `p`; None with fewer than two valid evaluations, where nothing varies, or where no configuration is free.
+    Returns: `p`; None with fewer than two valid evaluations, in a space of one point, or when no configuration is free.
     """
     points, pending, taken = log.stack(log.points), log.stack(log.pending_points), log.taken
-    errors = np.array([observation.error if observation.valid else np.nan for observation in log.told])
+    errors = np.array([observation.error if observation.valid else np.nan for observation in log.observations])
     if np.isfinite(errors).sum() < 2 or not encoding.p:
         return None
     errors = np.concatenate([np.where(np.isnan(errors), np.nanmax(errors), errors), np.full(len(pending), np.nanmin(errors))])  # fmt: skip
     domain = _Domain(encoding)
     with _quiet(rng):
-        score = _score(domain.items, domain.to(np.concatenate([points, pending])), errors, surrogate, acquisition)
+        score = _score(domain.items, domain.to_rows(np.concatenate([points, pending])), errors, surrogate, acquisition)
         if candidates is None:
             row = score.space.zip_inputs(score.optimize()[0])
-            proposed = domain.back(np.asarray(row, dtype=np.float64))
+            proposed = domain.to_points(np.asarray(row, dtype=np.float64))
             if encoding.valid(proposed)[0] and encoding.keys(proposed)[0] not in taken:
                 return np.asarray(proposed[0])
             candidates = encoding.sample(CLOUD, design="uniform", rng=rng, exclude=taken)
         free = log.free(candidates)
         if not len(free):
             return None
-        promised = np.ravel(score.acquisition_function(score.space.unzip_inputs(domain.to(free))))
+        promised = np.ravel(score.acquisition_function(score.space.unzip_inputs(domain.to_rows(free))))
     return best_free(-promised, free, encoding, taken)
 
 
@@ -117,17 +117,17 @@ class _Domain:
             for k, n in enumerate(self._choices.tolist())
         ]
 
-    def to(self, points: Floats) -> Floats:
-        """Go over from `n x p` points."""
+    def to_rows(self, points: Floats) -> Floats:
+        """Convert `n x p` points to GPyOpt's rows."""
         return np.where(self._choices > 0, np.minimum(np.floor(points * self._choices), self._choices - 1), points)
 
-    def back(self, rows: Floats) -> Floats:
-        """Go over to points in [0, 1]."""
+    def to_points(self, rows: Floats) -> Floats:
+        """Convert GPyOpt's rows to points in [0, 1]."""
         return np.clip(np.where(self._choices > 0, (rows + 0.5) / np.maximum(self._choices, 1), rows), 0.0, 1.0)
 
 
 def _score(items: Sequence[dict[str, Any]], X: Floats, errors: Floats, surrogate: str, acquisition: str) -> Any:
-    """Fit an ARD Matérn 5/2 process to standardised errors, and give GPyOpt's acquisition function of it."""
+    """Fit an ARD Matérn 5/2 process to standardised errors, and return its acquisition function."""
     import GPy
     import GPyOpt
 
@@ -142,7 +142,7 @@ def _score(items: Sequence[dict[str, Any]], X: Floats, errors: Floats, surrogate
 
 @contextmanager
 def _quiet(rng: np.random.Generator) -> Iterator[None]:
-    """Lend numpy's global generator a seed, and hold back what GPyOpt and GPy print and log, and the filters that they set."""
+    """Seed numpy's global generator and silence GPyOpt and GPy; restore generator and warning filters on exit."""
     state, level = np.random.get_state(), logging.root.manager.disable  # noqa: NPY002  GPyOpt knows no other
     logging.disable(logging.WARNING)
     np.random.seed(int(rng.integers(2**32)))  # noqa: NPY002

@@ -1,7 +1,7 @@
-"""How much each hyperparameter matters to a fitted surrogate, and how its prediction runs along each.
+"""Importance of each hyperparameter for a fitted surrogate, and profiles of its prediction.
 
-Variance-based, as in Sobol's indices with the estimator of Jansen: draw two sets of points, exchange one column, and see how
-far the predictions move. [Saltelli2010variance]
+Variance-based, as in Sobol's indices with the estimator of Jansen: draw two sets of points, exchange one column, and
+measure the change of the predictions [Saltelli2010variance].
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from warmstart.history_store.records import Value
 
 Floats = NDArray[np.float64]
 Predict = Callable[[Floats], Floats]
-"""Points `n x p` of the cube to predicted errors `S x n`, a row a posterior sample."""
+"""Function of `n x p` points of the cube: predicted errors `S x n`, one row for each posterior sample."""
 
 POINTS = 256
 GRID = 61
@@ -28,8 +28,8 @@ class Importance:
 
     Attributes:
         names: `p` hyperparameters.
-        total: `S x p` in [0, 1], what varies with each, interactions included; a row a posterior sample.
-        alone: `S x p` in [0, 1], what varies with each by itself.
+        total: `S x p` in [0, 1], share of each hyperparameter with its interactions; one row for each posterior sample.
+        alone: `S x p` in [0, 1], share of each without interactions.
     """
 
     names: tuple[str, ...]
@@ -43,7 +43,7 @@ class Profile(Band):
 
     Attributes:
         name: of the hyperparameter.
-        value: `m` values, rising, each once.
+        value: `m` distinct values, rising.
     """
 
     name: str
@@ -57,7 +57,7 @@ def importance(predict: Predict, encoding: Encoding, *, rng: np.random.Generator
         predict: of the fitted surrogate.
         encoding: of the space.
         rng: draws the points.
-        points: in each of the two sets; `p + 2` as many are predicted. Fewer where the space holds fewer.
+        points: in each of the two sets; `p + 2` times as many are predicted. A small space may hold fewer.
     """
     first = encoding.sample(points, design="sobol", rng=rng)
     second = encoding.sample(points, design="uniform", rng=rng)
@@ -79,9 +79,9 @@ def importance(predict: Predict, encoding: Encoding, *, rng: np.random.Generator
         total[:, k] = 0.5 * np.mean((at_first[:, allowed] - at_mixed) ** 2, axis=1) / scale
         rest = 0.5 * np.mean((at_second[:, allowed] - at_mixed) ** 2, axis=1) / scale
         alone[:, k] = 1.0 - rest
-    known = (variance > 0)[:, None]
-    total = np.clip(np.where(known, total, 0.0), 0.0, 1.0)
-    return Importance(tuple(encoding.names), total, np.clip(np.where(known, alone, 0.0), 0.0, total))
+    varies = (variance > 0)[:, None]
+    total = np.clip(np.where(varies, total, 0.0), 0.0, 1.0)
+    return Importance(tuple(encoding.names), total, np.clip(np.where(varies, alone, 0.0), 0.0, total))
 
 
 def profiles(
@@ -96,7 +96,7 @@ def profiles(
         grid: points along each.
     """
     config = encoding.decode(point[None])[0]
-    found = []
+    curves = []
     for k, name in enumerate(encoding.names):
         if name not in config:
             continue
@@ -104,11 +104,11 @@ def profiles(
         rows = np.repeat(point[None], grid, axis=0)
         rows[:, k] = unit
         values = encoding.values(k, unit)
-        kept = [i for i in range(grid) if i == 0 or values[i] != values[i - 1]]
+        distinct = [i for i in range(grid) if i == 0 or values[i] != values[i - 1]]
         allowed = encoding.valid(rows)
-        kept = [i for i in kept if allowed[i]]
-        if not kept:
+        distinct = [i for i in distinct if allowed[i]]
+        if not distinct:
             continue
-        band = predict(rows[kept])
-        found.append(Profile(band.mean, band.sd, band.low, band.high, name=name, value=[values[i] for i in kept]))
-    return found
+        band = predict(rows[distinct])
+        curves.append(Profile(band.mean, band.sd, band.low, band.high, name=name, value=[values[i] for i in distinct]))
+    return curves

@@ -1,4 +1,4 @@
-"""Observations: one evaluation of one configuration, as the optimiser keeps it."""
+"""Record of one evaluation of one configuration."""
 
 import math
 from collections.abc import Mapping
@@ -13,19 +13,19 @@ from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.records import Config
 
 Outcome = Literal["ok", "failed", "lost"]
-"""How an evaluation ended; lost: its worker did not answer in time."""
+"""End of an evaluation; lost: its worker did not answer in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One evaluation.
+    """One evaluation of a configuration.
 
     Attributes:
         config: hyperparameter values by name; an inactive hyperparameter is absent.
-        error: what is minimised; NaN where the evaluation failed or was lost, or missed a constraint and has none.
-        status: how it ended.
+        error: to minimise; NaN when the evaluation failed, was lost, or missed a constraint and has none.
+        status: end of the evaluation.
         duration: seconds; NaN = unknown.
-        constraints: whether each constraint that was looked at is met.
+        constraints: whether each observed constraint is met.
     """
 
     config: Config
@@ -36,7 +36,7 @@ class Observation:
 
     @property
     def valid(self) -> bool:
-        """Return whether it has an error and meets every constraint that was evaluated."""
+        """Return whether the evaluation succeeded and met every observed constraint."""
         return self.status == "ok" and all(self.constraints.values())
 
     @classmethod
@@ -49,7 +49,7 @@ class Observation:
         status: str = "ok",
         constraints: Mapping[str, bool] | None = None,
     ) -> Self:
-        """Check what a caller reports; an error that is NaN or infinite is a failure, one that is left out a missed constraint's.
+        """Check a report and return its record; a NaN or infinite error is a failure; None needs a missed constraint.
 
         Raises:
             UsageError: when a value is of another kind, or a duration is negative or infinite.
@@ -65,7 +65,7 @@ class Observation:
         if bounds is not None and not isinstance(bounds, Mapping):
             msg = f"tell: expected constraints by name, got {bounds!r}. Give a dictionary of names and truth values."
             raise UsageError(msg)
-        met = {str(name): _truth(name, given) for name, given in (constraints or {}).items()}
+        met = {str(name): _truth(name, flag) for name, flag in (constraints or {}).items()}
         has_none = error is None and not all(met.values())
         value = _number(error, "error", empty=status != "ok" or has_none)
         is_ok = status == "ok" and (math.isfinite(value) or has_none)
@@ -75,17 +75,17 @@ class Observation:
         )
 
     def checked(self, config: Config) -> Self:
-        """Return it as `of` reads it, whoever made it, with a configuration of its own; raises as `of`."""
+        """Return a record with this configuration, checked as by `of`; raises as `of`."""
         is_left_out = self.error != self.error and self.status == "ok"
         error = None if is_left_out and self.constraints else self.error
         return self.of(config, error, duration=self.duration, status=self.status, constraints=self.constraints)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy the record: a read-only mapping cannot be."""
+        """Pickle and copy through `to_dict`: a read-only mapping cannot be pickled."""
         return type(self).from_dict, (self.to_dict(),)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record as JSON has it, None for NaN."""
+        """Return the record in JSON types, None for NaN."""
         return {
             "config": dict(self.config),
             "error": None if math.isnan(self.error) else self.error,
@@ -99,7 +99,7 @@ class Observation:
         """Read a record of `to_dict`.
 
         Raises:
-            DataError: when it is none.
+            DataError: when the record is damaged.
         """
         try:
             return cls.of(
@@ -117,7 +117,7 @@ class Observation:
 
 
 def _number(value: Any, name: str, *, empty: bool) -> float:
-    """Read a number, NaN for None where it may be left out."""
+    """Return a number as float; NaN for None if it may be empty."""
     if value is None and empty:
         return math.nan
     try:
@@ -132,7 +132,7 @@ def _number(value: Any, name: str, *, empty: bool) -> float:
 
 
 def _truth(name: object, value: object) -> bool:
-    """Read whether a constraint is met."""
+    """Return a truth value, also from 0, 1 and numpy's types."""
     if isinstance(value, bool | int | float | np.generic) and value in (
         True,
         False,

@@ -22,8 +22,8 @@ class RelatedTask:
 
     Attributes:
         configs: `n` configurations.
-        errors: `n`, in units of the task's own. NaN or infinite = failed; such a row is left out.
-        meta_feature: `p`, meta-feature of the dataset, or None where no task has one.
+        errors: `n`, in the units of this task. NaN or infinite = failed; such a row is left out.
+        meta_feature: `p`, meta-feature of the dataset, or None if no task has one.
     """
 
     configs: Sequence[Config]
@@ -31,7 +31,7 @@ class RelatedTask:
     meta_feature: Sequence[float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record as JSON has it."""
+        """Return the record in JSON types."""
         errors = np.asarray(self.errors, dtype=np.float64)
         return {
             "configs": [plain_config(config) for config in self.configs],
@@ -47,11 +47,11 @@ class RelatedTask:
 
 
 def thinned(errors: ArrayLike, most: int) -> list[int]:
-    """Choose the evaluations of a task that tell most about its lowest errors: half the best, half spread over the rest.
+    """Choose the most informative evaluations of a task: half the best, half spread over the rest.
 
     Args:
         errors: `n`; NaN or infinite = failed, never chosen.
-        most: how many, at most.
+        most: largest number of them.
 
     Returns: rows in growing order.
     """
@@ -69,7 +69,7 @@ def thinned(errors: ArrayLike, most: int) -> list[int]:
 def tasks_of(
     related: Sequence[RelatedTask], meta_feature: Sequence[float] | None, encoding: Encoding
 ) -> tuple[list[Task], Floats | None]:
-    """Encode related tasks, and check the meta-feature of the target; tasks without an error are left out.
+    """Encode related tasks and the meta-feature of the target; tasks without an error are left out.
 
     Raises:
         UsageError: when errors and configurations differ in number, or meta-features in kind or length.
@@ -83,8 +83,8 @@ def tasks_of(
         raise UsageError(msg)
     for i, meta in enumerate(metas):
         if meta is not None and (meta.ndim != 1 or not np.isfinite(meta).all()):
-            what = f"related[{i - 1}].meta_feature" if i else "meta_feature"
-            msg = f"{what}: expected finite numbers in one row, got {np.array2string(meta, threshold=8)}. Correct it, or leave the meta-features of all tasks out."
+            name = f"related[{i - 1}].meta_feature" if i else "meta_feature"
+            msg = f"{name}: expected finite numbers in one row, got {np.array2string(meta, threshold=8)}. Correct it, or leave the meta-features of all tasks out."
             raise DataError(msg)
     tasks: list[Task] = []
     for i, (task, meta) in enumerate(zip(related, metas[1:], strict=True)):
@@ -92,29 +92,29 @@ def tasks_of(
         if errors is None or errors.shape != (len(task.configs),):
             msg = f"related[{i}]: expected one error a configuration ({len(task.configs)}), got shape {np.shape(task.errors)}. Give NaN for a failed one."
             raise UsageError(msg)
-        known = np.isfinite(errors)
-        if known.any():
-            tasks.append(Task(encoding.columns(_points(task.configs, encoding, i))[known], errors[known], meta))
+        is_finite = np.isfinite(errors)
+        if is_finite.any():
+            tasks.append(Task(encoding.columns(_points(task.configs, encoding, i))[is_finite], errors[is_finite], meta))
     return tasks, metas[0]
 
 
-def _numbers(values: Sequence[float] | None, what: str) -> Floats | None:
-    """Read numbers; None for None."""
+def _numbers(values: Sequence[float] | None, name: str) -> Floats | None:
+    """Return numbers as float64; None for None."""
     if values is None:
         return None
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        msg = f"{what}: expected numbers in one row, got {values!r}. Give floats."
+        msg = f"{name}: expected numbers in one row, got {values!r}. Give floats."
         raise UsageError(msg) from error
 
 
 def _points(configs: Sequence[Config], encoding: Encoding, i: int) -> Floats:
     """Encode the configurations of the i-th related task."""
     for j, config in enumerate(configs):
-        given: object = config
-        if not isinstance(given, Mapping):
-            msg = f"related[{i}].configs[{j}]: expected a configuration, values by name, got {given!r}. Give a dictionary."
+        entry: object = config
+        if not isinstance(entry, Mapping):
+            msg = f"related[{i}].configs[{j}]: expected a configuration, values by name, got {entry!r}. Give a dictionary."
             raise UsageError(msg)
     try:
         return encoding.encode(configs)

@@ -1,12 +1,12 @@
-"""Searching elsewhere once a search has converged: fresh processes that know only what they asked for.
+"""Restarts of a converged search: fresh processes that know only their own evaluations.
 
-A process that has filled one basin promises little anywhere, also where it has hardly looked: its lengthscales are those of the
-basin. Larger designs or other priors do not change that; a process that starts anew and knows only its own evaluations finds another basin
-as easily as the first one did. Of five suggestions four are its own, as long as the search as a whole, which is told everything, promises
-next to nothing. It is given up when it comes back to a basin that is known, or has converged itself.
+A process that has filled one basin promises little anywhere, also in unexplored regions: its lengthscales are those of
+the basin. Larger designs or other priors do not change that. A fresh process, which knows only its own evaluations,
+finds another basin as easily as the first process did. It makes four of five suggestions, while the model of all
+evaluations promises next to nothing. It ends when it returns to an earlier basin, or has converged itself.
 
-None of this begins where the process knows the whole space, or where its lengthscales are so short that it knows nothing between its points:
-then it looks everywhere alike by itself, and finds small basins sooner than a process that starts anew.
+There are no restarts when the process knows the whole space, or when its lengthscales are so short that it knows
+nothing between its points: it then explores evenly by itself, and finds small basins sooner than a fresh process.
 """
 
 import math
@@ -23,102 +23,103 @@ from warmstart.bo.models import SurrogateModels
 Floats = NDArray[np.float64]
 
 LARGEST_LOG = math.log(LARGEST)
-"""Promises beyond all numbers count as the largest one."""
+"""Logarithm of the largest float64, to which promises are limited."""
 LAST = 3
-"""Promises that are judged together, by their median."""
+"""Last promises, whose median is compared."""
 NEXT_TO_NOTHING = 0.005
-"""Promised improvements, as a share of what is between the median error and the best, below which nothing more is expected; where half of the
-errors are the best, the median of the others..."""
+"""A search has converged when promised improvements are below this share of the distance from the median error to the
+best (if half of the errors are the best, from the median of the others)..."""
 STALLED = 8
-"""...where so many evaluations have brought a tenth of that, or less."""
-LEAST, LEAST_ELSEWHERE = 40, 20
-"""Evaluations before which no search counts as converged: the first one, and those that start elsewhere."""
-ELSEWHERE = 4
-"""Suggestions of a fresh process to one of the search as a whole."""
+"""...and the last evaluations, this many, gained a tenth of that or less."""
+LEAST, LEAST_FRESH = 40, 20
+"""Evaluations before the first search, and before a fresh process, can have converged."""
+FRESH_SHARE = 4
+"""Suggestions of a fresh process to one of the model of all evaluations."""
 SAME_BASIN = 0.1
-"""Points of the cube that differ by less, as a root mean square of their coordinates, count as one basin."""
+"""Root mean square distance of coordinates within which points count as one basin."""
 
-KNOWN, BLIND = 0.007, 0.95
-"""Shares of its variance before any data that a process has left at the median of random points; restarts begin between the two. Once the search
-has converged, it has 1e-4 to 0.006 on Branin, 0.009 to 0.014 where one of two wells was seen, 0.4 to 0.9 on Hartmann-6, 1 on Shekel-4."""
-PLACES = 256
-"""These random points."""
+MIN_OPEN, MAX_OPEN = 0.007, 0.95
+"""Restarts begin when the share of the prior variance that is left at random points, a median, lies between the two. Of
+converged searches it is 1e-4 to 0.006 on Branin, 0.009 to 0.014 with one of two wells explored, 0.4 to 0.9 on
+Hartmann-6, 1 on Shekel-4."""
+RANDOM_POINTS = 256
+"""Number of these random points."""
 
 
 def has_converged(errors: Sequence[float], log_gains: Sequence[float], *, least: int) -> bool:
     """Tell whether a search has stalled and promises next to nothing.
 
     Args:
-        errors: `n` in the order in which they came.
-        log_gains: logarithms of the improvements that the last suggestions promised, in the errors' unit.
-        least: evaluations before which it has not.
+        errors: `n` in the order of evaluation.
+        log_gains: logarithms of the improvements that the last suggestions promised, in units of errors.
+        least: evaluations before which no search has converged.
     """
     if len(errors) < max(least, STALLED + 1) or len(log_gains) < LAST:
         return False
-    halves = [0.5 * error for error in errors]  # sums and differences of whole ones may be beyond all numbers
+    halves = [0.5 * error for error in errors]  # sums and differences of whole errors may overflow
     best = min(halves)
-    middle = float(np.median(halves))
-    if middle == best:
-        middle = float(np.median([half for half in halves if half > best] or [best]))
-    enough = NEXT_TO_NOTHING * (middle - best)
-    brought = min(halves[:-STALLED]) - best
-    promised = math.exp(min(float(np.median(log_gains[-LAST:])), LARGEST_LOG))
-    return promised < 2.0 * enough and brought <= 0.1 * enough
+    median = float(np.median(halves))
+    if median == best:
+        median = float(np.median([half for half in halves if half > best] or [best]))
+    threshold = NEXT_TO_NOTHING * (median - best)
+    gain = min(halves[:-STALLED]) - best
+    promised_gain = math.exp(min(float(np.median(log_gains[-LAST:])), LARGEST_LOG))
+    return promised_gain < 2.0 * threshold and gain <= 0.1 * threshold
 
 
 @dataclass(slots=True)
-class Elsewhere:
-    """What a fresh process is about.
+class FreshProcess:
+    """State of a fresh process: a search that starts anew after the first has converged.
 
     Attributes:
-        number: of the process, the first one 1; 0 = there was none yet.
+        number: of the process, from 1; 0 = none yet.
         turn: suggestions since the search has converged.
-        own: keys of the configurations that the process asked for.
-        log_gains: what its last suggestions promised.
-        basins: points `p` of the cube where earlier ones converged.
+        keys: of the configurations that the process asked for.
+        log_gains: promises of its last suggestions.
+        basins: points `p` of the cube where earlier processes converged.
     """
 
     number: int = 0
     turn: int = 0
-    own: dict[str, None] = field(default_factory=dict)
+    keys: dict[str, None] = field(default_factory=dict)
     log_gains: list[float] = field(default_factory=list)
     basins: list[list[float]] = field(default_factory=list)
 
     def note_gain(self, gain: float | None) -> None:
-        """Keep what a suggestion promised, where a model did."""
+        """Append the promise of a suggestion, if a model made one."""
         if gain is not None:
             self.log_gains[:] = [*self.log_gains, gain][-LAST:]
 
     def begin(self, *, basin: Floats | None = None) -> None:
-        """Give the process up for the next one, and remember where it converged."""
+        """Start the next process, and store the basin of the last one."""
         if basin is not None:
             self.basins.append(basin.tolist())
         self.number += 1
-        self.own.clear()
+        self.keys.clear()
         self.log_gains.clear()
 
-    def is_over(self, errors: Sequence[float], points: Floats, known: Sequence[Floats], *, design: int) -> bool:
-        """Tell whether the process has come back to a basin that is known, or has converged.
+    def is_over(self, errors: Sequence[float], points: Floats, incumbents: Sequence[Floats], *, design: int) -> bool:
+        """Tell whether the process has returned to an earlier basin, or has converged.
 
         Args:
-            errors: `n` of its own, in order.
+            errors: `n` of this process, in order.
             points: `n x p`.
-            known: points `p` of the best evaluation that is not its own, if there is one.
-            design: evaluations that it begins with, which are nowhere in particular.
+            incumbents: point `p` of the best evaluation outside the process, if any, in a list.
+            design: initial evaluations, which belong to no basin.
         """
         if len(errors) <= design:
             return False
         best = points[int(np.argmin(errors))]
-        return near(best, [*known, *map(np.array, self.basins)]) or has_converged(
-            errors, self.log_gains, least=LEAST_ELSEWHERE
+        return in_basin(best, [*incumbents, *map(np.array, self.basins)]) or has_converged(
+            errors, self.log_gains, least=LEAST_FRESH
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record as JSON has it."""
+        """Return the record in JSON types."""
         return {
             "number": self.number,
             "turn": self.turn,
-            "own": list(self.own),
+            "own": list(self.keys),
             "log_gains": list(self.log_gains),
             "basins": list(self.basins),
         }
@@ -136,52 +137,54 @@ class Elsewhere:
 
 
 class Restarts:
-    """When a search goes on elsewhere, and with which models.
+    """Restarts of one search.
 
     Attributes:
-        log_gains: what the last suggestions of the search as a whole promised.
-        elsewhere: the process that starts elsewhere; `models`, its own.
+        log_gains: promises of the last suggestions by the model of all evaluations.
+        fresh: state of the fresh process.
+        models: of the fresh process.
     """
 
     def __init__(self, make: Callable[[int], SurrogateModels]) -> None:
-        """Take what makes the models of a process by its number."""
+        """Take a function that builds the models of a process from its number."""
         self._make = make
         self.log_gains: list[float] = []
-        self.elsewhere, self.models = Elsewhere(), make(0)
+        self.fresh, self.models = FreshProcess(), make(0)
 
     def note_gain(self, gain: float | None) -> None:
-        """Keep what a suggestion of the search as a whole promised, where a model did."""
+        """Append the promise of a suggestion by the model of all evaluations, if it made one."""
         if gain is not None:
             self.log_gains = [*self.log_gains, gain][-LAST:]
 
     def is_turn(self) -> bool:
-        """Count one more suggestion of a converged search; tell whether it is the other process's."""
-        self.elsewhere.turn += 1
-        return bool(self.elsewhere.turn % (ELSEWHERE + 1))
+        """Count one suggestion of a converged search, and tell whether the fresh process makes it."""
+        self.fresh.turn += 1
+        # Every fifth turn goes to the model of all evaluations.
+        return bool(self.fresh.turn % (FRESH_SHARE + 1))
 
     def begin(self, *, basin: Floats | None) -> None:
-        """Begin with the next process; the basin is where the last one converged."""
-        self.elsewhere.begin(basin=basin)
-        self.models = self._make(self.elsewhere.number)
+        """Start the next process; the basin is the point at which the last one converged."""
+        self.fresh.begin(basin=basin)
+        self.models = self._make(self.fresh.number)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what restarts depend on, as JSON has it."""
+        """Return the state of restarts in JSON types."""
         return {
             "log_gains": list(self.log_gains),
-            "elsewhere": self.elsewhere.to_dict(),
+            "elsewhere": self.fresh.to_dict(),
             "models": self.models.to_dict(),
         }
 
     def restore(self, record: Mapping[str, Any] | None) -> None:
-        """Take a record of `to_dict`; runs of before have none."""
+        """Restore a record of `to_dict`; runs of old versions have none."""
         if record is None:
             return
         self.log_gains = [float(gain) for gain in record["log_gains"]]
-        self.elsewhere = Elsewhere.from_dict(record["elsewhere"])
-        self.models = self._make(self.elsewhere.number)
+        self.fresh = FreshProcess.from_dict(record["elsewhere"])
+        self.models = self._make(self.fresh.number)
         self.models.restore(record["models"])
 
 
-def near(point: Floats, others: Collection[Floats]) -> bool:
-    """Tell whether a point `p` is in the basin of one of others."""
-    return any(float(np.sqrt(np.mean(np.square(point - other)))) < SAME_BASIN for other in others)
+def in_basin(point: Floats, minima: Collection[Floats]) -> bool:
+    """Tell whether a point `p` lies in the basin of one of the points."""
+    return any(float(np.sqrt(np.mean(np.square(point - minimum)))) < SAME_BASIN for minimum in minima)

@@ -14,7 +14,7 @@ from warmstart.bo.surrogates import Surrogate, SurrogateInfo, Task, find_surroga
 from warmstart.history_store.errors import DataError, UsageError
 
 RANDOM_STARTS = 2
-"""Rows drawn at random where no initial ones are given."""
+"""Rows drawn at random without initial rows."""
 
 
 def search_table(
@@ -31,21 +31,21 @@ def search_table(
 ) -> list[int]:
     """Run one search for the lowest error over the rows of a table, one evaluation after another.
 
-    The initial rows come first and in order, two random ones where there are none and no related task either; then the
-    row that promises most by what an `Optimizer` believes. A failed run teaches where runs fail and is not repeated;
-    while too few have succeeded for a fit, rows are drawn at random. Errors of rows that are not evaluated are never
-    looked at.
+    The initial rows come first and in order; without initial rows and related tasks, two random ones. Then comes the
+    row with the largest acquisition by the models of `Optimizer`. A failed run teaches where runs fail and is not
+    repeated. While too few have succeeded for a fit, rows are drawn at random. Errors of rows that are not evaluated
+    are not read.
 
     Args:
         unit: `c x d` configurations in [0, 1], NaN = inactive hyperparameter.
         errors: `c`, lower is better; NaN or infinite = the run fails.
-        initial: distinct rows to evaluate first; those beyond t are left out.
+        initial: distinct rows to evaluate first, at most t.
         t: evaluations, in 0..c.
         rng: the only source of randomness.
         surrogate: a name in `warmstart.bo.surrogates.SURROGATES`, a `SurrogateInfo`, or an unfitted surrogate.
         acquisition: a name in `warmstart.bo.acquisition.scores.SCORES`.
-        related: what is known of related tables, over the same columns, for the surrogates `mt-...`.
-        meta: `p` meta-feature, where the related tasks have theirs.
+        related: tasks over the same columns, for the surrogates `mt-...`.
+        meta: `p` meta-feature, if the related tasks have theirs.
 
     Returns: t distinct rows in order of evaluation.
 
@@ -60,7 +60,7 @@ def search_table(
         msg = f"search_table: expected an acquisition among {', '.join(SCORES)}, got {acquisition!r}. Leave it out for the default."
         raise UsageError(msg)
     if related and not info.multitask:
-        msg = f"search_table: expected a surrogate for related tasks, mt-..., got {info.name!r}. Name one, or leave related out."
+        msg = f"search_table: related needs a surrogate for related tasks, mt-..., got {info.name!r}."
         raise UsageError(msg)
     starts = [] if rows else rng.choice(len(points), size=min(RANDOM_STARTS, t), replace=False).tolist()
     rows = rows[:t] if related else (rows or starts)[:t]
@@ -86,25 +86,26 @@ def _search(
     t: int,
     rng: np.random.Generator,
 ) -> list[int]:
-    """Evaluate the row that promises most until there are t; where nothing is known, one of the starts, then any."""
-    told = [Observation.of({}, targets[row]) for row in rows]
+    """Evaluate the row with the largest acquisition until there are t; without a model, starts, then random rows."""
+    observations = [Observation.of({}, targets[row]) for row in rows]
     while len(rows) < t:
         rest = np.setdiff1d(np.arange(len(points)), rows)
-        data = TrialData(told, points[rows], points[:0], len(rows))
-        made = fitted.acquisition_function(data, rng=rng)
-        if made is None:
+        data = TrialData(observations, points[rows], points[:0], len(rows))
+        criterion = fitted.acquisition_function(data, rng=rng)
+        if criterion is None:
             row = next((start for start in starts if start not in rows), None)
             row = int(rng.choice(rest)) if row is None else row
         else:
-            row = int(rest[made[0].value(points[rest]).argmax()])
+            row = int(rest[criterion[0].value(points[rest]).argmax()])
+        # Before the error is read: models are judged by their forecasts.
         fitted.forecast(data, points[[row]])
         rows.append(row)
-        told.append(Observation.of({}, targets[row]))
+        observations.append(Observation.of({}, targets[row]))
     return rows
 
 
 def _checked_table(unit: ArrayLike, errors: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Read the table as float64."""
+    """Check the table and return it as float64."""
     points, targets = np.asarray(unit, dtype=np.float64), np.asarray(errors, dtype=np.float64)
     if points.ndim != 2 or 0 in points.shape or targets.shape != points.shape[:1]:
         msg = f"search_table: expected `c x d` configurations and `c` errors, got shapes {points.shape} and {targets.shape}. Give one error a configuration."
@@ -118,7 +119,7 @@ def _checked_table(unit: ArrayLike, errors: ArrayLike) -> tuple[NDArray[np.float
 
 
 def _checked_rows(initial: Sequence[int], t: int, c: int) -> list[int]:
-    """Read the initial rows, and check how many evaluations are wanted."""
+    """Check the initial rows and the number of evaluations; return the rows."""
     try:
         count, rows = operator.index(t), [operator.index(row) for row in initial]
     except TypeError as error:
@@ -128,6 +129,6 @@ def _checked_rows(initial: Sequence[int], t: int, c: int) -> list[int]:
         msg = f"search_table: expected t in 0..{c}, the rows of the table, got t={count}. Every row is evaluated at most once."
         raise UsageError(msg)
     if len(set(rows)) < len(rows) or not all(0 <= row < c for row in rows):
-        msg = f"search_table: expected distinct initial rows in 0..{c - 1}, got {rows}. Leave repeated ones out."
+        msg = f"search_table: expected distinct initial rows in 0..{c - 1}, got {rows}. Leave repeats out."
         raise UsageError(msg)
     return rows

@@ -27,7 +27,7 @@ def encoding_of(space: ConfigurationSpace) -> Encoding:
     """Return the encoding of a space.
 
     Raises:
-        UsageError: when it is none.
+        UsageError: when it is no `ConfigurationSpace`.
     """
     from ConfigSpace import ConfigurationSpace
 
@@ -39,7 +39,7 @@ def encoding_of(space: ConfigurationSpace) -> Encoding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerSettings:
-    """What a run is set up with, checked; see `warmstart.bo.Optimizer`. The surrogate's name is checked by `find_surrogate`."""
+    """Checked settings of a run; see `warmstart.bo.Optimizer`. `find_surrogate` checks the surrogate's name."""
 
     surrogate: str
     acquisition: str = "ei"
@@ -54,27 +54,27 @@ class OptimizerSettings:
     warp_errors: bool | None = None
 
     def __post_init__(self) -> None:
-        """Check names and numbers, and draw a seed where there is none.
+        """Check names and numbers, and draw a missing seed.
 
         Raises:
-            UsageError: when a name or a number does not fit, or GPyOpt is wanted and not installed.
+            UsageError: when a name or a number does not fit, or GPyOpt is named and not installed.
         """
-        for what, known in _NAMES.items():
-            if (name := getattr(self, what)) not in known:
-                msg = f"expected {what} among {', '.join(known)}, got {name!r}. Leave it out for the default."
-                raise UsageError(msg, param=what)
+        for field_name, choices in _CHOICES.items():
+            if (name := getattr(self, field_name)) not in choices:
+                msg = f"expected {field_name} among {', '.join(choices)}, got {name!r}. Leave it out for the default."
+                raise UsageError(msg, param=field_name)
         if self.engine == "gpyopt":
             check_engine(self.surrogate, self.acquisition, incumbent=self.incumbent, ei_variance=self.ei_variance)
-        for what in ("n_startup_trials", "seed"):
-            number = getattr(self, what)
+        for field_name in ("n_startup_trials", "seed"):
+            number = getattr(self, field_name)
             is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
             if number is not None and (not is_whole or number < 0):
                 msg = f"expected a whole number of 0 or more, got {number!r}. Leave it out for the default."
-                raise UsageError(msg, param=what)
-        for what, allowed in (("restarts", (bool, np.bool_)), ("warp_errors", (bool, np.bool_, type(None)))):
-            if not isinstance(flag := getattr(self, what), allowed):
+                raise UsageError(msg, param=field_name)
+        for field_name, allowed in (("restarts", (bool, np.bool_)), ("warp_errors", (bool, np.bool_, type(None)))):
+            if not isinstance(flag := getattr(self, field_name), allowed):
                 msg = f"expected True or False, got {flag!r}. Leave it out for the default."
-                raise UsageError(msg, param=what)
+                raise UsageError(msg, param=field_name)
         object.__setattr__(self, "timeout", plain(self.timeout))
         is_number = isinstance(self.timeout, int | float) and not isinstance(self.timeout, bool)
         if self.timeout is not None and not (is_number and 0 < self.timeout < math.inf):
@@ -88,25 +88,25 @@ class OptimizerSettings:
         object.__setattr__(self, "restarts", bool(self.restarts))
         object.__setattr__(self, "warp_errors", can_warp if self.warp_errors is None else bool(self.warp_errors))
         if self.warp_errors and not can_warp:
-            msg = f"expected a Gaussian process of ours, {', '.join(WARPING)}, beside warp_errors, got {self.surrogate!r} by {self.engine}. Name one, or leave warp_errors out."
+            msg = f"warp_errors needs surrogate {', '.join(WARPING)} and engine 'warmstart', got {self.surrogate!r} and {self.engine!r}."
             raise UsageError(msg, param="surrogate")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings as JSON has them, by the names of 0.1."""
-        return {_STORED.get(each.name, each.name): getattr(self, each.name) for each in fields(self)}
+        """Return the settings in JSON types, by the names of 0.1."""
+        return {_STORED.get(setting.name, setting.name): getattr(self, setting.name) for setting in fields(self)}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` gave; raises KeyError and TypeError where it did not."""
+        """Read a record of `to_dict`; raises KeyError and TypeError on a damaged one."""
         named = {stored: name for name, stored in _STORED.items()}
-        # runs of before may lack the first, and have set the others, which never had an effect
+        # Runs of old versions lack warp_errors, and may hold settings that GPyOpt never used.
         unused = UNUSED if record.get("engine") == "gpyopt" else {}
         return cls(
             **{"warp_errors": False, **{named.get(name, name): value for name, value in record.items()}, **unused}
         )
 
 
-_NAMES: Mapping[str, Sequence[str]] = {
+_CHOICES: Mapping[str, Sequence[str]] = {
     "acquisition": ACQUISITIONS,
     "design": get_args(Design),
     "incumbent": get_args(Incumbent),
@@ -114,4 +114,4 @@ _NAMES: Mapping[str, Sequence[str]] = {
     "engine": get_args(Engine),
 }
 _STORED = {"n_startup_trials": "startup"}
-"""Names of a saved run, which stay."""
+"""Field names in saved runs that differ from those here; saved runs keep theirs."""

@@ -15,15 +15,16 @@ from warmstart.bo.surrogates import Surrogate
 Floats = NDArray[np.float64]
 
 SHORTEST = 1e-6
-"""Share of the median duration that an evaluation takes at least."""
+"""Least duration of an evaluation, as a share of the median."""
 LARGEST_VAR = 2.0
-"""Of the logarithm of a duration."""
+"""Limit of the variance of a log duration."""
 
 
 def log_durations(durations: ArrayLike) -> Floats:
     """Return the logarithms of `n` durations, or other costs, in any unit.
 
-    The shortest count as the least one above 0, or as `SHORTEST`, whichever is longer; all are 0 where none is above 0.
+    Shorter ones count as the least duration above 0, or `SHORTEST` of the median, whichever is longer. All logarithms
+    are 0 when no duration is above 0.
     """
     values = np.asarray(durations, dtype=np.float64)
     least = float(values.min(initial=np.inf, where=values > 0))
@@ -41,7 +42,7 @@ def log_expected_inverse(mean: Floats, var: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class InverseCost:
-    """AcquisitionFunction log E[1/c], averaged over samples of a surrogate of durations.
+    """Acquisition function log E[1/c], averaged over samples of a surrogate of durations.
 
     Attributes:
         surrogate: fitted to `log_durations`.

@@ -25,9 +25,9 @@ from warmstart.bo.acquisition.scores import (
 Floats = NDArray[np.float64]
 
 CHUNK = 512
-"""Points of one call of a model: what it needs for them stays small."""
-SOME = slice(None, None, 4)
-"""The samples by which points are ordered roughly."""
+"""Points of one call of a model; it bounds the memory."""
+SUBSAMPLE = slice(None, None, 4)
+"""Samples of the rough ranking: every fourth."""
 SMALLEST_PROBABILITY = 1e-300
 """Probabilities are at least this, so that their logarithms are finite."""
 
@@ -45,7 +45,7 @@ class AcquisitionFunction(Protocol):
 
     @property
     def rough(self) -> "AcquisitionFunction":
-        """Return a cheaper function that ranks points nearly alike; itself where there is none."""
+        """Return a cheaper function that ranks points nearly alike, or itself."""
         ...
 
 
@@ -68,10 +68,10 @@ class Improvement:
         """Build the function from fantasies and the name of an acquisition function.
 
         Args:
-            fantasies: the surrogate, told of pending points, and the best error of each fantasy.
+            fantasies: the surrogate conditioned on pending points, and the best error of each fantasy.
             acquisition: a name in `warmstart.bo.acquisition.scores.SCORES`.
-            weighed: other criteria are added, so that a bound, which is no logarithm, becomes one that orders points
-                alike.
+            weighed: other logarithmic criteria are added to it, so `lcb` takes a logarithmic form with the same
+                ranking.
         """
         (self._score, self._average), (self._slopes, self._weigh) = SCORES[acquisition], SLOPES[acquisition]
         if weighed and acquisition == "lcb":
@@ -82,9 +82,9 @@ class Improvement:
 
     @property
     def rough(self) -> AcquisitionFunction:
-        """Return the same function with some of the samples."""
-        some = self._fantasies.thin(SOME)
-        return self if some is None else Improvement(some, acquisition=self._acquisition, weighed=self._weighed)
+        """Return the same function on a quarter of the samples."""
+        thinned = self._fantasies.thin(SUBSAMPLE)
+        return self if thinned is None else Improvement(thinned, acquisition=self._acquisition, weighed=self._weighed)
 
     def value(self, X: Floats) -> Floats:
         """Compute the values of `m x d` points: `m`."""
@@ -152,11 +152,11 @@ class Product:
 
 
 def _flat(scores: Floats) -> Floats:
-    """Make samples of samples `S x F x m` samples: `SF x m`."""
+    """Flatten samples and fantasies `S x F x m` to `SF x m`."""
     return scores.reshape(-1, scores.shape[-1])
 
 
 def _log(probability: Floats) -> Floats:
-    """Take the logarithm of probabilities that may be 0."""
+    """Compute the logarithm of probabilities that may be 0."""
     value: Floats = np.log(np.maximum(probability, SMALLEST_PROBABILITY))
     return value

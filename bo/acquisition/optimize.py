@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.bo.acquisition.function import AcquisitionFunction
-from warmstart.bo.space.axes import BELOW_ONE
+from warmstart.bo.space.axes import MAX_UNIT
 from warmstart.bo.space.encoding import Encoding
 from warmstart.bo.space.sampling import unit_points
 
@@ -24,27 +24,28 @@ SPRAY, SPRAY_SDS = 64, (0.05, 0.005)
 STARTS = 10
 """Best points of the cloud, and as many of the spray, from which a climb starts."""
 RANKED = 256
-"""Points of each that are ranked by a rough function; by one yet rougher, all are."""
+"""Points of the cloud and of the spray that a rough function ranks; a yet rougher one chooses them."""
 FINALS = 3
 """Ends of climbs by a rough function that go on by the exact one."""
 STEPS = 50
 """Steps of a climb along the gradient, refused ones included."""
 ROUGH_STEPS = 12
-"""Those by a rough function: only the best ends go on, and what lags behind by then is none of them."""
+"""Steps of a climb by a rough function. Only the best ends go on; a start that lags by then is none of them."""
 ROUNDS = 8
-"""Times that a climb changes what comes in steps."""
+"""Rounds in which a climb changes integers and choices."""
 SUFFICIENT = 1e-4
 """Share of the rise that the slope promises which a step must bring."""
 LONGEST, FIRST = 0.3, 0.1
-"""Coordinates move so far in one step, and in the first one."""
+"""Largest move of a coordinate in one step, and in the first step."""
 SHORTER = 0.25
-"""What a refused step is shortened by."""
+"""Factor by which a refused step is shortened."""
 FLATTEST = 1e-100
-"""Slopes that change less say nothing of the curvature: their squares vanish."""
+"""Smaller changes of the slope give no curvature: their squares underflow."""
 GRID = 2.0**26
-"""Reals are proposed at multiples of 1/GRID: finer than any model tells apart, coarser than rounding differs between processes."""
+"""Reals are proposed at multiples of 1/GRID: finer than a model resolves, coarser than rounding differs between
+processes."""
 SMALLEST_RISE, ROUGH_RISE, SMALLEST_MOVE = 1e-4, 1e-2, 1e-9
-"""A climb ends where it rises, or by a rough function rises, or moves less."""
+"""Least rise of a step, least rise by a rough function, least move; a climb ends below them."""
 
 
 def optimize_acquisition(
@@ -64,7 +65,7 @@ def optimize_acquisition(
         taken: keys of configurations that were proposed already.
         rng: the only source of randomness.
 
-    Returns: `p`, or None where every point that was looked at is taken.
+    Returns: `p`, or None when every point of the search is taken.
     """
     if encoding.size <= CLOUD:
         points = encoding.sample(CLOUD, design="uniform", rng=rng, exclude=taken)
@@ -72,25 +73,26 @@ def optimize_acquisition(
     rough = function.rough
     clouds = [next(unit_points("sobol", encoding.p, n=CLOUD, rng=rng)), _spray(around, rng)]
     clouds = [cloud[encoding.valid(cloud)] for cloud in clouds]
-    if not any(map(len, clouds)):  # next to nothing is allowed
+    if not any(map(len, clouds)):  # clauses forbid nearly everything
         clouds[1] = encoding.beside(around, CLOUD, rng=rng)
     if rough is not function:
         clouds = [_best(rough.rough, encoding, cloud, n=RANKED)[0] for cloud in clouds]
     tops, values = zip(*(_best(rough, encoding, cloud, n=len(cloud)) for cloud in clouds), strict=True)
     starts = np.concatenate([top[:STARTS] for top in tops])
     if rough is not function:
-        found, heights = climb(rough, encoding, starts, rng=rng, rise=ROUGH_RISE, steps=ROUGH_STEPS)
-        starts = found[np.argsort(-heights, kind="stable")[:FINALS]]
-    found, heights = climb(function, encoding, starts, rng=rng)
+        ends, heights = climb(rough, encoding, starts, rng=rng, rise=ROUGH_RISE, steps=ROUGH_STEPS)
+        starts = ends[np.argsort(-heights, kind="stable")[:FINALS]]
+    ends, heights = climb(function, encoding, starts, rng=rng)
     if rough is function:
-        found, heights = np.concatenate([found, *tops]), np.concatenate([heights, *values])
-    found = _coarse(found, encoding)
-    best = best_free(heights, found, encoding, taken)
+        ends, heights = np.concatenate([ends, *tops]), np.concatenate([heights, *values])
+    ends = _coarse(ends, encoding)
+    best = best_free(heights, ends, encoding, taken)
     return best_free(np.concatenate(values), np.concatenate(tops), encoding, taken) if best is None else best
 
 
 def best_free(values: Floats, points: Floats, encoding: Encoding, taken: Collection[str]) -> Floats | None:
-    """Return the point `p` with the highest value whose key is not taken; None where there is none."""
+    """Return the free point `p` with the highest value, or None; a point is free when its key is not taken."""
+    # The best point is nearly always free, and keys are slow: the first batch has one point.
     order, size = np.argsort(-values, kind="stable"), 1
     while len(order):
         head, order = order[:size], order[size:]
@@ -113,20 +115,20 @@ def climb(
 ) -> tuple[Floats, Floats]:
     """Run a local search from `b x p` allowed points.
 
-    It stops where a step gains less than a rise, or after so many steps along the gradient.
+    It ends when a step gains less than `rise`, or after `steps` steps along the gradient.
 
-    Returns: every point that was stopped at or looked at on the way, `m x p`, and its value `m`.
+    Returns: the points of the search, ends and neighbours, `m x p`, and their values `m`.
     """
     points, values = ascend(function, encoding, points, rise=rise, steps=steps)
-    seen = [(points, values)]
+    visited = [(points, values)]
     for _ in range(ROUNDS):
         if encoding.real.all() or not len(points):
             break
-        beside = [encoding.neighbours(point, rng=rng) for point in points]
-        owner = np.repeat(np.arange(len(points)), [len(some) for some in beside])
-        near = np.concatenate(beside)
+        neighbours = [encoding.neighbours(point, rng=rng) for point in points]
+        owner = np.repeat(np.arange(len(points)), [len(batch) for batch in neighbours])
+        near = np.concatenate(neighbours)
         heights = function.value(encoding.columns(near))
-        seen.append((near, heights))
+        visited.append((near, heights))
         best = np.full(len(points), -np.inf)
         np.maximum.at(best, owner, heights)
         better = best > values + rise
@@ -134,8 +136,8 @@ def climb(
         if not rows:
             break
         points, values = ascend(function, encoding, near[rows], rise=rise, steps=steps)
-        seen.append((points, values))
-    return np.concatenate([p for p, _ in seen]), np.concatenate([v for _, v in seen])
+        visited.append((points, values))
+    return np.concatenate([p for p, _ in visited]), np.concatenate([v for _, v in visited])
 
 
 def ascend(
@@ -148,14 +150,14 @@ def ascend(
 ) -> tuple[Floats, Floats]:
     """Follow the gradient of the real coordinates by projected BFGS, all starts in one batch.
 
-    Each start keeps its own inverse Hessian and step length; every step asks the function once, at all starts that
-    still move. A step that rises too little, or leads where a clause forbids, is shortened.
+    Each start keeps its own inverse Hessian and step length; every step calls the function once, for all
+    starts that still move. A step that rises too little, or to a forbidden point, is shortened.
 
     Args:
         function: of model columns.
         encoding: of the space.
         points: `b x p` allowed points.
-        rise: a start stops when a step brings less.
+        rise: a start stops when a step gains less.
         steps: at most.
 
     Returns: `b x p` points, none lower than its start, and their values `b`.
@@ -170,9 +172,7 @@ def ascend(
     moving = np.arange(len(points))
     for _ in range(steps):
         here = points[moving][:, real]
-        there = np.clip(
-            here + lengths[moving, None] * _directions(here, slopes[moving], hessians[moving]), 0, BELOW_ONE
-        )
+        there = np.clip(here + lengths[moving, None] * _directions(here, slopes[moving], hessians[moving]), 0, MAX_UNIT)
         moves = there - here
         alive = np.abs(moves).max(axis=1) > SMALLEST_MOVE
         moving, there, moves = moving[alive], there[alive], moves[alive]
@@ -192,28 +192,28 @@ def ascend(
 
 
 def _best(function: AcquisitionFunction, encoding: Encoding, points: Floats, *, n: int) -> tuple[Floats, Floats]:
-    """Keep the n best of points, best first, and their values."""
+    """Return the n best points, best first, and their values."""
     values = function.value(encoding.columns(points))
     order = np.argsort(-values, kind="stable")[:n]
     return points[order], values[order]
 
 
 def _coarse(points: Floats, encoding: Encoding) -> Floats:
-    """Round the reals of allowed points, where that leads to no forbidden one."""
-    rounded = np.where(encoding.real, np.minimum(np.rint(points * GRID) / GRID, BELOW_ONE), points)
+    """Round the reals of allowed points to `GRID`; a point that would become forbidden stays as it is."""
+    rounded = np.where(encoding.real, np.minimum(np.rint(points * GRID) / GRID, MAX_UNIT), points)
     return np.where(encoding.valid(rounded)[:, None], rounded, points)
 
 
 def _spray(around: Floats, rng: np.random.Generator) -> Floats:
     """Scatter points around incumbents: `m x p` in the cube."""
     scattered = [around + sd * rng.standard_normal((SPRAY, *around.shape)) for sd in SPRAY_SDS]
-    return np.clip(np.concatenate(scattered).reshape(-1, around.shape[1]), 0.0, BELOW_ONE)
+    return np.clip(np.concatenate(scattered).reshape(-1, around.shape[1]), 0.0, MAX_UNIT)
 
 
 def _slopes(
     function: AcquisitionFunction, encoding: Encoding, points: Floats, real: NDArray[np.intp]
 ) -> tuple[Floats, Floats]:
-    """Value points, -inf where a clause forbids them, and give the gradients of their real coordinates."""
+    """Compute values of points, -inf for forbidden ones, and gradients by their real coordinates."""
     values, gradients = np.full(len(points), -np.inf), np.zeros((len(points), len(real)))
     allowed = encoding.valid(points)
     if allowed.any():
@@ -223,8 +223,8 @@ def _slopes(
 
 
 def _directions(here: Floats, slopes: Floats, hessians: Floats) -> Floats:
-    """Point uphill, `b x q`: along the Newton direction of the coordinates that no bound stops, else along the slope."""
-    free = ~(((here <= 0.0) & (slopes < 0.0)) | ((here >= BELOW_ONE) & (slopes > 0.0)))
+    """Return uphill directions `b x q`, Newton's or else the slope, without coordinates that a bound stops."""
+    free = ~(((here <= 0.0) & (slopes < 0.0)) | ((here >= MAX_UNIT) & (slopes > 0.0)))
     slopes = np.where(free, slopes, 0.0)
     newton = np.where(free, np.einsum("bij,bj->bi", hessians, slopes), 0.0)
     uphill = (newton * slopes).sum(axis=1) > 0.0
@@ -236,7 +236,7 @@ def _directions(here: Floats, slopes: Floats, hessians: Floats) -> Floats:
 
 
 def _updated(hessians: Floats, moves: Floats, drops: Floats) -> Floats:
-    """Update inverse Hessians of the negative function `b x q x q` by BFGS, where it curves upwards along the move."""
+    """Update inverse Hessians `b x q x q` of the negative function by BFGS, if it curves upwards along the move."""
     curvature = (moves * drops).sum(axis=1)
     bend = np.linalg.norm(drops, axis=1)
     curved = (curvature > 1e-12 * np.linalg.norm(moves, axis=1) * bend) & (bend > FLATTEST)
@@ -244,6 +244,7 @@ def _updated(hessians: Floats, moves: Floats, drops: Floats) -> Floats:
     H = hessians[curved]
     eye = np.eye(s.shape[1])
     fresh = ~H.any(axis=(1, 2))
+    # The first Hessian is the identity, scaled to the curvature along the first step.
     H[fresh] = (curvature[curved] / np.square(y).sum(axis=1))[fresh, None, None] * eye
     left = eye - rho[:, None, None] * s[:, :, None] * y[:, None, :]
     hessians[curved] = left @ H @ left.swapaxes(1, 2) + rho[:, None, None] * s[:, :, None] * s[:, None, :]

@@ -15,16 +15,16 @@ from warmstart.bo.surrogates import Conditioned, Surrogate
 Floats = NDArray[np.float64]
 
 FEW_PENDING = 4
-"""Up to so many pending points, draws are many."""
+"""Pending points up to which there are many draws."""
 MANY_FANTASIES, FEW_FANTASIES = 32, 16
 
 
 @runtime_checkable
-class Thins(Protocol):
+class Thinnable(Protocol):
     """Interface of a surrogate that can drop samples because each of them costs a linear solve."""
 
     def thin(self, samples: slice) -> Self:
-        """Return a model with some of the samples; the surrogate itself is unchanged."""
+        """Return a model with a subset of the samples; the surrogate itself is unchanged."""
         ...
 
 
@@ -41,7 +41,7 @@ class Fantasies:
     best: Floats
 
     def thin(self, samples: slice) -> Self | None:
-        """Return fantasies with some of the samples; None where there is one sample, or one is as expensive as all."""
+        """Return fantasies with a subset of the samples; None when that saves nothing."""
         model = None if len(self.best) == 1 else _thinned(self.model, samples)
         return None if model is None else type(self)(model, self.best[samples])
 
@@ -87,14 +87,14 @@ class Observed:
 
 
 def _thinned(model: Conditioned, samples: slice) -> Conditioned | None:
-    """Keep some of the samples; None where they come together for the same."""
-    if isinstance(model, Thins):
+    """Return a model with a subset of the samples; None when all samples cost as much as one."""
+    if isinstance(model, Thinnable):
         return model.thin(samples)
     if isinstance(model, Unconditioned):
-        return Unconditioned(model.surrogate.thin(samples)) if isinstance(model.surrogate, Thins) else None
+        return Unconditioned(model.surrogate.thin(samples)) if isinstance(model.surrogate, Thinnable) else None
     if isinstance(model, Observed):
-        some = _thinned(model.model, samples)
-        return None if some is None else Observed(some, model.noise[samples])
+        thinned = _thinned(model.model, samples)
+        return None if thinned is None else Observed(thinned, model.noise[samples])
     return None
 
 
@@ -110,8 +110,8 @@ def fantasise(
     """Return fantasies of pending points: outcomes drawn jointly, and the surrogate conditioned on them.
 
     Outcomes include the model's noise. A fantasy's incumbent is the lowest of `best` and of the posterior means at the
-    pending points that are valid in it; without noise, these are the outcomes themselves. The outcome of a pending
-    point that turns out invalid is no incumbent. It still informs the points beside it, because all fantasies share one
+    pending points that are valid in it; without noise, these are the outcomes themselves. A pending point that a
+    fantasy draws as invalid is no incumbent. Its outcome still informs the points beside it: all fantasies share one
     covariance.
 
     Args:

@@ -22,9 +22,9 @@ KAPPA = 2.0
 DIRECT_ABOVE = -1.0
 """Below this γ the formula of log EI that cannot underflow is used."""
 SERIES_BELOW = -1e3
-"""Below this γ its differences cancel, and the tail's expansion is used."""
+"""Below this γ the differences of that formula cancel, and the tail's expansion is used."""
 SURE_ABOVE = 30.0
-"""Above this γ an improvement is certain, and φ/Φ is held, at 1e-196."""
+"""Above this γ an improvement is certain, and φ/Φ stays at 1e-196."""
 NO_GAIN_BELOW = -36.0
 """Below this x, log(1 + exp(x)) is exp(x) to the last digit."""
 
@@ -137,13 +137,13 @@ def log_integration_weights(values: Floats) -> Floats:
 
 
 def _density(gamma: Floats) -> Floats:
-    """φ(γ)."""
+    """Compute φ(γ), the standard normal density."""
     value: Floats = np.exp(-0.5 * np.square(gamma) - LOG_SQRT_2PI)
     return value
 
 
 def _log_improvement(gamma: Floats) -> Floats:
-    """log(γΦ(γ) + φ(γ)) in three pieces."""
+    """Compute log(γΦ(γ) + φ(γ)) in three pieces."""
     from scipy.special import ndtr
 
     near = np.maximum(gamma, DIRECT_ABOVE)
@@ -153,7 +153,7 @@ def _log_improvement(gamma: Floats) -> Floats:
 
 
 def _log_rest(gamma: Floats) -> Floats:
-    """log(1 - |γ| Φ(γ)/φ(γ)) where γ ≤ -1; where γ is more, what it is at -1."""
+    """Compute log(1 - |γ| Φ(γ)/φ(γ)) for γ ≤ -1; above, its value at -1."""
     middle = np.clip(gamma, SERIES_BELOW, DIRECT_ABOVE)
     far = np.minimum(gamma, SERIES_BELOW)
     value: Floats = np.where(
@@ -165,7 +165,7 @@ def _log_rest(gamma: Floats) -> Floats:
 
 
 def _mills(gamma: Floats) -> Floats:
-    """Φ(γ)/φ(γ) where γ ≤ -1; where γ is more, what it is at -1."""
+    """Compute Φ(γ)/φ(γ) for γ ≤ -1; above, its value at -1."""
     from scipy.special import erfcx
 
     value: Floats = math.sqrt(0.5 * math.pi) * erfcx(-np.minimum(gamma, DIRECT_ABOVE) * math.sqrt(0.5))
@@ -173,7 +173,7 @@ def _mills(gamma: Floats) -> Floats:
 
 
 def _log_softplus(x: Floats) -> Floats:
-    """Take the logarithm of log(1 + exp(x)), finite for every finite x."""
+    """Compute log log(1 + exp(x)), finite for every finite x."""
     value: Floats = np.where(x < NO_GAIN_BELOW, x, np.log(np.logaddexp(0.0, np.maximum(x, NO_GAIN_BELOW))))
     return value
 
@@ -185,7 +185,7 @@ SCORES: Mapping[str, tuple[Acquisition, Callable[[Floats], Floats]]] = MappingPr
         "lcb": (lower_confidence_bound, integrate),
     }
 )
-"""What the search maximises under each name, and how it averages over samples; EI and PI as logarithms, which do not underflow."""
+"""Acquisition functions by name, with their averages over samples; EI and PI as logarithms, which do not underflow."""
 
 SLOPES: Mapping[str, tuple[Slopes, Callable[[Floats], Floats]]] = MappingProxyType(
     {

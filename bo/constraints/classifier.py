@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 class Classifier(Protocol):
     """Interface of a model of labels. Its constructor takes keywords only, among them `conditional` and `labels`.
 
-    Where all labels are equal the probability is constant: 1 if all are valid, 1 / (n + 2) if none is.
+    With equal labels the probability is constant: 1 if all points are valid, 1 / (n + 2) if none is.
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
@@ -32,15 +32,15 @@ class Classifier(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """Return what the next fit starts from, as JSON has it."""
+        """Return the state from which the next fit starts, in JSON types."""
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Set what the next fit starts from."""
+        """Set the state from which the next fit starts."""
         ...
 
 
 CLASSIFIERS: Mapping[str, Callable[..., Classifier]] = MappingProxyType(
     {"network": NetworkClassifier, "gp": GPClassifier}
 )
-"""Every classifier by name: networks beside networks, where there are many labels, else a process."""
+"""Every classifier by name. A run with a network surrogate and many labels uses `network`, any other `gp`."""

@@ -20,9 +20,9 @@ Floats = NDArray[np.float64]
 
 KERNEL = KERNELS["matern52"]
 JITTER = 1e-6
-"""Of the amplitude, on the diagonal."""
+"""Share of the amplitude that is added on the diagonal."""
 REACH = 6.0
-"""Standard deviations of the prior beyond which nothing is sought."""
+"""Bound of the hyperparameters, in standard deviations of the prior."""
 LATENT_STEPS = 10
 SMALLEST_VAR = 1e-12
 
@@ -68,9 +68,9 @@ class GPClassifier:
 
         Args:
             conditional: columns of the points that may be NaN, inactive.
-            labels: `noisy`, a point may be valid once and invalid once; `noiseless`, it is one or the other.
+            labels: `noisy`, repeats of a point may differ; `noiseless`, they agree.
             samples: of hyperparameters and latent values.
-            burn_in: sweeps thrown away; of later fits, a half.
+            burn_in: discarded sweeps of the first fit; later fits discard half as many.
 
         Raises:
             UsageError: when a name or a number does not fit.
@@ -83,7 +83,7 @@ class GPClassifier:
         self._samples, self._burn_in = samples, burn_in
         self._theta: Floats | None = None
         self._data: Labelled | None = None
-        self._kept: list[LatentSample] = []
+        self._latent_samples: list[LatentSample] = []
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
         """Fit `n x d` points and `n` labels.
@@ -98,16 +98,16 @@ class GPClassifier:
         self._inputs = Inputs(data.d, self._conditional)
         if data.constant is not None:
             return self
-        self._shown = self._inputs(data.X)
+        self._train_inputs = self._inputs(data.X)
         e = self._inputs.width
         location = np.array([math.sqrt(2.0) + 0.5 * math.log(e) + math.log(2.0)] * e + [0.0, 0.0])
         spread = np.array([math.sqrt(3.0)] * e + [2.0, 1.0])
-        kept_chain = self._theta is not None and len(self._theta) == e + 2
-        theta = self._theta if kept_chain and self._theta is not None else np.zeros(e + 2)
+        continues = self._theta is not None and len(self._theta) == e + 2
+        theta = self._theta if continues and self._theta is not None else np.zeros(e + 2)
         factor = self._factor(theta)
         white = self._start(factor, theta, data.signs)
-        burn_in = self._burn_in // 2 if kept_chain else self._burn_in
-        self._kept = []
+        burn_in = self._burn_in // 2 if continues else self._burn_in
+        self._latent_samples = []
         for step in range(burn_in + self._samples):
             for k in rng.permutation(e + 2).tolist():
                 theta = self._moved(theta, k, white=white, location=location, spread=spread, rng=rng)
@@ -119,7 +119,7 @@ class GPClassifier:
                     rng=rng,
                 )
             if step >= burn_in:
-                self._kept.append(self._sample(theta, factor, white))
+                self._latent_samples.append(self._sample(theta, factor, white))
         self._theta = theta
         return self
 
@@ -127,13 +127,13 @@ class GPClassifier:
         """Return P(valid) at `m x d` points under every sample: `S x m`.
 
         Raises:
-            UsageError: when nothing was fitted, or the points have other dimensions.
+            UsageError: before a fit, or when the points have other dimensions.
         """
         points, data = self._checked(X)
         if data.constant is not None:
             return data.flat(points)[0]
-        shown = self._inputs(points)
-        return np.array([self._link.probability(*self._latent(sample, shown)[:2]) for sample in self._kept])
+        inputs = self._inputs(points)
+        return np.array([self._link.probability(*self._latent(sample, inputs)[:2]) for sample in self._latent_samples])
 
     def probability_gradient(self, X: ArrayLike) -> tuple[Floats, Floats]:
         """Return P(valid), with its gradients `S x m x d`; refusals as in `probability`."""
@@ -142,16 +142,16 @@ class GPClassifier:
         points, data = self._checked(X)
         if data.constant is not None:
             return data.flat(points)
-        shown, values, slopes = self._inputs(points), [], []
-        for sample in self._kept:
-            mean, var, white = self._latent(sample, shown)
+        inputs, values, slopes = self._inputs(points), [], []
+        for sample in self._latent_samples:
+            mean, var, white = self._latent(sample, inputs)
             solved = solve_triangular(sample.factor, white, lower=True, trans=1)  # n x m, K⁻¹k
-            r2 = square_distances(shown / sample.scale, self._shown / sample.scale)
+            r2 = square_distances(inputs / sample.scale, self._train_inputs / sample.scale)
             pull = 2.0 * sample.amplitude * KERNEL.slope(r2)
             by_mean, by_var = pull * sample.weights, -2.0 * pull * solved.T
             # Σ_n w_mn (x_m - x_n) / ℓ²
             dmean, dvar = (
-                (shown * by.sum(axis=1)[:, None] - by @ self._shown) / np.square(sample.scale)
+                (inputs * by.sum(axis=1)[:, None] - by @ self._train_inputs) / np.square(sample.scale)
                 for by in (by_mean, by_var)
             )
             values.append(self._link.probability(mean, var))
@@ -159,16 +159,16 @@ class GPClassifier:
         return np.array(values), self._inputs.pull_back(points, np.array(slopes))
 
     def state(self) -> dict[str, Any]:
-        """Return what the next fit starts from: the hyperparameters' chain."""
+        """Return the state of the hyperparameters' chain, from which the next fit starts."""
         return {} if self._theta is None else {"theta": self._theta.tolist()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Set what the next fit starts from."""
+        """Set the state from which the next fit starts."""
         self._theta = np.array(state["theta"]) if "theta" in state else None
 
     def _factor(self, theta: Floats) -> Floats:
         """Factor the covariance of the latent values: lower triangle, `n x n`."""
-        scaled = self._shown / np.exp(theta[:-2])
+        scaled = self._train_inputs / np.exp(theta[:-2])
         covariance = math.exp(theta[-2]) * KERNEL.value(square_distances(scaled, scaled))
         covariance.ravel()[:: len(covariance) + 1] = math.exp(theta[-2]) * (1.0 + JITTER)
         factor: Floats = np.linalg.cholesky(covariance).astype(np.float64, copy=False)
@@ -186,20 +186,20 @@ class GPClassifier:
         return 0.0 if signed.min() > 0.0 else -math.inf
 
     def _start(self, factor: Floats, theta: Floats, signs: Floats) -> Floats:
-        """Find white noise whose latent values have the signs of the labels: of their regression, else of themselves."""
+        """Return white noise whose latent values have the labels' signs, by a smooth regression or else the labels."""
         from scipy.linalg import solve_triangular
 
-        wanted = signs - theta[-1]
+        residuals = signs - theta[-1]
         covariance = factor @ factor.T
-        smooth = covariance @ np.linalg.solve(covariance + 1e-2 * covariance[0, 0] * np.eye(len(signs)), wanted)
-        latent = smooth if np.all(signs * (smooth + theta[-1]) > 0.0) else wanted
+        smooth = covariance @ np.linalg.solve(covariance + 1e-2 * covariance[0, 0] * np.eye(len(signs)), residuals)
+        latent = smooth if np.all(signs * (smooth + theta[-1]) > 0.0) else residuals
         white: Floats = solve_triangular(factor, latent, lower=True)
         return white
 
     def _moved(
         self, theta: Floats, k: int, *, white: Floats, location: Floats, spread: Floats, rng: np.random.Generator
     ) -> Floats:
-        """Update one hyperparameter by a slice."""
+        """Update one hyperparameter by slice sampling."""
         moved = theta.copy()
         factor = self._factor(theta)
 
@@ -216,22 +216,22 @@ class GPClassifier:
         return moved
 
     def _sample(self, theta: Floats, factor: Floats, white: Floats) -> LatentSample:
-        """Keep what predictions need."""
+        """Return the sample with the factors that predictions need."""
         from scipy.linalg import solve_triangular
 
         weights = solve_triangular(factor, white, lower=True, trans=1)
         return LatentSample(np.exp(theta[:-2]), math.exp(theta[-2]), float(theta[-1]), factor, weights)
 
-    def _latent(self, sample: LatentSample, shown: Floats) -> tuple[Floats, Floats, Floats]:
+    def _latent(self, sample: LatentSample, inputs: Floats) -> tuple[Floats, Floats, Floats]:
         """Predict latent values at `m x e` inputs: mean `m`, variance `m`, and L⁻¹k, `n x m`."""
         from scipy.linalg import solve_triangular
 
-        r2 = square_distances(shown / sample.scale, self._shown / sample.scale)
+        r2 = square_distances(inputs / sample.scale, self._train_inputs / sample.scale)
         cross = sample.amplitude * KERNEL.value(r2)
         white: Floats = solve_triangular(sample.factor, cross.T, lower=True)
         var = sample.amplitude * (1.0 + JITTER) - np.square(white).sum(axis=0)
         return sample.mean + cross @ sample.weights, np.maximum(var, SMALLEST_VAR), white
 
     def _checked(self, X: ArrayLike) -> tuple[Floats, Labelled]:
-        """Read points, which must have the columns of the fit."""
+        """Check points against the columns of the fit."""
         return points_of_fit(X, self._data, "GPClassifier", conditional=self._conditional)

@@ -20,7 +20,7 @@ class Labelled:
     Attributes:
         X: `n x d`.
         signs: `n`, 1 = valid, -1 = invalid.
-        constant: P(valid) where all labels are one, else None.
+        constant: P(valid) when all labels are equal, else None.
     """
 
     X: Floats

@@ -20,13 +20,13 @@ def logistic(z: Floats) -> Floats:
 
 
 def logistic_slope(z: Floats) -> Floats:
-    """Compute σ(1 - σ)."""
+    """Compute σ(1 - σ), the derivative of the logistic function."""
     p = logistic(z)
     return p * (1.0 - p)
 
 
 def normal(z: Floats) -> Floats:
-    """Compute Φ(z)."""
+    """Compute Φ(z), the standard normal distribution function."""
     from scipy.special import ndtr
 
     value: Floats = ndtr(z)
@@ -34,7 +34,7 @@ def normal(z: Floats) -> Floats:
 
 
 def normal_slope(z: Floats) -> Floats:
-    """Compute φ(z)."""
+    """Compute φ(z), the standard normal density, which is the derivative of Φ."""
     value: Floats = np.exp(-0.5 * np.square(z)) / math.sqrt(2.0 * math.pi)
     return value
 
@@ -44,8 +44,8 @@ class Link:
     """P = F(μ / √(a + b s²)) for a latent value N(μ, s²).
 
     Attributes:
-        a: 0 where the label is certain given the latent value.
-        b: how its uncertainty counts.
+        a: 0 when the latent value determines the label.
+        b: weight of the latent variance.
         cdf: F.
         slope: F'.
     """

@@ -21,7 +21,7 @@ LOG_ALPHA = (-8.0, 8.0)
 THIN = 3
 MAX_NEWTON = 100
 TOLERANCE = 1e-9
-"""Newton's method ends where a step promises less."""
+"""Newton's method ends when a step promises a smaller gain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +93,19 @@ def sample_posteriors(
     features: Floats, signs: Floats, *, gain: float, samples: int, burn_in: int, rng: np.random.Generator
 ) -> list[Laplace]:
     """Sample log α by slice sampling on the evidence, with prior N(0, 1): one posterior a sample."""
-    found = laplace(features, signs, 1.0, gain=gain, start=np.zeros(features.shape[1]))
-    log_alpha, kept = 0.0, []
+    posterior = laplace(features, signs, 1.0, gain=gain, start=np.zeros(features.shape[1]))
+    log_alpha, posteriors = 0.0, []
 
     def along(offset: float) -> float:
-        nonlocal found
+        nonlocal posterior
         value = log_alpha + offset
         if not LOG_ALPHA[0] <= value <= LOG_ALPHA[1]:
             return -math.inf
-        found = laplace(features, signs, math.exp(value), gain=gain, start=found.weights)
-        return found.log_evidence - 0.5 * value * value
+        posterior = laplace(features, signs, math.exp(value), gain=gain, start=posterior.weights)
+        return posterior.log_evidence - 0.5 * value * value
 
     for step in range(1, burn_in + THIN * samples + 1):
         log_alpha += slice_step(along, along(0.0), rng=rng, width=1.5)[0]
         if step > burn_in and (step - burn_in) % THIN == 0:
-            kept.append(laplace(features, signs, math.exp(log_alpha), gain=gain, start=found.weights))
-    return kept
+            posteriors.append(laplace(features, signs, math.exp(log_alpha), gain=gain, start=posterior.weights))
+    return posteriors

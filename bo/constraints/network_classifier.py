@@ -19,7 +19,7 @@ from warmstart.history_store.errors import UsageError
 Floats = NDArray[np.float64]
 
 STEP_GAIN = 10.0
-"""Of the logistic function that stands for a step while fitting: a step has no curvature."""
+"""Gain of the logistic function that replaces a step during the fit: a step has no curvature."""
 SMALLEST_VAR = 1e-12
 
 
@@ -48,13 +48,13 @@ class NetworkClassifier:
 
         Args:
             conditional: columns of the points that may be NaN, inactive.
-            labels: `noisy`, a point may be valid once and invalid once; `noiseless`, it is one or the other.
+            labels: `noisy`, repeats of a point may differ; `noiseless`, they agree.
             hidden: widths of the hidden layers.
-            networks: how many.
-            samples: of α, a network.
-            burn_in: sweeps of its chain that are thrown away.
-            steps: of training, at least.
-            epochs: passes of training through the data, at least.
+            networks: their number.
+            samples: of α, for each network.
+            burn_in: discarded sweeps of the chain of α.
+            steps: least number of training steps.
+            epochs: least number of passes through the data.
             decay: weight of the prior N(0, 1/fan-in) of the weights.
             held_out: share of the points that a network is not trained on.
 
@@ -72,7 +72,7 @@ class NetworkClassifier:
         self._heads: list[list[Laplace]] = []
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
-        """Fit `n x d` points and `n` labels.
+        """Fit the networks to `n x d` points and `n` labels, 1 valid and 0 not.
 
         Raises:
             UsageError: when shapes do not fit.
@@ -88,6 +88,7 @@ class NetworkClassifier:
         theta = train(
             whole, inputs(data.X), 0.5 * (1.0 + data.signs), plan=self._plan, rng=rng, loss_slope=_cross_entropy_slope
         )
+        # The output layer is dropped: Laplace's method takes its place.
         theta = theta[:, : body.n_weights].astype(np.float64)
         self._features = Features(inputs, np.zeros((self._plan.stack, 1, 0)), body, theta, bias=True)
         self._heads = [
@@ -100,7 +101,7 @@ class NetworkClassifier:
         """Return P(valid) at `m x d` points under every sample: `S x m`.
 
         Raises:
-            UsageError: when nothing was fitted, or the points have other dimensions.
+            UsageError: before a fit, or when the points have other dimensions.
         """
         points, data = self._checked(X)
         if data.constant is not None:
@@ -129,18 +130,18 @@ class NetworkClassifier:
         return np.array(values), np.array(slopes)
 
     def state(self) -> dict[str, Any]:
-        """Return what the next fit starts from: nothing."""
+        """Return an empty state: no fit continues another."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Do nothing: a fit depends on its generator alone."""
 
     def _checked(self, X: ArrayLike) -> tuple[Floats, Labelled]:
-        """Read points, which must have the columns of the fit."""
+        """Check points against the columns of the fit."""
         return points_of_fit(X, self._data, "NetworkClassifier", conditional=self._conditional)
 
 
 def _cross_entropy_slope(outputs: Array, targets: Array) -> Array:
-    """σ(f) - c."""
+    """Compute the slope of the cross-entropy by the outputs f, σ(f) - c."""
     result: Array = logistic(outputs) - targets
     return result

@@ -2,8 +2,8 @@
 
 The *number* of a real or an integer is its value. The number of a choice is its position among the choices. Every
 number has an equal share of [0, 1); an integer on a logarithmic scale has a share in proportion to its logarithmic
-width. Shares and scales are those of `warmstart.history_store.space.sobol_configs`. Priors of ConfigSpace (normal, beta) do not
-bend an axis.
+width. Shares and scales are those of `warmstart.history_store.space.sobol_configs`. Priors of ConfigSpace (normal,
+beta) do not bend an axis.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-BELOW_ONE = float(np.nextafter(1.0, 0.0))
+MAX_UNIT = float(np.nextafter(1.0, 0.0))
+"""The largest coordinate, just below 1."""
 TENS = np.array([float(f"1e{k}") for k in range(309)])
 """Powers of ten, each the nearest float64: what `pow` returns differs between machines."""
 DIGITS = 14
@@ -34,9 +35,9 @@ LOG_DIGITS = 12
 EXACT = 2**53
 """Whole numbers up to this one, and down to its negative, are float64 exactly."""
 _LOG_ROUNDING = 64
-"""How many units in the last place a logarithmic coordinate may be off."""
+"""Rounding error of a logarithmic coordinate, in units in the last place."""
 SLACK = 1e-12
-"""How far, as a share of its range, a real may lie outside it: other programs round values to decimals."""
+"""Largest excess of a real over its range, as a share of it: other programs round values to decimals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +68,8 @@ class Real:
 
     def snap(self, values: Floats) -> Floats:
         """Round `n` values to the grid."""
-        found, (low, high) = self._round(values), self.rounded
-        return np.where(found >= high, self.high, np.where(found <= low, self.low, found))
+        rounded, (low, high) = self._round(values), self.rounded
+        return np.where(rounded >= high, self.high, np.where(rounded <= low, self.low, rounded))
 
     def units(self, numbers: Floats) -> Floats:
         """Map `n` values to `n` coordinates in [0, 1)."""
@@ -76,7 +77,7 @@ class Real:
             u = np.log(numbers / self.low) / math.log(self.high / self.low)
         else:
             u = (numbers - self.low) / (self.high - self.low)
-        return np.clip(u, 0.0, BELOW_ONE)
+        return np.clip(u, 0.0, MAX_UNIT)
 
     def columns(self, numbers: Floats) -> Floats:
         """Return the `n x 1` column of the model: the coordinate."""
@@ -87,7 +88,7 @@ class Real:
         return number
 
     def parse(self, values: Sequence[Any]) -> Floats:
-        """Read `n` values as numbers; NaN where one does not fit."""
+        """Convert `n` values to numbers; NaN for a value outside the range or of another kind."""
         numbers = _read_numbers(values)
         slack = SLACK * numbers if self.log else SLACK * (self.high - self.low)
         return np.where((numbers >= self.low - slack) & (numbers <= self.high + slack), numbers, np.nan)
@@ -107,7 +108,7 @@ class Real:
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """Integer hyperparameter, linear or logarithmic; of a wide one, several values share a number."""
+    """Integer hyperparameter, linear or logarithmic; in a wide range several values share a number."""
 
     name: str
     low: int
@@ -122,12 +123,12 @@ class Integer:
 
     @property
     def wide(self) -> bool:
-        """Tell whether some of the values are no float64, or have a share of [0, 1) that float64 does not tell from the next."""
+        """Tell whether float64 cannot represent every value, or every share of [0, 1)."""
         shares = self.high * math.log(self.high / self.low) * _LOG_ROUNDING if self.log else 2 * self.size
         return max(-self.low, self.high, shares) > EXACT
 
     def numbers(self, u: Floats) -> Floats:
-        """Map `n` coordinates to `n` whole numbers: a real cut off to an integer, in the logarithm one rounded."""
+        """Map `n` coordinates to `n` whole numbers, rounded down on a linear scale, to nearest on a logarithmic one."""
         if self.log:
             first, ratio = self.low - 0.5, (self.high + 0.5) / (self.low - 0.5)
             numbers = np.rint(first * ratio**u)
@@ -143,7 +144,7 @@ class Integer:
             u = np.log(np.sqrt((numbers - 0.5) / first) * np.sqrt((numbers + 0.5) / first)) / math.log(ratio)
         else:
             u = (numbers - self.low + 0.5) / self.size
-        return np.clip(u, 0.0, BELOW_ONE)
+        return np.clip(u, 0.0, MAX_UNIT)
 
     def columns(self, numbers: Floats) -> Floats:
         """Return the `n x 1` column of the model: 0 at the least value, 1 at the greatest, along the scale between."""
@@ -152,11 +153,11 @@ class Integer:
         return ((numbers - self.low) / (self.high - self.low))[:, None]
 
     def native(self, number: float) -> Value:
-        """Return the value as a Python int; bounds of a wide one may have been rounded outwards."""
+        """Return the value as a Python int, clipped: float64 may round the bounds of a wide range outwards."""
         return min(max(int(number), self.low), self.high)
 
     def parse(self, values: Sequence[Any]) -> Floats:
-        """Read `n` values as numbers; NaN where one does not fit."""
+        """Convert `n` values to numbers; NaN for a value outside the range or of another kind."""
         numbers = _read_numbers(values)
         fits = (numbers >= self.low) & (numbers <= self.high) & (numbers == np.rint(numbers))
         if self.wide:
@@ -169,7 +170,7 @@ class Integer:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Categorical hyperparameter: ordered (one column) or not (a column a choice; two share one); a constant has one."""
+    """Categorical hyperparameter. It has one column if ordered, constant or of two choices, else one per choice."""
 
     name: str
     choices: tuple[Any, ...]
@@ -201,22 +202,25 @@ class Choice:
         return (numbers / max(self.size - 1.0, 1.0))[:, None]
 
     def native(self, number: float) -> Value:
-        """Return the choice itself."""
+        """Return the choice that a number stands for."""
         value: Value = self.choices[int(number)]
         return value
 
     def parse(self, values: Sequence[Any]) -> Floats:
-        """Read `n` values as positions; NaN where one is no choice. 1, 1.0 and True are one value, as in ConfigSpace, and so are a tuple and its list."""
-        values, known = [*map(as_tuple, values)], [*map(as_tuple, self.choices)]
+        """Convert `n` values to positions; NaN for a value that is no choice.
+
+        1, 1.0 and True are one value, as in ConfigSpace, and so are a tuple and its list.
+        """
+        values, choices = [*map(as_tuple, values)], [*map(as_tuple, self.choices)]
         try:
-            position = {choice: i for i, choice in enumerate(known)}
+            position = {choice: i for i, choice in enumerate(choices)}
             return np.array([position.get(value, math.nan) for value in values], dtype=np.float64)
         except TypeError:  # a choice or a value that cannot be hashed
-            return np.array([known.index(v) if v in known else math.nan for v in values], dtype=np.float64)
+            return np.array([choices.index(v) if v in choices else math.nan for v in values], dtype=np.float64)
 
     def __str__(self) -> str:
-        shown = ", ".join(map(repr, self.choices[:8]))
-        return f"one of {shown}{', ...' if len(self.choices) > 8 else ''}"
+        listed = ", ".join(map(repr, self.choices[:8]))
+        return f"one of {listed}{', ...' if len(self.choices) > 8 else ''}"
 
 
 Axis = Real | Integer | Choice
@@ -237,17 +241,17 @@ def axis_of(hyperparameter: Hyperparameter) -> Axis:
 
 
 def plain(value: Any) -> Any:
-    """Drop numpy's scalar types: configurations are written as JSON."""
+    """Convert numpy's scalars to Python's, which JSON can hold."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def plain_config(config: Config) -> dict[str, Value]:
-    """Copy a configuration, with Python's scalars for numpy's: ConfigSpace's own samples have these."""
+    """Copy a configuration with Python's scalars; samples of ConfigSpace hold numpy's."""
     return {name: plain(value) for name, value in dict(config).items()}
 
 
 def _read_numbers(values: Sequence[Any]) -> Floats:
-    """Read values as float64, NaN where one is no number; a text of digits or a truth value is none."""
+    """Convert values to float64, NaN for values that are no numbers; digits in text and truth values are none."""
     kinds = set(map(type, values))
     if all(issubclass(kind, int | float | np.integer | np.floating) and kind is not bool for kind in kinds):
         try:

@@ -1,7 +1,7 @@
 """Conditions and forbidden clauses, evaluated on many configurations at once.
 
-A configuration is a row of numbers (`warmstart.bo.space.axes`), NaN = inactive. ConfigSpace treats an inactive hyperparameter as
-comparisons treat NaN: it differs from every value and is never equal, less or greater.
+A configuration is a row of numbers (`warmstart.bo.space.axes`), NaN = inactive. ConfigSpace treats an inactive
+hyperparameter as comparisons treat NaN: it differs from every value and is never equal, less or greater.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Test = Callable[[Floats], Bools]
-"""`n x h` numbers, one column a hyperparameter -> which of the `n` rows meet the clause; it can be pickled."""
+"""Function of `n x h` numbers, one column for each hyperparameter: a mask of the rows that meet the clause.
+Picklable."""
 
 
 def condition_test(condition: ConditionLike, axes: Mapping[str, tuple[int, Axis]]) -> Test:
@@ -34,7 +35,7 @@ def condition_test(condition: ConditionLike, axes: Mapping[str, tuple[int, Axis]
         axes: each hyperparameter's column and axis, by name.
 
     Raises:
-        UsageError: when the condition is of a kind that ConfigSpace itself does not have.
+        UsageError: when the condition is of a kind from outside ConfigSpace.
     """
     from ConfigSpace import conditions as cs
 
@@ -68,7 +69,7 @@ def forbidden_test(clause: ForbiddenLike, axes: Mapping[str, tuple[int, Axis]]) 
         axes: each hyperparameter's column and axis, by name.
 
     Raises:
-        UsageError: when the clause is of a kind that ConfigSpace itself does not have.
+        UsageError: when the clause is of a kind from outside ConfigSpace.
     """
     from ConfigSpace import forbidden as cs
 
@@ -103,7 +104,7 @@ def forbidden_test(clause: ForbiddenLike, axes: Mapping[str, tuple[int, Axis]]) 
 
 
 def mentioned(clause: ConditionLike | ForbiddenLike) -> set[str]:
-    """Return the hyperparameters whose values a condition or a forbidden clause uses."""
+    """Return the names of the hyperparameters whose values a condition or a forbidden clause uses."""
     roles = ("parent", "hyperparameter", "left", "right")
     return {
         getattr(part, role).name for part in getattr(clause, "dlcs", (clause,)) for role in roles if hasattr(part, role)
@@ -111,29 +112,29 @@ def mentioned(clause: ConditionLike | ForbiddenLike) -> set[str]:
 
 
 def _joined(join: Any, tests: Sequence[Test], rows: Floats) -> Bools:
-    found: Bools = functools.reduce(join, [test(rows) for test in tests])
-    return found
+    met: Bools = functools.reduce(join, [test(rows) for test in tests])
+    return met
 
 
-def _among(column: int, known: Floats, rows: Floats) -> Bools:
-    return np.isin(rows[:, column], known)
+def _among(column: int, numbers: Floats, rows: Floats) -> Bools:
+    return np.isin(rows[:, column], numbers)
 
 
 def _compared(compare: Any, column: int, number: float, rows: Floats) -> Bools:
-    found: Bools = compare(rows[:, column], number)
-    return found
+    met: Bools = compare(rows[:, column], number)
+    return met
 
 
 def _related(compare: Any, left: tuple[int, Axis], right: tuple[int, Axis], rows: Floats) -> Bools:
     """Compare two hyperparameters by their values, not by their positions."""
     (i, first), (j, second) = left, right
-    found = np.isfinite(rows[:, i]) & np.isfinite(rows[:, j])
-    found[found] = compare(_values(first, rows[found, i]), _values(second, rows[found, j])).astype(np.bool_)
-    return found
+    met = np.isfinite(rows[:, i]) & np.isfinite(rows[:, j])
+    met[met] = compare(_values(first, rows[met, i]), _values(second, rows[met, j])).astype(np.bool_)
+    return met
 
 
 def _values(axis: Axis, numbers: Floats) -> NDArray[Any]:
-    """Return the values behind numbers: for choices an object array."""
+    """Return the values of numbers; for choices an object array."""
     if not isinstance(axis, Choice):
         return numbers
     values = np.empty(len(numbers), dtype=object)

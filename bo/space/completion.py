@@ -1,4 +1,4 @@
-"""Completion of partly known configurations: open values are spread evenly; the first one has the defaults."""
+"""Completion of partial configurations: open values are spread evenly; the first configuration has the defaults."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 DRAWS = 256
-"""Random values for what is open, where those of the design are forbidden or were given before."""
+"""Random draws of open values, if those of the design are forbidden or repeat an earlier configuration."""
 
 
 class Completion:
-    """Completes up to n configurations so that all are allowed and no two are equal.
+    """Completion of up to n configurations, all allowed and distinct.
 
     Attributes:
         encoding: of the space.
-        keys: of the configurations returned so far.
+        keys: of the configurations so far.
     """
 
     def __init__(self, space: ConfigurationSpace, *, n: int, rng: np.random.Generator) -> None:
-        """Build a design of `n` points over all hyperparameters; each configuration uses its open ones."""
+        """Build a design of `n` points over all hyperparameters; a configuration takes open values from one of them."""
         self.encoding = Encoding(space)
         self.keys: set[str] = set()
         self._axes = [axis_of(space[name]) for name in self.encoding.names]
@@ -38,55 +38,55 @@ class Completion:
         self._points = anchored_design(anchor, n, rng=rng)
         self._rng = rng
 
-    def complete(self, known: Config) -> dict[str, Value] | None:
-        """Complete a configuration.
+    def complete(self, partial: Config) -> dict[str, Value] | None:
+        """Complete a partial configuration with points of a shifted design or random points.
 
         Args:
-            known: values by name; those of hyperparameters that turn out inactive are left out.
+            partial: values by name; values of inactive hyperparameters are left out.
 
-        Returns: an allowed configuration that was not given before; None where none was found.
+        Returns: a new, allowed configuration, or None.
 
         Raises:
             DataError: when the space does not have a name or allow a value.
         """
-        place = min(len(self.keys), len(self._points) - 1)
-        for points in (self._points[place : place + 1], self._rng.random((DRAWS, self.encoding.p))):
-            fixed = self.fixed(points, known)
+        index = min(len(self.keys), len(self._points) - 1)
+        for points in (self._points[index : index + 1], self._rng.random((DRAWS, self.encoding.p))):
+            fixed = self.fixed(points, partial)
             keys = self.encoding.keys(fixed)
             for row in np.flatnonzero(self.encoding.valid(fixed)).tolist():
                 if keys[row] not in self.keys:
                     self.keys.add(keys[row])
-                    found = self.encoding.decode(fixed[row : row + 1])[0]
-                    return {name: known.get(name, value) for name, value in found.items()}
+                    config = self.encoding.decode(fixed[row : row + 1])[0]
+                    return {name: partial.get(name, value) for name, value in config.items()}
         return None
 
     def fill(self, n: int) -> list[dict[str, Value]]:
-        """Return n configurations of which nothing is known, from a Sobol sequence; fewer where the space has no more."""
+        """Return n new configurations from a Sobol sequence; fewer when the space has no more."""
         points = self.encoding.sample(n, design="sobol", rng=self._rng, exclude=self.keys)
         self.keys.update(self.encoding.keys(points))
         return self.encoding.decode(points)
 
-    def fixed(self, points: Floats, known: Config) -> Floats:
-        """Set the known values in `n x p` points; raises as `complete`."""
+    def fixed(self, points: Floats, partial: Config) -> Floats:
+        """Return `n x p` points with the known values set; raises as `complete`."""
         fixed = points.copy()
         for k, axis in enumerate(self._axes):
-            if axis.name in known:
-                number = axis.parse([known[axis.name]])
+            if axis.name in partial:
+                number = axis.parse([partial[axis.name]])
                 if np.isnan(number[0]):
-                    msg = f"configuration: expected {axis} for {axis.name}, got {known[axis.name]!r}. Correct it."
+                    msg = f"configuration: expected {axis} for {axis.name}, got {partial[axis.name]!r}. Correct it."
                     raise DataError(msg)
                 fixed[:, k] = axis.units(number)[0]
         return fixed
 
 
 def anchored_design(anchor: Floats, n: int, *, rng: np.random.Generator) -> Floats:
-    """Return a Latin hypercube whose first point is given.
+    """Return a Latin hypercube with a fixed first point.
 
-    Each dimension is cut into n equal parts; the other points lie in the middles of those without the first, each in
-    another one, in random order.
+    Each dimension has n equal parts. The other points lie in the middles of the parts without the first point, one in
+    each, in random order.
 
     Args:
-        anchor: `p` coordinates in [0, 1).
+        anchor: `p` coordinates in [0, 1) of the first point.
         n: points.
         rng: orders the parts.
 

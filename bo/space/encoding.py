@@ -1,4 +1,4 @@
-"""Encoding of a search space: configurations to and from the unit cube, and to the columns that a surrogate sees."""
+"""Encoding of a search space: configurations to and from the unit cube, and to the columns of a model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from warmstart.bo.space.axes import BELOW_ONE, Axis, Choice, Integer, Real, axis_of, plain_config
+from warmstart.bo.space.axes import MAX_UNIT, Axis, Choice, Integer, Real, axis_of, plain_config
 from warmstart.bo.space.clauses import condition_test, forbidden_test, mentioned
 from warmstart.bo.space.sampling import Design, unit_points
 from warmstart.history_store.errors import DataError, UsageError
@@ -24,37 +24,37 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 INACTIVE = 0.5
-"""The coordinate that `encode` gives a hyperparameter that is inactive."""
+"""Coordinate of an inactive hyperparameter in points of `encode`."""
 CELLS = 65_536
-"""Spaces with at most so many combinations of values are counted and searched whole."""
+"""Largest number of combinations of values of a space that is enumerated."""
 DRAWS = 262_144
-"""Points after which a design on a larger space gives up looking for a configuration that is new and allowed."""
+"""Points of a design on a larger space before it stops the search for a new, allowed configuration."""
 WIDE = 0.25
-"""The wider step of `neighbours` is drawn up to this share of the range."""
-OTHERS = 16
-"""Other choices that `neighbours` tries where there are more."""
+"""Largest wide step of `neighbours`, as a share of the range."""
+MOST_CHOICES = 16
+"""Most choices of one hyperparameter among `neighbours`."""
 REACHES, TRIES = 4.0 ** -np.arange(1, 21), 1024
-"""How far `beside` moves a coordinate at most, the furthest first, and the points that it draws at each of these."""
+"""Largest moves of a coordinate by `beside`, in this order, and points drawn at each."""
 
 
 class Encoding:
     """A ConfigSpace space as the cube `[0, 1)^p`, with a block of model columns for each hyperparameter.
 
-    Designs and the search for the next point use the cube. Every point stands for one configuration: that of its
-    rounded values, without inactive hyperparameters. Reals are evaluated on a decimal grid (`warmstart.bo.space.axes.Real`), and
-    whole numbers above 2**53 are equal where their float64s are; what others give is kept as it is.
-    Constants are part of configurations, not of the cube. Activity and clauses follow ConfigSpace.
+    Designs and the search for the next point use the cube. Every point stands for one configuration: its rounded
+    values, without inactive hyperparameters. Suggested reals lie on a decimal grid (`warmstart.bo.space.axes.Real`),
+    and whole numbers above 2**53 are equal if their float64s are. Values of a caller's configuration are stored
+    exactly. Constants are part of configurations, not of the cube. Activity and clauses follow ConfigSpace.
 
     Attributes:
         p: hyperparameters with more than one value: dimensions of the cube.
-        d: columns of the model; numbers, ordered and two-valued choices have one, other choices one a choice.
-        names: the p hyperparameters.
-        conditional: columns that are NaN where their hyperparameter is inactive.
-        real: `p`, which hyperparameters vary without steps: their coordinate is their column, gradient 1.
+        d: columns of the model; numbers, ordered and two-valued choices have one, others one for each choice.
+        names: of the p hyperparameters.
+        conditional: columns of conditional hyperparameters, NaN when inactive.
+        real: `p`, mask of real hyperparameters, whose coordinate is their column, gradient 1.
         column: `p`, the first model column of each.
 
     Raises:
-        UsageError: when the space names no hyperparameter, or holds a clause that ConfigSpace itself does not have.
+        UsageError: when the space has no hyperparameter, or a clause from outside ConfigSpace.
     """
 
     def __init__(self, space: ConfigurationSpace) -> None:
@@ -80,8 +80,8 @@ class Encoding:
         ends = list(itertools.accumulate((axis.width for axis in free), initial=0))
         self.d = ends[-1]
         self.column = np.array(ends[:-1], dtype=np.int64)
-        asked = set().union(*map(mentioned, [*space.conditions, *space.forbidden_clauses]))
-        self._tested = [k for k, name in enumerate(self.names) if name in asked]
+        in_clauses = set().union(*map(mentioned, [*space.conditions, *space.forbidden_clauses]))
+        self._tested = [k for k, name in enumerate(self.names) if name in in_clauses]
         self._stepped = [k for k in range(self.p) if not self.real[k]]
         children = {child for child, _ in self._conditions}
         self.conditional = tuple(
@@ -92,9 +92,9 @@ class Encoding:
         )
 
     def columns(self, U: ArrayLike) -> Floats:
-        """Return what a surrogate sees of points: `n x p` -> `n x d`, rounded to what is evaluated, NaN where inactive.
+        """Return the model columns `n x d` of `n x p` points, rounded to configurations, NaN where inactive.
 
-        Reals are left as they are: their grid is finer than 1e-13 of the range.
+        Reals are not rounded: their grid is finer than 1e-13 of the range.
         """
         points = self._checked(U)
         numbers = self._numbers(points, {*self._stepped, *self._tested})[:, self._free]
@@ -106,14 +106,14 @@ class Encoding:
         return X
 
     def valid(self, U: ArrayLike) -> Bools:
-        """Return which of `n x p` points no clause forbids, after rounding."""
+        """Return the mask of `n x p` points that no clause forbids, after rounding."""
         return ~self._forbids(self._numbers(self._checked(U), self._tested))
 
     def decode(self, U: ArrayLike) -> list[dict[str, Value]]:
-        """Return the configurations of `n x p` points with native Python values, inactive hyperparameters left out.
+        """Return the configurations of `n x p` points with Python values, without inactive hyperparameters.
 
         Raises:
-            DataError: when a clause forbids one.
+            DataError: when a clause forbids a point.
         """
         points = self._checked(U)
         numbers = self._numbers(points)
@@ -132,35 +132,34 @@ class Encoding:
         return configs
 
     def encode(self, configs: Sequence[Config]) -> Floats:
-        """Return the points of n configurations: `n x p` in [0, 1), 0.5 where inactive; `decode` gives them back exactly.
+        """Return the points of n configurations: `n x p` in [0, 1), 0.5 when inactive; `decode` inverts it exactly.
 
-        Reals that are not on the grid of decimals, and whole numbers that are no float64, are kept here, with the point that
-        stands for them.
+        Reals off the decimal grid, and whole numbers that are no float64, are stored here under their coordinate.
 
         Raises:
-            DataError: when a configuration does not fit the space; the message names it and what is wrong.
+            DataError: when a configuration does not fit the space; the message names the configuration and the reason.
         """
-        given = [_as_dict(config) for config in configs]
-        numbers, active, misfits = self._read(given)
+        dicts = [_as_dict(config) for config in configs]
+        numbers, active, misfits = self._read(dicts)
         for row in np.flatnonzero(misfits).tolist():
-            raise DataError(self._misfit(given[row], active[row], numbers[row]))
+            raise DataError(self._misfit(dicts[row], active[row], numbers[row]))
         for row in np.flatnonzero(self._forbids(numbers)).tolist():
-            raise DataError(_expected(given[row], f"one that is forbidden by {self._clause(numbers[row])}"))
-        points = np.full((len(given), self.p), INACTIVE)
+            raise DataError(_expected(dicts[row], f"one that is forbidden by {self._clause(numbers[row])}"))
+        points = np.full((len(dicts), self.p), INACTIVE)
         for k, j in enumerate(self._free):
             points[active[:, j], k] = self._axes[j].units(numbers[active[:, j], j])
         for k, axis in self._wide:
             for row in np.flatnonzero(active[:, self._free[k]]).tolist():
-                _keep(self._exact[k], points[row], k, int(given[row][axis.name]))
-        return self._kept(points, numbers)
+                _store_exact(self._exact[k], points[row], k, int(dicts[row][axis.name]))
+        return self._with_exact_reals(points, numbers)
 
     def fits(self, configs: Sequence[Config]) -> Bools:
-        """Return which of n configurations the space allows: those that `encode` takes."""
+        """Return the mask of n configurations that the space allows, which `encode` takes."""
         numbers, _, misfits = self._read([_as_dict(config) for config in configs])
         return ~(misfits | self._forbids(numbers))
 
     def key(self, config: Config) -> str:
-        """Return a text that is equal for configurations that are equal after rounding."""
+        """Return the key of a configuration; configurations that are equal after rounding share it."""
         return self.keys(self.encode([config]))[0]
 
     def keys(self, U: ArrayLike) -> list[str]:
@@ -169,26 +168,26 @@ class Encoding:
         for k, j in enumerate(self._free):
             axis = self._axes[j]
             if isinstance(axis, Real) and self._exact[k]:
-                known = np.isfinite(numbers[:, j])
-                numbers[known, j] = axis.snap(numbers[known, j])
+                active = np.isfinite(numbers[:, j])
+                numbers[active, j] = axis.snap(numbers[active, j])
         return [row.tobytes().hex() for row in numbers[:, self._free]]
 
     def values(self, k: int, u: Floats) -> list[Value]:
-        """Return the values that `n` coordinates of the k-th hyperparameter stand for, wherever it is active."""
+        """Return the values at `n` coordinates of the k-th hyperparameter, as if it were active."""
         axis = self._axes[self._free[k]]
         return [axis.native(number) for number in axis.numbers(u).tolist()]
 
     def neighbours(self, u: ArrayLike, *, rng: np.random.Generator) -> Floats:
-        """Return the allowed points that differ from one by one step of one active hyperparameter that is not real.
+        """Return the allowed points at one step of one active integer or choice from a point.
 
-        Whole numbers and ordered choices step by one and by a wider random step, either way; other choices are
-        exchanged for every other one, for 16 random ones where there are more.
+        Whole numbers and ordered choices step by one and by a wider random step, either way; a choice steps to every
+        alternative, or to 16 random ones.
 
         Args:
             u: `p` coordinates.
             rng: draws the wider steps.
 
-        Returns: `m x p`, distinct configurations, none that of u.
+        Returns: `m x p`, distinct configurations, without that of u.
         """
         point = self._checked(np.atleast_2d(np.asarray(u, dtype=np.float64)))
         numbers = self._numbers(point)[0]
@@ -197,17 +196,17 @@ class Encoding:
             axis = self._axes[j]
             if isinstance(axis, Real) or math.isnan(numbers[j]):
                 continue
-            others = _steps(axis, float(numbers[j]), rng)
-            moved = np.repeat(point, len(others), axis=0)
-            moved[:, k] = axis.units(others)
+            steps = _steps(axis, float(numbers[j]), rng)
+            moved = np.repeat(point, len(steps), axis=0)
+            moved[:, k] = axis.units(steps)
             rows.append(moved)
-        found = np.concatenate(rows)
-        allowed, first = self.valid(found), _first_rows(self.keys(found), ())
-        return found[[row for row in first if row and allowed[row]]]
+        points = np.concatenate(rows)
+        allowed, first = self.valid(points), _first_rows(self.keys(points), ())
+        return points[[row for row in first if row and allowed[row]]]
 
     @cached_property
     def size(self) -> float:
-        """Return the number of distinct configurations: inf where a real varies; above 65,536 combinations, that number."""
+        """Return the number of distinct configurations, inf with a real; above 65,536, the number of combinations."""
         cells = math.prod(self._axes[j].size for j in self._free)
         return len(self._cells) if cells <= CELLS else cells
 
@@ -222,21 +221,21 @@ class Encoding:
     ) -> Floats:
         """Draw n allowed points of distinct configurations, in the order of a design.
 
-        What the design repeats or may not use is made up from its continuation, a Latin hypercube's from uniform
-        points. Where next to nothing is allowed, the space's default configuration follows, and points beside what is known.
+        The continuation of the design replaces its repeats and forbidden points; uniform points continue a Latin
+        hypercube. If clauses forbid nearly everything, the default configuration and points near allowed ones follow.
 
         Args:
-            n: how many.
+            n: their number.
             design: `uniform`, `latin`, `halton` or `sobol`.
             rng: the only source of randomness.
             exclude: keys of configurations to leave out.
-            around: `k x p` allowed points that are known.
+            around: `k x p` allowed points.
 
-        Returns: `m x p`; m < n where the space is exhausted, or where 262,144 points of a larger one, and some beside known
+        Returns: `m x p`; m < n when the space is exhausted, or 262,144 points of a larger one, and points near allowed
             ones, held no more.
 
         Raises:
-            UsageError: when there is no such design, or n < 0.
+            UsageError: when the design is unknown, or n < 0.
         """
         if n < 0:
             msg = f"sample: expected a number of configurations, got n={n}. Ask for 0 or more."
@@ -245,59 +244,59 @@ class Encoding:
             return np.empty((0, self.p))
         small = math.prod(self._axes[j].size for j in self._free) <= CELLS
         limit = min(4 * n + 64, DRAWS) if small else DRAWS + n
-        found, drawn, seen = np.empty((0, self.p)), 0, set(exclude)
+        points, drawn, taken = np.empty((0, self.p)), 0, set(exclude)
         for batch in unit_points(design, self.p, n=n, rng=rng):
-            found = np.concatenate([found, self._new(batch, n - len(found), seen)])
+            points = np.concatenate([points, self._new(batch, n - len(points), taken)])
             drawn += len(batch)
-            if len(found) == n or drawn >= limit:
+            if len(points) == n or drawn >= limit:
                 break
-        if small and len(found) < n:
-            rest = self._new(rng.permutation(self._cells), n - len(found), seen)
-            found = np.concatenate([found, rest])
-        elif len(found) < n:
-            known = np.concatenate([self._default, found, np.empty((0, self.p)) if around is None else around])
-            found = np.concatenate([found, self._new(self._default, n - len(found), seen)])
-            found = np.concatenate([found, self.beside(known, n - len(found), rng=rng, exclude=seen)])
-        return found
+        if small and len(points) < n:
+            rest = self._new(rng.permutation(self._cells), n - len(points), taken)
+            points = np.concatenate([points, rest])
+        elif len(points) < n:
+            centres = np.concatenate([self._default, points, np.empty((0, self.p)) if around is None else around])
+            points = np.concatenate([points, self._new(self._default, n - len(points), taken)])
+            points = np.concatenate([points, self.beside(centres, n - len(points), rng=rng, exclude=taken)])
+        return points
 
     def beside(
-        self, known: ArrayLike, n: int, *, rng: np.random.Generator, exclude: Collection[str] = frozenset()
+        self, around: ArrayLike, n: int, *, rng: np.random.Generator, exclude: Collection[str] = frozenset()
     ) -> Floats:
-        """Draw up to n allowed points of distinct configurations beside `k x p` known ones, some of whose coordinates are moved.
+        """Draw up to n allowed points of distinct configurations near `k x p` allowed points, by random moves.
 
-        The space may allow so little that a design finds nothing. Moves are as wide as leads to an allowed point.
+        For spaces whose clauses forbid nearly everything. Moves shrink until they lead to allowed points.
         """
-        points, seen, found = self._checked(known), set(exclude), np.empty((0, self.p))
+        points, taken, near = self._checked(around), set(exclude), np.empty((0, self.p))
         for reach in REACHES if len(points) else ():
             rows = points[rng.integers(len(points), size=TRIES)]
             moves = rng.uniform(-reach, reach, rows.shape) * (rng.random(rows.shape) < 0.5)
-            folded = 1.0 - np.abs(1.0 - np.abs(rows + moves))  # no heap of points at the bounds
-            found = np.concatenate([found, self._new(folded, n - len(found), seen)])
-            if len(found) == n:
+            folded = 1.0 - np.abs(1.0 - np.abs(rows + moves))  # reflection: clipping would heap points at the bounds
+            near = np.concatenate([near, self._new(folded, n - len(near), taken)])
+            if len(near) == n:
                 break
-        return found
+        return near
 
     @cached_property
     def _default(self) -> Floats:
-        """Return the space's default configuration where it is allowed: `1 x p`, else `0 x p`."""
+        """Return the point of the default configuration, `1 x p`, or `0 x p` if it is forbidden."""
         config = plain_config(self.space.get_default_configuration())
         return self.encode([config] if self.fits([config])[0] else [])
 
     @cached_property
     def _cells(self) -> Floats:
-        """Every allowed configuration of a space of at most 65,536 combinations, once: `m x p`."""
+        """Return all allowed configurations of a small space: `m x p`."""
         middles = [self._axes[j].units(_values(self._axes[j])) for j in self._free]
         grid = (
             np.stack(np.meshgrid(*middles, indexing="ij"), axis=-1).reshape(-1, self.p) if middles else np.empty((1, 0))
         )
         return self._new(grid, len(grid), set())
 
-    def _new(self, points: Floats, n: int, seen: set[str]) -> Floats:
-        """Return the first n points that are allowed and whose keys are not seen, and mark their keys as seen."""
+    def _new(self, points: Floats, n: int, taken: set[str]) -> Floats:
+        """Return the first n allowed points with new keys, and add these keys to the set."""
         allowed = points[self.valid(points)]
         keys = self.keys(allowed)
-        first = _first_rows(keys, seen)[:n]
-        seen.update(keys[i] for i in first)
+        first = _first_rows(keys, taken)[:n]
+        taken.update(keys[i] for i in first)
         return allowed[first]
 
     def _checked(self, U: ArrayLike) -> Floats:
@@ -306,15 +305,15 @@ class Encoding:
             got = f"shape {points.shape}" if points.ndim != 2 or points.shape[1] != self.p else "values outside"
             msg = f"points: expected `n x {self.p}` in [0, 1], got {got}. Give one coordinate for each of {', '.join(self.names)}."
             raise UsageError(msg)
-        return np.minimum(points, BELOW_ONE)
+        return np.minimum(points, MAX_UNIT)
 
-    def _numbers(self, points: Floats, which: Collection[int] | None = None) -> Floats:
-        """Round points to numbers, `n x h`, one column a hyperparameter with the constants, NaN where inactive.
+    def _numbers(self, points: Floats, needed: Collection[int] | None = None) -> Floats:
+        """Round points to numbers, `n x h`, one column for each hyperparameter and constant, NaN when inactive.
 
-        Coordinates that are not in `which` are not asked for, nor does activity depend on them: any number will do.
+        Only the coordinates in `needed` are computed; other columns have 0, so activity must not depend on them.
         """
         numbers = np.zeros((len(points), len(self._axes)))
-        for k in range(self.p) if which is None else which:
+        for k in range(self.p) if needed is None else needed:
             j = self._free[k]
             numbers[:, j] = self._axes[j].numbers(points[:, k])
             if exact := self._exact[k]:
@@ -323,36 +322,36 @@ class Encoding:
         return np.where(self._active(numbers), numbers, np.nan)
 
     def _read(self, configs: Sequence[Config]) -> tuple[Floats, Bools, Bools]:
-        """Read n configurations.
+        """Convert n configurations to numbers and masks.
 
-        Returns: their numbers, NaN where there is none or it does not fit; what is active by them; which configurations do not fit,
-            clauses left aside.
+        Returns: numbers, NaN for a missing or unfit value; mask of active hyperparameters; mask of configurations that
+            do not fit, clauses aside.
         """
         present = np.array([[axis.name in config for axis in self._axes] for config in configs], dtype=np.bool_)
         present = present.reshape(-1, len(self._axes))
         numbers = np.full(present.shape, np.nan)
         for j, axis in enumerate(self._axes):
-            given = np.flatnonzero(present[:, j]).tolist()
-            numbers[given, j] = axis.parse([configs[row][axis.name] for row in given])
+            rows = np.flatnonzero(present[:, j]).tolist()
+            numbers[rows, j] = axis.parse([configs[row][axis.name] for row in rows])
         active = self._active(numbers)
         misfits = ((present != active) | (present & np.isnan(numbers))).any(axis=1)
         more = np.array([len(config) for config in configs], dtype=np.int64) > present.sum(axis=1)
         return numbers, active, misfits | more
 
-    def _kept(self, points: Floats, numbers: Floats) -> Floats:
-        """Remember the reals that are not on the grid, by coordinates that stand for nothing else: those of decimals are the decimals'."""
+    def _with_exact_reals(self, points: Floats, numbers: Floats) -> Floats:
+        """Store reals off the grid under coordinates of their own, and return the points with these coordinates."""
         for k, j in enumerate(self._free):
             axis, exact = self._axes[j], self._exact[k]
             if not isinstance(axis, Real):
                 continue
-            known = np.flatnonzero(np.isfinite(numbers[:, j]))
-            off = known[axis.numbers(points[known, k]) != numbers[known, j]]
+            active = np.flatnonzero(np.isfinite(numbers[:, j]))
+            off = active[axis.numbers(points[active, k]) != numbers[active, j]]
             for row, decimal in zip(off, axis.units(axis.snap(numbers[off, j])).tolist(), strict=True):
-                _keep(exact, points[row], k, float(numbers[row, j]), reserved=decimal)
+                _store_exact(exact, points[row], k, float(numbers[row, j]), reserved=decimal)
         return points
 
     def _active(self, numbers: Floats) -> Bools:
-        """Return which hyperparameters are active, whether the numbers of inactive ones are NaN already or not."""
+        """Return the mask of active hyperparameters; numbers of inactive ones may be NaN or not."""
         rows, active = numbers.copy(), np.ones(numbers.shape, dtype=np.bool_)
         for child, meets in self._conditions:
             active[:, child] = meets(rows)
@@ -360,18 +359,18 @@ class Encoding:
         return active
 
     def _forbids(self, numbers: Floats) -> Bools:
-        """Return which rows a clause forbids."""
+        """Return the mask of rows that a clause forbids."""
         forbidden = np.zeros(len(numbers), dtype=np.bool_)
         for _, meets in self._forbidden:
             forbidden |= meets(numbers)
         return forbidden
 
     def _clause(self, numbers: Floats) -> str:
-        """Name the clause that forbids one row."""
+        """Return the text of the clause that forbids a row."""
         return next(text for text, meets in self._forbidden if meets(numbers[None])[0])
 
     def _misfit(self, config: Config, active: Bools, numbers: Floats) -> str:
-        """Say why a configuration does not fit the space."""
+        """Return the message why a configuration does not fit the space."""
         unknown = config.keys() - self._index.keys()
         if unknown:
             return _expected(config, f"the unknown name {min(map(str, unknown))!r}; it has {', '.join(self._index)}")
@@ -386,7 +385,7 @@ class Encoding:
 
 
 def _as_dict(config: Config) -> dict[str, Value]:
-    """Copy a configuration, ConfigSpace's own included."""
+    """Copy a configuration, a dict or one of ConfigSpace's."""
     try:
         return dict(config)
     except (TypeError, ValueError) as error:
@@ -400,16 +399,18 @@ def _expected(config: Config, got: str) -> str:
     )
 
 
-def _first_rows(keys: Sequence[str], seen: Collection[str]) -> list[int]:
-    """Return the rows in which a key occurs first, those seen before left out."""
+def _first_rows(keys: Sequence[str], taken: Collection[str]) -> list[int]:
+    """Return the rows of first occurrences of new keys."""
     first: dict[str, int] = {}
     for row, key in enumerate(keys):
         first.setdefault(key, row)
-    return [row for key, row in first.items() if key not in seen]
+    return [row for key, row in first.items() if key not in taken]
 
 
-def _keep(exact: dict[float, float], point: Floats, k: int, number: float, *, reserved: float = math.nan) -> None:
-    """Let the coordinate stand for a number; where it stands for another one, or is reserved, the next free float64 towards the middle."""
+def _store_exact(
+    exact: dict[float, float], point: Floats, k: int, number: float, *, reserved: float = math.nan
+) -> None:
+    """Map a coordinate to its exact number; a taken or reserved one moves to the next free float64 towards 0.5."""
     u = float(point[k])
     towards = 0.0 if u > INACTIVE else 1.0
     while u == reserved or exact.get(u, number) != number:
@@ -418,17 +419,17 @@ def _keep(exact: dict[float, float], point: Floats, k: int, number: float, *, re
 
 
 def _values(axis: Axis) -> Floats:
-    """Return every number of a hyperparameter that is not real."""
+    """Return every number of an integer or a choice."""
     start = axis.low if isinstance(axis, Integer) else 0
     return start + np.arange(axis.size)
 
 
 def _steps(axis: Axis, number: float, rng: np.random.Generator) -> Floats:
-    """Return the numbers that `neighbours` tries in place of one."""
+    """Return the neighbouring numbers of a number."""
     if isinstance(axis, Choice) and not axis.ordered:
-        others = np.setdiff1d(_values(axis), [number])
-        return others if len(others) <= OTHERS else rng.choice(others, OTHERS, replace=False)
+        choices = np.setdiff1d(_values(axis), [number])
+        return choices if len(choices) <= MOST_CHOICES else rng.choice(choices, MOST_CHOICES, replace=False)
     low, high = (axis.low, axis.high) if isinstance(axis, Integer) else (0, axis.size - 1)
     wide = axis.units(np.array([number])) + rng.uniform(0.0, WIDE) * np.array([-1.0, 1.0])
-    steps = np.concatenate([[number - 1.0, number + 1.0], axis.numbers(np.clip(wide, 0.0, BELOW_ONE))])
+    steps = np.concatenate([[number - 1.0, number + 1.0], axis.numbers(np.clip(wide, 0.0, MAX_UNIT))])
     return np.setdiff1d(np.clip(steps, low, high), [number])

@@ -1,7 +1,7 @@
-"""The search spaces of the papers, ready to use; the one of [Kim2017warmstart] lies with its workload.
+"""Search spaces of the papers; the one of [Kim2017warmstart] lies with its workload.
 
 Their parameterisations are part of a hyperparameter's name: `log10_x` stands for x = 10^v, `minus_log10_x` for x =
-0.1^v, `minus_log10_one_minus_x` for x = 1 - 0.1^v. `natural` gives the values behind the names.
+0.1^v, `minus_log10_one_minus_x` for x = 1 - 0.1^v. `natural` returns x.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
 LAYERS = 5
-"""The most hidden layers of `layered_space`."""
+"""Most hidden layers of `layered_space`."""
 
 
 def cnn_space() -> ConfigurationSpace:
@@ -71,8 +71,8 @@ def lbl_space() -> ConfigurationSpace:
 def layered_space() -> ConfigurationSpace:
     """Return a space of networks with 0 to 5 hidden layers and up to 23 hyperparameters, as in [Swersky2013raiders].
 
-    The paper gives these two numbers and no list. This one: layers, learning rate and momentum, and for each layer that
-    there is its units, dropout, weight decay and initial standard deviation.
+    The paper prints these two numbers and no list. This list: layers, learning rate and momentum, and for each active
+    layer its units, dropout, weight decay and initial standard deviation.
     """
     from ConfigSpace import ConfigurationSpace, Float, GreaterThanCondition, Integer
 
@@ -80,23 +80,23 @@ def layered_space() -> ConfigurationSpace:
     layers = Integer("num_layers", (0, LAYERS))
     space.add(layers, Float("learning_rate", (1e-4, 1.0), log=True), Float("momentum", (0.0, 0.99)))
     for i in range(LAYERS):
-        own = [
+        layer = [
             Integer(f"units_{i + 1}", (16, 2048), log=True),
             Float(f"dropout_{i + 1}", (0.0, 0.8)),
             Float(f"weight_decay_{i + 1}", (1e-8, 1e-1), log=True),
             Float(f"init_sd_{i + 1}", (1e-3, 1.0), log=True),
         ]
-        space.add(*own)
-        space.add(*(GreaterThanCondition(child, layers, i) for child in own))
+        space.add(*layer)
+        space.add(*(GreaterThanCondition(child, layers, i) for child in layer))
     return space
 
 
 def natural(config: Config) -> dict[str, float]:
-    """Return the values behind names with a logarithm: `minus_log10_one_minus_momentum` 1 becomes `momentum` 0.9."""
+    """Return a configuration without logarithms: `minus_log10_one_minus_momentum` 1 becomes `momentum` 0.9."""
     values = record.natural(config)
     for name, value in config.items():
         if name.startswith("minus_log10_") and isinstance(value, int | float):
             power, behind = 10.0 ** -float(value), name.removeprefix("minus_log10_")
-            one_minus = behind.startswith("one_minus_")
-            values[behind.removeprefix("one_minus_")] = 1.0 - power if one_minus else power
+            is_complement = behind.startswith("one_minus_")
+            values[behind.removeprefix("one_minus_")] = 1.0 - power if is_complement else power
     return values

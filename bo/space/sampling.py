@@ -14,21 +14,21 @@ Design = Literal["uniform", "latin", "halton", "sobol"]
 
 
 def unit_points(design: Design, p: int, *, n: int, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
-    """Draw points without end, each batch as many as all before; the first holds the n points of the design itself.
+    """Yield batches of points of a design without end; the first batch holds its n points, and each doubles the total.
 
-    Halton and Sobol sequences are scrambled (the first point of a plain one is a corner) and go on from batch to batch;
-    a Latin hypercube has n points, and uniform ones follow it.
+    Halton and Sobol sequences are scrambled (the first point of a plain one is a corner) and continue from batch to
+    batch. Uniform points follow the n points of a Latin hypercube.
 
     Args:
         design: `uniform`, `latin`, `halton` or `sobol`.
         p: dimensions of the cube.
-        n: points that the caller wants.
+        n: points of the design.
         rng: the only source of randomness.
 
     Returns: batches `m x p` in [0, 1), the first with m >= n.
 
     Raises:
-        UsageError: when there is no such design.
+        UsageError: when the design is unknown.
     """
     from scipy.stats import qmc
 
@@ -48,10 +48,10 @@ def unit_points(design: Design, p: int, *, n: int, rng: np.random.Generator) -> 
 
 
 def design_points(design: Design, n: int, p: int, *, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw the n points of a design: `n x p` in [0, 1); a Sobol sequence is balanced where n is a power of two.
+    """Draw the n points of a design: `n x p` in [0, 1); a Sobol sequence is balanced if n is a power of two.
 
     Raises:
-        UsageError: when there is no such design, no point or no dimension.
+        UsageError: when the design is unknown, or n or p is below 1.
     """
     if n < 1 or p < 1:
         msg = f"design: expected at least one point and one dimension, got n={n}, p={p}. Ask for n=3."

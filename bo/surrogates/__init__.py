@@ -3,14 +3,14 @@
 | name | use it when | not when |
 |---|---|---|
 | `gp` | up to some hundred evaluations: the default | thousands: cost is cubic |
-| `gp-map` | as `gp`, and a suggestion must be quick | very few points: it is over-confident |
+| `gp-map` | as `gp`, with quick suggestions | very few points: it is over-confident |
 | `dngo` | hundreds to thousands of evaluations: cost is linear | a few dozen: `gp` is exact and affordable |
-| `bohamiann` | between the two, and no kernel is wanted | seconds count: sampling has a fixed cost |
+| `bohamiann` | between the two, without a choice of kernel | seconds count: sampling has a fixed cost |
 | `mt-gp`, `mt-dngo`, `mt-bohamiann` | evaluations of related tasks exist | there are none: use the form without `mt-` |
 
 To add a surrogate, write a class with these methods in one file, and one line in your package's metadata:
 `[project.entry-points."warmstart.surrogates"]`, `mine = "package.module:INFO"`, where `INFO` is a `SurrogateInfo`.
-An instance can also be given to `Optimizer` directly.
+`Optimizer` also takes an instance.
 """
 
 from collections.abc import Mapping
@@ -45,37 +45,37 @@ SURROGATES: Registry[SurrogateInfo] = Registry(
     check=lambda found: isinstance(found, SurrogateInfo),
     wanted="a warmstart.bo.surrogates.SurrogateInfo",
 )
-"""Every surrogate by name; an entry makes one from the keywords of its constructor."""
+"""Every surrogate by name; an entry is called with the keywords of its constructor."""
 
 
 def find_surrogate(
-    surrogate: str | SurrogateInfo | Surrogate, where: str = "surrogate", *, param: str = ""
+    surrogate: str | SurrogateInfo | Surrogate, label: str = "surrogate", *, param: str = ""
 ) -> SurrogateInfo:
-    """Return the description of a surrogate, given its name, its description or an instance.
+    """Return the description of a surrogate from its name, its description or an instance.
 
     Raises:
-        UsageError: when there is none of that name.
+        UsageError: when the name is unknown.
     """
     if isinstance(surrogate, SurrogateInfo):
         return surrogate
     if isinstance(surrogate, str):
-        return SURROGATES.find(surrogate, where, param=param)
+        return SURROGATES.find(surrogate, label, param=param)
     if not hasattr(surrogate, "fit") or not hasattr(surrogate, "sample_joint"):
         msg = f"expected a name, a SurrogateInfo or a surrogate with the methods of warmstart.bo.surrogates.Surrogate, got {type(surrogate).__name__}. Name one of {', '.join(SURROGATES)}."
-        raise UsageError(msg, param=param) if param else UsageError(f"{where}: {msg}")
+        raise UsageError(msg, param=param) if param else UsageError(f"{label}: {msg}")
     return SurrogateInfo.of(surrogate)
 
 
-def check_named(record: Mapping[str, Any], where: str, step: str) -> None:
-    """Check that the surrogate of a saved run is found by its name: one that was given as an instance is not.
+def check_named(record: Mapping[str, Any], label: str, step: str) -> None:
+    """Check that the surrogate of a saved run is registered by name, and was not an instance.
 
     Raises:
-        UsageError: when it is not.
+        UsageError: when the name is unknown.
     """
     settings = record.get("settings")
     name = settings.get("surrogate") if isinstance(settings, Mapping) else None
     if isinstance(name, str) and name not in SURROGATES:
-        msg = f"{where}: expected a run whose surrogate is one of {', '.join(SURROGATES)}, got {name!r}, a surrogate of your own or of a package that is not installed. {step}"
+        msg = f"{label}: expected a run whose surrogate is one of {', '.join(SURROGATES)}, got {name!r}, a surrogate of your own or of a package that is not installed. {step}"
         raise UsageError(msg)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from warmstart.history_store.errors import DataError, UsageError
 
 SMALLEST_SD = 1e-12
-"""Targets that spread less are constant."""
+"""Standard deviation below which targets count as constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Prediction:
     Attributes:
         mean: `S x M`, in the units of the targets.
         var: `S x M`, variance of the latent function, > 0.
-        noise: `S`, variance of the noise on top of it.
+        noise: `S`, variance of the noise.
     """
 
     mean: NDArray[np.float64]
@@ -36,7 +36,7 @@ class Surrogate(Protocol):
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
-        """Fit `n x d` points in [0, 1] and their `n` finite targets; what a former fit learned may be kept."""
+        """Fit `n x d` points in [0, 1] and their `n` finite targets; a fit may continue the last one."""
         ...
 
     def predict(self, X: ArrayLike) -> Prediction:
@@ -64,16 +64,16 @@ class Surrogate(Protocol):
     def condition(self, X: ArrayLike, Y: ArrayLike) -> "Conditioned":
         """Return the surrogate conditioned on targets `S x F x J`, with the model's noise, at `J x d` pending points.
 
-        Hyperparameters and the units of the targets stay as fitted; every sample goes with its own F fantasies.
+        Hyperparameters and the units of the targets stay as fitted; every sample has F fantasies.
         """
         ...
 
     def state(self) -> dict[str, Any]:
-        """Return what the next fit starts from, as JSON has it; empty where it starts from the generator alone."""
+        """Return the state from which the next fit starts, in JSON types; empty if fits are independent."""
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore a record of `state`: the next fit is then the one that the recorded surrogate would have made."""
+        """Restore a record of `state`, so that the next fit equals that of the recorded surrogate."""
         ...
 
 
@@ -81,7 +81,7 @@ class Conditioned(Protocol):
     """Fitted surrogate, conditioned on F fantasies of every sample."""
 
     def predict(self, X: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Predict `m x d` points: mean `S x F x m` and latent variance > 0, `S x F x m` or, the same for all F, `S x 1 x m`."""
+        """Predict `m x d` points: mean `S x F x m`, latent variance > 0, `S x F x m` or `S x 1 x m` (all F alike)."""
         ...
 
     def predict_gradient(
@@ -100,8 +100,8 @@ class Task:
 
     Attributes:
         X: `n x d` points in [0, 1], NaN in conditional columns = inactive.
-        y: `n` targets, in units of the task's own.
-        meta: `p` meta-feature of the task, or None where no task has one.
+        y: `n` targets, in the units of this task.
+        meta: `p` meta-feature of the task, or None if no task has one.
     """
 
     X: NDArray[np.float64]
@@ -111,12 +111,12 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Standardised:
-    """Targets with mean 0 and standard deviation 1 (or 0, where they are constant).
+    """Targets with mean 0 and standard deviation 1, or 0 if they are constant.
 
     Attributes:
         z: `n`.
         mean: of the targets.
-        sd: of the targets; 1 where it is less than 1e-12 of the largest one: they differ by roundings.
+        sd: of the targets; 1 if below 1e-12 of the largest target, which is rounding.
     """
 
     z: NDArray[np.float64]
@@ -125,7 +125,7 @@ class Standardised:
 
     @property
     def varies(self) -> bool:
-        """Tell whether the targets differ: else nothing is known of their standard deviation."""
+        """Tell whether the targets differ, so that their standard deviation is known."""
         return bool(self.z.any())
 
     @classmethod
@@ -169,6 +169,7 @@ def checked_points(X: ArrayLike, *, conditional: Collection[int] = ()) -> NDArra
         msg = f"surrogate: expected conditional columns in 0..{points.shape[1] - 1}, got {sorted(conditional)}. Give points with all columns."
         raise UsageError(msg)
     bad = ~np.isfinite(points)
+    # Conditional columns may be NaN, but not infinite.
     bad[:, list(conditional)] &= ~np.isnan(points[:, list(conditional)])
     if bad.any():
         msg = "surrogate: expected finite points, got NaN or inf. Name the columns that may be NaN, inactive, as conditional."
@@ -187,7 +188,7 @@ F = TypeVar("F", bound=_Fit)
 def points_of_fit(
     X: ArrayLike, fit: F | None, name: str, *, conditional: Collection[int] = ()
 ) -> tuple[NDArray[np.float64], F]:
-    """Check points, which must have the `d` columns of what was fitted, and return both; errors as in `checked_data`."""
+    """Check points against the `d` columns of a fit, and return both; errors as in `checked_data`."""
     points = checked_points(X, conditional=conditional)
     if fit is None or fit.d != points.shape[1]:
         fitted = "none" if fit is None else fit.d

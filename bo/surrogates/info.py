@@ -1,4 +1,4 @@
-"""Description of a surrogate: how it is made, and when it can be used."""
+"""Description of a surrogate: its factory and its requirements."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class SurrogateInfo:
         factory: takes the keyword `conditional` (columns that may be NaN) and returns an unfitted surrogate. A
             multi-task one takes `related` and `meta` too, see `warmstart.bo.surrogates.Task`.
         multitask: whether it learns from related tasks.
-        alone: of a multi-task surrogate: the surrogate of the target alone, which suggests where related tasks forecast the
-            evaluations no better than a Gaussian process of the target alone; None = they are always used.
-        min_points: valid evaluations before the first fit, ≥ 1; with related tasks none are needed.
-        growth: of the cost with the evaluations. Beside a `cubic` surrogate, constraints and durations are modelled by
-            a process; beside a `linear` one, by a network (constraints from 101 labels on).
+        alone: of a multi-task surrogate, the surrogate of the target alone, which suggests when a Gaussian process of
+            the target alone forecasts evaluations better; None = related tasks are always used.
+        min_points: valid evaluations before the first fit, ≥ 1; none with related tasks.
+        growth: of the cost with the evaluations. With a `cubic` surrogate, processes model constraints and durations;
+            with a `linear` one, networks do (constraints from 101 labels on).
     """
 
     name: str
@@ -44,12 +44,12 @@ class SurrogateInfo:
     def of(cls, surrogate: Surrogate) -> SurrogateInfo:
         """Return the description of an unfitted instance; each run fits a copy.
 
-        Attributes `min_points` and `growth` of its own are taken over.
+        Its attributes `min_points` and `growth`, if any, are used.
         """
-        own = {key: getattr(surrogate, key) for key in ("min_points", "growth") if hasattr(surrogate, key)}
-        return cls(type(surrogate).__name__, partial(_copied, surrogate), **own)
+        options = {key: getattr(surrogate, key) for key in ("min_points", "growth") if hasattr(surrogate, key)}
+        return cls(type(surrogate).__name__, partial(_copied, surrogate), **options)
 
 
 def _copied(surrogate: Surrogate, **_: Any) -> Surrogate:
-    """Return a copy of an unfitted surrogate, whatever it is told of the run."""
+    """Return a copy of an unfitted surrogate; keywords of the run are ignored."""
     return copy.deepcopy(surrogate)

@@ -1,6 +1,6 @@
 """Inputs of a network: columns of the unit cube mapped to [-1, 1], conditional ones on an arc [Swersky2013raiders].
 
-A conditional column x becomes (sin πρx, cos πρx) with ρ = ½, and (0, 0) where it is inactive. So the value of an
+A conditional column x becomes (sin πρx, cos πρx) with ρ = ½, and (0, 0) if it is inactive. So the value of an
 inactive hyperparameter has no effect.
 """
 
@@ -17,10 +17,10 @@ ANGLE = 0.5 * math.pi
 
 
 class Inputs:
-    """The map from `n x d` points, NaN = inactive, to `n x width` network inputs.
+    """Map from `n x d` points, NaN = inactive, to `n x width` network inputs.
 
-    Unconditional columns come first, in order, then the sines of conditional ones, then their cosines; `column` is
-    where each input comes from.
+    Unconditional columns come first, in order, then the sines of conditional ones, then their cosines; `column` holds
+    the column of the points behind each input.
     """
 
     def __init__(self, d: int, conditional: Sequence[int] = ()) -> None:
@@ -39,7 +39,7 @@ class Inputs:
         return np.hstack([plain, np.nan_to_num(np.sin(angle)), np.nan_to_num(np.cos(angle))])
 
     def pull_back(self, X: Floats, slope: Floats) -> Floats:
-        """Turn gradients with respect to inputs into gradients with respect to points, 0 in inactive columns.
+        """Convert gradients by inputs to gradients by points, 0 in inactive columns.
 
         Args:
             X: `n x d`.

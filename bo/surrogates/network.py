@@ -20,11 +20,11 @@ Activation = Literal["tanh", "relu", "linear"]
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The shape of a network: widths of its layers and what follows each of them.
+    """Shape of a network: widths and activations of its layers.
 
     Attributes:
-        sizes: widths: inputs, hidden layers, outputs.
-        activations: one a layer but the inputs; left out, tanh for hidden layers and linear outputs.
+        sizes: widths of inputs, hidden layers and outputs.
+        activations: of each layer after the inputs; () = tanh for hidden layers and linear outputs.
         n_weights: P, weights and biases of one network, layer by layer: weights `in x out`, then biases `out`.
     """
 
@@ -33,7 +33,7 @@ class Network:
     n_weights: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Fill what was left out.
+        """Set the default activations and the number of weights.
 
         Raises:
             UsageError: when sizes and activations do not fit.
@@ -55,7 +55,7 @@ class Network:
         )
 
     def layers(self, theta: Array) -> list[tuple[Array, Array]]:
-        """View weights `K x P` (or a gradient) layer by layer: `K x in x out` and `K x 1 x out`; writing to them writes to θ."""
+        """Return views of weights `K x P` or a gradient by layer, `K x in x out` and `K x 1 x out`; writes change θ."""
         views, start = [], 0
         for a, b in zip(self.sizes, self.sizes[1:], strict=False):
             end = start + a * b
@@ -72,13 +72,13 @@ class Network:
         return theta
 
     def forward(self, theta: Array, X: Array) -> list[Array]:
-        """Compute what every layer gives.
+        """Compute the values of every layer.
 
         Args:
             theta: `K x P`.
             X: `B x in`, the same for all networks, or `K x B x in`; of the type of θ.
 
-        Returns: X, the hidden layers and the outputs, `K x B x width` each (X as it came).
+        Returns: X, the hidden layers and the outputs, `K x B x width` each (X unchanged).
         """
         values = [X]
         for (weights, bias), activation in zip(self.layers(theta), self.activations, strict=True):
@@ -100,14 +100,14 @@ class Network:
         out: Array | None = None,
         inputs: Array | None = None,
     ) -> Array:
-        """Compute the gradient of a loss, a sum over points, with respect to the weights.
+        """Compute the gradient of a loss, a sum over points, by the weights.
 
         Args:
             theta: `K x P`.
-            values: what `forward` gave.
+            values: output of `forward`.
             slope: `K x B x out`, d loss / d outputs.
-            out: where to write the result.
-            inputs: `K x B x in`, where to write the gradient with respect to the inputs too.
+            out: array for the result; None = a new one.
+            inputs: `K x B x in`, array for the gradient by the inputs; None = not computed.
 
         Returns: `K x P`.
         """
@@ -122,13 +122,13 @@ class Network:
         return gradient
 
     def input_gradient(self, theta: Array, values: Sequence[Array], slope: Array) -> Array:
-        """Compute the gradient of a loss with respect to the inputs, each point's own: `K x B x in`; arguments as in `backward`."""
+        """Compute the gradient of a loss by the inputs of each point: `K x B x in`; arguments as in `backward`."""
         for i, (weights, _) in reversed([*enumerate(self.layers(theta))]):
             slope = np.matmul(_before(slope, values[i + 1], self.activations[i]), weights.swapaxes(1, 2))
         return slope
 
     def jacobian(self, theta: Array, values: Sequence[Array]) -> Array:
-        """Compute d outputs / d inputs at every point: `K x B x in x out`; for one output `input_gradient` is cheaper."""
+        """Compute d outputs / d inputs at each point, `K x B x in x out`; for one output `input_gradient` is faster."""
         first, *rest = self.layers(theta)
         tangent = first[0][:, None]  # K x 1 x in x width
         for i, value in enumerate(values[1:]):
@@ -139,7 +139,7 @@ class Network:
 
 
 def _before(slope: Array, value: Array, activation: Activation) -> Array:
-    """Carry a slope from behind an activation to before it, by what the activation gave."""
+    """Compute the slope before an activation from the slope after it and the output of the activation."""
     if activation == "tanh":
         factor = np.square(value)
         np.subtract(1.0, factor, out=factor)

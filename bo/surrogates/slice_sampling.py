@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_STEPS = 1000
-"""Steps out on each side, at most."""
+"""Most steps out on each side."""
 SMALLEST_BRACKET = 1e-12
-"""Below this the bracket has shrunk onto the current point."""
+"""Width below which the bracket has shrunk onto the current point."""
 
 
 def slice_step(
@@ -17,11 +17,11 @@ def slice_step(
 ) -> tuple[float, float]:
     """Make one slice-sampling update along a line: stepping out, then shrinking.
 
-    The line's origin is the current point; leaves the density invariant for any width.
+    The line's origin is the current point. The density is invariant for any width.
 
     Args:
         log_density: of an offset from the current point, up to a constant; -inf outside the support.
-        current: its value at offset 0.
+        current: log density at offset 0.
         rng: the only source of randomness.
         width: of the first bracket and of every step out.
 
@@ -64,8 +64,8 @@ def elliptical_step(
     """Make one elliptical slice-sampling update of a vector with a standard normal prior [Murray2010elliptical].
 
     Args:
-        log_likelihood: of a vector, up to a constant; -inf where it is impossible.
-        current: `n`, where it is possible.
+        log_likelihood: of a vector, up to a constant; -inf outside the support.
+        current: `n`, inside the support.
         rng: the only source of randomness.
 
     Returns: the new vector, `n`.
@@ -78,11 +78,11 @@ def elliptical_step(
         msg = f"elliptical_step: expected a finite log likelihood at the current vector, got {here}. Start where it is possible."
         raise FloatingPointError(msg)
     height = here - rng.standard_exponential()
-    other = rng.standard_normal(len(current))
+    direction = rng.standard_normal(len(current))
     angle = 2.0 * math.pi * rng.random()
     low, high = angle - 2.0 * math.pi, angle
     while high - low > SMALLEST_BRACKET:
-        proposed = math.cos(angle) * current + math.sin(angle) * other
+        proposed = math.cos(angle) * current + math.sin(angle) * direction
         value = log_likelihood(proposed)
         if math.isnan(value):
             msg = f"elliptical_step: expected a log likelihood, got NaN at angle {angle}. Give -inf where it is impossible."
@@ -105,7 +105,7 @@ def random_direction(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
 
 
 def _value(log_density: Callable[[float], float], offset: float) -> float:
-    """Evaluate, and refuse NaN."""
+    """Return the log density at an offset, checked for NaN."""
     value = log_density(offset)
     if math.isnan(value):
         msg = f"slice_step: expected a log density, got NaN at offset {offset}. Give -inf outside the support."

@@ -14,15 +14,15 @@ from warmstart.history_store.errors import DataError, UsageError
 Floats = NDArray[np.float64]
 
 INDEPENDENT = 0.25
-"""Share of the targets that count as independent draws: neighbours say the same."""
+"""Share of the targets that count as independent draws: near points have similar targets."""
 TINY = 1e-100
-"""Standard deviation of a task at least: smaller ones have no square."""
+"""Least standard deviation of a task: squares of smaller ones underflow."""
 PRIOR_TASKS = 0.5
-"""Tasks that are imagined beside the related ones, one standard deviation (or e-fold) off."""
+"""Weight of an imaginary task, one standard deviation (or e-fold) off, in the moments of related tasks."""
 FAR = 100.0
-"""Standard deviations within which targets lie, if units are those of the related tasks."""
+"""Largest standardised target in units of the related tasks; beyond, the units do not match."""
 MOST_META = 8
-"""Dimensions that meta-features are reduced to, at most."""
+"""Most dimensions of reduced meta-features."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,9 @@ class Pool:
         z: `n`, in units of each task.
         task: `n`, in 0..T-1.
         n_tasks: T.
-        mean: of the target's errors, estimated from them and from the related tasks.
-        sd: of them, likewise.
-        units: variances of that mean, in units of sd², and of log sd; 0 where the target is standardised by itself
-            alone.
+        mean: of the target's errors, estimated with the help of the related tasks.
+        sd: of the target's errors, likewise.
+        units: variances of this mean, in units of sd², and of log sd; 0 if the target is standardised by itself.
     """
 
     X: Floats
@@ -50,77 +49,84 @@ class Pool:
 
     @classmethod
     def of(cls, related: Sequence[Task], X: Floats, y: Floats) -> Self:
-        """Pool related tasks, as checked by `checked_related`, with the `n x d` points and `n` targets of the one at hand.
+        """Pool related tasks, checked by `checked_related`, with `n x d` points and `n` targets of the task at hand.
 
         Raises:
-            UsageError: when the points have other columns than those of the related tasks.
+            UsageError: when the columns of the points and of the related tasks differ.
         """
         if any(task.X.shape[1] != X.shape[1] for task in related):
             msg = f"surrogate: expected the columns of the related tasks, got {X.shape[1]} and {[task.X.shape[1] for task in related]}. Encode all of them in one space."
             raise UsageError(msg)
         parts = [Standardised.of(task.y) for task in related]
-        own, units = _own_units(parts, y)
-        parts.append(own)
+        target, units = _target_units(parts, y)
+        parts.append(target)
         return cls(
             np.concatenate([*(task.X for task in related), X]),
             np.concatenate([part.z for part in parts]),
             np.repeat(np.arange(len(parts)), [len(part.z) for part in parts]),
             len(parts),
-            own.mean,
-            own.sd,
+            target.mean,
+            target.sd,
             units,
         )
 
 
-def _own_units(others: Sequence[Standardised], y: Floats) -> tuple[Standardised, tuple[float, float]]:
-    """Standardise the task at hand as one of a population of tasks, of which others are known.
+def _target_units(related: Sequence[Standardised], y: Floats) -> tuple[Standardised, tuple[float, float]]:
+    """Standardise the task at hand as a member of the population of its related tasks.
 
-    Its mean and log standard deviation are drawn from normal distributions whose moments are those of the others; its
-    targets say of them what a fourth as many independent ones would: the log sd is the mode given a variance that is χ²
-    distributed. Where that leaves targets 100 sd off, units differ, and it is standardised by itself.
+    Its mean and log standard deviation have normal priors with the moments of the related tasks. Its targets count like
+    a quarter as many independent ones; the log sd is the mode under a χ² distributed variance. If targets lie 100 sd
+    off, units differ, and the task is standardised by itself.
 
-    Returns: its targets, and the variances of mean (in units of sd²) and log sd that remain.
+    Returns: its targets, and the posterior variances of mean (in units of sd²) and log sd.
     """
     from scipy.special import wrightomega
 
     n = len(y)
-    if not others:
+    if not related:
         return Standardised.of(y), (0.0, 0.0)
-    means, sds = np.array([part.mean for part in others]), known_spreads(others)
-    largest = max(float(np.abs(each).max(initial=TINY)) for each in (y, means, sds))  # squares of 1e200 overflow
-    own, means, logs = y / largest, means / largest, np.log(sds) - math.log(largest)
+    means, sds = np.array([part.mean for part in related]), known_spreads(related)
+    largest = max(float(np.abs(array).max(initial=TINY)) for array in (y, means, sds))  # squares of 1e200 overflow
+    targets, means, logs = y / largest, means / largest, np.log(sds) - math.log(largest)
     typical, vague = _moments(logs, 1.0)
     sd = math.exp(typical)
     if n > 1:
-        observed = max(float(own.std(ddof=1)), SMALLEST_SD)
+        observed = max(float(targets.std(ddof=1)), SMALLEST_SD)
         typical, vague = _moments(logs, 1.0, math.log(observed), INDEPENDENT * (n - 1))
         weight = 2.0 * vague * INDEPENDENT * (n - 1)
+        # The mode solves x + log x = const, whose solution is the Wright omega function.
         excess = float(wrightomega(math.log(weight) + 2.0 * (math.log(observed) - typical) + weight))
         sd, vague = math.exp(typical + 0.5 * (excess - weight)), vague / (1.0 + excess)
     sd = max(sd, TINY)
-    centre, spread = _moments(means, sd, *(() if not n else (float(own.mean()), INDEPENDENT * n)))
+    centre, spread = _moments(means, sd, *(() if not n else (float(targets.mean()), INDEPENDENT * n)))
     trust = spread / (spread + sd**2 / (INDEPENDENT * n)) if n else 0.0
-    mean = centre + (trust * (float(own.mean()) - centre) if n else 0.0)
-    z = (own - mean) / sd
+    mean = centre + (trust * (float(targets.mean()) - centre) if n else 0.0)
+    z = (targets - mean) / sd
     if np.abs(z).max(initial=0.0) > FAR:
         return Standardised.of(y), (0.0, 0.0)
     return Standardised(z, mean * largest, sd * largest), (spread * (1.0 - trust) / sd**2, vague)
 
 
 def known_spreads(tasks: Sequence[Standardised]) -> Floats:
-    """Return the standard deviations of the tasks whose targets differ; where no task's do, the size of the targets stands in."""
-    known = [task.sd for task in tasks if task.varies]
-    return np.array(known or [max(abs(task.mean) for task in tasks) or 1.0])
+    """Return the standard deviations of tasks whose targets differ, or else the size of the targets."""
+    spreads = [task.sd for task in tasks if task.varies]
+    return np.array(spreads or [max(abs(task.mean) for task in tasks) or 1.0])
 
 
-def _moments(values: Floats, sd: float, own: float = 0.0, known: float = 0.0) -> tuple[float, float]:
-    """Return mean and variance of what T tasks have.
+def _moments(values: Floats, sd: float, estimate: float = 0.0, n_points: float = 0.0) -> tuple[float, float]:
+    """Return mean and variance of a value over T tasks.
 
-    Half a task more is imagined that is off by `sd`; and the task at hand counts m / (1 + m) in the variance, if m
-    points say that it has `own`: tasks differ, if it is far off.
+    Half an imaginary task is off by `sd`. The task at hand, with an estimate of its value from m points, counts m / (1
+    + m) in the variance: a distant value is evidence that tasks differ.
+
+    Args:
+        values: `T`, of the tasks.
+        sd: of the imaginary task.
+        estimate: estimate for the task at hand.
+        n_points: m.
     """
-    centre, share = float(values.mean()), known / (1.0 + known)
-    squares = float(np.square(values - centre).sum()) + PRIOR_TASKS * sd**2 + share * (own - centre) ** 2
+    centre, share = float(values.mean()), n_points / (1.0 + n_points)
+    squares = float(np.square(values - centre).sum()) + PRIOR_TASKS * sd**2 + share * (estimate - centre) ** 2
     return centre, squares / (len(values) - 1 + PRIOR_TASKS + share)
 
 
@@ -140,13 +146,13 @@ def reduced_meta(related: Sequence[Task], meta: Floats | None, *, most: int = MO
     Args:
         related: T - 1 tasks.
         meta: `p`, of the task at hand, or None.
-        most: components kept, at most.
+        most: largest number of components.
 
-    Returns: `T x q`, the task at hand last; q = 0 where there are no meta-features.
+    Returns: `T x q`, the task at hand last; q = 0 without meta-features.
 
     Raises:
-        UsageError: when some tasks have a meta-feature and others have none, or lengths differ.
-        DataError: when one is not finite.
+        UsageError: when only some tasks have a meta-feature, or lengths differ.
+        DataError: when a meta-feature is not finite.
     """
     metas = [*(task.meta for task in related), meta]
     if all(row is None for row in metas):
@@ -161,6 +167,6 @@ def reduced_meta(related: Sequence[Task], meta: Floats | None, *, most: int = MO
         raise DataError(msg)
     columns = np.column_stack([Standardised.of(column).z for column in table.T]) if table.size else table
     left, weights, _ = np.linalg.svd(columns, full_matrices=False)
-    kept = min(most, int((weights > 1e-9 * max(weights.max(initial=0.0), 1.0)).sum()))
-    result: Floats = left[:, :kept] * (weights[:kept] / max(weights.max(initial=0.0), 1e-300)) * len(metas) ** 0.5
+    rank = min(most, int((weights > 1e-9 * max(weights.max(initial=0.0), 1.0)).sum()))
+    result: Floats = left[:, :rank] * (weights[:rank] / max(weights.max(initial=0.0), 1e-300)) * len(metas) ** 0.5
     return result

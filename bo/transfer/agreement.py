@@ -1,7 +1,7 @@
-"""Which measured errors fit what other datasets say: ranks of configurations compared with everyone else's.
+"""Agreement of measured errors with those of other datasets, by ranks of configurations.
 
-Used where histories of several people are put together. Robust while fewer than half of the groups are wrong: every
-limit is a median, and one group counts once, however many datasets it brings.
+For merged histories of several people. Robust while fewer than half of the groups are wrong: every limit is a median,
+and a group counts once, however many datasets it has.
 """
 
 from collections.abc import Hashable, Sequence
@@ -15,28 +15,28 @@ from warmstart.bo.transfer.strategies.average_rank import scaled_ranks
 
 Matrix = NDArray[np.float64]
 LEAST_CONFIGS = 8
-"""Configurations shared with enough others, below which a dataset is not judged."""
+"""Least number of configurations shared with enough groups; with fewer a dataset is not judged."""
 LEAST_GROUPS = 5
-"""Other groups that measured a configuration, below which nobody can say what is usual."""
+"""Least number of other groups that measured a configuration; with fewer it has no usual rank."""
 LOWEST = 0.4
-"""A rank correlation above this is never too low."""
+"""Rank correlation above which a dataset is never an outlier."""
 DEVIATIONS = 4.0
 """Robust standard deviations below the median from which a rank correlation is too low."""
 SHIFT = 0.6
-"""A configuration whose rank (0 = best, 1 = worst) is off by less is never odd."""
+"""Shift of a rank (0 = best, 1 = worst) below which it is never odd."""
 SHIFTS = 4.0
-"""Times the usual shift of a configuration from which its rank is odd."""
+"""Multiple of the usual shift of a configuration from which its rank is odd."""
 _NORMAL = 1.4826
-"""Median absolute deviation to standard deviation."""
+"""Standard deviation of a normal variable in median absolute deviations."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Agreement:
-    """How datasets agree with the rest.
+    """Agreement of datasets with one another.
 
     Attributes:
-        scores: `m` rank correlations with what other groups say; NaN = too little is shared to judge.
-        limit: scores below it are outliers; NaN where nobody is judged.
+        scores: `m` rank correlations with the usual ranks of other groups; NaN = too few shared configurations.
+        limit: scores below it are outliers; NaN when no dataset is judged.
         constant: `m`, whether all of a dataset's errors are equal.
         shifts: `m x c` differences between a configuration's rank here and elsewhere, -1 to 1; negative = better here.
         odd: `m x c`, whether a difference is far beyond what is usual for the configuration.
@@ -50,21 +50,21 @@ class Agreement:
 
     @property
     def outliers(self) -> NDArray[np.bool_]:
-        """Tell which datasets disagree as a whole, `m`."""
+        """Return the mask of datasets that disagree as a whole, `m`."""
         return self.constant | (self.scores < self.limit)
 
 
 def agreement(errors: ArrayLike, groups: Sequence[Hashable]) -> Agreement:
     """Compare each dataset's ranking of the configurations with that of the other groups.
 
-    A dataset's errors become ranks in [0, 1] among the configurations that it measured. What others say of a
-    configuration is the median over groups of these ranks (the mean within a group).
+    A dataset's errors become ranks in [0, 1] among its measured configurations. The usual rank of a configuration is
+    the median of its ranks over the other groups (the mean within a group).
 
     Args:
         errors: `m x c`, NaN = missing.
         groups: `m` sibling groups.
 
-    Returns: what was found; nothing is an outlier where fewer than `LEAST_GROUPS` others can be compared with.
+    Returns: the comparison; without `LEAST_GROUPS` other groups nothing is an outlier.
     """
     values = np.asarray(errors, dtype=np.float64)
     ranks = np.array([scaled_ranks(row) for row in values]).reshape(values.shape)
@@ -89,8 +89,10 @@ def agreement(errors: ArrayLike, groups: Sequence[Hashable]) -> Agreement:
 
 
 def _limit(scores: Matrix, member: NDArray[np.bool_]) -> float:
-    """Return the score below which a dataset is an outlier: one score a group."""
-    judged = [float(np.median(own)) for rows in member if len(own := scores[rows][~np.isnan(scores[rows])])]
+    """Return the score below which a dataset is an outlier, from one score for each group."""
+    judged = [
+        float(np.median(group_scores)) for rows in member if len(group_scores := scores[rows][~np.isnan(scores[rows])])
+    ]
     if len(judged) <= LEAST_GROUPS:
         return np.nan
     middle = float(np.median(judged))
@@ -99,7 +101,7 @@ def _limit(scores: Matrix, member: NDArray[np.bool_]) -> float:
 
 
 def _correlation(errors: Matrix, usual: Matrix) -> float:
-    """Compute Spearman's rank correlation over what both know; NaN where that is too little, or does not vary."""
+    """Compute Spearman's rank correlation over common values; NaN when these are too few, or constant."""
     both = ~np.isnan(errors) & ~np.isnan(usual)
     if both.sum() < LEAST_CONFIGS:
         return np.nan
@@ -110,15 +112,15 @@ def _correlation(errors: Matrix, usual: Matrix) -> float:
 
 
 def _column_means(rows: Matrix) -> Matrix:
-    known = ~np.isnan(rows)
-    n = known.sum(axis=0)
-    return np.where(n > 0, np.where(known, rows, 0.0).sum(axis=0) / np.maximum(n, 1), np.nan)
+    present = ~np.isnan(rows)
+    n = present.sum(axis=0)
+    return np.where(n > 0, np.where(present, rows, 0.0).sum(axis=0) / np.maximum(n, 1), np.nan)
 
 
 def _medians(rows: Matrix) -> Matrix:
-    """Return the median of each column that enough groups know; NaN for the others."""
-    found = np.full(rows.shape[1], np.nan)
+    """Return the median of each column that enough groups measured; NaN for other columns."""
+    medians = np.full(rows.shape[1], np.nan)
     enough = np.sum(~np.isnan(rows), axis=0) >= LEAST_GROUPS
     if enough.any():
-        found[enough] = np.nanmedian(rows[:, enough], axis=0)
-    return found
+        medians[enough] = np.nanmedian(rows[:, enough], axis=0)
+    return medians

@@ -15,9 +15,9 @@ from warmstart.bo.transfer.strategies.sources import equal_weights, number_group
 from warmstart.history_store.errors import DataError, UsageError
 
 WITH_DISTANCES = "joint"
-"""The strategy where none is named and distances are given: the one that wins the evaluation."""
+"""Default strategy with distances, the winner of the evaluation."""
 WITHOUT_DISTANCES = "portfolio"
-"""The strategy where there are no distances to use."""
+"""Default strategy without distances."""
 
 
 def initial_designs(
@@ -35,10 +35,10 @@ def initial_designs(
 
     Returns: k rows in 0..c-1, best first; distinct, except under `dedupe="keep"`.
     """
-    found = designs(
+    choices = designs(
         errors, distances, k, strategy=strategy, dedupe=dedupe, calibration=calibration, groups=groups, noise=noise
     )
-    return [choice.row for choice in found]
+    return [choice.row for choice in choices]
 
 
 def designs(
@@ -52,24 +52,23 @@ def designs(
     groups: Sequence[Hashable] | NDArray[np.int64] | None = None,
     noise: float = 0.0,
 ) -> list[Choice]:
-    """Choose k configurations to evaluate first, each with the dataset it comes from.
+    """Choose k configurations to evaluate first, each with its source dataset.
 
-    Where the strategy returns fewer than k, the greedy portfolio continues from them; then come configurations that
-    were never measured, in order of rows. A dataset without any error is left out.
+    If the strategy returns fewer than k, the greedy portfolio continues from them, then unmeasured configurations in
+    order of rows. A dataset without any error is left out.
 
     Args:
         errors: `m x c` of the history: datasets x configurations, lower is better, NaN = missing.
         distances: `m` ≥ 0 from the new dataset to the history's, or None.
-        k: how many, in 1..c.
-        strategy: a name in `warmstart.bo.transfer.strategies.STRATEGIES`; None = `joint` with distances, `portfolio` without.
-            Without distances, `joint` is `portfolio`.
-        dedupe: for `nearest`, where a neighbour's best is taken already: `next_best` takes its next-best configuration,
+        k: their number, in 1..c.
+        strategy: a name in `warmstart.bo.transfer.strategies.STRATEGIES`; None = `joint` with distances, `portfolio`
+            without. Without distances, `joint` is `portfolio`.
+        dedupe: for `nearest`, when a neighbour's best is taken: `next_best` takes its next-best configuration,
             `next_neighbour` continues with the next dataset, `keep` repeats it.
-        calibration: for `joint`: how far distances of this kind can be trusted; see
-            `warmstart.bo.transfer.calibration.calibrate`.
-        groups: `m` names of the datasets' sources: siblings and parts count as one. None = each is its own.
-        noise: standard deviation of an error as a share of its dataset's range: `joint` and `portfolio` then do not
-            follow leads that may be luck. `warmstart.bo.transfer.strategies.noise.USUAL_NOISE` is that of short runs.
+        calibration: for `joint`: reliability of the distances; see `warmstart.bo.transfer.calibration.calibrate`.
+        groups: `m` names of the datasets' sources: siblings and parts count as one. None = each dataset is a source.
+        noise: standard deviation of an error as a share of its dataset's range, for `joint` and `portfolio`: they do
+            not follow leads that may be luck. `warmstart.bo.transfer.strategies.noise.USUAL_NOISE` fits short runs.
 
     Returns: k choices, best first.
 
@@ -80,7 +79,7 @@ def designs(
     query, measured = _checked(errors, distances, k, dedupe, groups)
     trusted: object = calibration
     if trusted is not None and not isinstance(trusted, Calibration):
-        msg = f"initial_designs: expected a warmstart.bo.transfer.calibration.Calibration, got {trusted!r}. Leave it out where there is none."
+        msg = f"initial_designs: expected a warmstart.bo.transfer.calibration.Calibration, got {trusted!r}. Leave it out if there is none."
         raise UsageError(msg)
     reach = query.reach if calibration is None else calibration.reach
     query = replace(query, noise=_checked_noise(noise), reach=reach)
@@ -98,7 +97,7 @@ def designs(
 
 
 def _filled(choices: list[Choice], query: Query) -> list[Choice]:
-    """Let the portfolio go on where a strategy gave too few, and after it what was never measured."""
+    """Fill choices up to k by the portfolio, then by unmeasured configurations."""
     if len(choices) >= query.k:
         return choices
     taken = list(dict.fromkeys(choice.row for choice in choices))
@@ -115,7 +114,7 @@ def _checked(
     dedupe: Dedupe,
     groups: Sequence[Hashable] | NDArray[np.int64] | None,
 ) -> tuple[Query, NDArray[np.int64]]:
-    """Check what a caller gave and make it a query of the datasets that have errors, whose rows come with it."""
+    """Check the arguments; return a query over the datasets with errors, and their rows."""
     table = _floats(errors, "errors")
     if table.ndim != 2 or 0 in table.shape:
         msg = f"initial_designs: expected `m x c` errors (datasets x configurations), got shape {table.shape}. Give one row a dataset."
@@ -138,7 +137,7 @@ def _checked(
     if dedupe not in get_args(Dedupe):
         msg = f"initial_designs: expected dedupe among {', '.join(get_args(Dedupe))}, got {dedupe!r}. Use 'next_best'."
         raise UsageError(msg)
-    known = None if distances is None else _checked_distances(distances, len(table))
+    checked_distances = None if distances is None else _checked_distances(distances, len(table))
     named: object = groups
     if named is not None and (isinstance(named, str) or not isinstance(named, Sequence | np.ndarray)):
         msg = (
@@ -149,29 +148,29 @@ def _checked(
         msg = f"initial_designs: expected one group a dataset ({len(table)}), got {len(groups)}. Give the source of each, or None."
         raise UsageError(msg)
     rows = np.flatnonzero(~missing.all(axis=1))
-    kept = slice(None) if len(rows) == len(table) else rows
+    selection = slice(None) if len(rows) == len(table) else rows
     return (
         Query(
-            table[kept],
-            None if known is None else known[kept],
+            table[selection],
+            None if checked_distances is None else checked_distances[selection],
             count,
             dedupe,
-            groups=None if groups is None else number_groups(groups)[kept],
+            groups=None if groups is None else number_groups(groups)[selection],
         ),
         rows,
     )
 
 
 def _checked_noise(noise: float) -> float:
-    """Check a standard deviation as a share of a range."""
+    """Check a noise, a share of a range."""
     if not (isinstance(noise, int | float) and 0 <= noise < np.inf):
-        msg = f"initial_designs: expected a noise of 0 or more, got {noise!r}. Leave it out where errors are exact."
+        msg = f"initial_designs: expected a noise of 0 or more, got {noise!r}. Leave it out for exact errors."
         raise UsageError(msg)
     return noise
 
 
 def _checked_distances(distances: ArrayLike, m: int) -> NDArray[np.float64]:
-    """Check one distance a dataset, finite and not negative."""
+    """Check the distances: one for each dataset, finite and ≥ 0."""
     values = _floats(distances, "distances")
     if values.shape != (m,):
         msg = f"initial_designs: expected one distance a dataset ({m}), got shape {values.shape}. Give {m} numbers, or None."
@@ -184,9 +183,9 @@ def _checked_distances(distances: ArrayLike, m: int) -> NDArray[np.float64]:
 
 
 def _floats(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    """Read an argument as float64."""
+    """Convert an argument to float64."""
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        msg = f"initial_designs: expected {name} to be an array of numbers, got {type(values).__name__} ({error}). Give NaN where one is missing."
+        msg = f"initial_designs: expected {name} to be an array of numbers, got {type(values).__name__} ({error}). Give NaN for a missing one."
         raise UsageError(msg) from error

@@ -1,7 +1,7 @@
-"""Novelty: is a new dataset unlike those of the history, in distance, pixels or class information?
+"""Novelty of a dataset: comparison with the history by distance, pixels and class information.
 
-Every limit comes from asking the history about its own datasets with their sibling groups left out. So each check is
-wrong about some two or three in a hundred of them.
+Every limit is a quantile over the history's datasets, each compared with other sibling groups. So each check is wrong
+about two or three in a hundred of them.
 """
 
 import math
@@ -16,43 +16,43 @@ from warmstart.bo.transfer.strategies.sources import number_groups
 from warmstart.history_store.errors import DataError, UsageError
 
 TYPICAL_PERCENTILE = 98.0
-"""Up to this percentile of the history's own nearest distances a new dataset is typical."""
+"""Percentile of the history's nearest distances up to which a new dataset is typical."""
 PIXEL_PERCENTILE = 99.0
-"""The same of its pixel statistics: two or three checks together shall be wrong about fewer than one in ten."""
+"""Percentile for pixel statistics: two or three checks together are wrong about fewer than one in ten datasets."""
 NEAREST = 3
-"""Pixel statistics are compared with those of so many nearest datasets."""
+"""Rank of the nearest dataset whose distance of pixel statistics counts."""
 FEW_GROUPS = 10
-"""With fewer groups than this, a further one of the same kind lies beyond all of them more than one time in ten."""
+"""Number of groups below which a similar new one lies beyond all of them more than one time in ten."""
 SILENT_SHARE = 0.02
-"""Share of the history's own datasets that may seem to say nothing of their classes, at the size of a query."""
+"""Share of the history's datasets that may seem without class information at the size of a query."""
 CHANCE_SCORE = 1.64
-"""Labels that mean nothing score higher one time in twenty: no limit lies above."""
+"""Largest limit: random labels score higher one time in twenty."""
 WEAK_EFFECT = 0.1
-"""Effect that is expected of a dataset with weak classes, where a history knows no better."""
+"""Effect of a dataset with weak classes, for a history without effects."""
 MANY_EFFECTS = 200
-"""More are looked at by so many of their quantiles."""
+"""Largest number of effects; more are reduced to this many quantiles."""
 WHITE = 0.1
-"""A spectrum that falls by less from octave to octave is white, where a history knows no better; noise has 0.01 to 0.05."""
+"""Fall of a spectrum between octaves below which it is white, for a history without falls; noise has 0.01 to 0.05."""
 WHITE_MARGIN = 0.9
-"""A history's own datasets vary by some tenth with the pictures drawn."""
+"""Share of the least fall in the history that is the limit: falls vary by a tenth with the sample of pictures."""
 
 BLOCK = 256
-"""Rows of distances that are held at a time."""
+"""Rows of distances in memory at a time."""
 MANY = 4000
-"""From more datasets, those that seem nearest are sought in single precision."""
+"""Number of datasets above which candidates are searched in single precision."""
 CANDIDATES = 4
-"""Of those that seem nearest, so many are measured exactly: rounding may change their order."""
+"""Nearest candidates with exact distances: rounding may change their order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Novelty:
-    """Rank of a new dataset's nearest distance among the history's own nearest distances.
+    """Rank of a new dataset's nearest distance among the nearest distances of the history's datasets.
 
     Attributes:
-        percentile: of the distance among them, 0 (nearer than all) to 100 (farther than all); None where the history
-            has no two groups to compare.
-        nearest: the distance itself.
-        limit: the 98th percentile of the history's own, or None as above.
+        percentile: of the distance among them, 0 (nearer than all) to 100 (farther than all); None without two groups
+            in the history.
+        nearest: the distance.
+        limit: the 98th percentile of the history's distances, or None as above.
     """
 
     percentile: float | None
@@ -63,58 +63,62 @@ class Novelty:
 def nearest_other_group_of(
     vectors: ArrayLike, groups: Sequence[Hashable], *, asked: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64]:
-    """Compute each stored dataset's distance to the nearest one outside its own group of siblings.
+    """Compute each dataset's distance to the nearest dataset of another sibling group.
 
-    The `m x m` distances are never held at once: `BLOCK` rows of them at a time.
+    Memory holds `BLOCK` rows of the `m x m` distances at a time.
 
     Args:
         vectors: `m x d`; distances are Euclidean.
         groups: `m` sibling groups.
-        asked: `n` rows whose distances are wanted; None = all.
+        asked: `n` rows of the result; None = all.
 
-    Returns: `n` float64; NaN where there is no other group.
+    Returns: `n` float64; NaN without another group.
 
     Raises:
         UsageError: when the shapes do not fit.
         DataError: when a number is not finite.
     """
-    given = np.asarray(vectors)
-    if given.ndim != 2 or len(given) != len(groups):
-        msg = f"nearest_other_group_of: expected `m x d` vectors for {len(groups)} groups, got shape {given.shape}. Give one group a dataset."
+    points = np.asarray(vectors)
+    if points.ndim != 2 or len(points) != len(groups):
+        msg = f"nearest_other_group_of: expected `m x d` vectors for {len(groups)} groups, got shape {points.shape}. Give one group a dataset."
         raise UsageError(msg)
-    if not np.isfinite(given).all():
-        msg = "nearest_other_group_of: expected finite vectors, got others. Leave datasets without an embedding out."
+    if not np.isfinite(points).all():
+        msg = (
+            "nearest_other_group_of: expected finite vectors, got NaN or inf. Leave datasets without an embedding out."
+        )
         raise DataError(msg)
-    codes, rows = number_groups(groups), np.arange(len(given)) if asked is None else asked
-    # A product of matrices finds the nearest few, rounded; their distances are then computed one by one.
-    rounded = "f8" if len(given) <= MANY else "f4"
-    central: NDArray[np.floating[Any]] = given.astype(rounded)
-    if len(given):
-        central -= given.mean(axis=0, dtype=np.float64).astype(rounded)
+    codes, rows = number_groups(groups), np.arange(len(points)) if asked is None else asked
+    # A matrix product finds the nearest few by rounded distances; their exact distances follow.
+    rounded = "f8" if len(points) <= MANY else "f4"
+    central: NDArray[np.floating[Any]] = points.astype(rounded)
+    # Centred, because |a|² - 2ab cancels badly far from the origin.
+    if len(points):
+        central -= points.mean(axis=0, dtype=np.float64).astype(rounded)
     lengths = np.einsum("ij,ij->i", central, central)
     result = np.full(len(rows), np.nan)
     for start in range(0, len(rows), BLOCK):
         block = rows[start : start + BLOCK]
+        # Without the length of the row itself, which does not change the order in a row.
         squared = lengths - 2.0 * (central[block] @ central.T)
         squared[codes[block, None] == codes] = np.inf
         nearest = np.full(len(block), np.inf)
-        for _ in range(min(CANDIDATES, len(given))):
-            one = squared.argmin(axis=1)
-            exact = np.linalg.norm(given[one].astype(np.float64) - given[block].astype(np.float64), axis=1)
-            each = np.arange(len(block)), one
-            nearest = np.minimum(nearest, np.where(np.isinf(squared[each]), np.inf, exact))
-            squared[each] = np.inf
+        for _ in range(min(CANDIDATES, len(points))):
+            candidate = squared.argmin(axis=1)
+            exact = np.linalg.norm(points[candidate].astype(np.float64) - points[block].astype(np.float64), axis=1)
+            cells = np.arange(len(block)), candidate
+            nearest = np.minimum(nearest, np.where(np.isinf(squared[cells]), np.inf, exact))
+            squared[cells] = np.inf
         result[start : start + BLOCK] = np.where(np.isfinite(nearest), nearest, np.nan)
     return result
 
 
 def judge_novelty(nearest: float, reference: ArrayLike) -> Novelty:
-    """Rank a new dataset's nearest distance among the history's own.
+    """Rank a new dataset's nearest distance among those of the history's datasets.
 
     Args:
-        nearest: that distance, ≥ 0.
-        reference: the history's own nearest distances from `nearest_other_group_of`; NaN are left out. Without
-            any there is nothing to compare with: percentile and limit are None.
+        nearest: the distance, ≥ 0.
+        reference: nearest distances of the history's datasets, from `nearest_other_group_of`; NaN are left out. Without
+            any, percentile and limit are None.
 
     Returns: the rank; percentiles interpolate linearly between the reference's values.
 
@@ -124,41 +128,41 @@ def judge_novelty(nearest: float, reference: ArrayLike) -> Novelty:
     if not (np.isfinite(nearest) and nearest >= 0):
         msg = f"judge_novelty: expected a distance of 0 or more, got {nearest}. Embed the dataset again."
         raise DataError(msg)
-    known = np.asarray(reference, dtype=np.float64)
-    known = np.sort(known[~np.isnan(known)])
-    if not known.size:
+    ordered = np.asarray(reference, dtype=np.float64)
+    ordered = np.sort(ordered[~np.isnan(ordered)])
+    if not ordered.size:
         return Novelty(percentile=None, nearest=float(nearest), limit=None)
-    limit = float(np.percentile(known, TYPICAL_PERCENTILE))
-    return Novelty(percentile=_percentile(nearest, known), nearest=float(nearest), limit=limit)
+    limit = float(np.percentile(ordered, TYPICAL_PERCENTILE))
+    return Novelty(percentile=_percentile(nearest, ordered), nearest=float(nearest), limit=limit)
 
 
 def _percentile(value: float, ordered: NDArray[np.float64]) -> float:
     """Invert `np.percentile`: the lowest percentile of the ordered values that reaches the value."""
-    place = int(np.searchsorted(ordered, value, side="left"))
-    if place == 0:
+    index = int(np.searchsorted(ordered, value, side="left"))
+    if index == 0:
         return 0.0
-    if place == ordered.size:
+    if index == ordered.size:
         return 100.0
-    below, above = ordered[place - 1], ordered[place]
-    return float(100.0 * (place - 1 + (value - below) / (above - below)) / (ordered.size - 1))
+    below, above = ordered[index - 1], ordered[index]
+    return float(100.0 * (index - 1 + (value - below) / (above - below)) / (ordered.size - 1))
 
 
 def signal_limit(weight: float, effects: ArrayLike) -> float:
-    """Compute the score below which pictures say less of their classes than the history's datasets would at this size.
+    """Compute the score below which pictures have less class information than the history's datasets at this size.
 
-    A score is about normal around effect times weight. Few pictures of many classes show little even where classes mean
-    much: there the limit is low, and only those are doubted that do worse than `SILENT_SHARE` of the history would.
+    A score is about normal around effect times weight. Few pictures of many classes score low even with clear classes.
+    The limit is low then: `SILENT_SHARE` of the history's datasets would score below it.
 
     Args:
         weight: of the query's labels, see `warmstart.metafeat.class_signal`.
-        effects: scores for each unit of weight of the history's datasets; without any, one of `WEAK_EFFECT`.
+        effects: scores per unit of weight of the history's datasets; without any, `WEAK_EFFECT`.
 
     Returns: the limit, at most `CHANCE_SCORE`.
     """
-    known = np.asarray(effects, dtype=np.float64).ravel()
-    if known.size > MANY_EFFECTS:
-        known = np.quantile(known, (np.arange(MANY_EFFECTS) + 0.5) / MANY_EFFECTS)
-    means = (known if known.size else np.array([WEAK_EFFECT])) * weight
+    values = np.asarray(effects, dtype=np.float64).ravel()
+    if values.size > MANY_EFFECTS:
+        values = np.quantile(values, (np.arange(MANY_EFFECTS) + 0.5) / MANY_EFFECTS)
+    means = (values if values.size else np.array([WEAK_EFFECT])) * weight
 
     def silent(limit: float) -> float:
         """Return the share of datasets expected to score less."""
@@ -175,82 +179,84 @@ def signal_limit(weight: float, effects: ArrayLike) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PixelNorms:
-    """What pixel statistics are usual among a history's datasets.
+    """Reference pixel statistics of a history's datasets.
 
     Attributes:
-        centre: `p`; `unit`, `p`: what statistics are scaled by, the spread among the datasets.
-        known: `m x p`, scaled.
-        limit: the 99th percentile of the distances of its own datasets to the third nearest of those of other groups.
+        centre: `p`, mean over the datasets.
+        unit: `p`, standard deviation over the datasets.
+        points: `m x p`, scaled statistics.
+        limit: 99th percentile of the datasets' distances to the third nearest of another group.
     """
 
     centre: NDArray[np.float64]
     unit: NDArray[np.float64]
-    known: NDArray[np.float64]
+    points: NDArray[np.float64]
     limit: float
 
     @classmethod
     def of(
         cls, reference: ArrayLike, groups: Sequence[Hashable], *, asked: NDArray[np.int64] | None = None
     ) -> "PixelNorms":
-        """Compute what is usual.
+        """Compute the reference statistics and the limit.
 
         Args:
             reference: `m x p` statistics of the history's datasets.
             groups: `m` sibling groups, at least two different ones.
-            asked: rows whose own distances make the limit; None = all.
+            asked: rows whose distances set the limit; None = all.
 
         Raises:
-            UsageError: when the shapes do not fit, or there is one group only.
+            UsageError: when the shapes do not fit, or there is a single group.
         """
-        known = np.asarray(reference, dtype=np.float64)
-        if known.ndim != 2 or len(groups) != len(known) or len(set(groups)) < 2:
-            msg = f"PixelNorms: expected `m x p` of two groups or more, got {known.shape} and {len(set(groups))} groups. Leave the check out."
+        points = np.asarray(reference, dtype=np.float64)
+        if points.ndim != 2 or len(groups) != len(points) or len(set(groups)) < 2:
+            msg = f"PixelNorms: expected `m x p` of two groups or more, got {points.shape} and {len(set(groups))} groups. Leave the check out."
             raise UsageError(msg)
-        centre, spread = known.mean(0), known.std(0)
+        centre, spread = points.mean(0), points.std(0)
         unit = np.where(spread > 1e-9, spread, 1.0)
-        known, codes = (known - centre) / unit, number_groups(groups)
-        rows = np.arange(len(known)) if asked is None else asked
-        own = [_own_distances(known, codes, rows[start : start + BLOCK]) for start in range(0, len(rows), BLOCK)]
-        return cls(centre, unit, known, float(np.percentile(np.concatenate(own), PIXEL_PERCENTILE)))
+        points, codes = (points - centre) / unit, number_groups(groups)
+        rows = np.arange(len(points)) if asked is None else asked
+        distances = [
+            _reference_distances(points, codes, rows[start : start + BLOCK]) for start in range(0, len(rows), BLOCK)
+        ]
+        return cls(centre, unit, points, float(np.percentile(np.concatenate(distances), PIXEL_PERCENTILE)))
 
     def distance(self, point: ArrayLike) -> float:
         """Compute the distance of a dataset's `p` statistics to the third nearest, in units of the spread.
 
         Raises:
-            UsageError: when there are not p.
+            UsageError: when their number is not p.
         """
         query = np.asarray(point, dtype=np.float64)
         if query.shape != self.centre.shape:
             msg = f"PixelNorms: expected {len(self.centre)} statistics, got {query.shape}. Leave the check out."
             raise UsageError(msg)
         query = (query - self.centre) / self.unit
-        return float(_nth_nearest(np.sqrt(np.square(self.known - query).sum(1))[None])[0])
+        return float(_nth_nearest(np.sqrt(np.square(self.points - query).sum(1))[None])[0])
 
 
-def _own_distances(
-    known: NDArray[np.float64], codes: NDArray[np.int64], rows: NDArray[np.int64]
+def _reference_distances(
+    points: NDArray[np.float64], codes: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return the distances of some rows to their third nearest of another group."""
-    between = np.sqrt(np.square(known[rows, None] - known[None]).sum(2))
+    """Return the distances of rows to the third nearest row of another group."""
+    between = np.sqrt(np.square(points[rows, None] - points[None]).sum(2))
     between[codes[rows, None] == codes[None]] = np.inf
     return _nth_nearest(between)
 
 
 def white_limit(falls: ArrayLike) -> float:
-    """Compute the fall of the spectrum below which pixels are out of order.
+    """Compute the fall of the spectrum below which pixels count as shuffled.
 
     Args:
-        falls: `m x q` of the history's datasets: by how much the spectrum falls between octaves, the lowest pair left
-            out.
+        falls: `m x q` falls of the spectrum between octaves, of the history's datasets, without the lowest pair.
 
-    Returns: nine tenths of the least of them; `WHITE` without any.
+    Returns: nine tenths of the least fall; `WHITE` without any.
     """
-    known = np.asarray(falls, dtype=np.float64)
-    return WHITE_MARGIN * float(known.min()) if known.size else WHITE
+    values = np.asarray(falls, dtype=np.float64)
+    return WHITE_MARGIN * float(values.min()) if values.size else WHITE
 
 
 def _nth_nearest(distances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return each row's third smallest finite distance, or the largest where there are fewer."""
+    """Return each row's third smallest finite distance, or the largest of fewer."""
     few = np.partition(distances, NEAREST - 1, axis=1)[:, :NEAREST] if distances.shape[1] > NEAREST else distances
     ordered = np.sort(few, axis=1)
     finite = np.isfinite(ordered).sum(1)

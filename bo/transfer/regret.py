@@ -36,7 +36,7 @@ def regret_curve(errors: ArrayLike, rows: Sequence[int]) -> NDArray[np.float64]:
 
 
 def random_curve(errors: ArrayLike, t: int) -> NDArray[np.float64]:
-    """Compute the expected regret curve of t different configurations drawn at random: exactly, without drawing.
+    """Compute the expected regret curve of t distinct random configurations: exactly, without drawing.
 
     The best of s draws is the j-th best of all c with probability C(c - j, s - 1) / C(c, s).
 
@@ -64,13 +64,13 @@ def random_curve(errors: ArrayLike, t: int) -> NDArray[np.float64]:
 
 
 def expected_evaluations(errors: ArrayLike, t: int, *, goal: float) -> float:
-    """Compute how many different configurations drawn at random it takes to reach a regret: exactly, without drawing.
+    """Compute the expected number of distinct random configurations to a regret: exactly, without drawing.
 
-    Σ_s P(s draws have missed it), s = 0..t, with P = C(c - b, s) / C(c, s) where b configurations reach it.
+    Σ_s P(s draws have missed it), s = 0..t, with P = C(c - b, s) / C(c, s) for b configurations that reach it.
 
     Args:
         errors: `c` of the dataset, NaN = missing, which counts as the worst error.
-        t: draws at most, in 1..c; t + 1 stands for "not reached".
+        t: largest number of draws, in 1..c; t + 1 stands for "not reached".
         goal: normalised regret.
 
     Raises:
@@ -88,7 +88,7 @@ def expected_evaluations(errors: ArrayLike, t: int, *, goal: float) -> float:
 
 
 def _row_regrets(errors: ArrayLike) -> NDArray[np.float64]:
-    """Scale the errors of one dataset to regrets in [0, 1]; a missing cell has the worst known error's."""
+    """Scale the errors of one dataset to regrets in [0, 1]; a missing cell has the worst regret."""
     row = np.asarray(errors, dtype=np.float64)
     if row.ndim != 1:
         msg = f"regret: expected the `c` errors of one dataset, got shape {row.shape}. Give one row of the table."
@@ -97,20 +97,21 @@ def _row_regrets(errors: ArrayLike) -> NDArray[np.float64]:
         msg = "regret: expected at least one known error, got none. Leave the dataset out."
         raise DataError(msg)
     regrets = min_max_normalised(row[None, :])[0]
-    known: NDArray[np.float64] = np.nan_to_num(regrets, nan=float(np.nanmax(regrets)))
-    return known
+    filled: NDArray[np.float64] = np.nan_to_num(regrets, nan=float(np.nanmax(regrets)))
+    return filled
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean over datasets with its confidence interval.
+    """Mean over datasets with its confidence interval.
 
     Attributes:
-        mean: every dataset weighs alike.
-        low: lower end; `high` the upper one; NaN where there is one unit only.
+        mean: with equal weights of the datasets.
+        low: lower end; NaN with a single unit.
+        high: upper end; NaN with a single unit.
         level: of confidence, in (0, 1).
         n: independent units: groups.
-        standard_error: of the mean; NaN where there is one unit only.
+        standard_error: of the mean; NaN with a single unit.
     """
 
     mean: float
@@ -122,36 +123,36 @@ class Interval:
 
 
 def clustered_interval(values: ArrayLike, *, groups: Sequence[Hashable], level: float = 0.95) -> Interval:
-    """Compute the mean of values over datasets, with a confidence interval; siblings count as one piece of evidence.
+    """Compute the mean of values over datasets, with a confidence interval clustered by sibling group.
 
-    Every dataset weighs alike in the mean; the standard error is that of a ratio of group sums to group sizes:
+    Datasets have equal weights in the mean; the standard error is that of a ratio of group sums to group sizes:
     √(G / (G - 1) · Σ_g (Σ_i∈g (x_i - mean))²) / n.
 
     Args:
-        values: `n`, NaN is left out; differences of two methods, say.
+        values: `n`, for example differences of two methods; NaN is left out.
         groups: `n` labels.
         level: of confidence.
 
-    Returns: all NaN where no value is left.
+    Returns: all NaN without a value.
 
     Raises:
         UsageError: when lengths do not fit.
     """
-    given = np.asarray(values, dtype=np.float64)
-    if given.shape != (len(groups),):
-        msg = f"clustered_interval: expected one value a dataset ({len(groups)}), got shape {given.shape}. Give one group a value."
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.shape != (len(groups),):
+        msg = f"clustered_interval: expected one value a dataset ({len(groups)}), got shape {numbers.shape}. Give one group a value."
         raise UsageError(msg)
-    known = ~np.isnan(given)
-    if not known.any():
+    present = ~np.isnan(numbers)
+    if not present.any():
         return Interval(np.nan, np.nan, np.nan, level, 0)
-    mean = float(given[known].mean())
-    labels = [label for label, has in zip(groups, known.tolist(), strict=True) if has]
-    places = {label: place for place, label in enumerate(dict.fromkeys(labels))}
-    g = len(places)
+    mean = float(numbers[present].mean())
+    labels = [label for label, has in zip(groups, present.tolist(), strict=True) if has]
+    codes = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+    g = len(codes)
     if g == 1:
         return Interval(mean, np.nan, np.nan, level, 1)
-    sums = np.bincount([places[label] for label in labels], weights=given[known] - mean)
-    return _t_interval(mean, float(np.sqrt(g / (g - 1) * np.sum(sums**2)) / known.sum()), g, level)
+    sums = np.bincount([codes[label] for label in labels], weights=numbers[present] - mean)
+    return _t_interval(mean, float(np.sqrt(g / (g - 1) * np.sum(sums**2)) / present.sum()), g, level)
 
 
 def _t_interval(mean: float, standard_error: float, n: int, level: float) -> Interval:

@@ -1,8 +1,9 @@
-"""Which configurations to try in a given time: those that fit and pay most per second, on datasets like the new one.
+"""Plan of the configurations to try in a given time, by the expected gain per second on datasets like the new one.
 
-As `warmstart.bo.transfer.strategies.joint`, it lowers the expected best normalised regret over the datasets of a history, now per second. Two greedy orders
-are made, by gain per second and by gain alone, since the first may fill the time with what is short; the one that ends lower is taken
-[Khuller1999budgeted]. Within it, what pays most per second comes first, so that the plan is good wherever it is cut off.
+Like `warmstart.bo.transfer.strategies.joint`, it lowers the expected best normalised regret over the datasets of a
+history. There are two greedy plans, by gain per second and by gain alone, since the first may fill the time with short
+runs; the plan with the lower final regret wins [Khuller1999budgeted]. Its runs are in order of gain per second, so that
+the plan is good wherever it is cut off.
 """
 
 import heapq
@@ -17,20 +18,20 @@ from warmstart.bo.transfer.strategies.scenarios import make_scenarios
 Floats = NDArray[np.float64]
 
 LEAST_GAIN = 1e-3
-"""Expected gain, as a share of the way from the worst to the best configuration, below which a run is not worth its time."""
+"""Least expected gain of a run, as a share of the distance from the worst to the best configuration."""
 
 SURE = 0.9
-"""Chance to end in time that the first run of a plan has, where any has it: in the end there shall be a result."""
+"""Chance to end in time that the first run needs, if any run has it, so that there is a result in the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """A run of a plan.
+    """Run of a plan.
 
     Attributes:
         row: of the configuration.
-        begins: seconds after the plan's begin.
-        seconds: that it will take.
+        begins: its start, in seconds after the start of the plan.
+        seconds: its duration.
     """
 
     row: int
@@ -39,7 +40,7 @@ class PlannedRun:
 
     @property
     def ends(self) -> float:
-        """Return when it will end, in seconds after the plan's begin."""
+        """Return its end, in seconds after the start of the plan."""
         return self.begins + self.seconds
 
 
@@ -54,24 +55,25 @@ def plan_runs(
     first: Sequence[int] = (),
     chances: Floats | None = None,
 ) -> list[PlannedRun]:
-    """Plan which configurations to run in a time.
+    """Plan the configurations to run within a time limit.
 
     Args:
         errors: `m x c` of a history, lower is better, NaN = missing; every row has one.
-        seconds: `c` that each configuration will take, > 0; NaN = not to be planned.
-        limit: seconds in which all shall end.
-        weights: `m` ≥ 0, the worth of each dataset.
-        most: runs at most; None = any number.
+        seconds: `c` durations, > 0; NaN = excluded.
+        limit: seconds until the end of the last run.
+        weights: `m` ≥ 0, of the datasets.
+        most: largest number of runs; None = any.
         workers: runs at a time.
-        first: rows that come first, where they fit, whatever they are worth.
-        chances: `c` that a run which begins at once ends in time; where they are given, a run that is sure to comes first, if there is one.
+        first: rows that come first if they fit, with any gain.
+        chances: `c` chances of a run that starts now to end in time; with them, a run with chance `SURE` comes first,
+            if any.
 
-    Returns: runs in the order in which they begin; none where none fits, or none gains `LEAST_GAIN`.
+    Returns: runs in the order of their starts; empty when none fits, or none gains `LEAST_GAIN`.
     """
     worlds = make_scenarios(errors)
     share = (weights / weights.sum())[worlds.dataset] * worlds.share
     usable = ~np.isnan(errors).all(axis=0) & (seconds > 0)
-    task = _Task(worlds.regrets, share, np.where(usable, seconds, np.inf), limit, workers, most)
+    task = _Problem(worlds.regrets, share, np.where(usable, seconds, np.inf), limit, workers, most)
     runs = task.best(first)
     if chances is None or not runs or chances[runs[0].row] >= SURE:
         return runs
@@ -80,8 +82,8 @@ def plan_runs(
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
-    """What is planned: `n x c` regrets of scenarios with their shares, and `c` seconds, infinite where a configuration is out."""
+class _Problem:
+    """Planning problem: `n x c` regrets of scenarios with their shares, and `c` seconds, infinite if excluded."""
 
     regrets: Floats
     share: Floats
@@ -91,55 +93,57 @@ class _Task:
     most: int | None
 
     def best(self, first: Sequence[int]) -> list[PlannedRun]:
-        """Return the better one of the two greedy plans."""
+        """Return the better of the two greedy plans."""
         by_rate, by_gain = self.greedy(first, per_second=True), self.greedy(first, per_second=False)
-        better = by_rate if self.left_by(by_rate) <= self.left_by(by_gain) + 1e-12 else by_gain
+        better = by_rate if self.regret_after(by_rate) <= self.regret_after(by_gain) + 1e-12 else by_gain
         return self.schedule(self.ordered([run.row for run in better], first))
 
     def greedy(self, first: Sequence[int], *, per_second: bool) -> list[PlannedRun]:
-        """Add what gains most, or most per second, among what still fits."""
+        """Build a plan run by run: the largest gain, or gain per second, among the runs that fit."""
         runs, free = list[PlannedRun](), [0.0] * self.workers
         best, is_open = np.ones(len(self.regrets)), np.isfinite(self.seconds)
-        wanted = list(first)
+        pending = list(first)
         while self.most is None or len(runs) < self.most:
             fits = is_open & (free[0] + self.seconds <= self.limit)
             if not fits.any():
                 break
+            # Rounded, so that equal gains tie, whatever the order of the sums on a machine.
             gains = np.round(self.share @ (best[:, None] - np.minimum(best[:, None], self.regrets)), 12)
-            forced = next((row for row in wanted if fits[row]), None)
+            forced = next((row for row in pending if fits[row]), None)
             worth = gains / self.seconds if per_second else gains
             row = int(np.where(fits, worth, -1.0).argmax()) if forced is None else forced
             if forced is None and gains[row] < LEAST_GAIN:
                 break
-            wanted = [each for each in wanted if each != row]
+            pending = [pending_row for pending_row in pending if pending_row != row]
             runs.append(PlannedRun(row, free[0], float(self.seconds[row])))
             heapq.heapreplace(free, runs[-1].ends)
             is_open[row] = False
             best = np.minimum(best, self.regrets[:, row])
         return runs
 
-    def left_by(self, runs: Sequence[PlannedRun]) -> float:
-        """Compute the expected best regret after some runs."""
+    def regret_after(self, runs: Sequence[PlannedRun]) -> float:
+        """Compute the expected best regret after runs."""
         return float(self.share @ self.regrets[:, [run.row for run in runs]].min(axis=1, initial=1.0))
 
     def ordered(self, rows: list[int], first: Sequence[int]) -> list[int]:
-        """Put first what pays most per second, after those that come first anyway."""
-        found = [row for row in dict.fromkeys(first) if row in rows]
-        rest = [row for row in rows if row not in found]
-        best = self.regrets[:, found].min(axis=1, initial=1.0)
+        """Order rows by gain per second, after the rows that must come first."""
+        ordered = [row for row in dict.fromkeys(first) if row in rows]
+        rest = [row for row in rows if row not in ordered]
+        best = self.regrets[:, ordered].min(axis=1, initial=1.0)
         while rest:
             after = self.share @ np.minimum(best[:, None], self.regrets[:, rest])
             row = rest[int(np.round((float(self.share @ best) - after) / self.seconds[rest], 12).argmax())]
-            found.append(row)
+            ordered.append(row)
             rest.remove(row)
             best = np.minimum(best, self.regrets[:, row])
-        return found
+        return ordered
 
     def schedule(self, rows: Sequence[int]) -> list[PlannedRun]:
-        """Give each run its begin, on the worker that is free first; what would end too late in this order is left out."""
+        """Schedule each row on the worker that is free first; runs that would end too late are left out."""
         runs, free = list[PlannedRun](), [0.0] * self.workers
         for row in rows:
             run = PlannedRun(row, free[0], float(self.seconds[row]))
+            # In another order, the same runs may end later by a rounding error.
             if run.ends <= self.limit * (1 + 1e-9):
                 runs.append(run)
                 heapq.heapreplace(free, run.ends)

@@ -208,7 +208,7 @@ def test_the_papers_figures_and_the_plots(cli, tiny, table, tmp_path):
     ("more", "code", "match"),
     [
         (["--rivals", "magic"], 2, "--methods: expected names among"),
-        (["--reference", "magic"], 2, "--reference: expected a method that is played"),
+        (["--reference", "magic"], 2, "--reference: expected a method of the evaluation"),
         (["--only", "nobody"], 2, "--only: expected datasets"),
         (["--protocol", "none"], 2, "--protocol: "),
         (["--folds", 1], 2, "--folds: "),

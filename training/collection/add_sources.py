@@ -1,4 +1,4 @@
-"""Add sources to a history: their images, their splits, fractions of them."""
+"""Add sources to a history, with images, splits and fractions."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ def add_sources(
 ) -> tuple[str, ...]:
     """Add the datasets of manifests that the history lacks, with their images.
 
-    A dataset that the history knows without its images (from shards, say) gets them where the source's content
-    fingerprint is the one that the history holds.
+    A dataset of the history without images (from shards, for example) gets them if the content fingerprints of source
+    and history agree.
 
     Args:
         history: open for writing.
-        manifests: sources; none: only names those datasets of the history that have images.
-        root: folder below which the manifests' files and folders lie.
-        download: fetch what is missing where a manifest says how.
-        fractions: parts of the training split, each a dataset of its own; 1.0 is the source itself, 0.3 is ``NAME@30``.
+        manifests: sources; empty: return the datasets of the history with images.
+        root: folder of the manifests' files and folders.
+        download: fetch missing files of manifests with a URL.
+        fractions: parts of the training split, one dataset each; 1.0 is the source itself, 0.3 is ``NAME@30``.
         on_broken: called with each picture that cannot be decoded and is left out; None = its source is refused.
 
-    Returns: names of the datasets, those of one source side by side.
+    Returns: names of the datasets, grouped by source.
 
     Raises:
-        UsageError: when a fraction is not a whole percentage above 0, or there is no dataset at all.
+        UsageError: when a fraction is not a whole percentage above 0, or there is no dataset.
         DataError: when a source does not fit its manifest or the history.
-        MissingPathError: when a source is not there.
+        MissingPathError: when a source is missing.
     """
     percents = [_percent(fraction) for fraction in fractions]
     parts = {m.name: {part_name(m.name, percent): percent / 100 for percent in percents} for m in manifests}
@@ -69,19 +69,19 @@ def add_sources(
 def restore_images(
     history: History, manifests: Sequence[Manifest], *, root: str | Path | None = None, download: bool = False
 ) -> tuple[str, ...]:
-    """Add images to datasets of a history that have none, fractions included.
+    """Add images to the datasets of a history that lack them, fractions included.
 
     Args:
         history: open for writing.
-        manifests: sources; one that the history does not have is passed over.
-        root: folder below which the manifests' files and folders lie.
-        download: fetch what is missing where a manifest says how.
+        manifests: sources; sources outside the history are skipped.
+        root: folder of the manifests' files and folders.
+        download: fetch missing files of manifests with a URL.
 
-    Returns: names of the datasets that have no images still.
+    Returns: names of the datasets that still have no images.
 
     Raises:
-        DataError: when a source is not the one that the history was measured on.
-        MissingPathError: when a source is not there.
+        DataError: when a source differs from the one that was measured.
+        MissingPathError: when a source is missing.
     """
     parts = {
         manifest.name: {info.name: info.fraction for info in history.datasets if info.manifest == manifest.name}
@@ -99,24 +99,25 @@ def rebuild(
     root: str | Path | None = None,
     download: bool = False,
 ) -> History:
-    """Create a history from shards and the sources that they were measured on; other images are refused.
+    """Create a history from shards and their sources; other images are refused.
 
     Args:
         shards: folder of shards.
         path: of the new history.
-        manifests: sources; datasets of others stay without images.
-        root: folder below which the manifests' files and folders lie.
-        download: fetch what is missing where a manifest says how.
+        manifests: sources; datasets of other sources stay without images.
+        root: folder of the manifests' files and folders.
+        download: fetch missing files of manifests with a URL.
 
-    Returns: the history, open for writing. Where a source is missing or another, the history stays at the path,
-        without images; `restore_images` goes on from there.
+    Returns: the history, open for writing. When a source is missing or wrong, the history stays at the path, without
+        images; `restore_images` continues from there.
 
     Raises:
-        UsageError: when something is at the path already.
-        DataError: when the shards cannot be used, or a source is not the one that they were measured on.
-        MissingPathError: when a source is not there.
+        UsageError: when the path exists.
+        DataError: when the shards cannot be used, or a source differs from the one that was measured.
+        MissingPathError: when a source is missing.
     """
     history = history_from_shards(shards, path)
+    # On failure the file stays for `restore_images`, but not its lock.
     try:
         restore_images(history, manifests, root=root, download=download)
     except BaseException:
@@ -134,33 +135,33 @@ def _add_parts(
     download: bool,
     on_broken: OnBroken = None,
 ) -> None:
-    """Add those datasets of each manifest (name to fraction) that lack images: all sources are checked, then added at once."""
-    known = {info.name: info for info in history.datasets}
-    lacking: list[_Lacking] = []
+    """Add the datasets of each manifest (name to fraction) that lack images; all sources are checked first."""
+    infos = {info.name: info for info in history.datasets}
+    lacking: list[_MissingParts] = []
     for manifest in manifests:
         missing = {
             name: fraction
             for name, fraction in parts[manifest.name].items()
-            if name not in known or not history.has_images(name)
+            if name not in infos or not history.has_images(name)
         }
         if missing:
             source = open_manifest(manifest, root=root, download=download)
-            fingerprint = _check(source, manifest, [known[name] for name in missing if name in known])
-            lacking.append(_Lacking(manifest, source, fingerprint, missing))
+            fingerprint = _check(source, manifest, [infos[name] for name in missing if name in infos])
+            lacking.append(_MissingParts(manifest, source, fingerprint, missing))
     if lacking:
         history.add_datasets(
             addition
-            for each in lacking
-            for addition in each.additions(known, size=history.stored_size, on_broken=on_broken)
+            for source_parts in lacking
+            for addition in source_parts.additions(infos, size=history.stored_size, on_broken=on_broken)
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Lacking:
-    """Source of which a history lacks parts.
+class _MissingParts:
+    """Source with parts that a history lacks.
 
     Attributes:
-        parts: name of each dataset to its fraction of the training split.
+        parts: fraction of the training split by name of the dataset.
     """
 
     manifest: Manifest
@@ -169,17 +170,17 @@ class _Lacking:
     parts: Mapping[str, float]
 
     def additions(
-        self, known: Mapping[str, DatasetInfo], *, size: int, on_broken: OnBroken
+        self, infos: Mapping[str, DatasetInfo], *, size: int, on_broken: OnBroken
     ) -> Iterator[tuple[DatasetInfo, ImageSet, NDArray[np.int8]]]:
-        """Decode the source once, then cut each part out of it."""
+        """Decode the source once, and yield each part."""
         rules = self.manifest.splits
-        images, own = read_all(self.source, size, skip_broken=on_broken is not None)
+        images, source_splits = read_all(self.source, size, skip_broken=on_broken is not None)
         for picture in images.broken:
-            assert on_broken is not None  # noqa: S101  else it was refused
+            assert on_broken is not None  # noqa: S101  without it, broken pictures raise
             on_broken(picture)
         split, split_seed = split_codes(
             images.labels,
-            own if rules.kind == "own" else None,
+            source_splits if rules.kind == "own" else None,
             fractions=rules.fractions,
             seed=rules.seed,
             location=self.source.location,
@@ -196,11 +197,11 @@ class _Lacking:
                 fraction=fraction,
                 parent=None if fraction == 1 else self.manifest.name,
             )
-            yield _same(known[name], info) if name in known else info, part, split[rows]
+            yield _same(infos[name], info) if name in infos else info, part, split[rows]
 
 
 def part_name(name: str, percent: int) -> str:
-    """Return the name of a part of a dataset; the whole keeps its name."""
+    """Return the name of a part of a dataset; 100 percent has the name of the dataset."""
     return name if percent == 100 else f"{name}@{percent}"
 
 
@@ -212,14 +213,14 @@ def _percent(fraction: float) -> int:
     return percent
 
 
-def _check(source: ImageSource, manifest: Manifest, known: Sequence[DatasetInfo]) -> str:
-    """Compare a source with what its manifest and the history say of it; give its content fingerprint."""
+def _check(source: ImageSource, manifest: Manifest, infos: Sequence[DatasetInfo]) -> str:
+    """Check a source against its manifest and the history, and return its content fingerprint."""
     fingerprint = source.fingerprint("content")
-    said = {manifest.fingerprint: "its manifest", **{info.fingerprint: "the history" for info in known}}
-    for expected, who in said.items():
+    claims = {manifest.fingerprint: "its manifest", **{info.fingerprint: "the history" for info in infos}}
+    for expected, claimant in claims.items():
         if expected not in ("", fingerprint):
             msg = (
-                f"{source.location}: expected the images of {manifest.name!r}, {expected} as {who} says, got {fingerprint}. "
+                f"{source.location}: expected the images of {manifest.name!r}, {expected} as {claimant} says, got {fingerprint}. "
                 "Obtain the same images, or give these another name."
             )
             raise DataError(msg)
@@ -232,7 +233,7 @@ def _check(source: ImageSource, manifest: Manifest, known: Sequence[DatasetInfo]
 
 
 def _part(labels: NDArray[np.int64], split: NDArray[np.int8], fraction: float, *, seed: int) -> NDArray[np.int64]:
-    """Choose a stratified part of the training images, and all others."""
+    """Return the rows of a stratified part of the training images, and of all other images."""
     train = np.flatnonzero(split == TRAIN)
     chosen = train[stratified_subsample(labels[train], fraction, seed=seed)]
     return np.sort(np.concatenate([chosen, np.flatnonzero(split != TRAIN)]))
@@ -256,19 +257,19 @@ def _info(manifest: Manifest, images: ImageSet, codes: NDArray[np.int8]) -> Data
     )
 
 
-def _same(known: DatasetInfo, found: DatasetInfo) -> DatasetInfo:
-    """Check that images fit a dataset that the history knows already; what it says of the dataset stays.
+def _same(stored: DatasetInfo, new: DatasetInfo) -> DatasetInfo:
+    """Check images against a dataset of the history, and return the description to store, the known one.
 
-    One of which runs alone are known is described by its images; a group that is but a name gives way to the known one.
+    A dataset with runs alone gets the description of its images; its known group replaces a default one.
     """
-    if is_blank(known):
-        group = known.group if found.group == found.manifest else found.group
-        return describe_known(known, replace(found, group=group))
+    if is_blank(stored):
+        group = stored.group if new.group == new.manifest else new.group
+        return describe_known(stored, replace(new, group=group))
     for key in ("n_train", "n_val", "n_test", "n_classes", "channels", "split_seed"):
-        if getattr(known, key) != getattr(found, key):
+        if getattr(stored, key) != getattr(new, key):
             msg = (
-                f"dataset {known.name!r}: expected images with {key}={getattr(known, key)}, got {getattr(found, key)}. "
+                f"dataset {stored.name!r}: expected images with {key}={getattr(stored, key)}, got {getattr(new, key)}. "
                 "Split the source as it was split, or collect under another name."
             )
             raise DataError(msg)
-    return known
+    return stored

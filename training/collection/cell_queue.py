@@ -1,4 +1,4 @@
-"""The cells of a collection: which are left, which run, and what came of those that ended."""
+"""Queue of the cells of a collection: missing, running and measured ones."""
 
 import logging
 import math
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("warmstart.training.collection.collect")
 
 MOST_FAILURES = 6
-"""So many runs of a person's own program may fail before the first one succeeds."""
+"""Failed runs of a user's program before the first success that stop a collection."""
 
 
 class CellQueue:
-    """Cells that are in the history, and the cells that are left."""
+    """Missing, running and measured cells of one collection."""
 
     def __init__(
         self,
@@ -42,60 +42,60 @@ class CellQueue:
         self.costs = costs
         index_of = {cell.key: cell.index for block in plan for cell in block}
         self.durations: dict[int, list[float]] = {}
-        known = set()
-        of_config = {(dataset, config): index for (dataset, config, _), index in index_of.items()}
+        measured_keys = set()
+        index_of_config = {(dataset, config): index for (dataset, config, _), index in index_of.items()}
         for evaluation in history.evaluations():
             key = evaluation_key(evaluation)
             if key in index_of:
-                known.add(key)
-            if key[:2] in of_config and (key in index_of or race is not None):
-                self._learn(of_config[key[:2]], evaluation)
-        self.todo = {key: index for key, index in index_of.items() if key not in known}
-        self.total, self.known = len(index_of), len(known)
+                measured_keys.add(key)
+            if key[:2] in index_of_config and (key in index_of or race is not None):
+                self._learn(index_of_config[key[:2]], evaluation)
+        self.todo = {key: index for key, index in index_of.items() if key not in measured_keys}
+        self.total, self.known = len(index_of), len(measured_keys)
         self.measured: Counter[Status] = Counter()
         self.running: dict[Hashable, RunningCell] = {}
         self.started = time.monotonic()
-        self.begun, self.done = 0, list[int]()
-        self.trusts, self.doubtful, self.failure = True, list[Evaluation](), ""
+        self.n_started, self.done = 0, list[int]()
+        self.is_trusted, self.doubtful, self.failure = True, list[Evaluation](), ""
         self._tell(None)
 
     def missing(self) -> list[list[Cell]]:
-        """List the cells to measure, block by block, in order."""
+        """Return the missing cells by block, in order."""
         return [[cell for cell in block if cell.key in self.todo] for block in self.plan]
 
-    def hear(self, cell: Cell, news: tuple[float | None, float]) -> None:
-        """Take what a cell under way tells: the share of its run that is done, and its error."""
+    def record_news(self, cell: Cell, news: tuple[float | None, float]) -> None:
+        """Record news of a running cell: finished share of its run, and error."""
         share, error = news
         began = self.running[cell.key].since if share != 0 and cell.key in self.running else time.monotonic()
         self.running[cell.key] = RunningCell(cell.dataset, cell.index, began, share, error)
         self._tell(None)
 
     def next_of_race(self) -> Cell | None:
-        """Name a cell to repeat; None when the race is over, or there is none."""
+        """Return the next cell to repeat; None without a race, or after its end."""
         cell = None if self.race is None else self.race.next_cell()
         if cell is not None:
             self.todo[cell.key] = cell.index
             self.total += 1
         return cell
 
-    def write(self, done: Done[Cell, Measured], origin: str) -> list[Evaluation]:
-        """Put a result into the history, durably; failures before the first success wait for that.
+    def write(self, ended: Done[Cell, Measured], origin: str) -> list[Evaluation]:
+        """Write a result to the history, durably; failures wait for the first success.
 
-        Returns: what was written.
+        Returns: the written evaluations.
 
         Raises:
-            WarmstartError: when the worker said that the collection cannot go on.
+            WarmstartError: when the worker reported that the collection cannot go on.
             AllTrialsFailedError: when too many failed and none succeeded.
         """
-        cell, note = done.task, done.note
-        if done.result is None:
-            status = Status.TIMEOUT if done.lost is Lost.TIMEOUT else Status.CRASHED
+        cell, note = ended.task, ended.note
+        if ended.result is None:
+            status = Status.TIMEOUT if ended.lost is Lost.TIMEOUT else Status.CRASHED
             evaluation = lost_evaluation(cell, status, origin)
-        elif done.result.evaluation is None:
-            assert done.result.stop is not None  # noqa: S101  one of the two
-            raise done.result.stop
+        elif ended.result.evaluation is None:
+            assert ended.result.stop is not None  # noqa: S101  an outcome has an evaluation or a stop
+            raise ended.result.stop
         else:
-            evaluation, note = done.result.evaluation, done.result.note
+            evaluation, note = ended.result.evaluation, ended.result.note
         if not evaluation.status.has_error:
             log.warning("%s, configuration %d: %s: %s", cell.dataset, cell.index, evaluation.status.value, note)
         self.running.pop(cell.key, None)
@@ -103,9 +103,9 @@ class CellQueue:
         self.measured[evaluation.status] += 1
         self.done.append(cell.index)
         self._learn(cell.index, evaluation)
-        self.trusts = self.trusts or evaluation.status.has_error
+        self.is_trusted = self.is_trusted or evaluation.status.has_error
         self.doubtful.append(evaluation)
-        if not self.trusts:
+        if not self.is_trusted:
             self.failure = f"{evaluation.status.value}: {note}" if note else evaluation.status.value
             if len(self.doubtful) >= MOST_FAILURES:
                 self.check_some_succeeded()
@@ -117,21 +117,25 @@ class CellQueue:
         return written
 
     def check_some_succeeded(self) -> None:
-        """Check that not all runs failed of a program that has never succeeded.
+        """Check that a new program has succeeded at least once.
 
         Raises:
-            AllTrialsFailedError: when they did; nothing of them is written.
+            AllTrialsFailedError: when all runs failed; none of them is written.
         """
         if self.doubtful:
-            msg = f"collect: expected a run that gives an error, got {len(self.doubtful)} that failed and none that did; the last {self.failure.rstrip('.')}. Correct it and start again: nothing of these is in the history."
+            msg = f"collect: expected a run that gives an error, got {len(self.doubtful)} that failed and none that did; the last {self.failure.rstrip('.')}. Correct it and start again: the history holds none of these runs."
             raise AllTrialsFailedError(msg)
 
     def report(self, names: tuple[str, ...], elapsed_s: float) -> CollectReport:
-        """Sum the run up."""
+        """Return the report of the run."""
         complete = min(self.todo.values(), default=self.plan[-1][-1].index + 1)
         noise, settled = None, None
         if self.race is not None:
-            noise = {name: (found.median, found.rms) for name in names if (found := self.race.noise(name)).contenders}
+            noise = {
+                name: (estimate.median, estimate.rms)
+                for name in names
+                if (estimate := self.race.noise(name)).contenders
+            }
             settled = sum(map(self.race.is_settled, names))
         return CollectReport(
             datasets=names,
@@ -159,10 +163,10 @@ class CellQueue:
                 [*self.todo.values(), *to_come],
                 workers=self.workers,
                 elapsed_s=time.monotonic() - self.started,
-                done=self.done,
-                under_way=self.begun - len(self.done),
+                measured=self.done,
+                under_way=self.n_started - len(self.done),
                 costs=self.costs,
             )
             total = self.total + len(to_come)
-            done = self.total - len(self.todo) - len(self.doubtful)
-            self.progress(CollectionProgress(done, total, left_s, latest, tuple(self.running.values())))
+            n_written = self.total - len(self.todo) - len(self.doubtful)
+            self.progress(CollectionProgress(n_written, total, left_s, latest, tuple(self.running.values())))

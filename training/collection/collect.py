@@ -55,7 +55,7 @@ def collect(
     shards: str | Path | None = None,
     progress: Callable[[CollectionProgress], None] | None = None,
 ) -> CollectReport:
-    """Measure shared Sobol configurations on datasets; `collect_cells` by the fields of `CollectionSettings`, one by one."""
+    """Measure shared Sobol configurations on datasets, with the fields of `CollectionSettings` as arguments."""
     settings = CollectionSettings(
         manifests=manifests,
         root=root,
@@ -83,36 +83,37 @@ def collect_cells(
 ) -> CollectReport:
     """Measure shared Sobol configurations on datasets and write every result to the history as it comes.
 
-    A cell is (dataset, configuration, seed). The seed follows from the other two, so a collection that was stopped or
-    killed goes on with the cells that the history lacks. All datasets get the first 16 configurations, then 32, then 64;
-    of a person's own program one configuration after the other. Only this process writes the history. What a run does
-    (diverge, crash, run out of memory or time, take its process down twice) is recorded as its status. Ctrl-C raises
-    KeyboardInterrupt; what was measured is in the history and the shards.
+    A cell is (dataset, configuration, seed). The seed follows from dataset and configuration, so a collection that was
+    stopped or killed continues with the missing cells. All datasets get the first 16 configurations, then 32, then 64;
+    with a user's program one configuration after the other. Only this process writes the history. The status of a run
+    records its end (diverged, crashed, out of memory or time, killed its process twice). Ctrl-C raises
+    KeyboardInterrupt; measured cells are in the history and the shards.
 
     Args:
         history: open for writing, over a space of the workload.
-        settings: what is measured, how, and for how long.
-        progress: called at the start and after every cell; on this machine also when one begins and along its run.
+        settings: of the collection.
+        progress: called at the start and after every cell; with local workers also at the start of a cell and during
+            it.
 
-    Returns: what was done.
+    Returns: the report.
 
     Raises:
         UsageError: when an option is out of range, or the history was collected under another budget.
         DataError: when a source does not fit its manifest, or the space is not the workload's.
-        MissingPathError: when a source is not there.
+        MissingPathError: when a source is missing.
         StorageError: when the history cannot be written.
-        AllTrialsFailedError: when no worker starts, or the first runs of a person's own program all fail.
+        AllTrialsFailedError: when no worker starts, or the first runs of a user's program all fail.
     """
-    return _Sitting(history, settings, progress).run()
+    return _Collection(history, settings, progress).run()
 
 
-class _Sitting:
-    """One run of a collection, from what an earlier one left to its end or its time."""
+class _Collection:
+    """One run of a collection, which continues earlier runs."""
 
     def __init__(
         self, history: History, settings: CollectionSettings, progress: Callable[[CollectionProgress], None] | None
     ) -> None:
-        """Take what is there, add the datasets, and plan the cells."""
+        """Read earlier results, add the datasets, and plan the cells."""
         self.history, self.settings, self.started = history, settings, time.monotonic()
         self.limit_s = parse_time(settings.time_budget, param="time_budget")
         workload, seed, first = settings.workload or get_workload(), settings.seed, settings.first
@@ -120,7 +121,7 @@ class _Sitting:
         self.origin = workload.origin(budget)
         self.shared = shared_configs(history.space_json, settings.configs, seed=seed, first=first, workload=workload)
         n_first = len({config_key(config) for config in in_names(history.space_json, first)})
-        self.blocks = blocks(len(self.shared) - n_first, first=n_first, one_by_one=workload.is_own)
+        self.blocks = blocks(len(self.shared) - n_first, first=n_first, single=workload.is_own)
         _check_budget(history, self.origin)
         folder = None if settings.shards is None else Path(settings.shards)
         if folder is not None:
@@ -138,23 +139,23 @@ class _Sitting:
         self.queue = CellQueue(
             history,
             [
-                plan_block(self.names, self.shared, each, seed=seed, replicates=settings.replicates)
-                for each in self.blocks
+                plan_block(self.names, self.shared, item, seed=seed, replicates=settings.replicates)
+                for item in self.blocks
             ],
             workers=settings.workers,
             costs=costs,
             progress=progress,
             race=None if settings.race is None else Race(self.names, self.shared, settings.race, seed=seed),
         )
-        self.queue.trusts = not workload.is_own or any(
-            each.origin == self.origin and each.status.has_error for each in history.evaluations()
+        self.queue.is_trusted = not workload.is_own or any(
+            item.origin == self.origin and item.status.has_error for item in history.evaluations()
         )
         self.measure = Measure(
             history.path.absolute(), budget, settings.device, settings.cell_timeout, self.origin, workload
         )
 
     def run(self) -> CollectReport:
-        """Measure what is missing until all is measured or the time is up."""
+        """Measure missing cells until all are measured or the time is up."""
         executor = self.settings.executor or self._local_executor()
         with contextlib.closing(executor.run(self.measure, self._cells())) as results:
             self._write(results)
@@ -162,8 +163,8 @@ class _Sitting:
         return self.queue.report(self.names, time.monotonic() - self.started)
 
     def _local_executor(self) -> Executor:
-        """Return processes of this machine."""
-        news = None if self.queue.progress is None else self.queue.hear
+        """Return an executor with processes of this machine."""
+        news = None if self.queue.progress is None else self.queue.record_news
         limit_s = limit_of(self.settings.cell_timeout)
         return LocalExecutor(self.settings.workers, limit_s=limit_s, news=news)
 
@@ -171,27 +172,27 @@ class _Sitting:
         return time.monotonic() - self.started >= self.limit_s
 
     def _cells(self) -> Iterator[Cell]:
-        """Hand out cells, each when a worker is free for it."""
+        """Yield the next cell when a worker is free."""
         for block, cells in zip(self.blocks, self.queue.missing(), strict=True):
             for cell in cells:
                 if self._is_time_up():
                     return
-                # In their own order, whichever ends first, and no sooner: columns without a number help nobody.
+                # In the order of the sequence, whichever cell ends first, and not too early: no empty columns.
                 self.history.add_configs(self.shared[: block.stop])
-                self.queue.begun += 1
+                self.queue.n_started += 1
                 yield cell
         while not self._is_time_up() and (again := self.queue.next_of_race()) is not None:
-            self.queue.begun += 1
+            self.queue.n_started += 1
             yield again
 
     def _write(self, results: Iterable[Done[Cell, Measured]]) -> None:
-        """Write cells into the history and the shards as they come."""
+        """Write results to the history and the shards as they arrive."""
         with contextlib.ExitStack() as interrupted:
             if self.shards is not None:
-                interrupted.callback(self.shards.complete)  # Ctrl-C may come between the two writes of a cell,
-                interrupted.callback(self.history.refresh)  # or when its line is on the disk and not yet in memory
-            for done in results:
-                for evaluation in self.queue.write(done, self.origin):
+                interrupted.callback(self.shards.complete)  # Ctrl-C may fall between the two writes of a cell,
+                interrupted.callback(self.history.refresh)  # or after its line is on disk and before it is in memory
+            for ended in results:
+                for evaluation in self.queue.write(ended, self.origin):
                     if self.shards is not None:
                         self.shards.append(evaluation)
             interrupted.pop_all()
@@ -200,18 +201,18 @@ class _Sitting:
 def _costs(
     history: History, names: Sequence[str], configs: Sequence[Config], workload: Workload, budget: Budget
 ) -> dict[int, float]:
-    """Estimate what configurations cost on a dataset of the usual size, by their number."""
+    """Estimate the cost of each configuration, by index, on a dataset of median size."""
     n_train = sorted(history.dataset(name).n_train for name in names)[len(names) // 2]
     return {index: workload.cost(config, budget, n_train=n_train) for index, config in enumerate(configs)}
 
 
 def _check_budget(history: History, origin: str) -> None:
-    """Refuse to mix runs of two lengths in one table of errors."""
-    known = {split_origin(e.origin)[0] for e in history.evaluations()}  # a merged run counts as its contributor's
-    others = {each for each in known if each.startswith(ORIGIN) and each != origin}
-    if others:
+    """Check that the history has no runs of another budget."""
+    origins = {split_origin(e.origin)[0] for e in history.evaluations()}  # a merged run counts as its contributor's
+    foreign = {name for name in origins if name.startswith(ORIGIN) and name != origin}
+    if foreign:
         msg = (
             f"{history.path}: expected evaluations of budget {origin.removeprefix(ORIGIN)!r} alone, got some of "
-            f"{', '.join(repr(other.removeprefix(ORIGIN)) for other in sorted(others))}. Collect into a history of its own."
+            f"{', '.join(repr(origin_name.removeprefix(ORIGIN)) for origin_name in sorted(foreign))}. Collect into a new history."
         )
         raise UsageError(msg)

@@ -17,12 +17,12 @@ from warmstart.training.workloads import Budget, Prepared, StoredDataset, Worklo
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a worker hands back.
+    """Result of a worker for one cell.
 
     Attributes:
-        evaluation: of the cell; None where the collection cannot go on.
-        note: what happened where the run failed.
-        stop: why the collection cannot go on: a history that is gone, say.
+        evaluation: of the cell; None when the collection cannot go on.
+        note: reason of a failure.
+        stop: reason why the collection cannot go on, such as a missing history.
     """
 
     evaluation: Evaluation | None
@@ -31,7 +31,7 @@ class Measured:
 
 
 def lost_evaluation(cell: Cell, status: Status, origin: str, *, duration: float = math.nan) -> Evaluation:
-    """Record a cell that has no error."""
+    """Return the evaluation of a cell without an error."""
     return Evaluation(
         dataset=cell.dataset,
         config=cell.config,
@@ -44,21 +44,21 @@ def lost_evaluation(cell: Cell, status: Status, origin: str, *, duration: float 
 
 
 def limit_of(timeout_s: float) -> float:
-    """Return the wall seconds after which an executor ends a cell whose run should have given up by itself."""
-    return 60 + 10 * timeout_s  # for a process that hangs, on a machine that is busy
+    """Return the wall seconds after which an executor ends a cell that outlived its time limit."""
+    return 60 + 10 * timeout_s  # generous: only for processes that hang, also on a busy machine
 
 
 @dataclass(slots=True)
 class Measure:
-    """Measures cells in a worker, one thread each; pickled without the dataset that it keeps.
+    """Work of a worker: measures one cell at a time on one thread. Pickled without its cached dataset.
 
     Attributes:
         history: file that holds the images.
         budget: of every run.
         device: of torch, e.g. ``cpu``, ``cuda:0``; None = the first GPU if there is one, else the CPU.
-        timeout_s: seconds of duration after which a run is given up.
+        timeout_s: largest duration of a run, in seconds.
         origin: of the evaluations.
-        workload: what is trained.
+        workload: of the runs.
     """
 
     history: Path
@@ -67,27 +67,27 @@ class Measure:
     timeout_s: float = math.inf
     origin: str = ""
     workload: Workload = field(default_factory=get_workload)
-    _kept: dict[str, tuple[Prepared, int]] = field(default_factory=dict, repr=False, compare=False)
+    _datasets: dict[str, tuple[Prepared, int]] = field(default_factory=dict, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[type[Measure], tuple[Path, Budget, str | None, float, str, Workload]]:
         return Measure, (self.history, self.budget, self.device, self.timeout_s, self.origin, self.workload)
 
     def __call__(self, cell: Cell, tell: Callable[[tuple[float | None, float]], None] | None = None) -> Measured:
-        """Measure one cell; whatever happens to the run is an evaluation.
+        """Measure one cell; a failed run is an evaluation too.
 
         Args:
-            cell: what to measure.
-            tell: called with (share of the run that is done, error) along the run; the error is NaN at its begin, the
-                share None after it where the workload does not know.
+            cell: to measure.
+            tell: called with (finished share of the run, error) during the run; the error is NaN at the start, the
+                share None later if the workload does not know it.
         """
         started = time.perf_counter()
         try:
             return self._train(cell, tell)
         except WarmstartError as error:
             return Measured(None, stop=error)
-        except Exception as error:  # noqa: BLE001  a configuration that breaks is a result
+        except Exception as error:  # noqa: BLE001  a crash is a result
             status = Status.OOM if out_of_memory(error) else Status.CRASHED
-            self._kept.clear()
+            self._datasets.clear()
             duration = time.perf_counter() - started
             note = f"{type(error).__name__}: {error}"
             return Measured(lost_evaluation(cell, status, self.origin, duration=duration), note)
@@ -121,13 +121,13 @@ class Measure:
         return Measured(evaluation, result.note)
 
     def _prepared(self, name: str) -> tuple[Prepared, int]:
-        """Return a dataset that is ready, and the number of its training images."""
-        if name not in self._kept:
+        """Return a prepared dataset, and the number of its training images."""
+        if name not in self._datasets:
             from warmstart.history_store.history import History
 
-            self._kept.clear()
+            self._datasets.clear()
             with History.open(self.history) as history:
                 dataset = StoredDataset(history.images(name))
                 prepared = self.workload.prepare(dataset, device=self.device)
-                self._kept[name] = prepared, len(dataset.rows("train"))
-        return self._kept[name]
+                self._datasets[name] = prepared, len(dataset.rows("train"))
+        return self._datasets[name]

@@ -1,4 +1,4 @@
-"""Noise of a history's errors: between seeds, and from the finite validation part."""
+"""Noise of a history's errors, between seeds and from the finite validation part."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ class DatasetNoise:
     Attributes:
         name: of the dataset.
         runs: median number of seeds of those configurations.
-        median: median standard error of a mean over seeds ÷ range; NaN where none was repeated. `rms`: root mean
-            square.
-        sampling: median standard error of an error because of the finite validation part ÷ range. It is shared by all
-            configurations of a dataset in part, so that differences between them are less uncertain.
+        median: median standard error of a mean over seeds ÷ range; NaN without repeats.
+        rms: root mean square of the same.
+        sampling: median standard error of an error from the finite validation part ÷ range. Configurations of a dataset
+            share it in part, so differences between them are less uncertain.
     """
 
     name: str
@@ -31,13 +31,13 @@ class DatasetNoise:
 
 
 def history_noise(history: History) -> tuple[DatasetNoise, ...]:
-    """Estimate the noise of every dataset of a history that has a range of errors."""
+    """Estimate the noise of every dataset of a history whose errors differ."""
     cells: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     index = {config_key(config): number for number, config in enumerate(history.configs)}
     for run in history.evaluations():
         if run.status.has_error:
             cells[run.dataset][index[config_key(run.config)]].append(run.error)
-    found = []
+    noises = []
     for info in history.datasets:
         noise = cell_noise(cells[info.name])
         if not noise.contenders:
@@ -45,7 +45,7 @@ def history_noise(history: History) -> tuple[DatasetNoise, ...]:
         means = {number: float(np.mean(runs)) for number, runs in cells[info.name].items()}
         best = np.array([means[number] for number in noise.contenders])
         sampling = np.sqrt(best * (1 - best) / max(info.n_val, 1)) / np.ptp(list(means.values()))
-        found.append(
+        noises.append(
             DatasetNoise(info.name, float(np.median(noise.seeds)), noise.median, noise.rms, float(np.median(sampling)))
         )
-    return tuple(found)
+    return tuple(noises)

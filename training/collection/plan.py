@@ -1,4 +1,4 @@
-"""Plan of a collection: which cells, in which order, and an estimate of the time left."""
+"""Plan of a collection: the order of its cells, and an estimate of the time left."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ CellKey = tuple[str, frozenset[tuple[str, Value]], int | None]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One configuration on one dataset under one seed: what is measured once.
+    """One configuration on one dataset with one seed, the unit of a collection.
 
     Attributes:
         dataset: its name in the history.
         config: hyperparameter values by name.
         seed: of the run.
-        index: of the configuration among those of the collection.
+        index: of the configuration in the collection.
     """
 
     dataset: str
@@ -35,27 +35,27 @@ class Cell:
 
     @property
     def key(self) -> CellKey:
-        """Name the cell as `evaluation_key` names an evaluation of it."""
+        """Return the key of the cell, equal to `evaluation_key` of its evaluation."""
         return self.dataset, config_key(self.config), self.seed
 
 
 def evaluation_key(evaluation: Evaluation) -> CellKey:
-    """Name the cell that an evaluation measured."""
+    """Return the key of the cell of an evaluation."""
     return evaluation.dataset, config_key(evaluation.config), evaluation.seed
 
 
-def blocks(configs: int, *, first: int = 0, one_by_one: bool = False) -> list[range]:
-    """Return blocks of configurations that end at 16, 32, 64, ...: after each, a history is complete for so many.
+def blocks(configs: int, *, first: int = 0, single: bool = False) -> list[range]:
+    """Return blocks of configurations that end at 16, 32, 64, ...; a history is complete after each block.
 
     Args:
-        configs: how many of the sequence.
-        first: how many are given besides, a block of their own before the sequence's.
-        one_by_one: each configuration is a block: what costs hours and prepares nothing is complete for as many as there was time for.
+        configs: number of configurations of the sequence.
+        first: number of further configurations, a block before the sequence.
+        single: make each configuration a block, for slow runs without preparation.
 
     Raises:
         UsageError: when there is no configuration.
     """
-    if one_by_one:
+    if single:
         return [range(index, index + 1) for index in range(first + configs)]
     if first:
         return [range(first), *(range(b.start + first, b.stop + first) for b in (blocks(configs) if configs else ()))]
@@ -89,18 +89,17 @@ def seconds_left(
     workers: int,
     costs: Mapping[int, float] | None = None,
 ) -> float:
-    """Estimate how long cells will take from how long their configurations took elsewhere.
+    """Estimate the seconds of missing cells from durations of their configurations on other datasets.
 
     Args:
         durations: measured seconds by configuration index.
-        todo: configuration index of each cell to come; one that was never measured takes as long as those that
-            were, in proportion to its cost.
+        todo: configuration index of each missing cell; unmeasured ones are estimated from the others by cost.
         workers: cells at a time.
-        costs: by configuration index, see `Workload.cost`; None = all alike.
+        costs: by configuration index, see `Workload.cost`; None = equal.
 
-    Returns: seconds; NaN while nothing was measured.
+    Returns: seconds; NaN without durations.
     """
-    means = {index: sum(taken) / len(taken) for index, taken in durations.items() if taken}
+    means = {index: sum(seconds) / len(seconds) for index, seconds in durations.items() if seconds}
     costs = costs or {}
     total = sum(costs.get(index, 1.0) for index in means)
     rate = sum(means.values()) / total if means else math.nan
@@ -113,38 +112,39 @@ def wall_seconds_left(
     *,
     workers: int,
     elapsed_s: float,
-    done: Sequence[int],
+    measured: Sequence[int],
     under_way: int = 0,
     costs: Mapping[int, float] | None = None,
 ) -> float:
-    """Estimate the wall seconds that cells will take: `seconds_left`, times how much longer this run has taken than it says.
+    """Estimate the wall seconds of missing cells: `seconds_left` times the ratio of wall time to estimate so far.
 
-    Durations are processor seconds, or were measured on another machine; on a busy one the clock goes on between them.
+    Durations are processor seconds, or from another machine; the wall time of a busy machine is longer.
 
     Args:
         durations: as in `seconds_left`.
-        todo: as there.
+        todo: as in `seconds_left`.
         workers: cells at a time.
         elapsed_s: wall seconds of this run so far.
-        done: configuration index of each cell that this run has measured.
-        under_way: cells begun and not over, about half done each.
+        measured: configuration index of each cell measured by this run.
+        under_way: number of running cells, each about half done.
         costs: as in `seconds_left`.
 
-    Returns: seconds; NaN while nothing was measured. The ratio is drawn towards 1 as if by one cell more.
+    Returns: seconds; NaN without durations. The ratio is shrunk towards 1 as if by one more cell.
     """
     left_s = seconds_left(durations, todo, workers=workers, costs=costs)
-    if not done or not left_s > 0:
+    if not measured or not left_s > 0:
         return left_s
-    usual_s = seconds_left(durations, done, workers=1, costs=costs) / len(done)
-    expected_s = (len(done) + under_way / 2) * usual_s / workers
+    usual_s = seconds_left(durations, measured, workers=1, costs=costs) / len(measured)
+    expected_s = (len(measured) + under_way / 2) * usual_s / workers
+    # One cell more in both terms, so that the first short runs do not swing the ratio.
     return left_s * (elapsed_s + usual_s) / max(expected_s + usual_s, 1e-9)
 
 
 def parse_time(text: str | float | None, *, param: str) -> float:
-    """Read a length of time: seconds, or a text like ``3h``, ``90m``, ``1h30m``, ``45s``; None is endless.
+    """Parse a length of time: seconds, or a text like ``3h``, ``90m``, ``1h30m``, ``45s``; None is endless.
 
     Raises:
-        UsageError: when it is no positive length of time.
+        UsageError: when the argument is no positive length of time.
     """
     if text is None:
         return math.inf
@@ -152,7 +152,7 @@ def parse_time(text: str | float | None, *, param: str) -> float:
     if isinstance(text, str):
         number = r"(\d+(?:\.\d+)?)"
         match = re.fullmatch(rf"(?:{number}h)?(?:{number}m)?(?:{number}s)?|{number}", text.strip())
-        if match:  # 1h30 would be 1 hour and 30 seconds to one, and 1h30m to another
+        if match:  # 1h30 is refused: it could mean minutes or seconds
             hours, minutes, rest, alone = (float(part or 0) for part in match.groups())
             seconds = 3600 * hours + 60 * minutes + rest + alone
     else:

@@ -1,4 +1,4 @@
-"""Where a collection stands."""
+"""Progress of a collection."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ from warmstart.history_store.records import Evaluation
 
 @dataclass(frozen=True, slots=True)
 class RunningCell:
-    """A cell that is under way on this machine.
+    """Running cell on this machine.
 
     Attributes:
         dataset: its name.
         index: of its configuration.
-        since: `time.monotonic` when it began.
-        share: part of the run that is done; None where the workload does not tell.
-        error: validation error that was told last; NaN before the first.
+        since: its start by `time.monotonic`.
+        share: finished share of the run; None if the workload does not report it.
+        error: last reported validation error; NaN before the first.
     """
 
     dataset: str
@@ -26,14 +26,14 @@ class RunningCell:
 
 @dataclass(frozen=True, slots=True)
 class CollectionProgress:
-    """Where a collection stands.
+    """Progress of a collection.
 
     Attributes:
-        done: cells that are in the history.
-        total: cells of the whole collection; while it races, those begun and an estimate of those to come.
+        done: number of cells in the history.
+        total: number of cells of the collection; during a race, started ones and an estimate of the rest.
         left_s: estimated wall seconds to its end; NaN while unknown.
-        latest: the evaluation just written; None at the start, and while cells run.
-        running: the cells that are under way.
+        latest: evaluation just written; None at the start, and between results.
+        running: running cells.
     """
 
     done: int

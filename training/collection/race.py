@@ -1,10 +1,10 @@
-"""Racing: choose the cell that gets one more seed, so that few runs make the noise of the best cells small.
+"""Racing: choice of the cell that gets one more seed, to reduce the noise of the best cells with few runs.
 
 The contenders of a dataset are the best quarter of its configurations by mean error. Each gets a second seed; then the
 dataset that needs the fewest runs gets a third one, and so on, so that whenever the race stops the most datasets are
-done. A dataset is done when the median standard error of its contenders' means, divided by the range of the
-dataset's means, is at or below a target. A contender whose own standard error is there already gets no more seeds.
-Means change with every run, so the contenders are computed anew before every cell.
+settled. A dataset is settled when the median standard error of its contenders' means, divided by the range of the
+dataset's means, is at or below a target. A contender whose standard error is at the target gets no more seeds. Means
+change with every run, so the contenders are computed anew before every cell.
 """
 
 from __future__ import annotations
@@ -24,21 +24,20 @@ from warmstart.training.collection.plan import Cell
 BEST_SHARE = 0.25
 """Share of a dataset's configurations that contend."""
 POOLED_RUNS = 2.0
-"""A cell's variance is drawn towards that of all contenders as if by so many more runs: two equal runs by chance prove nothing."""
+"""Runs by which a cell's variance is shrunk towards that of all contenders: two runs may be equal by chance."""
 MOST_SEEDS = 30
-"""A cell gets no more seeds than this, whatever its noise."""
+"""Most seeds of a cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellNoise:
-    """How noisy the means of a dataset's best configurations are.
+    """Noise of the means of a dataset's best configurations.
 
     Attributes:
-        contenders: numbers of the best quarter's configurations, best first.
-        seeds: runs that gave an error, of each contender.
-        relative: standard error of each contender's mean ÷ the range of the dataset's means; NaN where no contender has
+        contenders: indices of the best quarter of configurations, best first.
+        seeds: number of runs with an error, of each contender.
+        relative: standard error of each contender's mean ÷ the range of the dataset's means; NaN if no contender has
             two runs.
-        median: of `relative`; NaN likewise. `rms`: their root mean square.
     """
 
     contenders: tuple[int, ...]
@@ -60,9 +59,9 @@ def cell_noise(errors: Mapping[int, Sequence[float]]) -> CellNoise:
     """Estimate the noise of a dataset's contenders from their runs.
 
     Args:
-        errors: of a dataset's runs by number of the configuration, in [0, 1].
+        errors: of a dataset's runs by index of the configuration, in [0, 1].
 
-    Returns: the noise; without contenders where there is no error or all means are equal.
+    Returns: the noise; without contenders if there is no error or all means are equal.
     """
     numbers = [number for number, runs in sorted(errors.items()) if len(runs)]
     runs = {number: np.asarray(errors[number], dtype=np.float64) for number in numbers}
@@ -70,7 +69,7 @@ def cell_noise(errors: Mapping[int, Sequence[float]]) -> CellNoise:
     if not numbers or not np.ptp(means) > 0:
         return CellNoise((), (), ())
     best = np.argsort(means, kind="stable")[: math.ceil(BEST_SHARE * len(numbers))]
-    contenders = [numbers[place] for place in best.tolist()]
+    contenders = [numbers[row] for row in best.tolist()]
     seeds = np.array([len(errors[number]) for number in contenders])
     squares = np.array([np.sum(np.square(runs[number] - runs[number].mean())) for number in contenders])
     relative = np.sqrt(_variances(squares, seeds) / seeds) / np.ptp(means)
@@ -78,27 +77,27 @@ def cell_noise(errors: Mapping[int, Sequence[float]]) -> CellNoise:
 
 
 def _variances(squares: NDArray[np.float64], seeds: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Estimate each contender's variance between seeds, drawn towards the pooled one; NaN where nothing was repeated."""
+    """Estimate each contender's variance between seeds, shrunk towards the pooled one; NaN without repeats."""
     freedom = seeds - 1
     if not freedom.sum():
         return np.full(len(seeds), np.nan)
     pooled = squares.sum() / freedom.sum()
-    found: NDArray[np.float64] = (squares + POOLED_RUNS * pooled) / (freedom + POOLED_RUNS)
-    return found
+    shrunk: NDArray[np.float64] = (squares + POOLED_RUNS * pooled) / (freedom + POOLED_RUNS)
+    return shrunk
 
 
 class Race:
-    """Names one cell after another that is to be repeated, as results come in.
+    """Race of the configurations of several datasets: chooses cells to repeat as results arrive.
 
     Args:
         datasets: their names, in the order of work.
         configs: shared by all datasets.
         target: median relative standard error to reach on every dataset.
         seed: of the collection.
-        most_seeds: a cell gets no more runs than this.
+        most_seeds: most runs of a cell.
 
     Raises:
-        UsageError: a target that is not in (0, 1).
+        UsageError: when the target is not in (0, 1).
     """
 
     def __init__(
@@ -116,12 +115,12 @@ class Race:
         self.datasets, self.configs, self.target = tuple(datasets), list(configs), target
         self.seed, self.most_seeds = seed, most_seeds
         self._errors: dict[str, dict[int, list[float]]] = {name: {} for name in datasets}
-        self._runs: dict[tuple[str, int], int] = {}  # those that failed or are under way too
+        self._runs: dict[tuple[str, int], int] = {}  # with failed and running ones
         self._seeds: set[tuple[str, int]] = set()
         self._noise: dict[str, CellNoise] = {}
 
     def add(self, dataset: str, index: int, *, seed: int | None, error: float) -> None:
-        """Add a finished run; NaN where it gave no error."""
+        """Add a finished run; its error is NaN after a failure."""
         if seed is None or (dataset, seed) not in self._seeds:
             self._begin(dataset, index, seed)
         if not math.isnan(error):
@@ -129,13 +128,13 @@ class Race:
             self._noise.pop(dataset, None)
 
     def noise(self, dataset: str) -> CellNoise:
-        """Return what is known of a dataset's noise."""
+        """Return the estimated noise of a dataset."""
         if dataset not in self._noise:
             self._noise[dataset] = cell_noise(self._errors[dataset])
         return self._noise[dataset]
 
     def is_settled(self, dataset: str) -> bool:
-        """Return whether a dataset needs no further seed, or can get none."""
+        """Tell whether a dataset needs no further seed, or can get none."""
         return not self._waiting(dataset)
 
     def next_cell(self) -> Cell | None:
@@ -144,13 +143,13 @@ class Race:
         Contenders without a second run come first, then the dataset that needs the fewest runs, its contenders in turn.
         """
         waiting = []
-        for place, name in enumerate(self.datasets):
-            left = len(self._left(name))
-            waiting += [(0 if runs < 2 else left, place, runs, index) for runs, index in self._waiting(name)]
+        for position, name in enumerate(self.datasets):
+            left = len(self._remaining_runs(name))
+            waiting += [(0 if runs < 2 else left, position, runs, index) for runs, index in self._waiting(name)]
         if not waiting:
             return None
-        _, place, _, index = min(waiting)
-        dataset, config = self.datasets[place], self.configs[index]
+        _, position, _, index = min(waiting)
+        dataset, config = self.datasets[position], self.configs[index]
         replicate = 0
         while (dataset, cell_seed(dataset, config, replicate, base=self.seed)) in self._seeds:
             replicate += 1
@@ -159,8 +158,8 @@ class Race:
         return cell
 
     def cells_left(self) -> list[int]:
-        """Estimate how often each configuration is still to be run: its number, once a run."""
-        return [index for name in self.datasets for index in self._left(name)]
+        """Estimate the remaining runs: the index of a configuration for each."""
+        return [index for name in self.datasets for index in self._remaining_runs(name)]
 
     def _begin(self, dataset: str, index: int, seed: int | None) -> None:
         self._runs[dataset, index] = self._runs.get((dataset, index), 0) + 1
@@ -168,25 +167,25 @@ class Race:
             self._seeds.add((dataset, seed))
 
     def _waiting(self, dataset: str) -> list[tuple[int, int]]:
-        """List (runs, configuration) of the contenders of a dataset that are to be run again."""
+        """Return (runs, configuration) of the contenders of a dataset that need another run."""
         noise = self.noise(dataset)
         if min(noise.seeds, default=2) > 1 and noise.median <= self.target:
             return []
-        found = [
+        noisy = [
             (self._runs[dataset, index], index)
             for index, seeds, relative in zip(noise.contenders, noise.seeds, noise.relative, strict=True)
             if seeds < 2 or not relative <= self.target
         ]
-        return [(runs, index) for runs, index in found if runs < self.most_seeds]
+        return [(runs, index) for runs, index in noisy if runs < self.most_seeds]
 
-    def _left(self, dataset: str) -> list[int]:
-        """List the configurations of a dataset that its next rounds will run, if its variances stay as they are."""
+    def _remaining_runs(self, dataset: str) -> list[int]:
+        """Return the configurations of the remaining runs of a dataset at its present variances."""
         noise = self.noise(dataset)
         if not self._waiting(dataset):
             return []
         seeds = np.array(noise.seeds)
         spread = np.array(noise.relative) * np.sqrt(seeds)
-        spread = np.where(np.isnan(spread), 2 * self.target, spread)  # a guess until something was repeated
+        spread = np.where(np.isnan(spread), 2 * self.target, spread)  # a guess before the first repeat
         enough = np.clip(np.ceil((spread / self.target) ** 2), 2, self.most_seeds)
         after = seeds.astype(np.float64)
         for level in range(2, self.most_seeds + 1):

@@ -1,4 +1,4 @@
-"""What a collection did."""
+"""Report of a collection."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from warmstart.history_store.records import Status
 
 @dataclass(frozen=True, slots=True)
 class CollectReport:
-    """What a collection did.
+    """Report of a collection.
 
     Attributes:
         datasets: their names, in the order of work.
         total: cells of the whole collection.
-        known: cells that the history held before.
-        measured: cells of this run by how they ended.
-        complete_configs: configurations that every dataset has.
-        stopped: whether all is measured or the time was up.
+        known: cells in the history before.
+        measured: number of cells of this run by status.
+        complete_configs: number of configurations measured on every dataset.
+        stopped: reason of the end.
         elapsed_s: wall seconds.
         noise: of a race: by dataset, median and root mean square of the standard errors of its best configurations ÷
             the range of its errors; None without a race.
-        settled: datasets that reached the race's target, or cannot; None without a race.
+        settled: number of datasets that reached the race's target, or cannot; None without a race.
     """
 
     datasets: tuple[str, ...]

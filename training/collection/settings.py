@@ -1,4 +1,4 @@
-"""What a collection measures, how, and for how long."""
+"""Settings of a collection."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)  # without slots, so that the command can read the defaults
 class CollectionSettings:
-    """What a collection measures, how, and for how long.
+    """Settings of a collection.
 
     Attributes:
-        manifests: sources to add where the history lacks them, and to measure; none: all datasets that have images.
-        root: folder below which the manifests' files and folders lie.
-        download: fetch what is missing where a manifest says how.
-        on_broken: called with each picture of a new dataset that cannot be decoded and is left out; None = such a dataset is refused.
-        fractions: parts of the training split to measure, each a dataset of its own, e.g. (0.1, 0.5, 1.0).
-        configs: how many configurations of the Sobol sequence; 0 is allowed where some are given.
-        first: configurations to measure on every dataset before any of those.
-        replicates: seeds a configuration.
-        race: after that, repeat the best quarter of the configurations of each dataset until the standard error of a
-            mean over seeds ÷ the range of the dataset's errors has a median of so much; see `warmstart.training.collection.race`.
+        manifests: sources to measure, added to the history if missing; empty = all datasets with images.
+        root: folder of the manifests' files and folders.
+        download: fetch missing files of manifests with a URL.
+        on_broken: called with each picture of a new dataset that cannot be decoded and is left out; None = such a
+            dataset is refused.
+        fractions: parts of the training split to measure, one dataset each, e.g. (0.1, 0.5, 1.0).
+        configs: number of configurations of the Sobol sequence; may be 0 with `first`.
+        first: configurations to measure on every dataset before the sequence.
+        replicates: seeds for each configuration.
+        race: afterwards, repeat the best quarter of the configurations of each dataset until the median standard error
+            of their means over seeds ÷ the range of the dataset's errors is at most this; see
+            `warmstart.training.collection.race`.
         seed: of the configurations and of all cells.
-        workload: what is trained; None = the target network of the paper.
-        budget: length of one training run; None = the workload's usual one.
+        workload: of the runs; None = the target network of the paper.
+        budget: length of one training run; None = the workload's default.
         workers: processes; on a GPU they share it.
         device: of torch; None = the first GPU if there is one, else the CPU.
-        executor: where cells run; None = processes of this machine.
-        time_budget: no cell is begun after so long; seconds or a text like ``3h``, ``90m``.
-        cell_timeout: seconds after which a run is given up.
-        shards: folder of text shards: what it holds is taken into the history first, and every cell is written there as
-            it comes.
+        executor: runs the cells; None = processes of this machine.
+        time_budget: time after which no cell starts; seconds or a text like ``3h``, ``90m``.
+        cell_timeout: largest duration of a run, in seconds.
+        shards: folder of text shards: its cells are added to the history first, and every result is written there too.
     """
 
     manifests: Sequence[Manifest] = ()
@@ -69,7 +70,7 @@ class CollectionSettings:
         """Check the number of seeds.
 
         Raises:
-            UsageError: when it is below 1.
+            UsageError: when the number of seeds is below 1.
         """
         if self.replicates < 1:
             msg = f"collect: expected at least one replicate, got replicates={self.replicates}. Use replicates=1."

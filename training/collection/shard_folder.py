@@ -1,4 +1,4 @@
-"""The folder of text shards that receives every cell of a collection as it ends."""
+"""Folder of text shards that receives every cell of a collection."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 class ShardFolder:
-    """Folder of shards that receives every cell as it ends."""
+    """Folder of shards that receives every finished cell."""
 
     def __init__(self, history: "History", folder: Path, budget: Budget, seed: int) -> None:
-        """Begin with what the history holds and the folder lacks."""
+        """Open the folder, and write the cells of the history that it lacks."""
         self.history, self.folder, self.budget, self.seed = history, folder, budget, seed
         self.complete()
         self._number()
 
     def complete(self) -> None:
-        """Write what the history holds and the folder lacks."""
+        """Write the cells of the history that the folder lacks."""
         write_shards(self.history, self.folder, budget=self.budget.to_dict(), seed=self.seed)
 
     def append(self, evaluation: Evaluation) -> None:
@@ -45,7 +45,7 @@ class ShardFolder:
 
 
 def take_shards(history: "History", folder: Path, budget: Budget, seed: int) -> None:
-    """Start a folder of shards, or take what an earlier sitting left in it; another collection's is refused."""
+    """Create a folder of shards, or add its cells to the history; a folder of another collection is refused."""
     create_shards(
         folder, history.space_json, configs=(), budget=budget.to_dict(), seed=seed, stored_size=history.stored_size
     )

@@ -1,1 +1,1 @@
-"""Leave-one-out evaluation: every dataset asks the others in turn, and every method answers."""
+"""Leave-one-out evaluation: every dataset in turn is a query to the others, which every method answers."""

@@ -1,8 +1,8 @@
-"""Fold models: one model for each part of the datasets left out, kept on disk.
+"""Models trained without one part of the datasets each, stored on disk.
 
-A finished model is in the folder with its embeddings, an unfinished one with its checkpoint, so an interrupted run
-resumes. File names carry a digest of everything that decides the weights, so another history, recipe, seed or partition
-never finds them.
+The folder holds finished models with their embeddings and unfinished ones with their checkpoint, so an interrupted run
+resumes. File names carry a digest of everything that determines the weights, so a run with another history, recipe,
+seed or partition never uses them.
 """
 
 import hashlib
@@ -36,20 +36,20 @@ LeftOut = frozenset[int]
 
 
 class FoldModels:
-    """Trains the models of one dealing as they are asked for.
+    """Models of one partition, trained on first use.
 
     Args:
         history: open, with images.
         names: `m` datasets of the evaluation.
         parts: `m` numbers of parts, see `warmstart.training.evaluation.protocol.deal`.
-        settings: the recipe, the same for all.
-        folder: where files lie; made where it is not there.
+        settings: of every training.
+        folder: of the files; created if missing.
         seed: of every training.
         device: of torch.
         progress: called with (step, steps, text) of the model in training.
 
     Raises:
-        StorageError: the folder cannot be made.
+        StorageError: when the folder cannot be created.
     """
 
     def __init__(
@@ -67,29 +67,29 @@ class FoldModels:
         self.history, self.names, self.parts = history, list(names), parts
         self.settings, self.seed, self.device, self.progress = settings, seed, device, progress
         self.folder = folder
-        self._known: dict[LeftOut, Matrix] = {}
+        self._embeddings: dict[LeftOut, Matrix] = {}
         self._features: SharedFeatures | None = None
         make_folder(folder)
 
     def embeddings(self, left_out: LeftOut) -> Matrix:
-        """Return the embeddings of all datasets, `m x p`, by the model trained without some parts.
+        """Return the embeddings of all datasets, `m x p`, by the model trained without the left-out parts.
 
         Raises:
-            ImagesMissingError: the history holds no images of a dataset.
-            UsageError: too few datasets are left to train on.
+            ImagesMissingError: when the history has no images of a dataset.
+            UsageError: when fewer than two datasets are left for training.
         """
-        if left_out not in self._known:
+        if left_out not in self._embeddings:
             without = "-".join(str(part) for part in sorted(left_out))
             path = self.folder / f"{self.digest}-without-{without}.npz"
-            known = load_rows(path, self.names)
-            if known is None:
-                known = self._train(left_out, path)
-            self._known[left_out] = known
-        return self._known[left_out]
+            rows = load_rows(path, self.names)
+            if rows is None:
+                rows = self._train(left_out, path)
+            self._embeddings[left_out] = rows
+        return self._embeddings[left_out]
 
     @property
     def digest(self) -> str:
-        """Return 12 hex digits of what decides the weights."""
+        """Return 12 hex digits that identify history, settings, seed and partition."""
         identity = [
             history_digest(self.history, self.names),
             self.settings.to_dict(),
@@ -100,10 +100,12 @@ class FoldModels:
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
 
     def _train(self, left_out: LeftOut, path: Path) -> Matrix:
-        """Train a model, or go on with it; keep it and its embeddings."""
-        seen = [name for name, part in zip(self.names, self.parts.tolist(), strict=True) if part not in left_out]
-        if len(seen) < 2:
-            msg = f"expected at least two datasets to train on with some left out, got {len(seen)} of {len(self.names)}. Use more folds where there are more datasets, a larger history, or methods that learn nothing, such as portfolio."
+        """Train a model, from its checkpoint if there is one; store it and its embeddings."""
+        training_names = [
+            name for name, part in zip(self.names, self.parts.tolist(), strict=True) if part not in left_out
+        ]
+        if len(training_names) < 2:
+            msg = f"expected at least two datasets to train on with some left out, got {len(training_names)} of {len(self.names)}. Use more folds, a larger history, or methods without training, such as portfolio."
             raise UsageError(msg, param="folds")
         checkpoint, show = path.with_suffix(".checkpoint"), self.progress
         text = f"model without part {' and '.join(str(part + 1) for part in sorted(left_out))}"
@@ -113,54 +115,55 @@ class FoldModels:
             self.history,
             self.settings,
             seed=self.seed,
-            names=seen,
+            names=training_names,
             held_out=(),
             handcrafted=None if self._features is None else self._features.training,
             checkpoint=checkpoint,
             progress=None if show is None else lambda now: show(now.step, now.steps, text),
             device=self.device,
         )
+        # Embeddings come after the model, as their file marks it as finished; the checkpoint goes last.
         trained.model.save(path.with_suffix(".safetensors"))
         queries = None if self._features is None else self._features.queries
-        found = _rows(embed_history(self.history, self.names, trained.model, features=queries), self.names)
-        save_rows(path, self.names, found)
+        rows = _rows(embed_history(self.history, self.names, trained.model, features=queries), self.names)
+        save_rows(path, self.names, rows)
         checkpoint.unlink(missing_ok=True)
-        return found
+        return rows
 
 
 def history_digest(history: "History", names: Sequence[str]) -> str:
-    """Return 12 hex digits of a history's state: by its content, for two copies of one file may each have grown."""
+    """Return 12 hex digits of a history's content: two copies of one file may have grown apart."""
     infos = [encode_info(history.dataset(name)) for name in names]
-    found = hashlib.sha256(json.dumps([history.id, history.revision, infos], sort_keys=True).encode())
-    found.update(history.errors.tobytes())
-    found.update(history.failed.tobytes())
-    return found.hexdigest()[:12]
+    digest = hashlib.sha256(json.dumps([history.id, history.revision, infos], sort_keys=True).encode())
+    digest.update(history.errors.tobytes())
+    digest.update(history.failed.tobytes())
+    return digest.hexdigest()[:12]
 
 
 def random_embeddings(
     history: "History", names: Sequence[str], settings: SiameseSettings, *, folder: Path, seed: int
 ) -> Matrix:
-    """Return the embeddings of datasets by the recipe's network as it is before training, from the folder where they are known.
+    """Return embeddings of datasets by the untrained network of the settings, cached in the folder.
 
-    A recipe whose network begins at features stands aside for `modern` with ADF.
+    Settings whose network starts from features are replaced by `modern` with ADF.
     """
     begins_at_features = settings.spec.extractor in ("handcrafted", "landmarks")
-    looking = preset("modern", extractor="adf") if begins_at_features else settings
-    spec = replace(looking.spec, image_size=history.stored_size, handcrafted=False)
+    image_settings = preset("modern", extractor="adf") if begins_at_features else settings
+    spec = replace(image_settings.spec, image_size=history.stored_size, handcrafted=False)
     identity = json.dumps([history_digest(history, names), spec.to_dict(), seed], sort_keys=True)
     path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:12]}-random.npz"
-    known = load_rows(path, names)
-    if known is None:
-        known = _rows(embed_history(history, names, MetaFeatureModel.random(spec, seed=seed)), names)
-        save_rows(path, names, known)
-    return known
+    rows = load_rows(path, names)
+    if rows is None:
+        rows = _rows(embed_history(history, names, MetaFeatureModel.random(spec, seed=seed)), names)
+        save_rows(path, names, rows)
+    return rows
 
 
 def handcrafted_features(history: "History", names: Sequence[str], *, folder: Path) -> Matrix:
-    """Return the handcrafted meta-features of datasets' training images, from the folder where they are known."""
+    """Return the handcrafted meta-features of datasets' training images, cached in the folder."""
     path = folder / f"{history_digest(history, names)}-handcrafted.npz"
-    known = load_rows(path, names)
-    if known is None:
+    table = load_rows(path, names)
+    if table is None:
         rows = []
         for name in names:
             stored = history.images(name)
@@ -170,18 +173,18 @@ def handcrafted_features(history: "History", names: Sequence[str], *, folder: Pa
                     np.asarray(stored.array[train]), np.asarray(stored.labels)[train], rng=np.random.default_rng(0)
                 )
             )
-        known = np.array(rows)
-        save_rows(path, names, known)
-    return known
+        table = np.array(rows)
+        save_rows(path, names, table)
+    return table
 
 
 @dataclass(frozen=True, slots=True)
 class SharedFeatures:
-    """Handcrafted features that models of one history share: each costs as much as a small model's whole training.
+    """Handcrafted features that models of one history share; they cost as much as training a small model.
 
     Attributes:
-        training: by dataset, `k x p` of the samples that models are trained on.
-        queries: by dataset, `p` of the images that it is embedded from.
+        training: by dataset, `k x p` of the training samples.
+        queries: by dataset, `p` of the images of its embedding.
     """
 
     training: Mapping[str, Matrix]
@@ -189,14 +192,14 @@ class SharedFeatures:
 
 
 def shared_features(history: "History", names: Sequence[str], *, folder: Path) -> SharedFeatures:
-    """Return the handcrafted features that models need, from the folder where they are known."""
+    """Return the handcrafted features of training samples and queries, cached in the folder."""
     path = folder / f"{history_digest(history, names)}-samples.npz"
-    known = load_rows(path, names)
-    if known is None:
-        known = np.array([_features_of(history, name).ravel() for name in names])
-        save_rows(path, names, known)
-    found = known.reshape(len(names), -1, len(FEATURES))
-    return SharedFeatures(dict(zip(names, found[:, 1:], strict=True)), dict(zip(names, found[:, 0], strict=True)))
+    table = load_rows(path, names)
+    if table is None:
+        table = np.array([_features_of(history, name).ravel() for name in names])
+        save_rows(path, names, table)
+    features = table.reshape(len(names), -1, len(FEATURES))
+    return SharedFeatures(dict(zip(names, features[:, 1:], strict=True)), dict(zip(names, features[:, 0], strict=True)))
 
 
 def _features_of(history: "History", name: str) -> Matrix:
@@ -204,12 +207,13 @@ def _features_of(history: "History", name: str) -> Matrix:
     images, labels = stored_sample(history, name)
     stored = history.images(name)
     whole = LabelledImages(stored.array, stored.labels, stored.rows("train"))
+    # A fixed generator: names of cached files hold no seed.
     query = query_features(images, labels, rng=np.random.default_rng(0))
     return np.concatenate([query[None], whole.handcrafted_samples()])
 
 
 def _rows(vectors: Mapping[str, NDArray[np.float32]], names: Sequence[str]) -> Matrix:
-    """Stack one vector a dataset, `m x p`."""
+    """Stack the vectors of datasets, `m x p`."""
     return np.array([vectors[name] for name in names], dtype=np.float64)
 
 
@@ -217,7 +221,7 @@ def make_folder(folder: Path) -> None:
     """Create the folder of the models.
 
     Raises:
-        StorageError: it cannot be made.
+        StorageError: when it cannot be created.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -227,14 +231,14 @@ def make_folder(folder: Path) -> None:
 
 
 def save_rows(path: Path, names: Sequence[str], rows: Matrix) -> None:
-    """Write one row a dataset, whole or not at all."""
+    """Write one row for each dataset, atomically."""
     buffer = io.BytesIO()
     np.savez(buffer, names=np.array(list(names)), rows=rows)
     replace_file(path, buffer.getvalue())
 
 
 def load_rows(path: Path, names: Sequence[str]) -> Matrix | None:
-    """Read what `save_rows` wrote for the same datasets; None where it is not there or damaged."""
+    """Read rows of `save_rows` for the same datasets; None when the file is missing or damaged."""
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             stored, rows = file["names"].tolist(), np.asarray(file["rows"], dtype=np.float64)

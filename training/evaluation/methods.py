@@ -1,8 +1,7 @@
-"""Methods of an evaluation: everything that may choose configurations.
+"""Methods of an evaluation, which choose configurations.
 
-A method sees a `Case`, which holds nothing that was measured on the held-out dataset or its siblings. Only the
-distances of oracles are computed from the query's errors. A search sees the errors of the configurations that it has
-evaluated.
+A method gets a `Case` without any measurement on the held-out dataset or its siblings. Only oracles use distances of
+the query's errors. A search gets the errors of the configurations that it has evaluated.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,24 +23,24 @@ from warmstart.history_store.errors import UsageError
 
 Kind = Literal["baseline", "strategy", "search", "oracle", "control"]
 TRUE_NORMALISED = "true normalised"
-"""The distances of the oracles."""
+"""Name of the distances of the oracles."""
 PLAIN_STRATEGIES = ("nearest", "portfolio", "average-rank")
-"""Those that others have published; every further one in `warmstart.bo.transfer.strategies.STRATEGIES` is ours."""
+"""Published strategies; all others in `warmstart.bo.transfer.strategies.STRATEGIES` are new ones."""
 WARM_STARTS = (3, 10)
-"""Designs after which a search goes on."""
+"""Numbers of designs before a search."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is known when a held-out dataset asks.
+    """Inputs of a method for a held-out dataset, the query.
 
     Attributes:
-        errors: `m x c` of those that answer, NaN = missing.
-        distances: from the query to them, `m` each, by the metric's name.
-        unit: `c x d` configurations in [0, 1], NaN = inactive; None = not told.
-        between: distances among them, `m x m` each, by the metric's name: row i as dataset i asks.
+        errors: `m x c` of the other datasets, NaN = missing.
+        distances: `m` each, from the query to the other datasets, by metric.
+        unit: `c x d` configurations in [0, 1], NaN = inactive; None = unknown.
+        between: `m x m` each, distances among the other datasets, by metric; row i with dataset i as the query.
         groups: `m` groups of siblings.
-        calibrations: how far each metric is to be trusted, where that was asked of the history.
+        calibrations: by metric.
     """
 
     errors: NDArray[np.float64]
@@ -52,15 +51,15 @@ class Case:
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
 
     def calibrated(self, metrics: Collection[str]) -> "Case":
-        """Return the case with calibrations of these metrics; with fewer than three groups, or nothing that two measured, there are none.
+        """Return the case with calibrations of the metrics; without them if the errors do not suffice.
 
-        What is told already, or cannot be asked because distances between those that answer are not given, stays.
+        Existing calibrations stay. A metric without distances among the datasets gets none.
         """
         if not can_calibrate(self.errors, self.groups):
             return self
-        wanted = [name for name in metrics if name in self.between]
-        found = {name: calibrate(self.errors, self.between[name], self.groups) for name in wanted}
-        return replace(self, calibrations={**self.calibrations, **found})
+        usable = [name for name in metrics if name in self.between]
+        calibrations = {name: calibrate(self.errors, self.between[name], self.groups) for name in usable}
+        return replace(self, calibrations={**self.calibrations, **calibrations})
 
     def promise(self, metric: str, rows: Sequence[int]) -> NDArray[np.float64]:
         """Return the expected regret of a calibrated strategy after each of its rows."""
@@ -71,22 +70,22 @@ class Case:
 
 
 Design = Callable[[Case, int, np.random.Generator], Sequence[int]]
-"""Gives so many different rows, first to evaluate first."""
+"""Function of a case, a number of rows and a generator: distinct rows in order of evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One way to choose configurations.
+    """Method to choose configurations.
 
     Attributes:
         about: one sentence.
-        kind: what it is in the comparison.
-        design: chooses rows without looking at the query's errors; None = at random, computed exactly.
-        search_after: designs after which Bayesian optimisation goes on; None = designs alone.
+        kind: role in the comparison.
+        design: chooses rows without the query's errors; None = random rows, by exact expectation.
+        search_after: designs before Bayesian optimisation; None = no search.
         acquisition: of the search.
-        is_random: the design depends on the generator.
-        metric: name of the distances that it asks for.
-        is_calibrated: it wants to know how far they are to be trusted.
+        is_random: whether the design depends on the generator.
+        metric: name of its distances.
+        is_calibrated: whether it uses calibrations.
     """
 
     about: str
@@ -103,53 +102,55 @@ def make_methods(metrics: Sequence[str], reference_by: str | None, *, has_unit: 
     """Return every method that can run, by name.
 
     Args:
-        metrics: names of the distances at hand.
-        reference_by: the one of them that our strategies use; None = no distances at all.
-        has_unit: configurations are known, so that a search can model them.
+        metrics: names of the distances.
+        reference_by: metric of the new strategies; None = no distances.
+        has_unit: whether configurations are known, as a search needs.
 
-    Returns: in the order of reports; a method that needs what is not there is left out.
+    Returns: methods in the order of reports, without those that cannot run.
     """
-    own = [name for name in STRATEGIES if name not in PLAIN_STRATEGIES]
-    found = {"random": Method("configurations at random, exact expectation", "baseline", None)}
+    new_strategies = [name for name in STRATEGIES if name not in PLAIN_STRATEGIES]
+    methods = {"random": Method("configurations at random, exact expectation", "baseline", None)}
     if has_unit:
-        found |= {name: _spread(name) for name in ("uniform", "latin", "halton")}
-        found["cold-gp"] = Method("Gaussian process with EI after two random configurations", "search", no_designs, 0)
-    found["portfolio"] = _strategy("greedy portfolio of all datasets", "baseline", "portfolio")
-    found["average-rank"] = _strategy("lowest average rank over all datasets", "baseline", "average-rank")
+        methods |= {name: _spread(name) for name in ("uniform", "latin", "halton")}
+        methods["cold-gp"] = Method(
+            "Gaussian process with EI after two random configurations", "search", empty_design, 0
+        )
+    methods["portfolio"] = _strategy("greedy portfolio of all datasets", "baseline", "portfolio")
+    methods["average-rank"] = _strategy("lowest average rank over all datasets", "baseline", "average-rank")
     for metric in metrics:
         kind: Kind = "strategy" if metric == reference_by else "baseline"
         about = f"best configuration of each of the nearest datasets by the distance '{metric}'"
-        found[nearest_by(metric)] = _strategy(about, kind, "nearest", metric)
-    found["arbitrary"] = Method(
+        methods[nearest_name(metric)] = _strategy(about, kind, "nearest", metric)
+    methods["arbitrary"] = Method(
         "best configuration of each of a few datasets at random: what any neighbours are worth",
         "control",
-        arbitrary_neighbours,
+        random_neighbour_rows,
         is_random=True,
     )
     if reference_by is not None:
-        found |= {
+        methods |= {
             name: _strategy(f"our strategy '{name}' by the distance '{reference_by}'", "strategy", name, reference_by)
-            for name in own
+            for name in new_strategies
         }
-    found["oracle-nearest"] = _strategy(
+    methods["oracle-nearest"] = _strategy(
         "nearest datasets by the true distance of normalised errors", "oracle", "nearest", TRUE_NORMALISED
     )
-    for name in own:
+    for name in new_strategies:
         about = f"our strategy '{name}' under the true distance of normalised errors"
-        found[f"oracle-{name}"] = _strategy(about, "oracle", name, TRUE_NORMALISED)
+        methods[f"oracle-{name}"] = _strategy(about, "oracle", name, TRUE_NORMALISED)
     if has_unit:
-        found["portfolio-10+gp"] = then_search(found["portfolio"], 10)
+        methods["portfolio-10+gp"] = with_search(methods["portfolio"], 10)
         if reference_by is not None:
-            found[f"{nearest_by(reference_by)}-3+gp"] = then_search(found[nearest_by(reference_by)], 3)
-            found |= {f"{name}-{k}+gp": then_search(found[name], k) for name in own for k in WARM_STARTS}
-    return found
+            methods[f"{nearest_name(reference_by)}-3+gp"] = with_search(methods[nearest_name(reference_by)], 3)
+            methods |= {f"{name}-{k}+gp": with_search(methods[name], k) for name in new_strategies for k in WARM_STARTS}
+    return methods
 
 
 def choose_methods(methods: Mapping[str, Method], names: Sequence[str]) -> dict[str, Method]:
-    """Return the named methods, in the order given; all where none is named.
+    """Return the named methods; all without names.
 
     Raises:
-        UsageError: a name that is not among them.
+        UsageError: when a name is unknown.
     """
     unknown = [name for name in names if name not in methods]
     if unknown:
@@ -159,75 +160,75 @@ def choose_methods(methods: Mapping[str, Method], names: Sequence[str]) -> dict[
 
 
 def reference_method(reference_by: str | None) -> str:
-    """Return the name of the method that differences are taken of by default: the strategy that `suggest` uses."""
+    """Return the name of the default reference of differences, the strategy of `suggest`."""
     if reference_by is None:
         return "portfolio"
-    return nearest_by(reference_by) if WITH_DISTANCES == "nearest" else WITH_DISTANCES
+    return nearest_name(reference_by) if WITH_DISTANCES == "nearest" else WITH_DISTANCES
 
 
 def make_paper_methods(metrics: Mapping[str, str]) -> dict[tuple[str, str], Method]:
-    """Return the runs of the figures of [Kim2017warmstart]: three configurations from each start, then a search.
+    """Return the methods of the figures of [Kim2017warmstart]: three configurations by each start, then a search.
 
     Args:
-        metrics: label in the figure to name of the distance.
+        metrics: name of the distance by label in the figure.
 
-    Returns: (acquisition, start) to method.
+    Returns: methods by (acquisition, start).
     """
     starts = {name: _spread(name) for name in ("uniform", "latin", "halton")} | {
         f"nearest 3 by {label}": _strategy(f"nearest by '{metric}'", "search", "nearest", metric)
         for label, metric in metrics.items()
     }
     return {
-        (acquisition, label): then_search(start, 3, acquisition=acquisition)
+        (acquisition, label): with_search(start, 3, acquisition=acquisition)
         for acquisition in ("ei", "lcb")
         for label, start in starts.items()
     }
 
 
-def nearest_by(metric: str) -> str:
-    """Return the name of the method that takes the bests of the nearest datasets by a metric."""
+def nearest_name(metric: str) -> str:
+    """Return the name of the method `nearest` with a metric."""
     return f"nearest-{metric.replace(' ', '-')}"
 
 
-def then_search(start: Method, k: int, *, acquisition: str = "ei") -> Method:
+def with_search(start: Method, k: int, *, acquisition: str = "ei") -> Method:
     """Return a method that continues with Bayesian optimisation after k designs."""
     about = f"{start.about}; after {k} of them a Gaussian process with {acquisition.upper()}"
     return replace(start, about=about, kind="search", search_after=k, acquisition=acquisition)
 
 
-def no_designs(case: Case, t: int, rng: np.random.Generator) -> list[int]:  # noqa: ARG001  the signature of all
-    """Return no rows: the search chooses all."""
+def empty_design(case: Case, t: int, rng: np.random.Generator) -> list[int]:  # noqa: ARG001  one signature for all
+    """Return no rows, as the search chooses all."""
     return []
 
 
-def ask_strategy(case: Case, t: int, rng: np.random.Generator, *, strategy: str, metric: str | None) -> list[int]:  # noqa: ARG001
+def strategy_rows(case: Case, t: int, rng: np.random.Generator, *, strategy: str, metric: str | None) -> list[int]:  # noqa: ARG001
     """Return the first t rows of a strategy."""
     sources = case.groups or None
     if metric is None:
         return initial_designs(case.errors, None, t, strategy=strategy, groups=sources, noise=USUAL_NOISE)
-    distances, known = case.distances[metric], case.calibrations.get(metric)
+    distances, calibration = case.distances[metric], case.calibrations.get(metric)
     return initial_designs(
-        case.errors, distances, t, strategy=strategy, calibration=known, groups=sources, noise=USUAL_NOISE
+        case.errors, distances, t, strategy=strategy, calibration=calibration, groups=sources, noise=USUAL_NOISE
     )
 
 
-def arbitrary_neighbours(case: Case, t: int, rng: np.random.Generator) -> list[int]:
+def random_neighbour_rows(case: Case, t: int, rng: np.random.Generator) -> list[int]:
     """Return the rows of `nearest` with the datasets in random order."""
     return initial_designs(
         case.errors, rng.permutation(len(case.errors)), t, strategy="nearest", groups=case.groups or None
     )
 
 
-def snapped_points(case: Case, t: int, rng: np.random.Generator, *, baseline: sampling.Design) -> list[int]:
-    """Draw t points of a baseline design, and return for each the nearest row that is not taken yet."""
+def snapped_rows(case: Case, t: int, rng: np.random.Generator, *, baseline: sampling.Design) -> list[int]:
+    """Draw t points of a baseline design, and return the nearest free row for each."""
     assert case.unit is not None  # noqa: S101  `make_methods` leaves these methods out without
     return snap_to_nearest_config(sampling.design_points(baseline, t, case.unit.shape[1], rng=rng), case.unit)
 
 
 def snap_to_nearest_config(points: NDArray[np.float64], unit: NDArray[np.float64]) -> list[int]:
-    """Return for each point, in order, the nearest row that is not taken yet; ties go to the lower row.
+    """Return the nearest free row for each point in order; ties go to the lower row.
 
-    Distances are root mean squares over the hyperparameters that are active in the row.
+    Distances are root mean squares over the active hyperparameters of the row.
 
     Args:
         points: `t x d`, t ≤ c.
@@ -245,10 +246,10 @@ def snap_to_nearest_config(points: NDArray[np.float64], unit: NDArray[np.float64
 
 
 def _strategy(about: str, kind: Kind, strategy: str, metric: str | None = None) -> Method:
-    design = partial(ask_strategy, strategy=strategy, metric=metric)
+    design = partial(strategy_rows, strategy=strategy, metric=metric)
     return Method(about, kind, design, metric=metric, is_calibrated=strategy not in PLAIN_STRATEGIES)
 
 
 def _spread(baseline: sampling.Design) -> Method:
     about = f"points of a {baseline} design, each moved to the nearest configuration not used yet"
-    return Method(about, "baseline", partial(snapped_points, baseline=baseline), is_random=True)
+    return Method(about, "baseline", partial(snapped_rows, baseline=baseline), is_random=True)

@@ -1,8 +1,8 @@
-"""Protocols: which datasets may answer a held-out dataset, and which models may embed it.
+"""Protocols: the datasets held out together with a query.
 
-`leave-source-out` leaves out the query's whole group of siblings, from the datasets that answer and from those that the
-model was trained on. `in-source` is the protocol of [Kim2017warmstart]: it leaves out the query alone, so other parts
-of the same source answer. A person's own dataset has no such parts.
+`leave-source-out` holds out the query's whole group of siblings, from the history and from the training of the model.
+`in-source` is the protocol of [Kim2017warmstart]: it holds out the query alone, so other parts of the same source stay
+in the history. A user's dataset has no such parts.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,9 @@ class Fold:
     """Datasets that are held out together.
 
     Attributes:
-        name: the group or the dataset held out.
-        queries: rows of what is held out; `history`: rows of what answers.
+        name: of the held-out group or dataset.
+        queries: rows of the held-out datasets.
+        history: rows of all other datasets.
     """
 
     name: str
@@ -33,22 +34,22 @@ class Fold:
 
 
 def folds(protocol: Protocol, names: Sequence[str], groups: Sequence[str]) -> tuple[Fold, ...]:
-    """Return the folds: each group of siblings, or each dataset, held out in turn, in order of first appearance.
+    """Return the folds, one for each group of siblings or each dataset, in order of first appearance.
 
     Args:
-        protocol: which.
+        protocol: its name.
         names: `m` datasets.
         groups: `m` groups of siblings.
 
     Raises:
-        UsageError: an unknown protocol.
-        DataError: nothing would be left to answer.
+        UsageError: when the protocol is unknown.
+        DataError: when a fold would hold out all datasets.
     """
     units = held_together(protocol, names, groups)
     labels = list(dict.fromkeys(units))
     if len(labels) < 2:
-        what = "groups of siblings" if protocol == "leave-source-out" else "datasets"
-        msg = f"{protocol}: expected at least two {what}, got {', '.join(labels) or 'none'}. Add datasets of other sources."
+        noun = "groups of siblings" if protocol == "leave-source-out" else "datasets"
+        msg = f"{protocol}: expected at least two {noun}, got {', '.join(labels) or 'none'}. Add datasets of other sources."
         raise DataError(msg)
     return tuple(
         Fold(
@@ -61,34 +62,34 @@ def folds(protocol: Protocol, names: Sequence[str], groups: Sequence[str]) -> tu
 
 
 def deal(protocol: Protocol, names: Sequence[str], groups: Sequence[str], k: int, *, seed: int) -> NDArray[np.int64]:
-    """Deal what is held out together into k parts at random; one model is trained without each part.
+    """Partition the datasets into k random parts, with datasets of a fold in one part; models leave out one each.
 
     Args:
         protocol: `leave-source-out` deals groups, `in-source` datasets.
         names: `m` datasets.
         groups: `m` groups of siblings.
-        k: parts, ≥ 2; no more than there is to deal.
-        seed: of the dealing.
+        k: number of parts, ≥ 2; at most the number of folds.
+        seed: of the partition.
 
     Returns: `m` numbers of parts.
 
     Raises:
-        UsageError: an unknown protocol, or k < 2.
+        UsageError: when the protocol is unknown, or k < 2.
     """
     if k < 2:
         msg = f"expected at least 2 models, each trained without one part of the datasets, got {k}. Use 6."
         raise UsageError(msg, param="folds")
     units = held_together(protocol, names, groups)
     shuffled = np.random.default_rng(seed).permutation(sorted(set(units))).tolist()
-    part = {unit: place % k for place, unit in enumerate(shuffled)}
+    part = {unit: position % k for position, unit in enumerate(shuffled)}
     return np.array([part[unit] for unit in units], dtype=np.int64)
 
 
 def held_together(protocol: Protocol, names: Sequence[str], groups: Sequence[str]) -> Sequence[str]:
-    """Return each dataset's label under which it is held out.
+    """Return the label of each dataset; datasets with one label are held out together.
 
     Raises:
-        UsageError: an unknown protocol.
+        UsageError: when the protocol is unknown.
     """
     if protocol not in PROTOCOLS:
         msg = f"protocol: expected one of {', '.join(PROTOCOLS)}, got {protocol!r}. Use 'leave-source-out'."

@@ -1,7 +1,7 @@
-"""Replay of a table: every method chooses for every held-out dataset, and its choices are looked up.
+"""Replay of a table: every method chooses configurations for every held-out dataset, and their errors are looked up.
 
-An answer depends on the table, the seed and the method's name alone: not on the other methods, nor on which datasets
-are evaluated, nor on the number of workers.
+A result depends on the table, the seed and the method's name alone, not on the other methods, the evaluated datasets or
+the number of workers.
 """
 
 import zlib
@@ -22,23 +22,23 @@ from warmstart.training.processes.executor import LocalExecutor
 
 Matrix = NDArray[np.float64]
 GOAL = 0.05
-"""The regret to reach."""
+"""Regret to reach."""
 CHEAP = 10
-"""A random design without a search is drawn so many times as often as a search is repeated."""
+"""Draws of a random design for each repeat of a search."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySettings:
-    """Who is held out, and how long and how often the methods search.
+    """Settings of a replay.
 
     Attributes:
-        protocol: who is held out.
-        horizon: evaluations a dataset; at most all configurations.
+        protocol: of the folds.
+        horizon: evaluations of each dataset, at most all configurations.
         repeats: of searches; random designs are drawn ten times as often.
         seed: of everything random.
-        only: datasets to ask; none = all. All others answer all the same.
+        only: datasets to evaluate; empty = all. The others stay in the history.
         workers: processes.
-        surrogate: of the searches, a name that `warmstart.bo.search.search_table` knows.
+        surrogate: of the searches, a name for `warmstart.bo.search.search_table`.
     """
 
     protocol: Protocol
@@ -50,10 +50,10 @@ class ReplaySettings:
     surrogate: str = "gp"
 
     def __post_init__(self) -> None:
-        """Check the numbers.
+        """Check that horizon, repeats and workers are at least 1.
 
         Raises:
-            UsageError: when one is below 1.
+            UsageError: when a number is below 1.
         """
         for name in ("horizon", "repeats", "workers"):
             if getattr(self, name) < 1:
@@ -63,12 +63,12 @@ class ReplaySettings:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One held-out dataset.
+    """One held-out dataset, on which methods choose configurations.
 
     Attributes:
         row: of the dataset in the table.
-        case: what the methods may know.
-        errors: `c` of its own, looked up and told to searches; NaN = failed.
+        case: inputs of the methods.
+        errors: `c` of the dataset, looked up and told to searches; NaN = failed.
     """
 
     row: int
@@ -77,14 +77,14 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """What the methods' choices were worth on one dataset.
+class DatasetResult:
+    """Results of the methods on one dataset.
 
     Attributes:
         row: of the dataset in the table.
         curves: by method, `repeats x horizon` normalised regret; of `random` its expectation.
-        evaluations: by method, mean number of evaluations to regret ≤ 0.05; horizon + 1 where it is not reached.
-        promised: by method that promises something, `horizon` regrets expected before any was seen.
+        evaluations: by method, mean number of evaluations to regret ≤ 0.05; horizon + 1 if not reached.
+        promised: by method with a promise, `horizon` regrets expected before any evaluation.
     """
 
     row: int
@@ -95,15 +95,17 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an evaluation.
+    """Results of an evaluation.
 
     Attributes:
-        table: what was replayed.
-        protocol: who was held out.
-        horizon: evaluations a dataset; `repeats` of what is random; `seed` of all of it.
+        table: of errors.
+        protocol: of the folds.
+        horizon: evaluations of each dataset.
+        repeats: of searches.
+        seed: of everything random.
         methods: by name.
-        played: in the order of the table's datasets, those asked.
-        distances: by metric, `m x m` as `warmstart.training.evaluation.metrics.query_distances` gives them.
+        results: of the evaluated datasets, in the order of the table.
+        distances: by metric, `m x m`, outputs of `warmstart.training.evaluation.metrics.query_distances`.
     """
 
     table: ErrorTable
@@ -112,17 +114,19 @@ class Outcome:
     repeats: int
     seed: int
     methods: Mapping[str, Method]
-    played: tuple[Played, ...]
+    results: tuple[DatasetResult, ...]
     distances: Mapping[str, Matrix]
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Plays every method on a task; what a worker is given once.
+    """Work of a worker: runs every method on a task.
 
     Attributes:
         methods: by name.
-        horizon: evaluations; `repeats` of searches; `seed` of all of it.
+        horizon: evaluations of each dataset.
+        repeats: of searches.
+        seed: of everything random.
         surrogate: of the searches.
     """
 
@@ -132,33 +136,33 @@ class Replay:
     seed: int
     surrogate: str
 
-    def __call__(self, task: Task) -> Played:
+    def __call__(self, task: Task) -> DatasetResult:
         """Run every method on one task, on one BLAS thread."""
         curves: dict[str, Matrix] = {}
         evaluations: dict[str, float] = {}
         promised: dict[str, Matrix] = {}
         horizon = min(self.horizon, len(task.errors))
-        pad = self.horizon - horizon  # once all is measured, the best is known
+        pad = self.horizon - horizon  # after all configurations the regret stays 0
         with one_thread():
-            wanted = {method.metric for method in self.methods.values() if method.is_calibrated and method.metric}
-            case = task.case.calibrated(sorted(wanted))
+            needed = {method.metric for method in self.methods.values() if method.is_calibrated and method.metric}
+            case = task.case.calibrated(sorted(needed))
             for name, method in self.methods.items():
                 if method.design is None:
                     curves[name] = np.pad(random_curve(task.errors, horizon)[None], ((0, 0), (0, pad)), mode="edge")
                     evaluations[name] = expected_evaluations(task.errors, horizon, goal=GOAL)
                     continue
-                played = list(self._play(name, method, replace(task, case=case), horizon))
+                repeats = list(self._play(name, method, replace(task, case=case), horizon))
                 curves[name] = np.array(
-                    [np.pad(regret_curve(task.errors, rows), (0, pad), mode="edge") for rows in played]
+                    [np.pad(regret_curve(task.errors, rows), (0, pad), mode="edge") for rows in repeats]
                 )
                 if method.search_after is None and method.is_calibrated and (method.metric or "") in case.calibrations:
-                    promised[name] = np.pad(case.promise(method.metric or "", played[0]), (0, pad), mode="edge")
+                    promised[name] = np.pad(case.promise(method.metric or "", repeats[0]), (0, pad), mode="edge")
                 evaluations[name] = float(np.mean(np.sum(curves[name] > GOAL, axis=1) + 1))
-        return Played(task.row, curves, evaluations, promised)
+        return DatasetResult(task.row, curves, evaluations, promised)
 
     def _play(self, name: str, method: Method, task: Task, horizon: int) -> Iterator[Sequence[int]]:
         """Return the rows of each repeat, in order of evaluation."""
-        assert method.design is not None  # noqa: S101  not asked for chance itself
+        assert method.design is not None  # noqa: S101  `random` has none and is not played
         searches = method.search_after is not None
         n = self.repeats if searches else self.repeats * CHEAP if method.is_random else 1
         for repeat in range(n):
@@ -189,82 +193,82 @@ def evaluate(
     settings: ReplaySettings,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Outcome:
-    """Hold every dataset out by the protocol, and run every method on it.
+    """Run every method on every held-out dataset of the protocol.
 
     Args:
         table: of errors.
         methods: by name, see `warmstart.training.evaluation.methods.make_methods`.
-        metrics: by the names that the methods use; the oracles' is added.
-        settings: who is held out, and how long and how often the methods search.
-        progress: called with (datasets done, datasets, name of the last).
+        metrics: by the names that the methods use; the metric of the oracles is added.
+        settings: of the replay.
+        progress: called with (finished datasets, all datasets, name of the last).
 
     Raises:
-        UsageError: an unknown name, or numbers out of range.
-        DataError: nothing is left to answer, or a distance is no number.
-        AllTrialsFailedError: workers died.
+        UsageError: when a name is unknown, or a number is out of range.
+        DataError: when a fold holds out all datasets, or a distance is no number.
+        AllTrialsFailedError: when workers died.
     """
     unknown = [name for name in settings.only if name not in table.datasets]
     if unknown:
         msg = f"expected datasets of {table.name}, got {', '.join(unknown)}. It has {', '.join(table.datasets)}."
         raise UsageError(msg, param="only")
-    every = folds(settings.protocol, table.datasets, table.groups)
-    asked = {**metrics, TRUE_NORMALISED: given_metric(table.true_distances(normalised=True))}
+    all_folds = folds(settings.protocol, table.datasets, table.groups)
+    all_metrics = {**metrics, TRUE_NORMALISED: given_metric(table.true_distances(normalised=True))}
     rows = [row for row, name in enumerate(table.datasets) if not settings.only or name in settings.only]
-    seen = {name: query_distances(metric, every, of=rows, name=name) for name, metric in asked.items()}
+    distances = {name: query_distances(metric, all_folds, of=rows, name=name) for name, metric in all_metrics.items()}
     calibrated = {method.metric for method in methods.values() if method.is_calibrated}
-    known = table.known_errors()
-    between = {name: metric for name, metric in asked.items() if name in calibrated}
-    tasks = _tasks(table, known, every, seen, between, settings.only)
+    errors = table.known_errors()
+    between = {name: metric for name, metric in all_metrics.items() if name in calibrated}
+    tasks = _tasks(table, errors, all_folds, distances, between, settings.only)
     total = len(set(settings.only)) or len(table.datasets)
     horizon = min(settings.horizon, table.errors.shape[1])
     replay = Replay(methods, horizon, settings.repeats, settings.seed, settings.surrogate)
-    played = []
-    for done in _run(replay, tasks, min(settings.workers, total)):
-        played.append(done)
+    results = []
+    for result in _run(replay, tasks, min(settings.workers, total)):
+        results.append(result)
         if progress is not None:
-            progress(len(played), total, table.datasets[done.row])
-    ordered = tuple(sorted(played, key=lambda one: one.row))
-    given = {name: seen[name] for name in metrics}
-    return Outcome(table, settings.protocol, horizon, settings.repeats, settings.seed, methods, ordered, given)
+            progress(len(results), total, table.datasets[result.row])
+    ordered = tuple(sorted(results, key=lambda one: one.row))
+    reported = {name: distances[name] for name in metrics}
+    return Outcome(table, settings.protocol, horizon, settings.repeats, settings.seed, methods, ordered, reported)
 
 
 def _tasks(
     table: ErrorTable,
-    known: Matrix,
-    every: Sequence[Fold],
-    seen: Mapping[str, Matrix],
+    errors: Matrix,
+    all_folds: Sequence[Fold],
+    distances: Mapping[str, Matrix],
     between: Mapping[str, Metric],
     only: Sequence[str],
 ) -> Iterator[Task]:
-    """Ask each dataset about the configurations that were measured on it, and give it what it may know of them."""
-    for fold in every:
+    """Yield the task of each evaluated dataset, over its measured configurations."""
+    for fold in all_folds:
         rows = [row for row in fold.queries.tolist() if not only or table.datasets[row] in only]
         answering = np.ix_(fold.history, fold.history)
         inner = {name: metric(fold)[answering] for name, metric in between.items()} if rows else {}
         for row in rows:
-            measured = ~np.isnan(known[row])
-            shares = ~np.isnan(known[np.ix_(fold.history, measured)]).all(axis=1)
+            measured = ~np.isnan(errors[row])
+            shares = ~np.isnan(errors[np.ix_(fold.history, measured)]).all(axis=1)
             answers = fold.history[shares]
             if not len(answers):
                 msg = f"evaluate: expected other datasets that share a configuration with {table.datasets[row]}, got none. Measure shared ones, or leave it out with `only`."
                 raise DataError(msg)
             case = Case(
-                known[np.ix_(answers, measured)],
-                {name: matrix[row, answers] for name, matrix in seen.items()},
+                errors[np.ix_(answers, measured)],
+                {name: matrix[row, answers] for name, matrix in distances.items()},
                 None if table.unit is None else table.unit[measured],
                 {name: matrix[np.ix_(shares, shares)] for name, matrix in inner.items()},
-                tuple(table.groups[other] for other in answers),
+                tuple(table.groups[answer] for answer in answers),
             )
             yield Task(row, case, table.errors[row, measured])
 
 
-def _run(replay: Replay, tasks: Iterator[Task], workers: int) -> Iterator[Played]:
-    """Play here, or in processes of their own; in any order."""
+def _run(replay: Replay, tasks: Iterator[Task], workers: int) -> Iterator[DatasetResult]:
+    """Run tasks in this process or in workers; results come in any order."""
     if workers == 1:
         yield from map(replay, tasks)
         return
-    for done in LocalExecutor(workers).run(replay, tasks):
-        if done.result is None:
-            msg = f"evaluate: expected an answer for every dataset, got none for row {done.task.row}: {done.note}. Use `workers` 1 to see why."
+    for ended in LocalExecutor(workers).run(replay, tasks):
+        if ended.result is None:
+            msg = f"evaluate: expected an answer for every dataset, got none for row {ended.task.row}: {ended.note}. Use `workers` 1 to see why."
             raise AllTrialsFailedError(msg)
-        yield done.result
+        yield ended.result

@@ -1,8 +1,8 @@
-"""A table of errors to replay: configurations already measured on every dataset, from a file or a history.
+"""Table of errors to replay, from a file or a history.
 
-The file is an npz: `errors` (m x c, NaN = missing) and `dataset_names` (m); where there are any, `groups` of siblings (m),
-the configurations `X` (c x d in [0, 1]) with `active` (c x d bool), `meta_features` (m x p), and distances of one's own,
-`distances` or `distances_NAME` (m x m, row i as dataset i asks).
+The file is an npz with `errors` (m x c, NaN = missing) and `dataset_names` (m). Optional are `groups` of siblings (m),
+the configurations `X` (c x d in [0, 1]) with `active` (c x d bool), `meta_features` (m x p), and distances, `distances`
+or `distances_NAME` (m x m, row i with dataset i as the query).
 """
 
 import json
@@ -25,17 +25,17 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ErrorTable:
-    """Errors of the same configurations on several datasets, and what else is known of them.
+    """Errors of common configurations on several datasets, with optional features and distances.
 
     Attributes:
         name: for reports.
         errors: `m x c`, lower is better; NaN = missing or failed.
         datasets: `m` names, all different.
         groups: `m` groups of siblings.
-        unit: `c x d` configurations in [0, 1], NaN = inactive hyperparameter; None = not told.
+        unit: `c x d` configurations in [0, 1], NaN = inactive hyperparameter; None = unknown.
         failed: `m x c` bool: cells whose run failed; they count as error 1 in true distances.
         meta_features: `m x p`, or None; NaN = unknown.
-        distances: given matrices `m x m` by name, row i as dataset i asks.
+        distances: matrices `m x m` by name, row i with dataset i as the query.
     """
 
     name: str
@@ -62,8 +62,8 @@ class ErrorTable:
             if shape is not None and (
                 len(shape) != len(expected) or any(e not in (None, s) for e, s in zip(expected, shape, strict=True))
             ):
-                wanted = " x ".join("any" if size is None else str(size) for size in expected)
-                msg = f"{self.name}: expected {name} of shape {wanted} for errors of {m} datasets x {c} configurations, got {shape}. Align the arrays."
+                expected_shape = " x ".join("any" if size is None else str(size) for size in expected)
+                msg = f"{self.name}: expected {name} of shape {expected_shape} for errors of {m} datasets x {c} configurations, got {shape}. Align the arrays."
                 raise DataError(msg)
         if len(set(self.datasets)) < m:
             msg = f"{self.name}: expected different dataset_names, got one twice. Rename it."
@@ -78,26 +78,26 @@ class ErrorTable:
             raise DataError(msg)
 
     def known_errors(self) -> Matrix:
-        """Return the errors as those who answer see them: a run that failed counts as error 1, one never made is NaN."""
+        """Return the errors of the history: 1 for a failed run, NaN for a missing one."""
         from warmstart.history_store.error_tables import fill_failed
 
         return self.errors if self.failed is None else fill_failed(self.errors, self.failed)
 
     def true_distances(self, *, normalised: bool) -> Matrix:
-        """Compute the mean absolute difference of errors over the configurations that each two datasets share.
+        """Compute the mean absolute difference of errors over the common configurations of each pair of datasets.
 
         Args:
-            normalised: scale each dataset's errors to [0, 1] by its own lowest and highest first.
+            normalised: scale each dataset's errors to [0, 1] by its lowest and highest first.
 
-        Returns: `m x m`, zero diagonal; a pair that shares nothing is as far apart as the farthest known one.
+        Returns: `m x m`, zero diagonal; a pair without common configurations has the largest known distance.
         """
         from warmstart.history_store.error_tables import min_max_normalised
 
         table = min_max_normalised(self.known_errors()) if normalised else self.known_errors()
-        known = ~np.isnan(table)
+        measured = ~np.isnan(table)
         filled, matrix = np.nan_to_num(table), np.full((len(table), len(table)), np.nan)
-        for row, (values, has) in enumerate(zip(filled, known, strict=True)):
-            both = known & has
+        for row, (values, has) in enumerate(zip(filled, measured, strict=True)):
+            both = measured & has
             shared = both.sum(axis=1)
             gaps = np.sum(np.abs(filled - values) * both, axis=1)
             matrix[row, shared > 0] = gaps[shared > 0] / shared[shared > 0]
@@ -108,8 +108,8 @@ def read_table(path: Path) -> ErrorTable:
     """Read a table of errors from an npz file.
 
     Raises:
-        MissingPathError: no such file.
-        DataError: no npz, or arrays that are missing or do not fit.
+        MissingPathError: when the file is missing.
+        DataError: when it is no npz, or arrays are missing or do not fit.
     """
     if not path.is_file():
         msg = f"{path}: expected an npz file with a table of errors, got nothing there. Check `table`."
@@ -151,10 +151,10 @@ def history_table(history: "History", name: str, names: Collection[str] | None =
     Args:
         history: with evaluations; datasets without any error are left out of the table.
         name: for reports.
-        names: datasets to take; None = all.
+        names: of its datasets; None = all.
 
     Raises:
-        DataError: no dataset has an error.
+        DataError: when no dataset has an error.
     """
     from warmstart.history_store.space import load_space
 
@@ -177,20 +177,20 @@ def history_table(history: "History", name: str, names: Collection[str] | None =
 
 
 def scale_choices(values: Matrix, hyperparameters: Sequence[Mapping[str, Any]]) -> Matrix:
-    """Bring the columns of choices, which hold a choice's number, into [0, 1].
+    """Scale the columns of choices, which hold the number of a choice, to [0, 1].
 
     Args:
-        values: `c x d` as `warmstart.history_store.space.to_unit` gives them, NaN = inactive.
-        hyperparameters: `d` in ConfigSpace's JSON: a categorical becomes one 0/1 column a choice, an ordinal is scaled
-            by its last number, a constant is left out.
+        values: `c x d`, output of `warmstart.history_store.space.to_unit`, NaN = inactive.
+        hyperparameters: `d` in ConfigSpace's JSON: a categorical becomes a 0/1 column for each choice, an ordinal is
+            divided by its last number, a constant is left out.
 
     Returns: `c x e`.
     """
     columns: list[Matrix] = []
     for column, about in zip(values.T, hyperparameters, strict=True):
         if about["type"] == "categorical":
-            one_hot = (column[:, None] == np.arange(len(about["choices"]))).astype(np.float64)
-            columns.extend(np.where(np.isnan(column)[:, None], np.nan, one_hot).T)
+            indicators = (column[:, None] == np.arange(len(about["choices"]))).astype(np.float64)
+            columns.extend(np.where(np.isnan(column)[:, None], np.nan, indicators).T)
         elif about["type"] == "ordinal":
             columns.append(column / max(len(about["sequence"]) - 1, 1))
         elif about["type"] != "constant":
@@ -199,7 +199,7 @@ def scale_choices(values: Matrix, hyperparameters: Sequence[Mapping[str, Any]]) 
 
 
 def _shape(table: ErrorTable) -> tuple[int, int]:
-    """Return `m` and `c` of a table that has both."""
+    """Return `m` and `c` of a table with datasets and configurations."""
     if table.errors.ndim != 2 or 0 in table.errors.shape:
         msg = f"{table.name}: expected errors of datasets x configurations, got shape {table.errors.shape}. Give one row a dataset."
         raise DataError(msg)
@@ -211,16 +211,16 @@ def _words(values: NDArray[Any]) -> tuple[str, ...]:
 
 
 def _floats(path: Path, name: str, values: NDArray[Any]) -> Matrix:
-    """Read an array as float64."""
+    """Convert an array to float64."""
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        msg = f"{path}: expected {name} to hold numbers, got {values.dtype}. Give NaN where one is missing."
+        msg = f"{path}: expected {name} to hold numbers, got {values.dtype}. Give NaN for a missing one."
         raise DataError(msg) from error
 
 
 def _unit(path: Path, arrays: Mapping[str, NDArray[Any]]) -> Matrix | None:
-    """Return the configurations with NaN where a hyperparameter is inactive."""
+    """Return the configurations, NaN for inactive hyperparameters."""
     if "X" not in arrays:
         return None
     unit = _floats(path, "X", arrays["X"])

@@ -24,7 +24,7 @@ START_S = 60.0
 
 
 class Lost(StrEnum):
-    """Why a task has no result."""
+    """Reason why a task has no result."""
 
     DIED = "died"
     TIMEOUT = "timeout"
@@ -32,13 +32,13 @@ class Lost(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[T, R]):
-    """A task that is over.
+    """Finished or lost task.
 
     Attributes:
-        task: as it was given.
-        result: what the work returned; None where it was lost.
-        lost: why there is no result, or None.
-        note: one line for the log where it was lost.
+        task: the task.
+        result: output of the work; None for a lost task.
+        lost: reason of a loss, or None.
+        note: one line for the log about a loss.
     """
 
     task: T
@@ -48,23 +48,23 @@ class Done(Generic[T, R]):
 
 
 class Executor(Protocol):
-    """Runs independent tasks and hands back each as it is over.
+    """Interface of a pool that runs independent tasks and yields each when it is over.
 
-    `run` pulls a task only when a worker is free for it, so the caller's iterator may stop giving them at any time;
-    the tasks already begun are then finished. Every task pulled comes back exactly once, in any order. A task whose
-    worker died is tried once more before it is lost. Closing the returned generator stops the workers at once.
-    `work` and the tasks are pickled, `work` once a worker: what it keeps on itself lasts as long as the worker.
+    `run` takes the next task only when a worker is free, so the iterator may end at any time; running tasks then
+    finish. Every task comes back exactly once, in any order. A task whose worker died is tried once more before it is
+    lost. Closing the generator stops the workers at once. `work` and the tasks are pickled, `work` once for each
+    worker: its cached attributes last as long as the worker.
     """
 
     def run(self, work: Callable[[T], R], tasks: Iterable[T]) -> Generator[Done[T, R]]:
-        """Run `work` on every task."""
+        """Run `work` on every task, and yield each when it is over."""
         ...
 
 
 class LocalExecutor:
-    """Runs tasks in spawned processes of this machine.
+    """Executor with spawned processes of this machine.
 
-    The workers leave Ctrl-C to this process, and end with all that they started when it is gone, however it went.
+    The workers leave Ctrl-C to this process. When it ends, in any way, they end with all their child processes.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class LocalExecutor:
         limit_s: float = math.inf,
         news: Callable[[Any, Any], object] | None = None,
     ) -> None:
-        """Set the pool up; its processes start with `run`.
+        """Build the executor; processes start with `run`.
 
         Args:
             workers: processes at a time.
-            limit_s: wall seconds of a task after which it is lost to `Lost.TIMEOUT` and its worker killed.
-            news: called here with (task, what) for all that the work tells under way: it is called as
-                ``work(task, tell)`` then.
+            limit_s: wall seconds after which a task is lost by `Lost.TIMEOUT` and its worker is killed.
+            news: called here with (task, message) for each message of the work, which is then called as
+                ``work(task, tell)``.
 
         Raises:
             UsageError: when workers < 1 or the limit is not positive.
@@ -102,23 +102,23 @@ class LocalExecutor:
         try:
             while pool.staff():
                 for worker in pool.wait():
-                    done = pool.settle(worker)
-                    if done is not None:
-                        yield done
+                    ended = pool.settle(worker)
+                    if ended is not None:
+                        yield ended
         finally:
             pool.kill()
 
 
 @dataclass(frozen=True, slots=True)
 class _Try(Generic[T]):
-    """A task on its way, and how often it was tried."""
+    """Task with the number of its attempt."""
 
     task: T
     number: int = 1
 
 
 class _Pool(Generic[T, R]):
-    """The workers of one run, and the tasks that their deaths gave back."""
+    """Workers of one run, and the tasks to retry."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class _Pool(Generic[T, R]):
         self.false_starts = 0
 
     def staff(self) -> bool:
-        """Return every free place a task while there are any; tell whether anyone works."""
+        """Give tasks to free workers, and tell whether any worker is busy."""
         self.workers = [worker for worker in self.workers if worker.alive]
         while len(self.workers) < self.size or any(worker.idle for worker in self.workers):
             attempt = self.again.popleft() if self.again else self._next()
@@ -149,7 +149,7 @@ class _Pool(Generic[T, R]):
         return any(worker.attempt is not None for worker in self.workers)
 
     def wait(self) -> list[_Worker[T]]:
-        """Wait for news; gives the workers that have some or are over the limit."""
+        """Wait for messages, and return the workers that sent one or exceeded the limit."""
         busy = [worker for worker in self.workers if worker.attempt is not None]
         left_s = min(worker.started for worker in busy) + self.limit_s - time.monotonic()
         ready = wait([worker.pipe for worker in busy], None if math.isinf(left_s) else max(left_s, 0.0))
@@ -157,18 +157,18 @@ class _Pool(Generic[T, R]):
         return [worker for worker in busy if worker.pipe in ready or worker.started < late]
 
     def settle(self, worker: _Worker[T]) -> Done[T, R] | None:
-        """Take a worker's news; gives its task where that is over.
+        """Handle a worker's message; return its task if that is over, else None.
 
         Raises:
             AllTrialsFailedError: when workers die again and again before they are ready.
         """
         attempt = worker.attempt
-        assert attempt is not None  # noqa: S101  busy
+        assert attempt is not None  # noqa: S101  only busy workers are settled
         if not worker.pipe.poll():
             worker.kill()
             return Done(attempt.task, None, Lost.TIMEOUT, f"no result after {self.limit_s:g} s")
-        done, result = worker.receive()
-        if done:
+        is_over, result = worker.receive()
+        if is_over:
             return Done(attempt.task, result)
         if worker.alive:
             self.false_starts = 0
@@ -199,7 +199,7 @@ class _Pool(Generic[T, R]):
 
 
 class _Worker(Generic[T]):
-    """A spawned process, seen from the parent."""
+    """Spawned worker process, as the parent handles it."""
 
     def __init__(self, work: Callable[[T], Any], news: Callable[[Any, Any], object] | None) -> None:
         self.process = SupervisedProcess(_serve, work, news is not None)
@@ -215,13 +215,13 @@ class _Worker(Generic[T]):
         return self.alive and self.attempt is None
 
     def begin(self, attempt: _Try[T]) -> None:
-        # Until it is ready, its start has time of its own.
+        # Starting takes time of its own: the limit counts from readiness.
         self.attempt, self.started = attempt, time.monotonic() + (0.0 if self.ready else START_S)
-        with contextlib.suppress(OSError):  # it died while idle: `receive` will tell
+        with contextlib.suppress(OSError):  # it died while idle: `receive` notices
             self.pipe.send(attempt.task)
 
     def receive(self) -> tuple[bool, Any]:
-        """Read one message; gives (True, result), or (False, None) where it was "ready" or the end."""
+        """Read one message: (True, result), or (False, None) for news, "ready" or the end of the process."""
         try:
             message, result = self.pipe.recv()
         except (EOFError, OSError):
@@ -247,7 +247,7 @@ class _Worker(Generic[T]):
 
 
 def _serve(pipe: Connection, work: Callable[..., Any], tells: bool) -> None:  # noqa: FBT001  spawned
-    """Work off tasks until the parent closes the pipe."""
+    """Run tasks from the pipe until the parent closes it."""
     with contextlib.suppress(EOFError, OSError):
         pipe.send(("ready", None))
         more = (lambda what: pipe.send(("news", what)),) if tells else ()

@@ -1,11 +1,11 @@
-"""A small process that starts a command, and ends it with all that it started when this is asked or its parent is gone.
+"""Small process that starts a command, and ends it with all its descendants on request or when its parent is gone.
 
-A program of its own, without the rest of the package: ``python -I -S guardian.py GRACE_S COMMAND ...``. Its standard input
-is its line to the parent: ``t`` = end by SIGTERM, then SIGKILL after the grace; ``k`` or the end of the line = SIGKILL now.
-What the command leaves behind when it ends is ended too. Then the guardian ends as the command did.
+A separate program without the rest of the package: ``python -I -S guardian.py GRACE_S COMMAND ...``. Its standard input
+is the line from the parent: ``t`` = SIGTERM, then SIGKILL after the grace; ``k`` or the end of the line = SIGKILL now.
+When the command ends, its remaining descendants are ended too. The guardian then ends with the status of the command.
 
-On Linux, whatever loses its parent below the guardian becomes the guardian's child (a "subreaper"), so a process in a
-session or group of its own is found too. Elsewhere only the command's process group is ended.
+On Linux the guardian is a "subreaper": a descendant that loses its parent becomes its child, so processes in other
+sessions or groups are found too. Elsewhere only the command's process group is ended.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ from pathlib import Path
 
 PROC = Path("/proc")
 NOT_STARTED = 127
-"""Exit code where the command cannot be started, as of a shell."""
+"""Exit code when the command cannot be started, as of a shell."""
 LOOK_S = 1.0
-"""Between two looks whether the parent is still there."""
+"""Seconds between checks of the parent."""
 STEP_S = 0.005
 SLOW_STEP_S = 0.2
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def descendants(root: int) -> set[int]:
-    """Return the processes below one that still run, however deep; empty where /proc is not."""
+    """Return the running descendants of a process; empty without /proc."""
     return {pid for pid, (_, runs, _) in _below(root).items() if runs}
 
 
 def _below(root: int) -> dict[int, tuple[int, bool, int]]:
-    """Return the states of the processes below one, those that nobody has taken note of yet too; see `_state`."""
+    """Return the states of all descendants of a process, zombies included; see `_state`."""
     states: dict[int, tuple[int, bool, int]] = {}
     children: dict[int, list[int]] = {}
     for entry in os.listdir(PROC) if PROC.is_dir() else ():  # noqa: PTH208  ten times faster
         if entry.isdecimal() and (state := _state(int(entry))) is not None:
             states[int(entry)] = state
             children.setdefault(state[0], []).append(int(entry))
-    found: dict[int, tuple[int, bool, int]] = {}
+    states_below: dict[int, tuple[int, bool, int]] = {}
     todo = [root]
     while todo:
-        below = [pid for pid in children.get(todo.pop(), ()) if pid not in found]
-        found.update((pid, states[pid]) for pid in below)
+        below = [pid for pid in children.get(todo.pop(), ()) if pid not in states_below]
+        states_below.update((pid, states[pid]) for pid in below)
         todo.extend(below)
-    return found
+    return states_below
 
 
 def _state(pid: int) -> tuple[int, bool, int] | None:
-    """Read the parent of a process, whether it runs, and its group; None where there is none."""
+    """Return parent, whether it runs, and group of a process; None if it is gone."""
     try:
         # After the name, which may hold anything: state, parent, group, …, the number of threads as the 18th.
         fields = (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
@@ -64,7 +64,7 @@ def _state(pid: int) -> tuple[int, bool, int] | None:
 
 
 class Guardian:
-    """The inside of the guardian."""
+    """Supervisor of one command, inside the guardian process."""
 
     def __init__(self, grace_s: float, command: Sequence[str]) -> None:
         """Start the command."""
@@ -81,10 +81,10 @@ class Guardian:
         self.child = os.fork()
         if self.child == 0:
             self._become(command)
-        self._keep_only({0, self.news, wake})
+        self._close_others({0, self.news, wake})
 
     def run(self) -> int:
-        """Wait for the end of the command and of all that it started; gives the command's status as `waitpid` has it."""
+        """Wait for the end of the command, end its descendants, and return its status in `waitpid` form."""
         order = ""
         while not order and self.status is None:
             order = self._next(LOOK_S)
@@ -92,14 +92,14 @@ class Guardian:
         until = time.monotonic() + self.grace_s
         if order != "k":
             self._send(signal.SIGTERM)
-        while order != "k" and self._left() and (left_s := until - time.monotonic()) > 0:
+        while order != "k" and self._has_descendants() and (left_s := until - time.monotonic()) > 0:
             if self._next(min(STEP_S, left_s)) == "k":
                 order = "k"
         self._kill()
         return self.status or 0
 
     def _become(self, command: Sequence[str]) -> None:
-        """Turn the forked child into the command."""
+        """Replace the forked child by the command."""
         try:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGPIPE):
@@ -108,25 +108,25 @@ class Guardian:
             _control(_PR_SET_PDEATHSIG, signal.SIGKILL)
             null = os.open(os.devnull, os.O_RDONLY)
             os.dup2(null, 0)
-            os.execvp(command[0], list(command))  # noqa: S606  no shell wanted
+            os.execvp(command[0], list(command))  # noqa: S606  without a shell
         except OSError as error:
             os.write(2, f"{command[0]}: {error.strerror}\n".encode(errors="replace"))
         finally:
             os._exit(NOT_STARTED)
 
     @staticmethod
-    def _keep_only(kept: set[int]) -> None:
-        """Close what is the command's alone, so that its pipes end with it."""
+    def _close_others(descriptors: set[int]) -> None:
+        """Close the descriptors of the command in the guardian, so that its pipes end with it."""
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 1)
         os.dup2(null, 2)
-        for descriptor in range(3, max(kept) + 256):
-            if descriptor not in kept:
+        for descriptor in range(3, max(descriptors) + 256):
+            if descriptor not in descriptors:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
 
     def _next(self, wait_s: float) -> str:
-        """Wait for something to happen; gives an order: "t", "k" or none."""
+        """Wait for an event, and return the order "t", "k" or ""."""
         ready, _, _ = select.select([self.line, self.news], [], [], wait_s)
         if self.line in ready:
             try:
@@ -138,7 +138,7 @@ class Guardian:
         return "" if os.getppid() == self.parent else "k"
 
     def _reap(self) -> bool:
-        """Take note of the dead, the command and what others left to us; tell whether a child is left."""
+        """Reap ended children, adopted ones included, and tell whether a child is left."""
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] == self.child:
@@ -147,11 +147,11 @@ class Guardian:
             return False
         return True
 
-    def _left(self) -> bool:
-        """Return whether anything still runs.
+    def _has_descendants(self) -> bool:
+        """Tell whether a descendant still runs.
 
-        On Linux all below is below one of our children: without one, nothing is left. A look at /proc would miss
-        processes that start another and end between two reads.
+        On Linux every descendant is below a child of the guardian: without a child, none is left. A scan of /proc would
+        miss processes that start another one and end between two reads.
         """
         has_child = self._reap()
         return has_child if PROC.is_dir() else _signal_group(self.child, 0)
@@ -163,12 +163,13 @@ class Guardian:
             _signal(pid, number)
 
     def _kill(self) -> None:
-        """Kill until nothing is left.
+        """Kill descendants until none is left.
 
-        Groups go at once: no process of one escapes by starting another meanwhile. What is still there is stopped first.
+        Whole groups are killed at once, so none of their processes can start another meanwhile. All others are stopped
+        first.
         """
         pause = STEP_S
-        while self._left():
+        while self._has_descendants():
             groups = {group for _, _, group in _below(os.getpid()).values()} | {self.child}
             for group in groups - {0, os.getpgrp()}:
                 _signal_group(group, signal.SIGKILL)
@@ -186,7 +187,7 @@ class Guardian:
 
 
 def end_like(status: int) -> None:
-    """End this process as another one ended, given its status as `waitpid` has it."""
+    """End this process like another one, from its status in `waitpid` form."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -198,19 +199,19 @@ def end_like(status: int) -> None:
 
 
 def _control(option: int, value: int) -> None:
-    """Set an attribute of this process where the system is Linux."""
+    """Set an attribute of this process by prctl, on Linux only."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def _signal(pid: int, number: int) -> None:
-    """Send a signal to a process that may be gone, or another user's."""
+    """Send a signal to a process; errors of missing or foreign processes are ignored."""
     with contextlib.suppress(OSError):
         os.kill(pid, number)
 
 
 def _signal_group(group: int, number: int) -> bool:
-    """Send a signal; tell whether there is such a group."""
+    """Send a signal to a group, and tell whether the group exists."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):  # the latter on macOS, where all are zombies

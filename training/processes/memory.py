@@ -1,9 +1,9 @@
-"""Errors that say that memory ran out."""
+"""Detection of out-of-memory errors."""
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Tell whether an error says that memory ran out."""
-    # By name, so that torch is not loaded for it; torch's CPU allocator raises a plain RuntimeError.
+    """Tell whether an error means that memory ran out."""
+    # By name, without loading torch; torch's CPU allocator raises a plain RuntimeError.
     return (
         isinstance(error, MemoryError)
         or type(error).__name__ == "OutOfMemoryError"

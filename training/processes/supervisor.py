@@ -1,4 +1,4 @@
-"""Supervisor: child processes that end with this one and leave nothing running; a guardian watches each."""
+"""Supervised child processes, which end with this one and leave nothing running; a guardian watches each."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from warmstart.training.processes import guardian
 from warmstart.training.processes.guardian import PROC, descendants
 
 GRACE_S = 2.0
-"""Between SIGTERM and SIGKILL."""
+"""Seconds between SIGTERM and SIGKILL."""
 PATIENCE_S = 10.0
-"""How long a killed process is waited for: one that the system holds cannot end."""
+"""Seconds to wait for a killed process: one in a blocked system call cannot end."""
 Stream = int | IO[Any] | None
 
 
 class Supervised:
-    """A command under a guardian: it ends with all that it started, also in sessions and groups of their own.
+    """Command under a guardian, which ends it with all its descendants, also those in other sessions and groups.
 
-    All of it ends when this process is gone, however it went.
+    They also end when this process ends, in any way.
     """
 
     def __init__(
@@ -45,15 +45,15 @@ class Supervised:
         env: Mapping[str, str] | None = None,
         descriptors: Collection[int] = (),
     ) -> None:
-        """Start a command; it reads nothing and leaves Ctrl-C to this process where that blocks it.
+        """Start a command, without standard input; a SIGINT that this process blocks stays blocked in it.
 
         Args:
             command: program and arguments; no shell.
-            grace_s: seconds that it has between SIGTERM and SIGKILL, and what it leaves behind has too.
+            grace_s: seconds between SIGTERM and SIGKILL, also of its remaining descendants.
             stdout: as of `subprocess.Popen`; pipes are binary.
             stderr: as stdout.
-            env: its environment; None = ours.
-            descriptors: files that it inherits.
+            env: its environment; None = that of this process.
+            descriptors: of files to inherit.
 
         Raises:
             OSError: when no process can be started.
@@ -73,16 +73,16 @@ class Supervised:
 
     @property
     def pid(self) -> int:
-        """Return the number of the guardian, above all that the command starts."""
+        """Return the process id of the guardian, the ancestor of all processes of the command."""
         return self.process.pid
 
     @property
     def code(self) -> int | None:
-        """Return the exit code of the command, negative for a signal; None while anything of it runs."""
+        """Return the exit code of the command, negative for a signal; None while one of its processes runs."""
         return self.process.poll()
 
     def wait(self, timeout: float = math.inf) -> int | None:
-        """Wait for the end of it all; gives the exit code of the command, None where the time was too short."""
+        """Wait for the end of all processes, and return the exit code of the command, or None after the timeout."""
         if self.line.fileno() < 0:
             return self.code
         if self.process.returncode is None and not wait([self.line], None if math.isinf(timeout) else timeout):
@@ -90,18 +90,18 @@ class Supervised:
         return self.process.wait()
 
     def terminate(self) -> None:
-        """Order the end: SIGTERM, and SIGKILL after the grace. Waits for nothing."""
+        """Order SIGTERM, and SIGKILL after the grace, without waiting."""
         self._order(b"t")
 
     def kill(self) -> None:
-        """Order the end by SIGKILL. Waits for nothing."""
+        """Order SIGKILL, without waiting."""
         self._order(b"k")
 
     def end(self, wait_s: float = 0.0) -> None:
-        """End it all, and wait for that: SIGTERM, SIGKILL after the grace, or at once on Ctrl-C.
+        """End all processes and wait: SIGTERM, then SIGKILL after the grace, or at once on Ctrl-C.
 
         Args:
-            wait_s: seconds that it has to end by itself first.
+            wait_s: seconds to wait for a voluntary end first.
         """
         try:
             if self.wait(wait_s) is None:
@@ -118,39 +118,39 @@ class Supervised:
 
 
 class SupervisedProcess(Supervised):
-    """A spawned Python process under a guardian, at the other end of a pipe. It never sees Ctrl-C.
+    """Spawned Python process under a guardian, with a pipe to it. It never receives Ctrl-C.
 
     Attributes:
-        pipe: our end; it closes when the process ends, unless others hold the other end open.
+        pipe: end of this process; it closes when the child ends, unless another process holds the other end.
     """
 
     def __init__(
         self, target: Callable[..., None], *args: object, output: Stream = None, grace_s: float = GRACE_S
     ) -> None:
-        """Start a process, as multiprocessing spawns them, but for the guardian between.
+        """Start a process like multiprocessing's spawn, with the guardian in between.
 
         Args:
-            target: importable function; it gets the other end of the pipe, then `args`.
+            target: importable function; called with the other end of the pipe, then `args`.
             args: pickled.
-            output: file for all that it prints; None = where this process prints.
+            output: file for its output; None = that of this process.
             grace_s: seconds between SIGTERM and SIGKILL.
 
         Raises:
             OSError: when no process can be started.
         """
-        tracker = resource_tracker.getfd()  # its own start, with the first process, would unblock SIGINT again
+        tracker = resource_tracker.getfd()  # start it now: with the first process, it would unblock SIGINT again
         assert tracker is not None  # noqa: S101  it runs now
         descriptors = _Descriptors([tracker])
         self.pipe, child_end = multiprocessing.Pipe()
         reading, writing = os.pipe()
-        # The child takes the end of this file for the end of its parent: it stays open as long as the child is ours.
+        # The child takes the end of this file for the end of its parent, so it stays open until the child ends.
         self._birth = os.fdopen(writing, "wb")
         try:
             with child_end:
                 message = _pickled(_run, (child_end, target, *args), descriptors)
                 descriptors.append(reading)
                 words = spawn.get_command_line(tracker_fd=tracker, pipe_handle=reading)
-                # Born with SIGINT blocked, it never sees Ctrl-C, not even while Python starts; ours arrives after.
+                # Born with SIGINT blocked, it never sees Ctrl-C, not even while Python starts.
                 before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 try:
                     super().__init__(words, grace_s=grace_s, stdout=output, stderr=output, descriptors=descriptors)
@@ -162,12 +162,12 @@ class SupervisedProcess(Supervised):
             raise
         finally:
             os.close(reading)
-        with contextlib.suppress(BrokenPipeError):  # it died on the way: its exit code will tell
+        with contextlib.suppress(BrokenPipeError):  # it died during its start, as its exit code will show
             self._birth.write(message)
             self._birth.flush()
 
     def end(self, wait_s: float = 0.0) -> None:
-        """Close the pipe, on which it should leave; end it with all that it started; see `Supervised.end`."""
+        """Close the pipe, which asks the process to end, then end it and its descendants; see `Supervised.end`."""
         try:
             self.pipe.close()
             super().end(wait_s)
@@ -176,7 +176,7 @@ class SupervisedProcess(Supervised):
 
 
 def end_all(processes: Collection[Supervised]) -> None:
-    """End several at a time: SIGTERM, SIGKILL after the grace, or at once on Ctrl-C."""
+    """End several processes at a time: SIGTERM, then SIGKILL after the grace, or at once on Ctrl-C."""
     try:
         for process in processes:
             process.terminate()
@@ -191,31 +191,31 @@ def end_all(processes: Collection[Supervised]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Inherited:
-    """A file that a started process inherited, as `Connection` is unpickled from it."""
+    """Inherited file descriptor, in the form from which `Connection` unpickles."""
 
     number: int
 
     def detach(self) -> int:
-        """Return its number."""
+        """Return the number of the descriptor."""
         return self.number
 
 
 class _Descriptors(list[int]):
-    """The files that a process to be started inherits; pickling a `Connection` adds one."""
+    """Descriptors that a new process will inherit; pickling a `Connection` adds one."""
 
     DupFd = _Inherited
 
     def duplicate_for_child(self, descriptor: int) -> int:
-        """Note a file; it has the same number there."""
+        """Add a descriptor; it keeps its number in the child."""
         self.append(descriptor)
         return descriptor
 
 
 def _pickled(target: Callable[..., None], args: tuple[object, ...], descriptors: _Descriptors) -> bytes:
-    """Pickle what `multiprocessing.spawn` reads in a new process."""
+    """Pickle the data that `multiprocessing.spawn` reads in a new process."""
     process = multiprocessing.get_context("spawn").Process(target=target, args=args, daemon=True)
     stream = io.BytesIO()
-    set_spawning_popen(descriptors)  # type: ignore[arg-type]  # all that is asked of one is here
+    set_spawning_popen(descriptors)  # type: ignore[arg-type]  # it has every method that is called
     try:
         reduction.dump(spawn.get_preparation_data(process.name), stream)
         reduction.dump(process, stream)
@@ -226,21 +226,21 @@ def _pickled(target: Callable[..., None], args: tuple[object, ...], descriptors:
 
 def _run(pipe: Connection, target: Callable[..., None], *args: object) -> None:
     """Call the target in the new process."""
-    # The parent ends daemons when it ends, here the guardian does: it may have children, such as those of a data loader.
+    # Daemons may not have children, but a data loader needs some; the guardian ends this process anyway.
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # noqa: SLF001
     target(pipe, *args)
 
 
 def describe_end(code: int | None) -> str:
-    """Say how a process ended, from the exit code that Python gives: negative for a signal."""
+    """Describe the end of a process by its exit code, negative for a signal."""
     if code is None or code >= 0:
         return f"ended with {code}"
-    known = {number.value: number.name for number in signal.Signals}
-    return f"was killed by {known.get(-code, f'signal {-code}')}"
+    names = {number.value: number.name for number in signal.Signals}
+    return f"was killed by {names.get(-code, f'signal {-code}')}"
 
 
 def memory_below(root: int) -> int:
-    """Count the bytes of memory that all processes below one hold together, shared pages once; 0 where /proc is not."""
+    """Return the bytes of memory of all descendants of a process, shared pages once; 0 without /proc."""
     pids = descendants(root)
     held = sum(_field(pid, "status", "VmRSS") for pid in pids)
     return held if len(pids) < 2 else min(held, sum(_field(pid, "smaps_rollup", "Pss") for pid in pids))
@@ -248,6 +248,6 @@ def memory_below(root: int) -> int:
 
 def _field(pid: int, file: str, name: str) -> int:
     with contextlib.suppress(OSError):
-        found = re.search(rf"^{name}:\s+(\d+) kB", (PROC / str(pid) / file).read_text(errors="replace"), re.MULTILINE)
-        return int(found[1]) * 1024 if found else 0
+        match = re.search(rf"^{name}:\s+(\d+) kB", (PROC / str(pid) / file).read_text(errors="replace"), re.MULTILINE)
+        return int(match[1]) * 1024 if match else 0
     return 0

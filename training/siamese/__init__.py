@@ -1,1 +1,1 @@
-"""The Siamese network: its training, settings, checkpoints and curves."""
+"""Training of the Siamese network: settings, checkpoints and curves."""

@@ -1,4 +1,4 @@
-"""The checkpoint of a Siamese run: one safetensors file, replaced whole, no pickle."""
+"""Checkpoint of a Siamese run: one safetensors file, replaced atomically, without pickle."""
 
 import json
 from collections.abc import Mapping
@@ -22,14 +22,14 @@ METADATA_KEY = "warmstart"
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A run between two steps.
+    """State of a run between two steps.
 
     Attributes:
-        step: updates done.
+        step: number of updates so far.
         weights: of the network, by name.
         moments: Adam's first and second, by parameter name.
         curves: so far.
-        best: validation score and weights that are kept, if any.
+        best: best validation score and its weights, if any.
     """
 
     step: int
@@ -40,10 +40,10 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, state: Checkpoint, identity: Mapping[str, Any]) -> None:
-    """Write a checkpoint; `identity` says what run it belongs to.
+    """Write a checkpoint; `identity` identifies its run.
 
     Raises:
-        StorageError: the place cannot be written, or is full.
+        StorageError: when the file cannot be written, or the disk is full.
     """
     tensors = {f"weights/{name}": tensor for name, tensor in state.weights.items()}
     for name, pair in state.moments.items():
@@ -66,15 +66,15 @@ def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
     """Read a checkpoint of the same run.
 
     Raises:
-        ModelError: damaged, of another kind or version.
-        UsageError: of a run with other data, settings or seed.
+        ModelError: when the file is damaged, of another kind or version.
+        UsageError: when it belongs to a run with other data, settings or seed.
     """
     try:
         with safe_open(path, framework="pt") as file:
             header = parse_json((file.metadata() or {})[METADATA_KEY])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-        found = (header["format"], header["version"])
-        theirs = header["identity"]
+        kind_and_version = (header["format"], header["version"])
+        stored_identity = header["identity"]
         parts: dict[str, dict[str, Tensor]] = {"weights": {}, "moment0": {}, "moment1": {}, "best": {}}
         for name, tensor in tensors.items():
             kind, _, rest = name.partition("/")
@@ -89,10 +89,10 @@ def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         msg = f"{path}: expected a checkpoint of Siamese training, got a file that is damaged or of another kind. Delete it to start anew."
         raise ModelError(msg) from error
-    if found != (FORMAT, VERSION):
-        msg = f"{path}: expected format {FORMAT!r} version {VERSION}, got {found[0]!r} version {found[1]}. Upgrade warmstart or delete it to start anew."
+    if kind_and_version != (FORMAT, VERSION):
+        msg = f"{path}: expected format {FORMAT!r} version {VERSION}, got {kind_and_version[0]!r} version {kind_and_version[1]}. Upgrade warmstart or delete it to start anew."
         raise ModelError(msg)
-    differing = sorted(key for key in identity if json.loads(json.dumps(identity[key])) != theirs.get(key))
+    differing = sorted(key for key in identity if json.loads(json.dumps(identity[key])) != stored_identity.get(key))
     if differing:
         msg = f"{path}: expected a checkpoint of this run, got one with another {', '.join(differing)}. Give another path or delete it."
         raise UsageError(msg)

@@ -1,4 +1,4 @@
-"""Learning curves of a Siamese run: kept, written as JSON, plotted."""
+"""Learning curves of a Siamese run, with JSON files and a plot."""
 
 import json
 import math
@@ -15,10 +15,11 @@ class Validation:
     """Agreement of the distances to held-out datasets with the true ones, at one step.
 
     Attributes:
-        step: updates done.
+        step: number of updates so far.
         loss: mean squared residual over pairs (held-out, training) of datasets.
-        spearman: rank correlation of embedding and target distance over those pairs; NaN where they are too few, or all alike.
-        per_query: the same within each held-out dataset's row, averaged: the choice of neighbours depends on this.
+        spearman: rank correlation of embedding and target distance over these pairs; NaN for too few or equal ones.
+        per_query: mean of the rank correlations within each held-out dataset's row, which decide the choice of
+            neighbours.
     """
 
     step: int
@@ -42,14 +43,16 @@ class Curves:
     stopped: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the curves as JSON types; None = not known."""
+        """Return the curves in JSON types; None = unknown."""
         fields: dict[str, Any] = finite(asdict(self))
         return fields
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
         """Read a record of `to_dict`."""
-        validations = [Validation(**{name: _number(each[name]) for name in each}) for each in fields["validations"]]
+        validations = [
+            Validation(**{name: _number(record[name]) for name in record}) for record in fields["validations"]
+        ]
         return cls([*map(_number, fields["loss"])], validations, fields["stopped"])
 
     def save(self, path: str | Path) -> None:
@@ -58,11 +61,11 @@ class Curves:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote."""
+        """Read a file of `save`."""
         return cls.from_dict(parse_json(Path(path).read_text(encoding="utf-8")))
 
     def plot(self, path: str | Path) -> None:
-        """Draw training loss, its running mean and the validations into an image file; needs matplotlib."""
+        """Plot training loss, its running mean and the validations to an image file; needs matplotlib."""
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(9, 3.5), layout="constrained")
@@ -84,5 +87,5 @@ class Curves:
 
 
 def _number(value: Any) -> Any:
-    """Read what `finite` wrote."""
+    """Convert None back to NaN."""
     return math.nan if value is None else value

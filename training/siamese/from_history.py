@@ -1,4 +1,4 @@
-"""Training on the images and errors of a history: what it learns from, and what its model says of that."""
+"""Training of a meta-feature model on the images and errors of a history."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def choose_held_out(names: Sequence[str], groups: Sequence[str], fraction: float, *, seed: int) -> tuple[str, ...]:
-    """Choose whole groups of sibling datasets at random until they hold the fraction of all datasets.
+    """Choose whole groups of sibling datasets at random until they reach the fraction of all datasets.
 
-    Two datasets at least are left to train on.
+    At least two datasets are left for training.
 
     Args:
         names: `m` datasets.
@@ -56,29 +56,29 @@ def train_from_history(
     deadline_s: float | None = None,
     device: str = "cpu",
 ) -> TrainedSiamese:
-    """Train on the images and errors of a history; the model's header ties it to the history.
+    """Train a model on the images and errors of a history; its header identifies the history.
 
-    Draws come from each dataset's training split. Target distances use the configurations that at least half of the
-    datasets have, so a collection that was stopped half-way serves too; a run that failed counts as error 1. Two
-    datasets that share fewer than half of these are no pair to learn from.
+    Samples come from each dataset's training split. Target distances use the configurations that at least half of the
+    datasets have, so an unfinished collection suffices; a failed run counts as error 1. Two datasets that share fewer
+    than half of these configurations are no training pair.
 
     Args:
         history: open, with images.
         settings: None = preset `modern`; the image size becomes that of the stored images.
         seed: as for `train_siamese`.
-        held_out: dataset names for validation; None = whole groups chosen at random.
-        held_out_fraction: share of datasets so chosen.
+        held_out: dataset names for validation; None = random whole groups.
+        held_out_fraction: share of datasets in these groups.
         names: datasets to use; None = all.
-        handcrafted: `k x p` features of k samples by dataset, where several runs share them; None = computed if needed.
+        handcrafted: `k x p` features of k samples by dataset, to share among runs; None = computed if needed.
         checkpoint: as for `train_siamese`.
         progress: as for `train_siamese`.
         deadline_s: as for `train_siamese`.
         device: as for `train_siamese`.
 
     Raises:
-        ImagesMissingError: the history holds no images of a dataset.
-        DataError: there is no such configuration, or a dataset is in no pair.
-        UsageError: as `train_siamese`; no two datasets that are trained on share half of those configurations.
+        ImagesMissingError: when the history has no images of a dataset.
+        DataError: when no configuration is common to half of the datasets, or a dataset is in no pair.
+        UsageError: as `train_siamese`, and when there is no training pair.
     """
     settings = settings or preset("modern")
     settings = replace(settings, spec=replace(settings.spec, image_size=history.stored_size))
@@ -104,21 +104,25 @@ def train_from_history(
 def _labelled_images(
     history: "History", names: Sequence[str], handcrafted: Mapping[str, NDArray[np.float64]] | None
 ) -> dict[str, LabelledImages]:
-    """Open the images of datasets by their names."""
+    """Return the labelled images of datasets, by name."""
     data = {}
     for name in names:
         stored = history.images(name)
-        known = None if handcrafted is None else handcrafted[name]
-        data[name] = LabelledImages(stored.array, stored.labels, stored.rows("train"), known)
+        features = None if handcrafted is None else handcrafted[name]
+        data[name] = LabelledImages(stored.array, stored.labels, stored.rows("train"), features)
     return data
 
 
 def _target(history: "History", names: Sequence[str], settings: SiameseSettings) -> NDArray[np.float64]:
-    """Compute the target distances between datasets, from configurations that at least half of them have; NaN where two share too few of these."""
+    """Compute the target distances of datasets by their common configurations; NaN for pairs that share too few.
+
+    A configuration is common when at least half of the datasets have it.
+    """
     rows = [list(history.names).index(name) for name in names]
     errors = fill_failed(history.errors, history.failed)[rows]
     common = errors[:, np.isfinite(errors).mean(0) >= 0.5]
     target = target_distance(common, settings.spec.target, partial=True)
+    # Below two, since the distance to itself is finite.
     alone = np.flatnonzero(np.isfinite(target).sum(axis=1) < 2)
     if len(alone):
         msg = f"target distance of {names[alone[0]]!r}: expected at least half of the {common.shape[1]} common configurations measured on it and another dataset, got none such. Measure more of them, or leave it out."
@@ -135,7 +139,7 @@ def _header(
     held_out: Sequence[str],
     seed: int,
 ) -> dict[str, Any]:
-    """Return the header that ties a model to the history that it was trained on."""
+    """Return the header of a model, which identifies the history of its training."""
     quality = trained.quality
     return {
         "history_id": history.id,

@@ -11,7 +11,7 @@ from warmstart.metafeat.model import draw
 
 HANDCRAFTED_SAMPLES = 4
 DIGESTED = 16
-"""Images that are read to tell datasets apart."""
+"""Number of images in the digest of a dataset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class LabelledImages:
     Attributes:
         images: `n x s x s x c` uint8, may be a memory map.
         labels: `n` class indices.
-        rows: positions to draw from; None = all.
-        handcrafted: `k x p` handcrafted features of k samples; None = computed when a model asks for them.
+        rows: indices to draw from; None = all.
+        handcrafted: `k x p` handcrafted features of k samples; None = computed on demand.
     """
 
     images: NDArray[np.uint8]
@@ -31,14 +31,14 @@ class LabelledImages:
     handcrafted: NDArray[np.float64] | None = None
 
     def sample(self, rng: np.random.Generator, tau: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Draw tau images and labels, with replacement only where there are fewer."""
+        """Draw tau images and labels, with replacement only if there are fewer."""
         n = len(self.images) if self.rows is None else len(self.rows)
         chosen = draw(rng, n, tau)
         chosen = chosen if self.rows is None else self.rows[chosen]
         return self.images[chosen], self.labels[chosen]
 
     def handcrafted_samples(self) -> NDArray[np.float64]:
-        """Return `k x p` handcrafted features: those given, else of four samples, as a model embeds a query; 1 s."""
+        """Return `k x p` handcrafted features: the stored ones, or new ones of four samples, which take 1 s."""
         if self.handcrafted is not None:
             return self.handcrafted
         n = len(self.images) if self.rows is None else len(self.rows)
@@ -50,13 +50,13 @@ class LabelledImages:
 
     @property
     def digest(self) -> bytes:
-        """Digest what tells one dataset from another: some images spread over all, every label, the rows, the features given."""
+        """Return a digest of some images spread over all, every label, the rows and the stored features."""
         spread = np.unique(np.linspace(0, len(self.images) - 1, DIGESTED).astype(np.int64))
-        found = hashlib.sha256(repr(self.images.shape).encode())
+        digest = hashlib.sha256(repr(self.images.shape).encode())
         for part in (self.images[spread], np.asarray(self.labels, np.int64), self.rows, self.handcrafted):
-            found.update(b"none" if part is None else np.ascontiguousarray(part).tobytes())
-        return found.digest()
+            digest.update(b"none" if part is None else np.ascontiguousarray(part).tobytes())
+        return digest.digest()
 
     def with_handcrafted(self) -> "LabelledImages":
-        """Return the same with its handcrafted features, so that several runs share them."""
+        """Return a copy with handcrafted features, so that several runs share them."""
         return replace(self, handcrafted=self.handcrafted_samples())

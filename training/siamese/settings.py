@@ -1,4 +1,4 @@
-"""Settings of the Siamese training, and its two presets `paper` and `modern`."""
+"""Settings of the Siamese training, and the presets `paper` and `modern`."""
 
 import dataclasses
 import math
@@ -21,23 +21,23 @@ _CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class SiameseSettings:
-    """Everything that decides a training run, besides data and seed.
+    """Settings that determine a training run, together with data and seed.
 
     Attributes:
         spec: architecture, label code, τ and target distance.
         steps: updates.
-        sampling: `pairs`: each step draws pairs i ≠ j, each network its own τ images (Algorithm 2 with one
-            pair a step); `all_pairs`: each step draws datasets, τ images of each, and uses every pair of them.
-        batch: pairs a step (`pairs`) or datasets a step (`all_pairs`).
+        sampling: `pairs`: each step draws pairs i ≠ j, with τ images for each network (Algorithm 2 with one pair per
+            step); `all_pairs`: each step draws datasets, τ images of each, and uses every pair of them.
+        batch: pairs per step (`pairs`) or datasets per step (`all_pairs`).
         loss: `absolute`: L2 norm of the residuals of the step, for one pair their absolute value;
             `squared`: their mean square.
         learning_rate: Adam's, at step 0.
         schedule: `exponential`: times exp(−decay · step); `cosine`: down to 0 at the last step.
         decay: of the exponential schedule.
-        weight_decay: L2 pull on the weights, decoupled (AdamW); 0 = plain Adam.
+        weight_decay: decoupled weight decay (AdamW); 0 = plain Adam.
         validate_every: steps between validations on held-out datasets.
         keep: weights of the best validation Spearman, or the last ones; without held-out datasets the last.
-        precision: of the convolutions: `auto` = bfloat16 where the processor has instructions for it.
+        precision: of the convolutions: `auto` = bfloat16 if the processor supports it.
     """
 
     spec: ModelSpec
@@ -77,15 +77,15 @@ class SiameseSettings:
         return self.learning_rate
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON types, the spec nested."""
+        """Return the fields in JSON types, the spec nested."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> "SiameseSettings":
-        """Build from what `to_dict` gave, as it lies in a model's header; fields of the run, such as the seed, are left out.
+        """Read a record of `to_dict`, as in a model's header; further fields, such as the seed, are ignored.
 
         Raises:
-            UsageError: a field is missing or out of range.
+            UsageError: when a field is missing or out of range.
         """
         names = [field.name for field in dataclasses.fields(cls) if field.name != "spec"]
         lacking = [name for name in (*names, "spec") if name not in fields]
@@ -98,17 +98,17 @@ class SiameseSettings:
 def preset(name: PresetName, *, extractor: Extractor | None = None) -> SiameseSettings:
     """Return a named preset.
 
-    `paper`: [Kim2017warmstart] as published: Algorithm 2 with one pair a step, τ = 200, absolute loss on the summed L1
-    distance, class index as one extra dimension, 2,000 steps at 1e-4 · exp(−1e-3 t). `modern`: ours, every pair of up
-    to 64 datasets a step on their handcrafted features; see `docs/meta-features.md` for what it was chosen by.
+    `paper`: [Kim2017warmstart] as published: Algorithm 2 with one pair per step, τ = 200, absolute loss on the summed
+    L1 distance, class index as one extra dimension, 2,000 steps at 1e-4 · exp(−1e-3 t). `modern`: every pair of up to
+    64 datasets per step on their handcrafted features; `docs/meta-features.md` has the comparisons behind it.
 
     Args:
         name: of the preset.
-        extractor: another set encoder than the preset's (`bilstm` for paper, `handcrafted` for modern); one that looks
-            at images has steps and rates of its own in modern, paper has no `handcrafted`.
+        extractor: another set encoder than the preset's (`bilstm` for paper, `handcrafted` for modern). Encoders of
+            images have other steps and rates in modern; paper has no `handcrafted`.
 
     Raises:
-        UsageError: an unknown name, or `handcrafted` of paper.
+        UsageError: when the name is unknown, or with `handcrafted` in paper.
     """
     if name not in ("paper", "modern"):
         msg = f"preset: expected 'paper' or 'modern', got {name!r}. Choose one of them."

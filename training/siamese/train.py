@@ -1,8 +1,8 @@
-"""Training the Siamese meta-feature network: Algorithm 2 of [Kim2017warmstart] and its mini-batch version.
+"""Training of the Siamese meta-feature network: Algorithm 2 of [Kim2017warmstart] and its mini-batch version.
 
-The step is built for a CPU core: each (dataset, draw) is embedded once, fifty images at a time so that activations
-stay in cache, convolutions in bfloat16 where the processor has it, channels last, fused Adam. Random choices of step t
-depend on (seed, t) alone, so a resumed run needs no generator state to equal the uninterrupted one bit for bit.
+The step is made for a CPU core: each (dataset, draw) is embedded once, fifty images at a time so that activations stay
+in the cache, with bfloat16 convolutions if the processor supports them, channels last and fused Adam. Random choices of
+step t depend on (seed, t) alone, so a resumed run needs no generator state to equal the uninterrupted one bit for bit.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ STREAMS = {"step": 0, "validation": 1, "held_out": 2}
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """Where a run stands after a step: what a progress callback is given."""
+    """Progress of a run after a step, the argument of progress callbacks."""
 
     step: int
     steps: int
@@ -44,7 +44,7 @@ class TrainingProgress:
 
 @dataclass(frozen=True, slots=True)
 class TrainedSiamese:
-    """A finished run: the model, its curves, its last validation (None without held-out datasets)."""
+    """Finished run: the model, its curves, its validation (None without held-out datasets)."""
 
     model: MetaFeatureModel
     curves: Curves
@@ -68,20 +68,20 @@ def train_siamese(
 
     Args:
         data: `m` datasets by name.
-        target: `m x m` distances, aligned with `data`; NaN = unknown pair, never trained on.
+        target: `m x m` distances, aligned with `data`; NaN = unknown, no training pair.
         settings: None = preset `modern`.
-        seed: of weights, pairs and draws; same seed and thread count, same model bit for bit.
+        seed: of weights, pairs and draws; with the same thread count it determines the model bit for bit.
         held_out: names used for validation alone.
-        checkpoint: file to go on from where it exists, and to write; a finished one is simply read.
-        checkpoint_every: steps between writings.
+        checkpoint: file to resume from if it exists, and to write; a finished one is only read.
+        checkpoint_every: steps between two checkpoints.
         progress: called after every step.
-        deadline_s: stop after so many seconds; with a checkpoint, a later call goes on.
+        deadline_s: seconds after which to stop; with a checkpoint, a later call continues.
         device: of torch.
 
     Raises:
-        UsageError: shapes or names that do not fit; a loss that left the finite numbers.
-        DataError: images or labels of a wrong kind.
-        ModelError: a damaged checkpoint.
+        UsageError: when shapes or names do not fit, or a loss is not finite.
+        DataError: when images or labels are of a wrong kind.
+        ModelError: when the checkpoint is damaged.
     """
     run = SiameseRun(data, target, settings or preset("modern"), seed=seed, held_out=held_out, device=device)
     if checkpoint is not None and checkpoint.exists():
@@ -90,7 +90,7 @@ def train_siamese(
 
 
 class SiameseRun:
-    """One training run: network, optimiser, curves, and the best weights so far."""
+    """Training run: network, optimiser, curves, and the best weights so far."""
 
     def __init__(
         self,
@@ -108,8 +108,10 @@ class SiameseRun:
         self._check(held_out)
         self.held_out = np.array([self.names.index(name) for name in held_out], dtype=np.int64)
         self.training = np.setdiff1d(np.arange(len(self.names)), self.held_out)
-        known = np.isfinite(self.target) & ~np.eye(len(self.names), dtype=bool)
-        self.pairs = np.array([(i, j) for i in self.training for j in self.training if known[i, j]], dtype=np.int64)
+        has_target = np.isfinite(self.target) & ~np.eye(len(self.names), dtype=bool)
+        self.pairs = np.array(
+            [(i, j) for i in self.training for j in self.training if has_target[i, j]], dtype=np.int64
+        )
         if not len(self.pairs):
             msg = f"siamese: expected a pair of training datasets with a known target distance, got none among {len(self.training)}. Add datasets or evaluations."
             raise UsageError(msg)
@@ -129,7 +131,7 @@ class SiameseRun:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return what a checkpoint must agree on with the run that continues it."""
+        """Return the settings and digests that a checkpoint must share with its run."""
         digest = hashlib.sha256(self.target.tobytes())
         digest.update(json.dumps([self.names, self.held_out.tolist()]).encode())
         for entry in self.sets:
@@ -145,7 +147,7 @@ class SiameseRun:
         progress: Callable[[TrainingProgress], None] | None = None,
         deadline_s: float | None = None,
     ) -> TrainedSiamese:
-        """Take the steps that are left, or as many as there is time for; arguments as in `train_siamese`."""
+        """Run the remaining steps, or as many as the deadline allows; arguments as in `train_siamese`."""
         started = time.monotonic()
         steps = self.settings.steps
         while self.step < steps and self.curves.stopped != "deadline":
@@ -163,7 +165,7 @@ class SiameseRun:
         return self.result()
 
     def advance(self) -> None:
-        """Do one update."""
+        """Run one update."""
         rng = np.random.default_rng([self.seed, STREAMS["step"], self.step])
         networks, pairs = self.plan(rng)
         samples = [self.sets[i].sample(rng, self.settings.spec.tau) for i in networks]
@@ -171,8 +173,8 @@ class SiameseRun:
         if self.features is not None:
             features = self.features[networks, rng.integers(self.features.shape[1], size=len(networks))]
         points = self.embed_samples(samples, features)
-        wanted = torch.tensor(self.target[networks[pairs[:, 0]], networks[pairs[:, 1]]], dtype=torch.float32)
-        loss = pair_loss(points, torch.from_numpy(pairs), wanted, kind=self.settings.loss)
+        targets = torch.tensor(self.target[networks[pairs[:, 0]], networks[pairs[:, 1]]], dtype=torch.float32)
+        loss = pair_loss(points, torch.from_numpy(pairs), targets, kind=self.settings.loss)
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.learning_rate_at(self.step)
         self.optimiser.zero_grad(set_to_none=True)
@@ -188,14 +190,14 @@ class SiameseRun:
     def embed_samples(
         self, samples: Sequence[tuple[NDArray[np.uint8], NDArray[np.int64]]], handcrafted: Tensor | None = None
     ) -> Tensor:
-        """Return `k x 256` points of k samples, each embedded once, and their standardised `k x p` handcrafted features."""
+        """Embed k samples, with their standardised `k x p` handcrafted features: points `k x 256`."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
             features = torch.stack([self.network.features(images, labels) for images, labels in samples])
         codes = np.stack([label_codes(labels, self.settings.spec.label_code) for _, labels in samples])
         return self.network.encode(features, torch.from_numpy(codes).to(self.device), handcrafted)
 
     def validate(self) -> None:
-        """Measure the held-out datasets against the training ones; note the weights if they are the best so far."""
+        """Validate on the held-out datasets, and store the weights if they are the best so far."""
         if not len(self.held_out) or (self.curves.validations and self.curves.validations[-1].step == self.step):
             return
         rng = np.random.default_rng([self.seed, STREAMS["validation"]])
@@ -209,11 +211,11 @@ class SiameseRun:
         result = compare(torch.cat(points).cpu().numpy(), self.target, self.held_out, self.training, step=self.step)
         self.curves.validations.append(result)
         least = -np.inf if self.best is None else self.best[0]
-        if self.settings.keep == "best" and result.spearman > least:  # which no NaN is
+        if self.settings.keep == "best" and result.spearman > least:  # False for NaN
             self.best = (result.spearman, {k: v.detach().clone() for k, v in self.network.state_dict().items()})
 
     def state(self) -> Checkpoint:
-        """Return everything needed to go on."""
+        """Return the state of the run for a checkpoint."""
         slots = self.optimiser.state
         moments = {
             name: (slots[p]["exp_avg"], slots[p]["exp_avg_sq"])
@@ -223,7 +225,7 @@ class SiameseRun:
         return Checkpoint(self.step, self.network.state_dict(), moments, self.curves, self.best)
 
     def restore(self, state: Checkpoint) -> None:
-        """Go back to a state."""
+        """Restore the state of a checkpoint."""
         self.network.load_state_dict(state.weights)
         for name, parameter in self.network.named_parameters():
             first, second = (
@@ -236,16 +238,16 @@ class SiameseRun:
             self.curves.stopped = None
 
     def result(self) -> TrainedSiamese:
-        """Return the model of the weights that the settings keep."""
+        """Return the model with the best or the last weights, by the settings."""
         network = SiameseNetwork(self.settings.spec)
         network.load_state_dict(self.network.state_dict() if self.best is None else self.best[1])
         best = None if self.best is None else self.best[0]
-        kept = [v for v in self.curves.validations if best is None or v.spearman == best]
-        quality = None if not kept else kept[-1] if best is None else kept[0]
+        candidates = [v for v in self.curves.validations if best is None or v.spearman == best]
+        quality = None if not candidates else candidates[-1] if best is None else candidates[0]
         return TrainedSiamese(MetaFeatureModel(network), self.curves, quality)
 
     def plan(self, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draw the datasets of a step's networks, and its pairs as `P x 2` positions among them."""
+        """Draw the datasets of a step's networks, and its pairs as `P x 2` indices into them."""
         batch = self.settings.batch
         if self.settings.sampling == "pairs":
             chosen = self.pairs[rng.integers(len(self.pairs), size=batch)]
@@ -273,19 +275,19 @@ class SiameseRun:
                 raise DataError(msg)
 
 
-def pair_loss(points: Tensor, pairs: Tensor, wanted: Tensor, *, kind: str) -> Tensor:
-    """Compute the loss of pairs of points against wanted distances [Kim2017warmstart] Eq. 1.
+def pair_loss(points: Tensor, pairs: Tensor, targets: Tensor, *, kind: str) -> Tensor:
+    """Compute the loss of pairs of points against target distances [Kim2017warmstart] Eq. 1.
 
     Distances are √(‖·‖² + 1e-12): the plain norm's gradient is NaN for equal points.
 
     Args:
         points: `k x 256`.
-        pairs: `P x 2` positions in points.
-        wanted: `P` target distances.
+        pairs: `P x 2` indices into points.
+        targets: `P` target distances.
         kind: `absolute` = L2 norm of the residuals, `squared` = their mean square.
     """
     gap = points[pairs[:, 0]] - points[pairs[:, 1]]
-    residual = wanted.to(points.device) - (gap.square().sum(1) + 1e-12).sqrt()
+    residual = targets.to(points.device) - (gap.square().sum(1) + 1e-12).sqrt()
     return torch.linalg.vector_norm(residual) if kind == "absolute" else residual.square().mean()
 
 
@@ -293,39 +295,41 @@ def compare(
     points: NDArray[np.float32],
     target: NDArray[np.float64],
     queries: NDArray[np.int64],
-    others: NDArray[np.int64],
+    references: NDArray[np.int64],
     *,
     step: int = 0,
 ) -> Validation:
-    """Compare embedding with target distances between query datasets and others.
+    """Compare embedding distances of query datasets with target distances.
 
     Args:
         points: `m x 256`.
         target: `m x m`, NaN = unknown.
         queries: rows of the held-out datasets.
-        others: rows they are compared with.
-        step: noted in the result.
+        references: rows of the other ends of the distances.
+        step: of the result.
 
-    Returns: mean squared residual and rank correlations; NaN where fewer than three pairs are known.
+    Returns: mean squared residual and rank correlations; NaN with fewer than three known pairs.
     """
     from scipy.stats import spearmanr
 
-    found = np.linalg.norm(points[queries, None].astype(np.float64) - points[None, others], axis=2)
-    wanted = target[np.ix_(queries, others)]
-    known = np.isfinite(wanted)
+    distances = np.linalg.norm(points[queries, None].astype(np.float64) - points[None, references], axis=2)
+    targets = target[np.ix_(queries, references)]
+    is_finite = np.isfinite(targets)
 
     def correlation(mask: NDArray[np.bool_], a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
         a, b = a[mask], b[mask]
         return float(spearmanr(a, b).statistic) if len(a) > 2 and np.ptp(a) > 0 and np.ptp(b) > 0 else float("nan")
 
-    rows = [correlation(known[i], found[i], wanted[i]) for i in range(len(queries))]
+    rows = [correlation(is_finite[i], distances[i], targets[i]) for i in range(len(queries))]
     rows = [r for r in rows if np.isfinite(r)]
-    loss = float(np.square(found - wanted)[known].mean()) if known.any() else float("nan")
-    return Validation(step, loss, correlation(known, found, wanted), float(np.mean(rows)) if rows else float("nan"))
+    loss = float(np.square(distances - targets)[is_finite].mean()) if is_finite.any() else float("nan")
+    return Validation(
+        step, loss, correlation(is_finite, distances, targets), float(np.mean(rows)) if rows else float("nan")
+    )
 
 
 def uses_bfloat16(settings: SiameseSettings, device: torch.device) -> bool:
-    """Return whether the convolutions run in bfloat16: asked for, or `auto` and the hardware has instructions for it."""
+    """Tell whether the convolutions run in bfloat16: by the settings, or `auto` on hardware that supports it."""
     if settings.precision != "auto":
         return settings.precision == "bfloat16"
     if device.type == "cuda":

@@ -1,1 +1,1 @@
-"""Sources of images: what a manifest names, downloaded, and the datasets of torchvision."""
+"""Sources of images: files of manifests, downloads, and the datasets of torchvision."""

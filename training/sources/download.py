@@ -1,4 +1,4 @@
-"""Fetch one file, whole or not at all."""
+"""Download of one file, atomically."""
 
 import hashlib
 import os
@@ -18,28 +18,28 @@ TIMEOUT_S = 30.0
 
 
 def download(url: str, path: str | Path, *, sha256: str, max_bytes: int) -> Path:
-    """Fetch a file to a path that then holds exactly the bytes asked for; a file that is there already stays.
+    """Download a file and check its sha256; an existing file is only checked.
 
-    The bytes go to a temporary file beside it, which replaces the path only after the check.
+    The bytes go to a temporary file in the same folder, which replaces the path only after the check.
 
     Args:
         url: http or https.
-        path: of the file to be.
+        path: of the new file.
         sha256: of the file, 64 hex digits.
-        max_bytes: a transfer that grows beyond is given up.
+        max_bytes: largest size of the transfer.
 
     Returns: the path.
 
     Raises:
         UsageError: when the URL is of another kind.
-        MissingPathError: when it cannot be fetched.
-        DataError: when what came is too large or has another checksum, or what lies at the path has.
+        MissingPathError: when the download fails.
+        DataError: when the download is too large, or download or existing file have another checksum.
     """
     path = Path(path)
     if path.exists():
-        found = hash_file(path)
-        if found != sha256:
-            msg = f"{path}: expected sha256 {sha256}, got {found}. Move the file away, then download again."
+        actual = hash_file(path)
+        if actual != sha256:
+            msg = f"{path}: expected sha256 {sha256}, got {actual}. Move the file away, then download again."
             raise DataError(msg)
         return path
     if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
@@ -48,9 +48,9 @@ def download(url: str, path: str | Path, *, sha256: str, max_bytes: int) -> Path
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        found = _fetch(url, part, max_bytes=max_bytes)
-        if found != sha256:
-            msg = f"{url}: expected sha256 {sha256}, got {found} ({part.stat().st_size} bytes). Try again, or correct the manifest."
+        actual = _fetch(url, part, max_bytes=max_bytes)
+        if actual != sha256:
+            msg = f"{url}: expected sha256 {sha256}, got {actual} ({part.stat().st_size} bytes). Try again, or correct the manifest."
             raise DataError(msg)
         part.replace(path)
     except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
@@ -62,7 +62,7 @@ def download(url: str, path: str | Path, *, sha256: str, max_bytes: int) -> Path
 
 
 def _fetch(url: str, path: Path, *, max_bytes: int) -> str:
-    """Write what an address gives to a file, durably; return its sha256."""
+    """Download a URL to a file, durably, and return its sha256."""
     digest, received = hashlib.sha256(), 0
     with urllib.request.urlopen(url, timeout=TIMEOUT_S) as response, path.open("wb") as file:  # noqa: S310  checked
         while chunk := response.read(CHUNK):
@@ -78,10 +78,10 @@ def _fetch(url: str, path: Path, *, max_bytes: int) -> str:
 
 
 def unpack(archive: str | Path, folder: str | Path) -> Path:
-    """Unpack a zip or tar beside its place and move it there whole; a folder that is there already stays.
+    """Unpack a zip or tar archive to a folder, atomically; an existing folder stays.
 
     Raises:
-        DataError: when it is no such archive, or a member would land outside the folder.
+        DataError: when the file is no such archive, or a member would land outside the folder.
     """
     archive, folder = Path(archive), Path(folder)
     if folder.exists():
@@ -89,13 +89,13 @@ def unpack(archive: str | Path, folder: str | Path) -> Path:
     part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     try:
         if archive.name.endswith(".zip"):
-            shutil.unpack_archive(archive, part)  # leaves out members that would land outside
+            shutil.unpack_archive(archive, part)  # skips members that would land outside
         else:
             shutil.unpack_archive(archive, part, filter="data")
         part.replace(folder)
     except (shutil.ReadError, tarfile.TarError, ValueError, OSError) as error:
-        said = "a member that would land outside" if isinstance(error, tarfile.FilterError) else in_words(error)
-        msg = f"{archive}: expected a zip or tar archive, got {said}. Unpack it by hand to {folder}."
+        reason = "a member that would land outside" if isinstance(error, tarfile.FilterError) else in_words(error)
+        msg = f"{archive}: expected a zip or tar archive, got {reason}. Unpack it by hand to {folder}."
         raise DataError(msg) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
@@ -109,7 +109,7 @@ def hash_file(path: str | Path) -> str:
 
 
 def _refusal(error: Exception) -> str:
-    """Say why nothing was fetched."""
+    """Return the reason of a failed download."""
     code = getattr(error, "code", None)
     if code is not None:
         return f"the server's answer {code}"

@@ -1,4 +1,4 @@
-"""Obtain sources: what a manifest names, and the datasets of torchvision."""
+"""Opening of sources: images of manifests, and the datasets of torchvision."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from warmstart.history_store.manifest import Manifest
 from warmstart.history_store.readers import open_images, open_torch_dataset
 from warmstart.history_store.readers.csv_labels import images_of
 from warmstart.metafeat.cache import cache_folder
-from warmstart.training.sources import torchvision_reader  # noqa: F401  adds its names
+from warmstart.training.sources import torchvision_reader  # noqa: F401  registers its reader
 from warmstart.training.sources.download import download as fetch
 from warmstart.training.sources.download import hash_file, unpack
 from warmstart.training.sources.torchvision_parts import JoinedParts, check_name
 
 
 def data_folder() -> Path:
-    """Name the folder of downloads: $WARMSTART_DATA, else `datasets` in the cache folder."""
+    """Return the folder of downloads: $WARMSTART_DATA, else `datasets` in the cache folder."""
     if folder := os.environ.get("WARMSTART_DATA"):
         return Path(folder)
     return cache_folder() / "datasets"
 
 
 def open_manifest(manifest: Manifest, *, root: str | Path | None = None, download: bool = False) -> ImageSource:
-    """Open the images that a manifest names.
+    """Open the images of a manifest.
 
     Args:
-        manifest: what and how.
-        root: folder below which its file or folder lies; None: for downloads and torchvision, `data_folder`.
-        download: fetch what is missing; without it nothing touches the network.
+        manifest: of the source.
+        root: folder of its file or folder; None = `data_folder`, for downloads and torchvision.
+        download: fetch missing files; otherwise there is no network access.
 
     Raises:
-        UsageError: when a file or folder needs a root and none is given.
-        MissingPathError: when the images are not there; the message says how to obtain them.
+        UsageError: when a file or folder needs a root.
+        MissingPathError: when the images are missing; the message says how to obtain them.
         DataError: when a file has another checksum.
     """
     obtain = manifest.obtain
     if obtain.kind == "torchvision":
         return open_torchvision(obtain.dataset, root=root, download=download)
     if root is None and obtain.kind != "download" and not Path(obtain.path).is_absolute():
-        msg = f"manifest {manifest.name!r}: expected the folder that holds {obtain.path!r}, got none. Name it with `root`."
+        msg = f"manifest {manifest.name!r}: expected the folder that holds {obtain.path!r}, got none. Give `root`."
         raise UsageError(msg)
     folder = data_folder() if root is None else Path(root)
     path = folder / obtain.path
@@ -62,14 +62,14 @@ def open_manifest(manifest: Manifest, *, root: str | Path | None = None, downloa
         hints.append(f"Obtain them from {obtain.url or manifest.source}.")
         msg = f"{path}: expected the images of {manifest.name!r}, got nothing there. {' '.join(filter(None, hints))}"
         raise MissingPathError(msg)
-    if obtain.sha256 and images.is_file() and (found := hash_file(images)) != obtain.sha256:
-        msg = f"{path}: expected sha256 {obtain.sha256} as the manifest of {manifest.name!r} says, got {found}. Obtain the same file."
+    if obtain.sha256 and images.is_file() and (actual := hash_file(images)) != obtain.sha256:
+        msg = f"{path}: expected sha256 {obtain.sha256} as the manifest of {manifest.name!r} says, got {actual}. Obtain the same file."
         raise DataError(msg)
     return open_images(path)
 
 
 def manifest_path(manifest: Manifest, *, root: str | Path | None = None) -> str:
-    """Return the path of the images that a manifest names, as `open_manifest` opens it, or ``torchvision:NAME``."""
+    """Return the path of the images of a manifest, as `open_manifest` opens it, or ``torchvision:NAME``."""
     obtain = manifest.obtain
     if obtain.kind == "torchvision":
         return f"torchvision:{obtain.dataset}"
@@ -79,16 +79,16 @@ def manifest_path(manifest: Manifest, *, root: str | Path | None = None) -> str:
 def open_torchvision(name: str, *, root: str | Path | None = None, download: bool = False) -> ImageSource:
     """Open a dataset of torchvision with all its parts.
 
-    Images with several true labels (VOC) keep one of them, drawn with seed 0.
+    An image with several true labels (VOC) gets one of them, drawn with seed 0.
 
     Args:
         name: class of torchvision.datasets, or ``VOC2007``, ``VOC2012``.
-        root: folder that torchvision is given; None = `data_folder`.
-        download: let torchvision fetch what is missing.
+        root: folder for torchvision; None = `data_folder`.
+        download: let torchvision fetch missing files.
 
     Raises:
-        UsageError: when the name is not known.
-        MissingPathError: when its files are not there, or cannot be fetched.
+        UsageError: when the name is unknown.
+        MissingPathError: when files are missing, or cannot be fetched.
     """
     check_name(name)
     folder = data_folder() if root is None else Path(root)
@@ -97,6 +97,7 @@ def open_torchvision(name: str, *, root: str | Path | None = None, download: boo
     if folder.is_dir():
         try:
             joined = JoinedParts(name, folder, download=download)
+        # torchvision raises RuntimeError for missing or damaged files.
         except (RuntimeError, OSError):
             reason = "none that torchvision can read"
         else:
@@ -109,7 +110,7 @@ def open_torchvision(name: str, *, root: str | Path | None = None, download: boo
 
 
 class TorchvisionSource:
-    """A dataset of torchvision as an `ImageSource` with its own splits."""
+    """`ImageSource` of a dataset of torchvision with its splits."""
 
     def __init__(self, name: str, joined: JoinedParts) -> None:
         self.location = f"torchvision:{name}"
@@ -119,7 +120,7 @@ class TorchvisionSource:
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """Return `n` int64 labels."""
+        """Return the `n` int64 labels."""
         return self.inner.labels
 
     @property
@@ -133,13 +134,13 @@ class TorchvisionSource:
     def read(
         self, indices: Sequence[int] | NDArray[np.integer[Any]], *, size: int | None = 32, skip_broken: bool = False
     ) -> ImageSet:
-        """Decode these images; see `ImageSource`."""
+        """Decode images by index; see `ImageSource`."""
         return self.inner.read(indices, size=size, skip_broken=skip_broken)
 
     def fingerprint(self, kind: FingerprintKind) -> str:
-        """Name the collection by its content; see `ImageSource`."""
+        """Return the fingerprint of the content; see `ImageSource`."""
         return self.inner.fingerprint(kind)
 
     def signature(self) -> str:
-        """Name the files as they lie there; see `ImageSource`."""
+        """Return the signature of the files; see `ImageSource`."""
         return self.inner.signature()

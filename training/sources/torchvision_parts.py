@@ -1,8 +1,8 @@
-"""Which parts the datasets of torchvision have, joined into one labelled collection each."""
+"""Parts of the datasets of torchvision, joined to one labelled dataset each."""
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET  # expat bounds what entities expand to
+import xml.etree.ElementTree as ET  # expat limits the expansion of entities
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,10 @@ PARTS: Mapping[str, Parts] = {
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that is no dataset of torchvision with labelled images.
+    """Check that a name is a dataset of torchvision with labelled images.
 
     Raises:
-        UsageError: when the name is not known.
+        UsageError: when the name is unknown.
     """
     if name not in PARTS:
         msg = f"torchvision:{name}: expected one of {', '.join(sorted(PARTS))}, got {name!r}. Correct the name."
@@ -46,19 +46,19 @@ def check_name(name: str) -> None:
 
 
 class JoinedParts:
-    """The parts of a torchvision dataset as one torch-style dataset, train first.
+    """Parts of a torchvision dataset as one torch-style dataset, train first.
 
     Attributes:
-        splits: part to int64 indices.
-        targets: one label an image: a number, or a class name where images have several.
-        classes: names by label; None where the labels are the names.
+        splits: int64 indices by part.
+        targets: one label for each image: a number, or a class name if images have several labels.
+        classes: names by label; None if the labels are names.
     """
 
     def __init__(self, name: str, root: Path, *, download: bool) -> None:
-        """Open every part; pictures are decoded one by one on access.
+        """Open every part; pictures are decoded on access.
 
         Raises:
-            UsageError: when the name is not known.
+            UsageError: when the name is unknown.
             RuntimeError: or FileNotFoundError, by torchvision, when files are missing.
         """
         check_name(name)
@@ -67,7 +67,7 @@ class JoinedParts:
 
         voc = name.startswith("VOC")
         maker = datasets.VOCDetection if voc else getattr(datasets, name)
-        # The archive holds all parts: torchvision would unpack it again for each.
+        # The archive of VOC holds all parts: torchvision would unpack it again for each.
         self.parts = [
             maker(str(root), **keywords, download=download and (i == 0 or not voc))
             for i, keywords in enumerate(PARTS[name].values())
@@ -78,11 +78,11 @@ class JoinedParts:
         self.targets: list[Any]
         self.classes: list[str] | None = None
         if voc:
-            self.targets = one_label_each([x for part in self.parts for x in voc_labels(part.annotations)])
+            self.targets = draw_labels([x for part in self.parts for x in voc_labels(part.annotations)])
         else:
             self.targets = [int(label) for part in self.parts for label in _labels(part)]
             names = getattr(self.parts[0], "classes", None) or getattr(self.parts[0], "categories", None) or []
-            self.classes = [str(each) for each in names] or None
+            self.classes = [str(class_name) for class_name in names] or None
 
     def __len__(self) -> int:
         return int(self.ends[-1])
@@ -93,14 +93,14 @@ class JoinedParts:
         return picture, self.targets[index]
 
 
-def one_label_each(label_sets: Sequence[Sequence[str]], *, seed: int = 0) -> list[str]:
-    """Choose one of the true labels of each image at random.
+def draw_labels(label_sets: Sequence[Sequence[str]], *, seed: int = 0) -> list[str]:
+    """Draw one of the true labels of each image.
 
     Args:
-        label_sets: the labels of each image; repeats do not make one likelier.
-        seed: of the choice.
+        label_sets: labels of each image; repeats count once.
+        seed: of the draws.
 
-    Returns: one label an image.
+    Returns: one label for each image.
     """
     rng = np.random.default_rng(seed)
     distinct = [sorted(set(labels)) for labels in label_sets]
@@ -108,7 +108,7 @@ def one_label_each(label_sets: Sequence[Sequence[str]], *, seed: int = 0) -> lis
 
 
 def voc_labels(annotations: Sequence[str]) -> list[list[str]]:
-    """Read the classes of the objects of VOC annotation files."""
+    """Return the classes of the objects in VOC annotation files."""
     return [
         [name.text or "" for name in ET.parse(path).iterfind("object/name")]  # noqa: S314  see the import
         for path in annotations
@@ -116,7 +116,7 @@ def voc_labels(annotations: Sequence[str]) -> list[list[str]]:
 
 
 def _labels(part: Any) -> Sequence[Any]:
-    """Find the labels of a dataset without decoding its pictures; torchvision has no one name for them."""
+    """Return the labels of a dataset without decoding pictures; torchvision has several names for them."""
     for attribute in ("targets", "labels", "y", "_labels"):
         labels = getattr(part, attribute, None)
         if labels is not None:

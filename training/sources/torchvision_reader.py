@@ -1,4 +1,4 @@
-"""Names ``torchvision:NAME`` for `warmstart.history_store.readers.open_images`; torchvision is imported when one is opened."""
+"""Reader of ``torchvision:NAME`` for `warmstart.history_store.readers.open_images`; it imports torchvision on use."""
 
 from warmstart.history_store.images import ImageSource
 from warmstart.history_store.readers import READERS, Place, scheme_reader
@@ -6,10 +6,10 @@ from warmstart.history_store.readers import READERS, Place, scheme_reader
 SCHEME = "torchvision"
 
 
-def _open(place: Place) -> ImageSource:
+def _open(location: Place) -> ImageSource:
     from warmstart.training.sources.obtain import open_torchvision
 
-    return open_torchvision(place.name, download=place.download)
+    return open_torchvision(location.name, download=location.download)
 
 
 READERS.register(SCHEME, scheme_reader(SCHEME, _open))

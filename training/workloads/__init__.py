@@ -1,6 +1,6 @@
 """Workloads: training jobs that a history measures and a study tunes.
 
-A workload of your own is a subclass of `Workload`, in one file, and one line in your package's metadata:
+A custom workload is a subclass of `Workload`, in one file, and one line in your package's metadata:
 `[project.entry-points."warmstart.workloads"]`, `mine = "package.module:MyWorkload"`.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
 DEFAULT = "cnn"
-"""The workload of the shipped history."""
+"""Workload of the shipped history."""
 
 WORKLOADS: Registry[type[Workload]] = Registry(
     "warmstart.workloads",
@@ -37,14 +37,14 @@ WORKLOADS: Registry[type[Workload]] = Registry(
     check=lambda found: isinstance(found, type) and issubclass(found, Workload),
     wanted="a subclass of warmstart.training.workloads.Workload",
 )
-"""Every workload's class by name."""
+"""Classes of the workloads by name."""
 
 
 def get_workload(name: str = DEFAULT) -> Workload:
-    """Make a workload by name.
+    """Return a new workload by name.
 
     Raises:
-        UsageError: when there is none of that name, or its package cannot be imported.
+        UsageError: when the name is unknown, or its package cannot be imported.
     """
     return WORKLOADS.find(name, param="workload")()
 
@@ -55,14 +55,14 @@ def measures(space: str, workload: str) -> bool:
     Raises:
         UsageError: as `get_workload`.
     """
-    names = [each["name"] for each in json.loads(space).get("hyperparameters", ())]
+    names = [hyperparameter["name"] for hyperparameter in json.loads(space).get("hyperparameters", ())]
     return not get_workload(workload).missing_names(names)
 
 
 def named_space(text: str) -> "ConfigurationSpace | None":
-    """Build the space that a text names: ``compact``, ``paper``, a workload, or ``WORKLOAD:SPACE``.
+    """Build a space by its name: ``compact``, ``paper``, a workload, or ``WORKLOAD:SPACE``.
 
-    Returns: None where it names none.
+    Returns: the space, or None for another text.
 
     Raises:
         UsageError: when the workload has no such space, or its package cannot be imported.
@@ -75,28 +75,28 @@ def named_space(text: str) -> "ConfigurationSpace | None":
 
 
 def workload_named_by(space: object) -> str | None:
-    """Return the workload whose name a space has before the colon, or alone; None where it is no text of that kind."""
+    """Return the workload in the name of a space, ``WORKLOAD`` or ``WORKLOAD:SPACE``; None without one."""
     name = space.partition(":")[0] if isinstance(space, str) else ""
     return name if name in WORKLOADS else None
 
 
 def space_names() -> list[str]:
-    """List the texts that `named_space` knows."""
+    """Return the names of all spaces of `named_space`."""
     return [*get_workload().spaces, *(name for name in WORKLOADS if name != DEFAULT)]
 
 
 def load_classifier(path: str | Path) -> Classifier:
-    """Read a saved classifier, whichever workload wrote it.
+    """Read a saved classifier of any workload.
 
     Raises:
-        MissingPathError: when there is no such file.
-        ModelError: when it is something else, damaged or of a newer version.
+        MissingPathError: when the file is missing.
+        ModelError: when the file is of another kind, damaged or of a newer version.
         UsageError: when the workload that wrote it is not installed.
     """
     header = read_header(path)
-    found = get_workload(header["workload"]).load(Path(path))
-    found.dataset = header.get("dataset")
-    return found
+    classifier = get_workload(header["workload"]).load(Path(path))
+    classifier.dataset = header.get("dataset")
+    return classifier
 
 
 __all__ = [

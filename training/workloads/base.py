@@ -1,7 +1,7 @@
-"""What a workload is: a training job with a space of its own, which a history measures and a study tunes.
+"""Interface of a workload: a training job with a search space, which a history measures and a study tunes.
 
-A new workload is a subclass of `Workload`, named in `warmstart.training.workloads.WORKLOADS` or by an entry point of the group
-``warmstart.workloads``, and passes `warmstart.testing.WorkloadContract`. Nothing here imports torch.
+A new workload is a subclass of `Workload`, named in `warmstart.training.workloads.WORKLOADS` or by an entry point of
+the group ``warmstart.workloads``, and passes `warmstart.testing.WorkloadContract`. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
 SPREAD = 32
-"""Configurations of a space by which it is judged."""
+"""Random configurations of a space in `Workload.check_space`."""
 
 Report = Callable[[int, float], None]
-"""Called with (step, validation error so far); whatever it raises ends the run."""
+"""Function of (step, validation error so far); its exceptions end the run."""
 
 
 class Budget(Protocol):
-    """How long one training run is; a workload has some by name, and makes others of them by an amount.
+    """Length of one training run; a workload has some by name, and builds others from an amount.
 
     Attributes:
-        name: goes into the origin of each evaluation.
-        unit: what an amount counts: ``updates``, ``steps``, ``seconds``.
+        name: part of the origin of each evaluation.
+        unit: of an amount: ``updates``, ``steps``, ``seconds``.
     """
 
     @property
@@ -46,22 +46,22 @@ class Budget(Protocol):
     def unit(self) -> str: ...  # noqa: D102
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what decides the length, as JSON has it; shards keep it and refuse another."""
+        """Return the fields that determine the length, in JSON types; shards store them and refuse others."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """What one training run gave.
+    """Result of one training run.
 
     Attributes:
         error: validation error at the end, in [0, 1]; of a constant prediction when it diverged; NaN when timed out.
         status: ok, diverged or timeout.
-        duration: seconds of work; CPU seconds on a CPU, so that a busy machine does not count, else wall seconds.
-        curve: pairs (step, validation error) in rising steps, the last one at the end of a run that was ok.
-        metrics: other numbers by name.
-        model: what was trained, where it was asked for; see `Prepared.combine`.
-        note: one line on what went wrong, empty where nothing did.
+        duration: CPU seconds on a CPU, independent of other load, else wall seconds.
+        curve: pairs (step, validation error) in rising steps; of an ok run, the last is at its end.
+        metrics: further numbers by name.
+        model: trained model, with `keep`; see `Prepared.combine`.
+        note: reason of a failure in one line, else empty.
     """
 
     error: float
@@ -75,7 +75,7 @@ class TrainingResult:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One trained model of a classifier: the trial that it repeats, and the validation error that it reached."""
+    """One trained model of a classifier: its trial, configuration, seed and validation error."""
 
     trial: int
     config: Mapping[str, Value]
@@ -83,22 +83,23 @@ class Member:
     error: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON has them; `Member(**fields)` reads them."""
+        """Return the fields in JSON types; `Member(**fields)` reads them."""
         return {"trial": self.trial, "config": dict(self.config), "seed": self.seed, "error": self.error}
 
 
 class Classifier(ABC):
-    """Trained models whose probabilities are averaged, often one alone, kept in one file.
+    """Trained models with averaged probabilities, often a single one, saved in one file.
 
     Attributes:
         members: best first.
-        classes: their names, in the order of the probabilities.
-        size: pixels a side of the images.
+        classes: names in the order of the probabilities.
+        size: pixels of a side of the images.
         channels: 1 or 3.
         error: validation error of the average.
-        validated: `v x classes`, what it says of the validation images of its dataset, in the order of their rows; None = not known.
-        first_error: validation error of the first of several models alone; None = not known.
-        dataset: fingerprint of the images that it was tuned on; None = not known.
+        validated: `v x classes` probabilities of the validation images of its dataset, in order of rows; None =
+            unknown.
+        first_error: validation error of the first model alone; None = unknown.
+        dataset: fingerprint of the images of the tuning; None = unknown.
     """
 
     members: tuple[Member, ...]
@@ -112,7 +113,7 @@ class Classifier(ABC):
 
     @property
     def models(self) -> Sequence[object]:
-        """Return what `Prepared.combine` joined, best first; nothing where a workload does not tell."""
+        """Return the models of `Prepared.combine`, best first; empty if a workload hides them."""
         return ()
 
     @abstractmethod
@@ -120,8 +121,9 @@ class Classifier(ABC):
         """Compute the probabilities of the classes.
 
         Args:
-            images: `n x size x size x channels` uint8, as `warmstart.history_store.readers.open_images(path).read(rows, size=size)` gives; ours
-                take grey and coloured ones alike (`warmstart.training.workloads.classifier_images`).
+            images: `n x size x size x channels` uint8, as read by
+                `warmstart.history_store.readers.open_images(path).read(rows, size=size)`. The classifiers of warmstart
+                convert between grey and colour (`warmstart.training.workloads.classifier_images`).
 
         Returns: `n x classes`, rows that sum to 1.
 
@@ -131,15 +133,17 @@ class Classifier(ABC):
 
     @abstractmethod
     def save(self, path: Path) -> None:
-        """Write one safetensors file, whole or not at all; its metadata are those of `warmstart.training.workloads.classifier_file`, with `dataset` in the header.
+        """Write one safetensors file, atomically.
+
+        Its metadata are those of `warmstart.training.workloads.classifier_file`, with `dataset` in the header.
 
         Raises:
-            StorageError: the place cannot be written, or is full.
+            StorageError: when the file cannot be written, or the disk is full.
         """
 
 
 class Prepared(ABC):
-    """A dataset made ready for a workload: read, and whatever all its configurations share, computed once."""
+    """Dataset prepared for a workload: images, and results that all configurations share."""
 
     @abstractmethod
     def train(
@@ -156,15 +160,15 @@ class Prepared(ABC):
 
         Args:
             config: hyperparameter values by name; an inactive one is absent.
-            seed: of everything random; same seed, device and budget, same result, but for budgets of time.
+            seed: of everything random; with device and budget it determines the result, except for budgets of time.
             budget: of this workload.
-            report: called with each point of the curve as it is measured.
-            timeout_s: seconds of duration after which the run is given up.
-            keep: put the trained model into the result.
+            report: called with each new point of the curve.
+            timeout_s: largest duration of the run, in seconds.
+            keep: return the trained model in the result.
 
         Raises:
-            DataError: when the configuration is not one of the workload's.
-            UsageError: when the budget is not one of the workload's.
+            DataError: when the configuration does not fit the workload.
+            UsageError: when the budget belongs to another workload.
         """
 
     @abstractmethod
@@ -176,42 +180,42 @@ class Prepared(ABC):
         """Join trained models, best first, to one classifier.
 
         Args:
-            members: what each model is.
-            models: of results that kept them, on this dataset.
-            error: validation error of their average, where it need not be computed.
+            members: of the models.
+            models: of results with `keep`, on this dataset.
+            error: validation error of their average; None = computed.
 
-        A workload that has `steps_again` takes ``leading`` too: the place of a model that is trained for longer than the others in the
-        end, and has as many votes as these together. It is given where there is one.
+        A workload with `steps_again` also takes ``leading``: the index of a model that is trained for longer in the
+        end, and has as many votes as all others together.
         """
 
     def refit(self, member: Member, model: object, *, budget: Budget, seconds: float = math.inf) -> object:  # noqa: ARG002  the interface
-        """Return a model trained again on all images that nobody keeps for later; as it is where the workload does not do that.
+        """Return a model retrained on all images that are not a test part; by default the model itself.
 
         Args:
-            member: what the model is.
-            model: as it was trained.
+            member: of the model.
+            model: of its trial.
             budget: of its trial.
-            seconds: of wall time that it may take. A budget of time grows to it, and what does not fit is not done.
+            seconds: limit of wall time. A budget of time grows to it.
         """
         return model
 
 
 class Workload(ABC):
-    """A training job: its spaces, the lengths of its runs, and how a configuration is trained on a dataset.
+    """Training job: its spaces, its budgets, and the training of a configuration on a dataset.
 
-    Cheap to make and picklable: worker processes are sent one. What is heavy is imported where it is used, so that
-    naming a workload and checking a space load no torch.
+    Workloads are cheap to build and picklable, as worker processes receive one. Heavy packages are imported on use, so
+    that listing workloads and checking a space load no torch.
 
     Attributes:
         name: in the registry, in studies and in saved files: a lower-case word.
-        spaces: names of its spaces, the usual one first.
-        budgets: names of its budgets, the usual one first.
+        spaces: names of its spaces, the default first.
+        budgets: names of its budgets, the default first.
         recipes: programs for which it writes a configuration; see `recipe`.
-        is_own: whether a run is a person's own program: it needs no torch here, nothing is shared by the runs on a dataset,
-            and it may be wrong, so that failures count only once a run has succeeded.
-        network: what is trained, in words for people; empty = its name says it.
-        chooses_image_size: its configurations say how large images are; else they are as large as the history's.
-        optimiser: of its weights, likewise; empty = it is a hyperparameter, or there is none.
+        is_own: whether a run is a user's program: it needs no torch here, runs on a dataset share nothing, and failures
+            count only after a first success, since it may be wrong.
+        network: description of the model for display; empty = the name suffices.
+        chooses_image_size: whether configurations set the image size; else it is that of the history.
+        optimiser: of the weights, for display; empty = a hyperparameter, or none.
     """
 
     name: ClassVar[str]
@@ -225,45 +229,45 @@ class Workload(ABC):
 
     @abstractmethod
     def space(self, name: str | None = None) -> ConfigurationSpace:
-        """Build a space by name; None = the usual one.
+        """Build a space by name; None = the default.
 
         Raises:
-            UsageError: when there is none of that name.
+            UsageError: when the name is unknown.
         """
 
     @abstractmethod
     def budget(self, name: str | None = None, *, amount: float | None = None) -> Budget:
-        """Return a budget by name, or so much of it.
+        """Return a budget by name, with its full amount or another.
 
         Args:
-            name: one of `budgets`; None = the usual one.
+            name: one of `budgets`; None = the default.
             amount: in the budget's unit, > 0; None = all of it.
 
         Raises:
-            UsageError: when there is none of that name.
+            UsageError: when the name is unknown.
         """
 
     def usual_configs(self) -> tuple[Config, ...]:
-        """List configurations of the usual space to begin with where no history knows of the workload; best first."""
+        """Return first configurations of the default space for searches without a history, best first."""
         return ()
 
     def seconds_again(self, config: Config, duration: float) -> float:  # noqa: ARG002  the interface
-        """Estimate the seconds of training a configuration once more, of a trial that took so long; `Prepared.refit` takes as many again."""
+        """Estimate the seconds of `Prepared.refit` from the duration of the trial."""
         return duration
 
     def steps_again(self, config: Config, budget: Budget) -> int:  # noqa: ARG002  the interface
-        """Tell for how many steps a network is trained once more before it is saved, where there is time; 0 = it is not."""
+        """Return the steps of the last training before a network is saved; 0 = none."""
         return 0
 
     def error_again(self, config: Config, error: float, *, budget: Budget, steps: float, longer: float) -> float:  # noqa: ARG002  the interface
-        """Estimate the error that a network comes to where it is trained once more before it is saved.
+        """Estimate the error of a network after its last training before it is saved.
 
         Args:
             config: of the network.
-            error: that it came to.
+            error: at the end of its trial.
             budget: of its trial.
-            steps: after so many.
-            longer: how many times as long it may then take.
+            steps: of its trial.
+            longer: largest length of the last training, in lengths of the trial.
         """
         return error
 
@@ -285,37 +289,37 @@ class Workload(ABC):
             dataset: path of the images.
             n_train: training images.
             n_classes: number of classes.
-            skip_broken: whether what is written leaves out images that cannot be decoded; given only where it shall.
+            skip_broken: whether the program shall skip images that cannot be decoded; passed only if true.
 
         Raises:
-            UsageError: when the workload writes nothing for this program.
+            UsageError: when the workload does not write for the program.
         """
-        known, step = ", ".join(self.recipes), "Use json."
-        if not known:
-            known, step = "none", "Use json, or the workload that does: `--workload transfer`."
-        msg = f"workload {self.name!r}: expected a program that it writes for ({known}), got {program!r}. {step}"
+        programs, step = ", ".join(self.recipes), "Use json."
+        if not programs:
+            programs, step = "none", "Use json, or the workload that does: `--workload transfer`."
+        msg = f"workload {self.name!r}: expected a program that it writes for ({programs}), got {program!r}. {step}"
         raise UsageError(msg, param="format")
 
     def largest_image(self, space: ConfigurationSpace) -> int | None:  # noqa: ARG002  the interface
-        """Return the pixels a side of the largest images that configurations of a space ask for; None where they ask for none."""
+        """Return the largest image size of a space, pixels of a side; None if configurations set none."""
         return None
 
     def space_for_larger(self, side: int, measured: int) -> tuple[str, int] | None:  # noqa: ARG002  the interface
-        """Name a space with larger images, and the pixels a side of its largest; None where there is none to gain from.
+        """Return the name and the largest image size of a space with larger images; None if it would not help.
 
         Args:
             side: of the pictures, in pixels.
-            measured: pixels a side of the largest images that the history measured.
+            measured: largest image size in the history, pixels of a side.
         """
         return None
 
     def canonical(self, config: Config) -> Config:
-        """Return a configuration without what means nothing in it: two that train alike are equal then."""
+        """Return a configuration without meaningless values, so that equal trainings have equal configurations."""
         return config
 
     @abstractmethod
     def check(self, config: Config) -> None:
-        """Check that a configuration can be trained, before anything is.
+        """Check that a configuration can be trained.
 
         Raises:
             DataError: when a hyperparameter is missing or out of range.
@@ -323,7 +327,7 @@ class Workload(ABC):
 
     @abstractmethod
     def cost(self, config: Config, budget: Budget, *, n_train: int) -> float:
-        """Estimate what a run costs: > 0, in any unit that is in proportion to its seconds on one machine.
+        """Estimate the cost of a run, > 0, in a unit in proportion to its seconds on one machine.
 
         Args:
             config: hyperparameter values by name.
@@ -332,28 +336,28 @@ class Workload(ABC):
         """
 
     def steps(self, budget: Budget, *, config: Config | None = None, n_train: int | None = None) -> int | None:  # noqa: ARG002  the interface
-        """Tell the step of the curve at which a run ends, so that its progress can be shown.
+        """Return the last step of a run's curve, for its progress.
 
         Args:
             budget: of this workload.
-            config: hyperparameter values by name, where they are known.
-            n_train: training images, where their number is known.
+            config: hyperparameter values by name; None = unknown.
+            n_train: training images; None = unknown.
 
-        Returns: the last step; None where it is not known: by what was given, or before the end of a run.
+        Returns: the last step, or None if it is unknown before the end or with these arguments.
         """
         return None
 
     def check_installed(self) -> None:
-        """Check that the packages are there that training needs beside warmstart's own.
+        """Check that optional packages for training are installed.
 
         Raises:
-            UsageError: when one is not; it names the command that installs it.
+            UsageError: when one is missing; the message has the command that installs it.
         """
         return
 
     @abstractmethod
     def prepare(self, dataset: Dataset, *, device: str | None = None) -> Prepared:
-        """Read a dataset and compute what all configurations share.
+        """Read a dataset and compute the results that all configurations share.
 
         Args:
             dataset: labelled images in parts.
@@ -362,35 +366,35 @@ class Workload(ABC):
         Raises:
             LabelError: when the training part has fewer than two images or the validation part none.
             DataError: when images cannot be decoded.
-            UsageError: when there is no such device.
+            UsageError: when the device is missing.
         """
 
     @abstractmethod
     def load(self, path: Path) -> Classifier:
-        """Read what `Classifier.save` wrote; `warmstart.training.workloads.load_classifier` finds the workload of a file.
+        """Read a file of `Classifier.save`; see `warmstart.training.workloads.load_classifier`.
 
         Raises:
-            ModelError: when it is something else, damaged or of a newer version.
+            ModelError: when the file is of another kind, damaged or of a newer version.
         """
 
     def length(self, budget: Budget) -> str:
-        """Say a budget in words: its amount in its unit where it tells, else its name."""
+        """Describe a budget: amount and unit, or its name."""
         amount = budget.to_dict().get("amount")
         return f"{amount:g} {budget.unit}" if isinstance(amount, int | float) else budget.name
 
     def origin(self, budget: Budget) -> str:
-        """Name who measured an evaluation: evaluations of two origins are never mixed in one collection."""
+        """Return the origin of evaluations of this workload and budget; a collection never mixes two origins."""
         return f"collect/{self.name}/{budget.name}"
 
     def usual_names(self) -> Sequence[str]:
-        """List the hyperparameters of the usual space; where they are known without building it, that is faster."""
+        """Return the hyperparameters of the default space; faster if a workload knows them without building it."""
         return list(self.space())
 
     def check_space(self, space: ConfigurationSpace) -> None:
-        """Check that a space has configurations that can be trained: that not all of some that are spread over it are refused.
+        """Check that some of a few random configurations of a space can be trained.
 
         Raises:
-            DataError: as `check` of the first of them.
+            DataError: when none can: as `check` of the first.
         """
         first = None
         for config in deepcopy(space).sample_configuration(SPREAD):
@@ -403,16 +407,16 @@ class Workload(ABC):
         if first is not None:
             raise first
 
-    def needed_names(self, names: Collection[str]) -> Sequence[str]:  # noqa: ARG002  for workloads that can do with fewer
-        """List the hyperparameters that a space must have which has these."""
+    def needed_names(self, names: Collection[str]) -> Sequence[str]:  # noqa: ARG002  for workloads with optional hyperparameters
+        """Return the hyperparameters that a space needs, by those that it has."""
         return self.usual_names()
 
     def missing_names(self, names: Collection[str]) -> list[str]:
-        """List the hyperparameters that a space with these lacks; no space is built for it."""
+        """Return the hyperparameters that a space lacks, without building a space."""
         return [name for name in self.needed_names(names) if name not in names]
 
     def check_names(self, names: Collection[str]) -> None:
-        """Check that a space has the hyperparameters that the workload needs.
+        """Check that a space has the hyperparameters of the workload.
 
         Raises:
             UsageError: when one is missing.

@@ -1,4 +1,4 @@
-"""What every saved classifier says in the metadata of its safetensors file, and which workload reads it. No torch."""
+"""Metadata of the safetensors files of saved classifiers, with the workload that reads them. No torch."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from warmstart.history_store.wording import in_words
 METADATA_KEY = "warmstart-networks"
 SCHEMA = 1
 FIRST = "cnn"
-"""The workload of files that name none: before 0.2 there was no other."""
+"""Workload of files without one: before 0.2 there was no other."""
 
 
 def to_metadata(workload: str, header: Mapping[str, Any]) -> dict[str, str]:
-    """Make the metadata of a file: what `read_header` returns, under the one key.
+    """Return the metadata of a file, with the header of `read_header` under one key.
 
     Args:
         workload: its name in the registry.
-        header: whatever its `load` needs beside the tensors, as JSON has it.
+        header: fields for `load` besides the tensors, in JSON types.
     """
     return {METADATA_KEY: json.dumps({"schema_version": SCHEMA, "workload": workload, **header})}
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
-    """Read what a file says of itself; ``workload`` is always there.
+    """Read the header of a file; it always has ``workload``.
 
     Raises:
-        MissingPathError: when there is no such file.
-        ModelError: when it is something else, damaged or of a newer version.
+        MissingPathError: when the file is missing.
+        ModelError: when the file is of another kind, damaged or of a newer version.
     """
     path = Path(path)
     if not path.is_file():
@@ -56,7 +56,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
 
 
 def not_a_classifier(path: str | Path, error: Exception) -> ModelError:
-    """Say that a file is none that we wrote."""
+    """Return the error that a file is no saved classifier."""
     return ModelError(
         f"{path}: expected networks that `warmstart tune --save-model` wrote, got {in_words(error)}. "
         "Name such a file; the same `warmstart tune` writes it again, from the trials that it has."

@@ -1,4 +1,4 @@
-"""Images as a saved classifier takes them: checked, and grey or coloured as those that it was trained on. No torch."""
+"""Images for a saved classifier: checked, and converted to its number of channels. No torch."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from warmstart.history_store.errors import DataError
 
 _GREY = np.array([299, 587, 114])
-"""Thousandths of red, green and blue in a grey picture, as Pillow has them."""
+"""Thousandths of red, green and blue in a grey picture, as in Pillow."""
 
 
 def to_channels(images: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:
-    """Turn pictures `... x c` into grey (1) or coloured (3) ones."""
+    """Convert pictures `... x c` to grey (1) or coloured (3) ones."""
     if images.shape[-1] == channels:
         return images
     if channels == 3:
@@ -23,11 +23,11 @@ def to_channels(images: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:
     return grey
 
 
-def fitting(images: NDArray[Any], size: int, channels: int) -> NDArray[np.uint8]:
-    """Return images `n x size x size x 1` or `x 3` with the channels of a classifier.
+def fitted_images(images: NDArray[Any], size: int, channels: int) -> NDArray[np.uint8]:
+    """Check images `n x size x size x 1` or `x 3`, and convert them to the channels of a classifier.
 
     Raises:
-        DataError: when they are of another shape or type.
+        DataError: when the images are of another shape or type.
     """
     shape = images.shape
     if images.dtype != np.uint8 or len(shape) != 4 or shape[1:3] != (size, size) or shape[3] not in (1, 3):

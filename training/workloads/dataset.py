@@ -1,4 +1,4 @@
-"""A labelled image dataset in parts, as a workload gets it; pixels are decoded at the size that it asks for."""
+"""Labelled image datasets in parts, the input of workloads; images are decoded at a requested size."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from warmstart.history_store.file.stored_images import Split, StoredImages
 
 _LOOK = 32
-"""Pixels a side at which broken pictures are looked for."""
+"""Image size of the search for broken pictures, pixels of a side."""
 
 
 class Dataset(ABC):
     """Labelled images in training, validation and test part.
 
     Attributes:
-        location: where they are from; opens messages.
+        location: of the images; opens messages.
         labels: `n` int64 in 0 .. C-1.
         split: `n` int8; 0 train, 1 val, 2 test.
         class_names: C names by label.
-        size: pixels a side at which they are kept; None = their own, so that a workload chooses.
-        test_is_spare: nobody keeps the test part for later: it was drawn because there was none, and is not empty.
+        size: stored image size, pixels of a side; None = original pictures, at a size of the workload's choice.
+        test_is_spare: whether the test part was drawn here, as there was none, and is not empty: it may be trained on.
     """
 
     location: str
@@ -51,19 +51,19 @@ class Dataset(ABC):
 
     @abstractmethod
     def images(self, size: int) -> NDArray[np.uint8]:
-        """Decode all images, `n x size x size x c` uint8, c = 1 where all are grey, else 3.
+        """Decode all images, `n x size x size x c` uint8, c = 1 if all are grey, else 3.
 
         Raises:
-            BrokenImagesError: when some cannot be decoded.
+            BrokenImagesError: when an image cannot be decoded.
         """
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """Name the images and their labels; what is computed from them may be kept under it."""
+        """Return a fingerprint of images, labels and parts, as a key of caches."""
 
 
 class StoredDataset(Dataset):
-    """A dataset of a history: its images, at the size at which they are kept there."""
+    """Dataset of a history, with images of the stored size."""
 
     def __init__(self, stored: StoredImages) -> None:
         self._stored = stored
@@ -72,27 +72,28 @@ class StoredDataset(Dataset):
         self.size, self.test_is_spare = stored.shape[1], False
 
     def images(self, size: int) -> NDArray[np.uint8]:
-        """Return the images as they are kept, or resized."""
+        """Return the stored images, resized to another size if necessary."""
         return self._stored.array if size == self.size else square_arrays(self._stored.array, size)
 
     def fingerprint(self) -> str:
-        """Hash what is kept: the same images at another size are others."""
+        """Return a hash of the stored images, labels and parts; another stored size has another hash."""
         return self._fingerprint
 
     @cached_property
     def _fingerprint(self) -> str:
-        whole = hashlib.sha256(f"stored {self._stored.shape}\0".encode())
+        # Labels in a fixed byte order, so that a dataset has one fingerprint on all machines.
+        digest = hashlib.sha256(f"stored {self._stored.shape}\0".encode())
         for part in (self._stored.array, self.labels.astype("<i8"), self.split):
-            whole.update(np.ascontiguousarray(part).data)
-        return f"stored:{whole.hexdigest()}"
+            digest.update(np.ascontiguousarray(part).data)
+        return f"stored:{digest.hexdigest()}"
 
 
 class SourceDataset(Dataset):
-    """A person's collection: its own parts, or parts drawn class by class with seed 0.
+    """Dataset of a user's images, with their parts, or parts drawn class by class with seed 0.
 
     Args:
-        source: the collection.
-        skip_broken: go on without pictures that cannot be decoded; they are looked for here.
+        source: of the images.
+        skip_broken: leave out pictures that cannot be decoded; the constructor searches for them.
 
     Raises:
         LabelError: when fewer than two classes, two training images or one validation image are left.
@@ -103,38 +104,38 @@ class SourceDataset(Dataset):
         check_contrast(source.labels, source.location)
         self._source, self._skip_broken, self._read = source, skip_broken, {}
         self.broken, self.indices = (), np.arange(len(source))
-        labels, own = source.labels, source.splits
+        labels, splits = source.labels, source.splits
         self.size = None
         self.location, self.class_names = source.location, tuple(source.class_names)
         if skip_broken:
-            read, own = read_all(source, _LOOK, skip_broken=True)
+            read, splits = read_all(source, _LOOK, skip_broken=True)
             labels = read.labels
             check_contrast(labels, source.location)
             self.broken, self.indices = read.broken, read.whole(source, range(len(source)))
             self._read = {_LOOK: read.images}
         self.labels = np.asarray(labels)
-        self.split, _ = split_codes(self.labels, own, location=self.location)
-        self.test_is_spare = not len((own or {}).get("test", ())) and len(self.rows("test")) > 0
+        self.split, _ = split_codes(self.labels, splits, location=self.location)
+        self.test_is_spare = not len((splits or {}).get("test", ())) and len(self.rows("test")) > 0
 
     _read: dict[int, NDArray[np.uint8]]
     broken: tuple[BrokenImage, ...]
-    """Pictures that were left out."""
+    """Broken pictures that are left out."""
     indices: NDArray[np.int64]
-    """Of the dataset's images in the collection, `n`."""
+    """Indices of the `n` images in the source."""
 
     def images(self, size: int) -> NDArray[np.uint8]:
-        """Decode all images; those of the last size asked for are kept."""
+        """Decode all images; the images of the last size are cached."""
         if size not in self._read:
             self._read = {size: read_all(self._source, size, skip_broken=self._skip_broken)[0].images}
         return self._read[size]
 
     def fingerprint(self) -> str:
-        """Hash the pictures, the order in which they lie there, and what is made of them: a fold of the same ones is another."""
+        """Return a hash of pictures, files, labels and parts; another fold of the same pictures has another hash."""
         return self._fingerprint
 
     @cached_property
     def _fingerprint(self) -> str:
-        whole = hashlib.sha256(f"{self._source.fingerprint('content')}\0{self._source.signature()}\0".encode())
+        digest = hashlib.sha256(f"{self._source.fingerprint('content')}\0{self._source.signature()}\0".encode())
         for part in (self.indices.astype("<i8"), self.labels.astype("<i8"), self.split):
-            whole.update(np.ascontiguousarray(part).data)
-        return f"source:{whole.hexdigest()}"
+            digest.update(np.ascontiguousarray(part).data)
+        return f"source:{digest.hexdigest()}"

@@ -168,7 +168,7 @@ def _slices(cuts: Sequence[Slice], found: Diagnosis) -> Any:
         above.fill_between(cut.unit, cut.low, cut.high, color=_BAND, linewidth=0)
         above.plot(cut.unit, cut.mean, color=LOW, linewidth=1.6)
         seen = errors <= high
-        above.plot(cut.told[seen], errors[seen], "o", color=INK, markersize=2.6, mfc="none", mew=0.6)
+        above.plot(cut.observed[seen], errors[seen], "o", color=INK, markersize=2.6, mfc="none", mew=0.6)
         below.plot(cut.unit, cut.acquisition, color=HIGH, linewidth=1.4, dashes=(4, 1))
         above.set_ylim(low, high)
         below.set_ylim(*_floor(values))
@@ -247,7 +247,7 @@ def _architectures(shares: Shares) -> Any:
 
     count = len(shares.names)
     names = [*shares.names[:_MOST]] if count <= _MOST else [*shares.names[: _MOST - 1], f"{count - _MOST + 1} others"]
-    which = np.minimum(shares.which, len(names) - 1)
+    which = np.minimum(shares.indices, len(names) - 1)
     n = len(which)
     edges = np.unique(np.linspace(0, n, min(_BLOCKS, n) + 1).round().astype(int))
     figure = new_figure(7.6, 3.8)

@@ -11,24 +11,24 @@ from warmstart.bo.surrogates.network import Array, Network
 
 LOG_NOISE = -4.0
 LOG_NOISE_SD = 2.0
-"""Prior of the log variance of the noise, of standardised targets: broad, since a tight one ruins noisy data or exact ones."""
+"""Prior of the log noise variance of standardised targets: broad, since a tight one ruins noisy data or exact ones."""
 LATENT_SD = 0.3
-"""Of ψ: small against the inputs, so that tasks are alike until their targets say otherwise."""
-OWN_NOISE = 0.25
-"""Share of that variance which is a task's own: tasks are about as noisy as one another."""
+"""Standard deviation of ψ: small against the inputs, so that tasks are alike until their targets differ."""
+TASK_NOISE_SHARE = 0.25
+"""Share of the prior variance of the log noise that tasks do not have in common."""
 LEAST_NOISE = 1e-6
-"""Variance of the noise beneath the one that is learned, which bounds the gradients."""
+"""Variance added to the learned noise; it bounds the gradients."""
 MOST_LOG_NOISE = 50.0
-"""Log variance of the noise, at most, of a prediction: beyond it, chains have diverged."""
+"""Largest log noise variance of a prediction: beyond it, chains have diverged."""
 GAMMA = (1.0, 1.0)
 """Shape and rate of the Gamma hyperprior of a layer's precision."""
 MOST_PULL = 10.0
-"""Pull that raises s, at most, in standard deviations of what batches of such noise pull. Where the noise is small, weights can swing for some
-steps: unlimited, that throws s so far up that it is not back before sampling ends."""
+"""Largest pull that raises s, in standard deviations of the pull of a batch. With little noise, weights can swing for
+some steps; an unlimited pull then throws s so far up that it does not return before sampling ends."""
 AHEAD = 100
-"""Batches drawn at a time: a call of the generator costs as much as their numbers."""
+"""Batches drawn at a time: one call of the generator costs as much as their numbers."""
 ROWS = 1000
-"""Points predicted at a time: what their networks make of them stays in the cache."""
+"""Points predicted at a time: their activations stay in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Data:
     Attributes:
         X: `n x in` inputs.
         z: `n` standardised targets.
-        task: `n` tasks, or None where there is only one.
+        task: `n` tasks, or None for a single one.
     """
 
     X: Array
@@ -59,7 +59,7 @@ class BayesianNetwork:
         network: with `in` + L inputs and one or two outputs.
         n_tasks: T.
         n_latent: L.
-        n_parameters: in all.
+        n_parameters: their number.
     """
 
     network: Network
@@ -68,7 +68,7 @@ class BayesianNetwork:
     n_parameters: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Count."""
+        """Count the parameters."""
         object.__setattr__(self, "n_parameters", self.network.n_weights + self.n_tasks * (self.n_latent + 1))
 
     @property
@@ -77,17 +77,18 @@ class BayesianNetwork:
         return self.network.sizes[-1] == 2
 
     def initial(self, k: int, *, rng: np.random.Generator) -> Array:
-        """Draw k starts: `K x n_parameters` float32; the noise is what its prior expects, at every point."""
+        """Draw k starts: `K x n_parameters` float32; the noise is the mean of its prior, at every point."""
         p = self.network.n_weights
         theta = np.empty((k, self.n_parameters), dtype=np.float32)
         theta[:, :p] = self.network.initial(k, rng=rng)
         theta[:, p : -self.n_tasks] = LATENT_SD * rng.standard_normal((k, self.n_tasks * self.n_latent))
         theta[:, -self.n_tasks :] = LOG_NOISE
+        # The second output is small at first: it would otherwise change the noise from point to point.
         self.network.layers(theta)[-1][0][:, :, 1:] *= 0.1
         return theta
 
     def precisions(self, theta: Array, *, rng: np.random.Generator | None = None) -> Array:
-        """Return λ of every parameter, `K x n_parameters`: 1, between hidden layers √fan-in, or given a generator a draw a layer.
+        """Return λ of every parameter, `K x n_parameters`: 1, √fan-in between hidden layers; or drawn by layer.
 
         With 1 throughout, functions are too rough for few points; with the whole fan-in, too smooth for many. λ | w ~
         Gamma(1 + n_w/2, rate 1 + ½ Σw²), weights alone; 0 for s, which has its own prior.
@@ -123,10 +124,10 @@ class BayesianNetwork:
 
         Args:
             theta: `K x n_parameters`.
-            data: all of it.
+            data: of the fit.
             precisions: λ, of the shape of θ.
-            out: where to write the result.
-            rows: `K x B` points of each network's batch; left out, all points.
+            out: array for the result.
+            rows: `K x B` points of each network's batch; None = all points.
         """
         X, z, task = data.X, data.z, data.task
         if rows is not None:
@@ -142,6 +143,7 @@ class BayesianNetwork:
         slope = np.empty_like(outputs)
         np.multiply(scale, residual, out=slope[:, :, 0])
         slope[:, :, 0] /= variance
+        # By s, not by the variance: of σ² = exp(s) + 1e-6, only the first term depends on s.
         by_noise = learned / variance
         by_noise = by_noise * (1.0 - np.square(residual) / variance)
         by_noise *= 0.5 * scale
@@ -170,18 +172,22 @@ class BayesianNetwork:
         shared = task is None or np.ndim(task) == 0
         for at in range(0, len(X), ROWS):
             rows = slice(at, at + ROWS)
-            of = task if shared else task[rows]
+            row_task = task if shared else task[rows]
             for k in range(len(theta)):
-                one = theta[k : k + 1]
-                values = self.network.forward(one[:, : self.network.n_weights], self._inputs(one, X[rows], of))[-1]
+                parameters = theta[k : k + 1]
+                values = self.network.forward(
+                    parameters[:, : self.network.n_weights], self._inputs(parameters, X[rows], row_task)
+                )[-1]
                 mean[k, rows] = values[0, :, 0]
-                variance[k, rows] = self._log_noise(one, of)[0] + (values[0, :, 1] if self.heteroscedastic else 0.0)
+                variance[k, rows] = self._log_noise(parameters, row_task)[0] + (
+                    values[0, :, 1] if self.heteroscedastic else 0.0
+                )
         np.exp(np.minimum(variance, MOST_LOG_NOISE, out=variance), out=variance)
         variance += LEAST_NOISE
         return mean, variance
 
     def means_and_slopes(self, theta: Array, X: Array, task: Any = None) -> tuple[Array, Array]:
-        """Compute the means, `K x n`, and their gradients with respect to the inputs but ψ, `K x n x in`."""
+        """Compute the means, `K x n`, and their gradients by the inputs without ψ, `K x n x in`."""
         weights = theta[:, : self.network.n_weights]
         values = self.network.forward(weights, self._inputs(theta, X, task))
         slope = np.zeros_like(values[-1])
@@ -189,26 +195,27 @@ class BayesianNetwork:
         return values[-1][:, :, 0], self.network.input_gradient(weights, values, slope)[:, :, : X.shape[-1]]
 
     def least_slope_of_noise(self, data: Data, batch: int) -> Array:
-        """Return the least dU/ds of each task, `T`, that a chain follows, with so many points a step."""
+        """Return the lower limit of dU/ds of each task, `T`, for a batch size."""
         n = len(data.z)
         of_task = np.array([n]) if data.task is None else np.bincount(data.task, minlength=self.n_tasks)
         least: Array = -MOST_PULL * np.sqrt(0.5 * np.maximum(of_task, 1) * n / min(batch, n))
         return least.astype(np.float32)
 
     def _member(self, task: Any) -> Array:
-        """Return which points are of which task: `... x T x n`."""
+        """Return the mask of each task's points: `... x T x n`."""
         member: Array = np.equal(np.arange(self.n_tasks)[:, None], np.asarray(task)[..., None, :]).astype(np.float32)
         return member
 
     def _pull_of_noise(self, theta: Array) -> Array:
         """Compute the gradient of the prior's energy with respect to s: `K x T`."""
         off = theta[:, -self.n_tasks :] - LOG_NOISE
-        own, common = OWN_NOISE * LOG_NOISE_SD**2, (1.0 - OWN_NOISE) * LOG_NOISE_SD**2
-        result: Array = (off - common / (own + self.n_tasks * common) * off.sum(axis=1, keepdims=True)) / own
+        specific, common = TASK_NOISE_SHARE * LOG_NOISE_SD**2, (1.0 - TASK_NOISE_SHARE) * LOG_NOISE_SD**2
+        # Sherman-Morrison: the prior covariance of s is specific * I + common * 11ᵀ.
+        result: Array = (off - common / (specific + self.n_tasks * common) * off.sum(axis=1, keepdims=True)) / specific
         return result
 
     def _log_noise(self, theta: Array, task: Any) -> Array:
-        """Look up s of the task of every point: `K x n`, or `K x 1` where there is one."""
+        """Return s of the task of every point: `K x n`, or `K x 1` for a single task."""
         log_noise = theta[:, -self.n_tasks :]
         if self.n_tasks == 1:
             return log_noise
@@ -216,7 +223,7 @@ class BayesianNetwork:
         return log_noise[:, rows] if rows.ndim == 1 else np.take_along_axis(log_noise, rows, axis=1)
 
     def _inputs(self, theta: Array, X: Array, task: Any) -> Array:
-        """Append ψ of the task: `B x in` (or `K x B x in`) to `K x B x (in + L)`; X itself where there is no ψ."""
+        """Append ψ of the task: `B x in` (or `K x B x in`) to `K x B x (in + L)`; X itself without ψ."""
         if not self.n_latent:
             return X
         k, latent = (
@@ -237,11 +244,11 @@ class Schedule:
         sampler: a name in `warmstart.bo.surrogates.bohamiann.sghmc.SAMPLERS`.
         chains: K, run side by side.
         samples: S, of all chains together.
-        burn_in: steps of every chain that are thrown away.
+        burn_in: discarded steps of every chain.
         thin: steps between two samples of a chain.
-        batch: points a step; all of them where there are no more.
+        batch: points in a step, at most all.
         step: ε.
-        hyperprior: whether every layer's precision is drawn anew before each sample; otherwise it is fixed.
+        hyperprior: whether every layer's precision is redrawn before each sample; otherwise it is fixed.
     """
 
     sampler: str = "adaptive"
@@ -259,7 +266,7 @@ class Draws:
     """Samples of the parameters.
 
     Attributes:
-        theta: `S x n_parameters`, float32; the last samples of every chain, chain after chain round robin.
+        theta: `S x n_parameters`, float32; the last samples of every chain, chains in turn.
         chains: K.
     """
 
@@ -270,13 +277,13 @@ class Draws:
     def of(cls, model: BayesianNetwork, data: Data, schedule: Schedule, *, rng: np.random.Generator) -> Self:
         """Run the chains, and return their samples.
 
-        A chain that overflowed goes back to where it last stood, at rest: only samplers whose steps do not adapt do so.
+        A chain that overflowed returns to its last sample, at rest; only samplers without adaptive steps overflow.
         """
         n, k = len(data.z), min(schedule.chains, schedule.samples)
         full = n <= schedule.batch
         theta, rounds = model.initial(k, rng=rng), -(-schedule.samples // k)
         chains = Sghmc(theta, **{"step": schedule.step, "full_batch": full, **SAMPLERS[schedule.sampler]})
-        precisions, gradient, kept = model.precisions(theta), np.empty_like(theta), theta.copy()
+        precisions, gradient, snapshot = model.precisions(theta), np.empty_like(theta), theta.copy()
         of_noise, least = gradient[:, -model.n_tasks :], model.least_slope_of_noise(data, schedule.batch)
         drawn: list[Array] = []
         rows, ahead = None, np.empty((0, k, schedule.batch), dtype=np.intp)
@@ -289,15 +296,15 @@ class Draws:
                         ahead = rng.integers(n, size=(AHEAD, k, schedule.batch))
                     rows = ahead[(t - 1) % AHEAD]
                 model.gradient(theta, data, precisions=precisions, out=gradient, rows=rows)
-                if chains.adaptive:  # else the noise must rise: steps as they are would be too long
+                if chains.adaptive:  # with fixed steps the noise must rise freely, or the steps are too long
                     np.maximum(of_noise, least, out=of_noise)
                 chains.step(theta, gradient, rng=rng)
                 if (t - schedule.burn_in) % schedule.thin == 0:
                     lost = ~np.isfinite(theta).all(axis=1)
-                    theta[lost], chains.momentum[lost] = kept[lost], 0.0
-                    kept = theta.copy()
+                    theta[lost], chains.momentum[lost] = snapshot[lost], 0.0
+                    snapshot = theta.copy()
                     if schedule.hyperprior:
                         precisions = model.precisions(theta, rng=rng)
                     if t > schedule.burn_in:
-                        drawn.append(kept)
+                        drawn.append(snapshot)
         return cls(np.concatenate(drawn)[: schedule.samples], k)

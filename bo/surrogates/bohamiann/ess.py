@@ -9,8 +9,8 @@ Floats = NDArray[np.float64]
 def effective_sample_size(draws: Floats) -> Floats:
     """Estimate the effective number of samples of several quantities [Gelman2013bayesian] Eq. (11.8).
 
-    Autocorrelations are taken over all chains, against a variance that includes the one between them, and summed up to
-    the first pair of lags whose sum is negative [Geyer1992practical]; chains that disagree count for little.
+    Autocorrelations are means over all chains, relative to a variance that includes the variance between chains, summed
+    up to the first pair of lags whose sum is negative [Geyer1992practical]. Chains that disagree lower the result.
 
     Args:
         draws: `K x n x q`, q quantities along K chains of n ≥ 2 draws.

@@ -1,4 +1,4 @@
-"""Functions sampled from a posterior: their moments at points, and conditioning on pending points.
+"""Moments of functions that are sampled from a posterior, and conditioning on pending points.
 
 Values are `S x M` for S functions and M points, gradients `S x M x d`.
 """
@@ -16,9 +16,9 @@ Fantasies = Literal["gaussian", "weights"]
 SMALLEST_VAR = 1e-12
 """Predicted variances of standardised targets are at least this."""
 LEAST_SHARE = 0.2
-"""Of the functions, the effective share that fantasies may leave."""
+"""Least effective share of the functions under a fantasy."""
 HALVINGS = 60
-"""Of the interval that holds the temperature."""
+"""Halvings of the interval of the temperature."""
 
 
 def moments(values: Floats) -> tuple[Floats, Floats]:
@@ -27,7 +27,7 @@ def moments(values: Floats) -> tuple[Floats, Floats]:
 
 
 def moment_slopes(values: Floats, slopes: Floats) -> tuple[Floats, Floats]:
-    """Compute the gradients of both: `M x d` each."""
+    """Compute the gradients of mean and variance over functions: `M x d` each."""
     centred = values - values.mean(axis=0)
     return slopes.mean(axis=0), 2.0 / len(values) * np.einsum("sm,smd->md", centred, slopes)
 
@@ -38,7 +38,8 @@ class Reweighting:
 
     Attributes:
         weights: `F x S`, of the functions in the mean of each fantasy; rows sum to 1.
-        root: `S x S`; the variance is ‖root (f - f̄)‖², f̄ the plain mean. None: it is that of the weighted functions.
+        root: `S x S`; the variance is ‖root (f - f̄)‖², f̄ the plain mean; None = the variance of the weighted
+            functions.
     """
 
     weights: Floats
@@ -46,10 +47,10 @@ class Reweighting:
 
     @classmethod
     def by_weights(cls, values: Floats, noise: Floats, targets: Floats) -> Self:
-        """Weigh every function by how well it explains the fantasies: w_s ∝ Π_j N(y_j; f_s(x_j), σ_s²)^t.
+        """Weigh every function by the likelihood of the fantasies: w_s ∝ Π_j N(y_j; f_s(x_j), σ_s²)^t.
 
-        t is 1, or where that would leave the functions an effective size of less than a fifth, as large as leaves it:
-        few functions cannot follow many exact fantasies. Knows no order of the pending points.
+        t is 1, or the largest exponent that keeps an effective share of a fifth of the functions: few functions cannot
+        follow many exact fantasies. The order of the pending points does not matter.
 
         Args:
             values: `S x J` at the pending points.
@@ -62,6 +63,7 @@ class Reweighting:
         low, high = np.zeros((2, len(fit), 1))
         high[:] = 1.0
         enough = _effective(_normalised(fit)) >= least
+        # The effective share falls as the exponent grows, so bisection finds the limit.
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
             fits = _effective(_normalised(middle * fit)) >= least
@@ -72,8 +74,8 @@ class Reweighting:
     def by_moments(cls, values: Floats, noise: Floats, targets: Floats) -> Self:
         """Condition the Gaussian process that has the functions' mean and covariance, as in the ensemble Kalman filter.
 
-        Exact for the moments: over fantasies drawn from it, the mean stays on average, and variances are the same for
-        all. Arguments as in `by_weights`.
+        Exact for the moments: over fantasies drawn from the process, the mean is kept on average, and all fantasies
+        have the same variance. Arguments as in `by_weights`.
         """
         from scipy.linalg import cho_factor, cho_solve
 
@@ -97,7 +99,7 @@ class Reweighting:
         return mean, np.maximum(var, SMALLEST_VAR)
 
     def slopes(self, values: Floats, slopes: Floats) -> tuple[Floats, Floats]:
-        """Compute the gradients of both: `F x M x d`, and `F x M x d` or `1 x M x d`."""
+        """Compute the gradients of the mean, `F x M x d`, and of the variance, `F x M x d` or `1 x M x d`."""
         dmean = np.einsum("fs,smd->fmd", self.weights, slopes)
         if self.root is None:
             mean = self.weights @ values
@@ -113,12 +115,12 @@ class Reweighted:
     """Surrogate of sampled functions, conditioned on fantasies; implements `warmstart.bo.surrogates.base.Conditioned`.
 
     Attributes:
-        values: of the functions at `m x d` points, in units of standardised targets.
-        gradients: values, and their gradients.
-        reweighting: of the functions.
+        values: function of `m x d` points: values of the sampled functions, for standardised targets.
+        gradients: function of points: these values and their gradients.
+        reweighting: of the sampled functions.
         mean: of the targets.
         sd: of the targets.
-        checked: checks points.
+        checked: function that checks points.
     """
 
     values: Callable[[Floats], Floats]
@@ -147,13 +149,13 @@ class Reweighted:
 
 
 def _normalised(logs: Floats) -> Floats:
-    """Exponentials of each row, divided by their sum."""
+    """Compute the softmax of each row."""
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     result: Floats = weights / weights.sum(axis=1, keepdims=True)
     return result
 
 
 def _effective(weights: Floats) -> Floats:
-    """1 / Σ w²: `F x 1`."""
+    """Compute the effective number of functions, 1 / Σ w²: `F x 1`."""
     result: Floats = 1.0 / np.square(weights).sum(axis=1, keepdims=True)
     return result

@@ -27,17 +27,17 @@ from warmstart.bo.surrogates.network import Array
 STEP = 1e-2
 """ε."""
 FRICTION = 0.05
-"""a, at least."""
+"""Least friction a."""
 WINDOW = 200
-"""Exact gradients that V averages over, at least: τ, which measures noise, would let it follow single ones to 0."""
+"""Least number of exact gradients in the average V: the window τ, which measures noise, would shrink to single ones."""
 UNIT = 1.0 / np.iinfo(np.uint16).max * 12.0**0.5
-"""Makes uniform 16-bit integers have variance 1."""
+"""Scale of uniform 16-bit integers with variance 1."""
 
 
 class Sghmc:
     """Momenta and step sizes of chains.
 
-    They adapt to the gradients until `settle` is called; after it the target is invariant.
+    They adapt to the gradients until `settle`; afterwards the target is invariant.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class Sghmc:
         friction: float = FRICTION,
         full_batch: bool = False,
     ) -> None:
-        """Set up chains.
+        """Set up K chains at rest, before burn-in.
 
         Args:
-            like: `K x P`, gives shape and type.
+            like: `K x P`, array of the shape and type.
             adaptive: learn V; otherwise it is 1.
             step: ε.
             friction: a, in (0, 1]; 1 is Langevin dynamics.
-            full_batch: gradients are exact, so that their noise needs no correction.
+            full_batch: gradients are exact, without noise to correct.
         """
         self._step, self._least, self.adaptive, self._exact = step**2, friction, adaptive, full_batch
         self._buffer = np.empty_like(like)
@@ -74,20 +74,21 @@ class Sghmc:
             self._adapt(gradient)
             self._rescale()
         momentum, buffer = self.momentum, self._buffer
-        momentum *= self._keep
+        momentum *= self._retention
         gradient *= self._h
         momentum -= gradient
         momentum += unit_noise(buffer, rng=rng, scale=self._noise)
         theta += momentum
 
     def settle(self) -> None:
-        """End burn-in: V, and what follows from it, stay as they are."""
+        """End burn-in: fix V and the step sizes."""
         self.settled = True
         self._rescale()
 
     def _adapt(self, g: Array) -> None:
-        """Move the averages on; every one from the old values of the others."""
+        """Update the averages τ, ḡ and V, each from the last values."""
         self._count += 1
+        # The order matters: τ uses the old ḡ and V, and V the old window.
         window = np.maximum(self._tau, min(self._count, WINDOW)) if self._exact else self._tau
         rate, change = 1.0 / (window + 1.0), self._buffer
         np.square(self._mean, out=change)
@@ -104,14 +105,14 @@ class Sghmc:
         self.square += change
 
     def _rescale(self) -> None:
-        """Compute h, 1 - a and the size of the noise."""
+        """Compute the step h, the retention 1 - a and the scale of the noise."""
         root: Any = np.sqrt(self.square)
         self._h = self._step / root
         friction: Any = self._least
         if self.settled:
             np.minimum(self._h, 1.0 / self.square, out=self._h)
             friction = np.clip(self._step * root, self._least, 1.0)
-        self._keep = np.asarray(1.0 - friction, dtype=root.dtype)
+        self._retention = np.asarray(1.0 - friction, dtype=root.dtype)
         variance = 2.0 * friction * self._h
         if not self._exact and self.adaptive:
             noise = np.square(self._mean)
@@ -127,6 +128,7 @@ class Sghmc:
 def unit_noise(out: Array, *, rng: np.random.Generator, scale: Array) -> Array:
     """Fill an array with uniform noise of mean 0 and standard deviation `scale`, of the same shape."""
     bits: NDArray[np.int16] = np.frombuffer(rng.bytes(2 * out.size), dtype=np.int16).reshape(out.shape)
+    # The mean of all 16-bit integers is -0.5.
     np.add(bits, 0.5, out=out, dtype=out.dtype, casting="unsafe")
     out *= scale
     out *= UNIT
@@ -141,4 +143,4 @@ SAMPLERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "sgld": {"adaptive": False, "friction": 1.0},
     }
 )
-"""Options of `Sghmc` by the name of the sampler; all but the first are there to be compared with it."""
+"""Options of `Sghmc` by the name of the sampler; all but the first serve comparison."""

@@ -19,17 +19,17 @@ LOG_2PI = math.log(2.0 * math.pi)
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """N rows of D features and T columns whose combinations are targets, reduced to what no longer depends on N.
+    """N rows of D features and T columns, whose combinations are targets, reduced to sizes that do not depend on N.
 
     Φ = U S Vᵀ. Weights are given in the eigenbasis of ΦᵀΦ: multiply features by `vectors` first.
 
     Attributes:
         n: rows.
         vectors: V, `D x D`.
-        squares: S², `D`, 0 where there are fewer rows than features.
+        squares: S², `D`; 0 beyond the number of rows.
         moments: VᵀΦᵀT, `D x T`.
-        inside: UᵀT, `min(N, D) x T`: what the features can explain.
-        outside: `≤ T x T`; its combinations are as long as the targets' part that they cannot.
+        inside: UᵀT, `min(N, D) x T`, the part of the columns in the span of the features.
+        outside: `≤ T x T`; its combinations have the lengths of the targets' parts outside this span.
     """
 
     n: int
@@ -53,7 +53,7 @@ class Regression:
         return cls(n, right.T, squares, moments, inside, triangle[d:, d:])
 
     def explained(self, combination: Floats) -> tuple[Floats, float]:
-        """Split the target columns·combination (`T`): squares of what each direction explains `min(N, D)`, and of the rest."""
+        """Split the squared length of the target columns·combination (`T`): by direction, `min(N, D)`, and the rest."""
         rest = self.outside @ combination
         return np.square(self.inside @ combination), float(rest @ rest)
 
@@ -78,7 +78,7 @@ class Regression:
     def posterior_with(
         self, combinations: Floats, alpha: Floats, beta: Floats, *, features: Floats, targets: Floats
     ) -> "Posterior":
-        """Infer the weights with J rows more: one decomposition for all samples and fantasies.
+        """Infer the weights with J more rows, by one decomposition for all samples and fantasies.
 
         Args:
             combinations: `S x T`.
@@ -90,8 +90,8 @@ class Regression:
         root = np.sqrt(self.squares)[:, None] * self.vectors.T
         _, singular, right = np.linalg.svd(np.vstack([root, features]), full_matrices=False)
         precision = beta[:, None] * np.square(singular) + alpha[:, None]
-        known = combinations @ (right @ (self.vectors @ self.moments)).T
-        moments = known[:, None] + targets @ (features @ right.T)
+        data_moments = combinations @ (right @ (self.vectors @ self.moments)).T
+        moments = data_moments[:, None] + targets @ (features @ right.T)
         return Posterior(right.T, beta[:, None, None] * moments / precision[:, None], precision)
 
 
@@ -110,7 +110,7 @@ class Posterior:
     precision: Floats
 
     def moved(self, weights: Floats) -> "Posterior":
-        """Add `D` weights, given in the basis of the features."""
+        """Add `D` weights in the basis of the features to the mean."""
         return replace(self, mean=self.mean + weights @ self.vectors)
 
     def predict(self, features: Floats) -> tuple[Floats, Floats]:
@@ -119,7 +119,7 @@ class Posterior:
         return self.mean @ rotated.T, (1.0 / self.precision) @ np.square(rotated).T
 
     def gradient(self, features: Floats, jacobian: Floats) -> tuple[Floats, Floats]:
-        """Compute the gradients of what `predict` gives.
+        """Compute the gradients of the output of `predict`.
 
         Args:
             features: `M x D`.
@@ -133,7 +133,7 @@ class Posterior:
         return dmean, dvar
 
     def joint_gradient(self, features: Floats, jacobian: Floats) -> tuple[Floats, Floats]:
-        """Compute the covariance `S x M x M` of M points, and its gradient with respect to the first one, `S x M x M x d`."""
+        """Compute the covariance `S x M x M` of M points, and its gradient by the first one, `S x M x M x d`."""
         rotated, slopes = features @ self.vectors, jacobian @ self.vectors
         spread = rotated / self.precision[:, None]
         return spread @ rotated.T, np.einsum("mki,sni->smnk", slopes, spread, optimize=True)

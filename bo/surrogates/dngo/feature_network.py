@@ -1,4 +1,4 @@
-"""Training of networks whose last hidden layer gives the features of a Bayesian linear regression."""
+"""Training of networks whose last hidden layer has the features of a Bayesian linear regression."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,14 +16,14 @@ Floats = NDArray[np.float64]
 BATCH = 256
 RATE = 1e-2
 EVIDENCE_RATE = 1e-3
-"""First step sizes of the two ways to train; they fall to 0 along a cosine."""
+"""First step sizes of least squares and of the evidence; they fall to 0 along a cosine."""
 SCALE_STEPS, SCALE_RATE = 60, 0.1
 SCALE_CENTRE, SCALE_SD = math.log(2.0), 1.0
-"""Scales of inputs go up the evidence in so many steps; their logarithms are normal."""
+"""Steps and step size for the scales of inputs, and the normal prior of their logarithms."""
 LEVEL = 0.5
-"""About the root mean square of a feature of networks as they are drawn."""
+"""Typical root mean square of a feature of untrained networks."""
 RELATED = 0.3
-"""Weight of a related task's points, at most: features are to be those of the task at hand."""
+"""Largest weight of a related task's points: features shall fit the task at hand."""
 
 
 class Adam:
@@ -59,11 +59,11 @@ class Plan:
 
     Attributes:
         stack: K networks, from different starts and on different points.
-        steps: of Adam on batches of 256 points (all, where there are fewer), at least.
-        epochs: passes through the points, at least.
+        steps: least number of steps of Adam, on batches of at most 256 points.
+        epochs: least number of passes through the points.
         decay: variance of the noise in units of the targets', for weights N(0, 1/fan-in): the penalty of large weights.
-        held_out: share of the points that a network does not see. Its last layer sees them, and learns from them how
-            far the features can be trusted.
+        held_out: share of the points that a network is not trained on. Its last layer uses them, and learns from them
+            how reliable the features are.
     """
 
     stack: int
@@ -82,23 +82,23 @@ def train(
     rng: np.random.Generator,
     loss_slope: Callable[[Array, Array], Array] = np.subtract,
     task: NDArray[np.intp] | None = None,
-    seen: Array | None = None,
+    point_weights: Array | None = None,
 ) -> Array:
     """Fit a stack of networks with weight decay.
 
-    With several tasks, half-way each is given the weight 0.3 max(0, 1 - v), v the mean square of the residuals at
-    held-out points in units of its targets' variance: a network that is fitted to what nobody can predict has features
-    of no use to the others. The task at hand, the last, keeps its weight.
+    Half-way, each related task gets the weight 0.3 max(0, 1 - v), v the mean square of the residuals at held-out points
+    in units of its targets' variance: a fit to an unpredictable task spoils the features for the others. The task at
+    hand, the last, keeps its weight.
 
     Args:
-        network: with one output a task.
+        network: with one output for each task.
         X: `n x in` inputs.
         z: `n` standardised targets.
-        plan: how.
-        rng: draws starts, batches and the points that are held out.
-        loss_slope: d loss / d output, of outputs and targets; least squares, if left out.
-        task: `n` tasks in 0..T-1; left out, there is one.
-        seen: what `seen_points` gave; left out, it is drawn here.
+        plan: settings.
+        rng: draws starts, batches and held-out points.
+        loss_slope: d loss / d output, of outputs and targets; by default of least squares.
+        task: `n` tasks in 0..T-1; None = a single task.
+        point_weights: output of `draw_point_weights`; None = drawn here.
 
     Returns: weights `K x P`, float32.
     """
@@ -109,7 +109,7 @@ def train(
     for (weights, _), width in zip(network.layers(pull), network.sizes, strict=False):
         weights[...] = width
     pull *= plan.decay / n
-    seen = seen_points(plan, n, rng) if seen is None else seen.copy()
+    point_weights = draw_point_weights(plan, n, rng) if point_weights is None else point_weights.copy()
     output = np.zeros(n, dtype=np.intp) if task is None else task
     batch_size = min(n, BATCH)
     steps = max(plan.steps, -(-plan.epochs * n // BATCH))
@@ -119,23 +119,24 @@ def train(
     for step in range(steps):
         if task is not None and step == steps // 2:
             fitted = network.forward(theta, inputs)[-1][:, np.arange(n), output]
-            seen *= _taught(fitted - targets, seen == 0.0, output, network.sizes[-1])[output]
+            point_weights *= _task_weights(fitted - targets, point_weights == 0.0, output, network.sizes[-1])[output]
         if at + batch_size > n:
+            # A batch of all points needs no order, and so draws nothing from the generator.
             order, at = (rng.permutation(n) if n > BATCH else order), 0
         rows = order[at : at + batch_size]
         at += batch_size
         values = network.forward(theta, inputs[rows])
-        one = np.arange(batch_size), output[rows]
+        cells = np.arange(batch_size), output[rows]
         slope[...] = 0.0
-        slope[:, *one] = loss_slope(values[-1][:, *one], targets[rows]) * seen[:, rows] / batch_size
+        slope[:, *cells] = loss_slope(values[-1][:, *cells], targets[rows]) * point_weights[:, rows] / batch_size
         network.backward(theta, values, slope, out=gradient)
         gradient += pull * theta
         adam.step(theta, gradient)
     return theta
 
 
-def _taught(residual: Array, held_out: NDArray[np.bool_], task: NDArray[np.intp], n_tasks: int) -> Array:
-    """Weigh tasks by the share of their variance that is predicted where it was held out: `T`."""
+def _task_weights(residual: Array, held_out: NDArray[np.bool_], task: NDArray[np.intp], n_tasks: int) -> Array:
+    """Compute the weights of tasks, `T`, from the explained share of their held-out variance."""
     weights = np.ones(n_tasks, dtype=np.float32)
     for t in range(n_tasks - 1):
         squares = np.square(residual[held_out & (task == t)])
@@ -143,49 +144,50 @@ def _taught(residual: Array, held_out: NDArray[np.bool_], task: NDArray[np.intp]
     return weights
 
 
-def seen_points(plan: Plan, n: int, rng: np.random.Generator) -> Array:
-    """Choose the points that each network is trained on: weights `K x n`, 1 on average, 0 = held out."""
-    seen = np.ones((plan.stack, n), dtype=np.float32)
+def draw_point_weights(plan: Plan, n: int, rng: np.random.Generator) -> Array:
+    """Draw the training points of each network: weights `K x n`, 1 on average, 0 = held out."""
+    weights = np.ones((plan.stack, n), dtype=np.float32)
     left_out = int(plan.held_out * n)
-    for row in seen:
+    for row in weights:
         row[rng.permutation(n)[:left_out]] = 0.0
-    return seen * np.float32(n / (n - left_out))
+    # With a mean of 1, the loss and the weight decay keep their proportion.
+    return weights * np.float32(n / (n - left_out))
 
 
 def maximise_evidence(
-    network: Network, theta: Floats, *, X: Floats, z: Floats, steps: int, seen: NDArray[np.bool_]
+    network: Network, theta: Floats, *, X: Floats, z: Floats, steps: int, training_rows: NDArray[np.bool_]
 ) -> Floats:
     """Train networks by the marginal likelihood of a linear model on their features [Snoek2015scalable] §3.1.
 
-    It is expensive: every step uses all data, and costs D² a point. Each network is moved on some of the points only,
-    and its last layer sees all: moved on all points, it would be much too certain.
+    It is expensive: every step uses all data, at D² for each point. A network trains on a part of the points, and its
+    last layer uses all: trained on all points, it would be much too certain.
 
     Args:
         network: whose outputs are the features.
-        theta: `K x P`, where to start.
+        theta: `K x P`, initial weights.
         X: `n x in` inputs.
         z: `n`.
         steps: of Adam.
-        seen: `K x n`, the points that each network moves on.
+        training_rows: `K x n`, mask of the training points of each network.
 
     Returns: weights `K x P`.
     """
     result = theta.copy()
-    for k, rows in enumerate(seen):
-        moved, inputs, targets, precisions = result[k : k + 1], X[rows], z[rows], np.array([0.0, 4.0])
-        adam = Adam(moved, rate=EVIDENCE_RATE, steps=steps)
-        of_precisions = Adam(precisions, rate=0.1, steps=steps)
+    for k, rows in enumerate(training_rows):
+        weights, inputs, targets, precisions = result[k : k + 1], X[rows], z[rows], np.array([0.0, 4.0])
+        adam = Adam(weights, rate=EVIDENCE_RATE, steps=steps)
+        precision_adam = Adam(precisions, rate=0.1, steps=steps)
         for _ in range(steps):
-            values = network.forward(moved, inputs)
-            widened = np.hstack([values[-1][0], np.ones((len(inputs), 1))])
-            _, slope, slopes = evidence_and_gradient(widened, targets, *precisions.tolist())
-            adam.step(moved, network.backward(moved, values, -slope[None, :, :-1]))
-            of_precisions.step(precisions, -slopes)
+            values = network.forward(weights, inputs)
+            features = np.hstack([values[-1][0], np.ones((len(inputs), 1))])
+            _, slope, slopes = evidence_and_gradient(features, targets, *precisions.tolist())
+            adam.step(weights, network.backward(weights, values, -slope[None, :, :-1]))
+            precision_adam.step(precisions, -slopes)
     return result
 
 
 def side_by_side(values: Floats) -> Floats:
-    """Make one map of the features of K networks, such that functions of α = 1 have a variance of about 1.
+    """Join the features of K networks, scaled so that functions of α = 1 have a variance of about 1.
 
     Args:
         values: `K x ... x D`.
@@ -193,12 +195,12 @@ def side_by_side(values: Floats) -> Floats:
     Returns: `... x KD`.
     """
     k, *points, d = values.shape
-    result: Floats = np.moveaxis(values, 0, -2).reshape(*points, k * d) * _unit(values)
+    result: Floats = np.moveaxis(values, 0, -2).reshape(*points, k * d) * _joint_scale(values)
     return result
 
 
-def _unit(values: Floats) -> float:
-    """What features of K networks are multiplied by, side by side."""
+def _joint_scale(values: Floats) -> float:
+    """Return the scale of the joined features of K networks."""
     return 1.0 / (LEVEL * math.sqrt(values.shape[0] * values.shape[-1]))
 
 
@@ -213,17 +215,16 @@ def scale_inputs(
 ) -> Floats:
     """Scale the inputs of the networks by the marginal likelihood of one regression on all their features.
 
-    The scales are what lengthscales are to a Gaussian process: few numbers, which any number of points can determine. α
-    and β are fitted together with them. Each task has its own regression; all but the last, the target, have the weight
-    0.3.
+    The scales play the part of lengthscales: few numbers, which few points can determine. α and β are fitted together
+    with them. Each task has its own regression; all but the last, the target, have the weight 0.3.
 
     Args:
         network: whose outputs are the features.
-        theta: `K x P`, as drawn.
+        theta: `K x P`, untrained weights.
         X: `n x in` inputs, the scaled ones first.
         z: `n`.
-        column: the column that each scaled input comes from.
-        counts: `T` numbers of points of the tasks, which come one after another; left out, there is one.
+        column: column of the points behind each scaled input.
+        counts: `T` numbers of points of the tasks, whose rows follow one another; None = a single task.
 
     Returns: weights `K x P`, those of the first layer scaled.
     """
@@ -231,7 +232,7 @@ def scale_inputs(
     ends = np.cumsum([n] if counts is None else counts).tolist()
     parts = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
     centre, sd = (
-        np.array([*[each] * d, *both * len(parts)]) for each, both in ((SCALE_CENTRE, LOCATION), (SCALE_SD, SCALE))
+        np.array([*[level] * d, *pair * len(parts)]) for level, pair in ((SCALE_CENTRE, LOCATION), (SCALE_SD, SCALE))
     )
     at, scaled = centre.copy(), theta.copy()
     first, into = (network.layers(weights)[0][0][:, : len(column)] for weights in (theta, scaled))
@@ -246,7 +247,7 @@ def scale_inputs(
                 precisions = at[d + 2 * t : d + 2 * t + 2].tolist()
                 _, slope[part], slopes[t] = evidence_and_gradient(features[part], z[part], *precisions)
                 slope[part] *= 1.0 if t == len(parts) - 1 else RELATED
-        back = np.moveaxis(slope[:, :-1].reshape(n, len(theta), -1), 1, 0) * _unit(values[-1])
+        back = np.moveaxis(slope[:, :-1].reshape(n, len(theta), -1), 1, 0) * _joint_scale(values[-1])
         pull = (network.layers(network.backward(scaled, values, back))[0][0][:, : len(column)] * into).sum(axis=(0, 2))
         pulls = np.bincount(column, weights=pull, minlength=d)
         adam.step(at, (at - centre) / sd**2 - np.concatenate([pulls, slopes.ravel()]))

@@ -16,14 +16,14 @@ PriorMean = Literal["none", "quadratic", "fixed"]
 
 LOCATION, SCALE = (0.0, 6.0), (2.0, 3.0)
 """log α ~ N(0, 2²), log β ~ N(6, 3²), for standardised targets."""
-SCALE_GIVEN = (1.0, 2.0)
-"""Standard deviations of both where other tasks say what to expect."""
+RELATED_SCALE = (1.0, 2.0)
+"""Standard deviations of both with a prior from related tasks."""
 LOWER, UPPER = (-12.0, -6.0), (12.0, 18.0)
 WIDTHS = (2.0, 2.0, 1.0, 0.5, 2.0)
 """First brackets of the slice sampler: log α, log β, λ, c, log Λ."""
 THIN = 3
 SMALLEST_SHARE = 1e-9
-"""Of a target that others have to explain."""
+"""Least share of a target that the other targets have to explain."""
 
 
 class LinearHead:
@@ -47,21 +47,21 @@ class LinearHead:
         rng: np.random.Generator,
         prior: LayerPrior | None = None,
     ) -> None:
-        """Infer everything from `N x D` features of `N x d` points and `N` targets.
+        """Sample precisions and prior mean from `N x D` features of `N x d` points and `N` targets.
 
         Args:
-            features: `N x D`; given a prior, in its units: multiplied by its root.
+            features: `N x D`; with a prior, multiplied by its root.
             X: `N x d`.
             z: `N`.
             mean: η.
             samples: S.
-            burn_in: sweeps that are thrown away.
-            rng: what draws them.
-            prior: of the weights and the noise, from other tasks.
+            burn_in: discarded sweeps.
+            rng: draws the samples.
+            prior: of the weights and the noise, from related tasks.
         """
         self._location, self._scale, self._weights = LOCATION, SCALE, np.zeros(features.shape[1])
         if prior is not None:
-            self._location, self._scale, self._weights = (0.0, prior.log_beta), SCALE_GIVEN, prior.centre
+            self._location, self._scale, self._weights = (0.0, prior.log_beta), RELATED_SCALE, prior.centre
         self._regression = Regression.of(
             features, np.column_stack([z - features @ self._weights, prior_mean.design(X)])
         )
@@ -71,18 +71,18 @@ class LinearHead:
         if mean == "none":
             state[3 + d :] = -np.inf  # no curvature: λ is the weight of the constant feature
         widths = np.repeat(WIDTHS, [1, 1, 1, d, d])[: len(state) if mean == "quadratic" else 2]
-        kept = []
+        draws = []
         for step in range(1, burn_in + THIN * samples + 1):
             self._sweep(state, widths, rng)
             if step > burn_in and (step - burn_in) % THIN == 0:
-                kept.append(state.copy())
-        states = np.array(kept)
+                draws.append(state.copy())
+        states = np.array(draws)
         self.alpha, self.beta, self.eta = np.exp(states[:, 0]), np.exp(states[:, 1]), states[:, 2:]
         posterior = self._regression.posterior(self._combination(self.eta), self.alpha, self.beta)
         self.posterior = posterior.moved(self._weights)
 
     def offset(self, X: Floats) -> Floats:
-        """Compute the prior means at `m x d` points: `S x m`, or `S x 1` where there are none."""
+        """Compute the prior means at `m x d` points: `S x m`, or `S x 1` without one."""
         if self._mean == "none":
             return np.zeros((len(self.eta), 1))
         result: Floats = prior_mean.coefficients(self.eta) @ prior_mean.design(X).T
@@ -93,20 +93,20 @@ class LinearHead:
         return prior_mean.slopes(X, self.eta)
 
     def condition(self, features: Floats, targets: Floats) -> Posterior:
-        """Infer the weights as if `J x D` features had had targets `S x F x J`, prior mean taken off."""
+        """Infer the weights with `J x D` more features and their targets `S x F x J`, without the prior mean."""
         combination = self._combination(self.eta)
         rest = targets - features @ self._weights
         posterior = self._regression.posterior_with(combination, self.alpha, self.beta, features=features, targets=rest)
         return posterior.moved(self._weights)
 
     def left_out(self, features: Floats, X: Floats, z: Floats) -> Floats:
-        """Compute the log density of each of the `N` targets given all others, at their features and points: `S x N`."""
+        """Compute the leave-one-out log densities of the `N` targets, at their features and points: `S x N`."""
         mean, var = self.posterior.predict(features)
-        kept = np.maximum(
+        share = np.maximum(
             1.0 - var * self.beta[:, None], SMALLEST_SHARE
-        )  # of a residual, where its own target has its share
-        residual = (z - mean[:, 0] - self.offset(X)) / kept
-        precision = self.beta[:, None] * kept
+        )  # a residual shrinks by its target's own leverage
+        residual = (z - mean[:, 0] - self.offset(X)) / share
+        precision = self.beta[:, None] * share
         density: Floats = 0.5 * (np.log(precision) - LOG_2PI - precision * np.square(residual))
         return density
 
@@ -115,7 +115,7 @@ class LinearHead:
         return np.concatenate([np.ones((*eta.shape[:-1], 1)), -prior_mean.coefficients(eta)], axis=-1)
 
     def _sweep(self, state: Floats, widths: Floats, rng: np.random.Generator) -> None:
-        """Update every coordinate once, in place and in random order; leaves the posterior invariant."""
+        """Update every coordinate once, in place and in random order; the posterior is invariant."""
         regression = self._regression
         explained = regression.explained(self._combination(state[2:]))
 

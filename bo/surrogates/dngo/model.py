@@ -2,12 +2,12 @@
 
 The cost grows linearly with the number of evaluations; that of a Gaussian process grows with their cube.
 
-Up to two points a feature, trained networks over-fit: features vanish that the points do not need, a narrow minimum is
-taken for noise, and nothing is expected elsewhere. So the weights stay as drawn there. Only the scale of every input is
-fitted, by marginal likelihood, as the lengthscales of a process are, and all networks share one last layer.
+Up to two points for each feature, trained networks over-fit: unneeded features vanish, a narrow minimum counts as
+noise, and nothing is expected elsewhere. The weights then stay as drawn. Only the scale of every input is fitted, by
+marginal likelihood, like the lengthscales of a process, and all networks share one last layer.
 
-With more points, networks are trained by least squares, and then by the marginal likelihood of a last layer. Least
-squares alone leave errors that are taken for noise, and the search then stops improving in a valley that it has found.
+With more points, networks are trained by least squares, and then by the marginal likelihood of a last layer. The errors
+of least squares alone would count as noise, and the search would stall in a valley.
 """
 
 import math
@@ -31,9 +31,9 @@ from warmstart.bo.surrogates.base import (
 from warmstart.bo.surrogates.dngo.bayesian_linear import Posterior
 from warmstart.bo.surrogates.dngo.feature_network import (
     Plan,
+    draw_point_weights,
     maximise_evidence,
     scale_inputs,
-    seen_points,
     side_by_side,
     train,
 )
@@ -51,15 +51,16 @@ Shape = Literal["arc", "line"]
 ACTIVATIONS: Mapping[str, tuple[Activation, Activation]] = MappingProxyType(
     {"tanh": ("tanh", "tanh"), "relu": ("relu", "relu"), "relu-tanh": ("relu", "tanh")}
 )
-"""What follows the hidden layers and the last of them; ReLU alone makes variances explode away from the data (Fig. 2)."""
+"""Activations of the inner and of the last hidden layer; with ReLU alone, variances explode away from the data (Fig.
+2)."""
 SMALLEST_VAR = 1e-12
 """Predicted variances of standardised targets are at least this."""
 TRAINED_BEYOND = 2
-"""Points a feature up to which weights stay as drawn."""
+"""Points for each feature up to which weights stay as drawn."""
 BLOCK = 512
-"""Points predicted at a time: what is computed on them stays in the cache."""
+"""Points predicted at a time: their activations stay in the cache."""
 EVIDENCE_SHARE = 0.3
-"""Steps up the evidence, as a share of those of the training before."""
+"""Steps of training by evidence, as a share of those by least squares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +69,12 @@ class Features:
 
     Attributes:
         inputs: from points to inputs of the networks.
-        context: `K x 1 x c` or, one a point, `K x M x c`: further inputs that describe the task.
+        context: further inputs that describe the task, `K x 1 x c`, or `K x M x c` with one for each point.
         network: whose outputs are the features.
         theta: `K x P`, float64.
         bias: whether a constant feature is appended.
-        joined: whether the features of all networks stand side by side, as one map: K = 1 below.
-        root: `K x D x D`, multiplied with the features at last; None = the unit matrix.
+        joined: whether the features of all networks form one map: K = 1 below.
+        root: `K x D x D`, final factor of the features; None = the unit matrix.
     """
 
     inputs: Inputs
@@ -91,32 +92,32 @@ class Features:
 
     def values(self, X: Floats) -> Floats:
         """Compute `K x M x D` features of `M x d` points."""
-        return self.of_inputs(self._shown(X))
+        return self.of_inputs(self._network_inputs(X))
 
-    def of_inputs(self, shown: Floats) -> Floats:
+    def of_inputs(self, rows: Floats) -> Floats:
         """Compute `K x M x D` features of `M x in` inputs of the networks."""
-        return self._widened(self.network.forward(self.theta, shown)[-1], 1.0)
+        return self._assembled(self.network.forward(self.theta, rows)[-1], 1.0)
 
     def values_and_jacobian(self, X: Floats) -> tuple[Floats, Floats]:
         """Compute features and their derivatives `K x M x d x D`."""
-        layers = self.network.forward(self.theta, self._shown(X))
+        layers = self.network.forward(self.theta, self._network_inputs(X))
         jacobian = np.moveaxis(self.network.jacobian(self.theta, layers)[:, :, : self.inputs.width], 3, 0)
         slopes = np.moveaxis(self.inputs.pull_back(X, jacobian), 0, 3)
-        return self._widened(layers[-1], 1.0), self._widened(slopes, 0.0)
+        return self._assembled(layers[-1], 1.0), self._assembled(slopes, 0.0)
 
-    def _shown(self, X: Floats) -> Floats:
-        """Compute what the networks see: `M x in`, or `K x M x in`."""
-        shown = self.inputs(X)
+    def _network_inputs(self, X: Floats) -> Floats:
+        """Compute the inputs of the networks: `M x in`, or `K x M x in`."""
+        rows = self.inputs(X)
         k, _, c = self.context.shape
         if not c:
-            return shown
-        m = len(shown)
+            return rows
+        m = len(rows)
         return np.concatenate(
-            [np.broadcast_to(shown, (k, *shown.shape)), np.broadcast_to(self.context, (k, m, c))], axis=2
+            [np.broadcast_to(rows, (k, *rows.shape)), np.broadcast_to(self.context, (k, m, c))], axis=2
         )
 
-    def _widened(self, values: Floats, constant: float) -> Floats:
-        """Put features side by side where they are joined, append the constant one, where there is one, and multiply by the root."""
+    def _assembled(self, values: Floats, constant: float) -> Floats:
+        """Join the features if they are joined, append the constant one if there is one, and multiply by the root."""
         if self.joined:
             values = side_by_side(values)[None]
         if self.bias:
@@ -138,10 +139,10 @@ class DNGO:
     >>> float(np.abs(model.predict(x).mean.mean(axis=0) - (x[:, 0] - 0.3) ** 2).max()) < 0.1
     True
 
-    Every fit depends on its generator alone. The S samples are those of all networks together. A network that fits its
-    points perfectly has features that do so too, and its last layer then trusts them too much. Therefore each network
-    has a last layer of its own and is trained without some of the points; the last layer sees all of them. Without
-    this, predicted variances away from the data are thousands of times too small.
+    Every fit depends on its generator alone. The S samples are those of all networks together. The features of a
+    network that fits its points perfectly do so too, and its last layer then trusts them too much. Therefore each
+    network has its own last layer and is trained on a part of the points; the last layer uses all. Without this,
+    predicted variances away from the data are thousands of times too small.
     """
 
     _name = "DNGO"
@@ -163,7 +164,7 @@ class DNGO:
         decay: float = 0.01,
         held_out: float = 0.2,
     ) -> None:
-        """Build the unfitted networks.
+        """Build an unfitted surrogate.
 
         Args:
             conditional: columns of the points that may be NaN, inactive.
@@ -172,31 +173,31 @@ class DNGO:
             inputs: `arc`: every column is a quarter of a circle. Then corners are as far from the origin as other
                 points, and predictions there are not more certain. `line`: unconditional columns are in [-1, 1], as
                 published; networks that are trained on related tasks use it.
-            prior_mean: `quadratic`: a bowl whose place and curvature are inferred. `fixed`: (x - 0.5)² in every
+            prior_mean: `quadratic`: a bowl whose centre and curvature are inferred. `fixed`: (x - 0.5)² in every
                 dimension. `none`: a constant.
             training: `map`: least squares. `evidence`: then the marginal likelihood of the last layer; twice the cost.
-                `auto`: up to two points a feature (those of related tasks included), only the scales of the inputs, by
-                marginal likelihood; with more, `evidence`, or `map` with related tasks. On lines it is `map` (networks
-                without biases, as drawn, are odd functions there).
-            networks: how many.
-            samples: of hyperparameters, a network.
-            burn_in: sweeps of their chain that are thrown away.
-            steps: of training, at least.
-            epochs: passes of training through the data, at least.
+                `auto`: up to two points for each feature (related tasks included), only the scales of the inputs, by
+                marginal likelihood; with more, `evidence`, or `map` with related tasks. On lines it is `map` (untrained
+                networks without biases are odd functions there).
+            networks: their number.
+            samples: of hyperparameters, for each network.
+            burn_in: discarded sweeps of their chain.
+            steps: least number of training steps.
+            epochs: least number of passes through the data.
             decay: variance of the noise, in units of the targets', for weights N(0, 1/fan-in).
             held_out: share of the points that a network is not trained on.
 
         Raises:
             UsageError: when a name or a number does not fit.
         """
-        for what, name, known in (
+        for option, name, choices in (
             ("activation", activation, ACTIVATIONS),
             ("inputs", inputs, get_args(Shape)),
             ("prior_mean", prior_mean, get_args(PriorMean)),
             ("training", training, get_args(Training)),
         ):
-            if name not in known:
-                msg = f"{self._name}: expected {what} among {', '.join(known)}, got {name!r}. Leave it out for the default."
+            if name not in choices:
+                msg = f"{self._name}: expected {option} among {', '.join(choices)}, got {name!r}. Leave it out for the default."
                 raise UsageError(msg)
         if min([networks, samples, steps, len(hidden), *hidden]) < 1 or min(burn_in, epochs, decay) < 0:
             msg = f"{self._name}: expected positive hidden sizes, networks, samples and steps and no negative burn_in, epochs or decay, got {list(hidden)}, {networks}, {samples}, {steps}, {burn_in}, {epochs} and {decay}. Leave them out for the defaults."
@@ -224,41 +225,43 @@ class DNGO:
         drawn = auto and few
         arcs = drawn or (self._shape == "arc" and not self._related)
         inputs = Inputs(d, range(d) if arcs else self._conditional)
-        shown = np.hstack([inputs(pool.X), self._metas[pool.task]])
-        sizes = (shown.shape[1], *self._hidden)
+        rows = np.hstack([inputs(pool.X), self._metas[pool.task]])
+        sizes = (rows.shape[1], *self._hidden)
         body = Network(sizes, self._activations)
-        own = slice(len(pool.z) - len(targets), None)
+        # The pool ends with the task at hand.
+        target_rows = slice(len(pool.z) - len(targets), None)
         unseen = np.ones((1, len(pool.z)), dtype=np.bool_)
         if drawn:
             counts = np.bincount(pool.task, minlength=pool.n_tasks).tolist()
             theta = body.initial(self._plan.stack, rng=rng, dtype=np.float64)
-            theta = scale_inputs(body, theta, X=shown, z=pool.z, column=inputs.column, counts=counts)
+            theta = scale_inputs(body, theta, X=rows, z=pool.z, column=inputs.column, counts=counts)
         else:
             whole = Network((*sizes, pool.n_tasks), (*self._activations, "linear"))
             task = pool.task if self._related else None
-            seen = seen_points(self._plan, len(pool.z), rng)
-            unseen = seen == 0.0
-            theta = train(whole, shown, pool.z, plan=self._plan, rng=rng, task=task, seen=seen)
+            point_weights = draw_point_weights(self._plan, len(pool.z), rng)
+            unseen = point_weights == 0.0
+            theta = train(whole, rows, pool.z, plan=self._plan, rng=rng, task=task, point_weights=point_weights)
+            # The output layer is dropped: a Bayesian regression takes its place.
             theta = theta[:, : body.n_weights].astype(np.float64)
             if self._training == "evidence" or (auto and not self._related):
                 steps = max(1, int(EVIDENCE_SHARE * self._plan.steps))
-                theta = maximise_evidence(body, theta, X=shown, z=pool.z, steps=steps, seen=~unseen)
-        self._unseen = unseen[:, own]
+                theta = maximise_evidence(body, theta, X=rows, z=pool.z, steps=steps, training_rows=~unseen)
+        self._unseen = unseen[:, target_rows]
         context = np.broadcast_to(self._metas[-1], (self._plan.stack, 1, self._metas.shape[1]))
         features = Features(
             inputs, context, body, theta, self._mean != "quadratic" or bool(self._related), joined=drawn
         )
         priors: Sequence[LayerPrior | None] = [None] * (1 if drawn else self._plan.stack)
-        if self._related:  # about what they expect, weights are a standard normal
-            bases = features.of_inputs(shown)
-            priors = learned = [_of_others(basis, pool) for basis in bases]
+        if self._related:  # in units of this prior, weights are standard normal
+            bases = features.of_inputs(rows)
+            priors = learned = [_related_prior(basis, pool) for basis in bases]
             features = replace(features, root=np.array([prior.root for prior in learned]))
         self._features, maps = features, features.values(points)
         self._heads = [
             LinearHead(
                 basis,
                 points,
-                pool.z[own],
+                pool.z[target_rows],
                 mean=self._mean,
                 samples=self._samples * self._plan.stack // len(maps),
                 burn_in=self._burn_in,
@@ -274,7 +277,7 @@ class DNGO:
         """Predict the latent function at `m x d` points under every sample.
 
         Raises:
-            UsageError: when nothing was fitted, or the points have other dimensions.
+            UsageError: before a fit, or when the points have other dimensions.
             DataError: when a point is not finite.
         """
         points, features = self._checked(X)
@@ -303,7 +306,7 @@ class DNGO:
         return prediction.mean, sd**2 * covariance, dmean, sd**2 * dcovariance
 
     def sample_joint(self, X: ArrayLike, n: int, *, rng: np.random.Generator) -> Floats:
-        """Draw the latent function n times a sample at J points: `S x n x J`; refusals as in `predict`."""
+        """Draw n values of the latent function per sample, jointly at J points, `S x n x J`; raises as `predict`."""
         points, features = self._checked(X)
         drawn = [
             head.posterior.draw(basis, n, rng=rng) + head.offset(points)[:, None]
@@ -312,64 +315,66 @@ class DNGO:
         return self._targets.mean + self._targets.sd * np.concatenate(drawn)
 
     def condition(self, X: ArrayLike, Y: ArrayLike) -> "ConditionedDNGO":
-        """Predict as if targets `S x F x J` had been observed at J pending points; the features stay as they are."""
+        """Return the surrogate conditioned on targets `S x F x J` at J pending points; the features do not change."""
         points, features = self._checked(X)
         samples = sum(len(head.alpha) for head in self._heads)
         _, targets = checked_fantasies(X, Y, samples=samples, conditional=self._conditional)
         z = np.split((targets - self._targets.mean) / self._targets.sd, len(self._heads))
         posteriors = [
-            head.condition(basis, told - head.offset(points)[:, None])
-            for head, basis, told in zip(self._heads, features.values(points), z, strict=True)
+            head.condition(basis, target_z - head.offset(points)[:, None])
+            for head, basis, target_z in zip(self._heads, features.values(points), z, strict=True)
         ]
         return ConditionedDNGO(self._heads, posteriors, features, self._targets, self._conditional)
 
     def left_out(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Compute the mean log density of the targets of the fit, each predicted from all others.
+        """Compute the mean leave-one-out log density of the targets of the fit.
 
-        Of trained networks, those count that did not see it.
+        A trained network predicts only the targets that it was not trained on.
 
         Args:
             X: `n x d`, the points of the fit.
             y: `n`, their targets.
 
-        Returns: NaN where trained networks saw all points.
+        Returns: NaN when trained networks used all points.
         """
         points, features = self._checked(X)
         z = (np.asarray(y, dtype=np.float64) - self._targets.mean) / self._targets.sd
-        found = [
+        parts = [
             head.left_out(basis, points, z)[:, unseen].ravel()
             for head, basis, unseen in zip(self._heads, features.values(points), self._unseen, strict=True)
         ]
-        densities = np.concatenate(found)
+        densities = np.concatenate(parts)
         return float(densities.mean()) - math.log(self._targets.sd) if len(densities) else math.nan
 
     def state(self) -> dict[str, Any]:
-        """Return what the next fit starts from: nothing."""
+        """Return an empty state: no fit continues another."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take a state; there is nothing in it."""
+        """Do nothing: a state is empty."""
 
     def _checked(self, X: ArrayLike) -> tuple[Floats, Features]:
-        """Read points, which must have the columns of the fit."""
+        """Check points against the columns of the fit."""
         return points_of_fit(X, self._features, self._name, conditional=self._conditional)
 
     def _prediction(self, mean: Floats, var: Floats) -> Prediction:
-        """Put what was predicted into the units of the targets."""
+        """Return predictions in the units of the targets."""
         sd = self._targets.sd
         noise = np.concatenate([1.0 / head.beta for head in self._heads])
         return Prediction(self._targets.mean + sd * mean, sd**2 * var, sd**2 * noise)
 
 
-def _of_others(features: Floats, pool: Pool) -> LayerPrior:
-    """Learn from the related tasks of a pool, given features of all its points, what to expect of a last layer."""
-    others = pool.task < pool.n_tasks - 1
-    return LayerPrior.of(features[others], pool.z[others], pool.task[others], pool.n_tasks - 1, units=pool.units)
+def _related_prior(features: Floats, pool: Pool) -> LayerPrior:
+    """Estimate the prior of a last layer from the related tasks of a pool and the features of all its points."""
+    is_related = pool.task < pool.n_tasks - 1
+    return LayerPrior.of(
+        features[is_related], pool.z[is_related], pool.task[is_related], pool.n_tasks - 1, units=pool.units
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionedDNGO:
-    """DNGO conditioned on fantasies. Every field has one value a network, except the last three."""
+    """DNGO conditioned on fantasies. The first two fields have one item for each network."""
 
     heads: Sequence[LinearHead]
     posteriors: Sequence[Posterior]

@@ -11,11 +11,11 @@ from warmstart.bo.surrogates.dngo.model import DNGO
 from warmstart.bo.surrogates.tasks import checked_related, reduced_meta
 
 LEAST_ALONE = 3
-"""Points from which on the task at hand may be better off alone..."""
+"""Points from which the task at hand can be modelled alone..."""
 IN_FAVOUR = 5.0
-"""...and log odds, given for nothing, that it is not."""
+"""...and the prior log odds in favour of the joint model."""
 FITTED = ("_features", "_heads", "_targets", "_unseen")
-"""What a fit sets."""
+"""Attributes that a fit sets."""
 
 
 class MultiTaskDNGO(DNGO):
@@ -29,11 +29,10 @@ class MultiTaskDNGO(DNGO):
     >>> model.fit(x[:0], [], rng=np.random.default_rng(0)).predict(x).mean.shape[1]  # no evaluation of the target yet
     20
 
-    As in [Perrone2018scalable], with a difference for few points: up to two points a feature, of all tasks together,
-    the networks stay as drawn, as those of `DNGO` do. With more they are trained, with one output a task. The last
-    layers of the related tasks, their mean and their spread, are the prior of the target's last layer, with or without
-    points of it. Features of unrelated tasks help the target less than its own. So each point is predicted from all
-    others by either model, and the better model is used.
+    As in [Perrone2018scalable], with a difference for few points: up to two points for each feature, of all tasks
+    together, the networks stay as drawn, like those of `DNGO`. With more they are trained, with one output for each
+    task. The mean and spread of the related tasks' last layers are the prior of the target's last layer. Features of
+    unrelated tasks can hurt. So each point is predicted from all others by either model, and the better model is used.
     """
 
     _name = "MultiTaskDNGO"
@@ -46,13 +45,13 @@ class MultiTaskDNGO(DNGO):
         conditional: Sequence[int] = (),
         **options: Any,
     ) -> None:
-        """Set up the networks.
+        """Build an unfitted surrogate.
 
         Args:
-            related: tasks seen before.
-            meta: `p` meta-feature of the target, or None where no task has one.
+            related: tasks to learn from.
+            meta: `p` meta-feature of the target, or None if no task has one.
             conditional: columns of the points that may be NaN, inactive.
-            options: those of `DNGO`.
+            options: of `DNGO`.
 
         Raises:
             UsageError: when an option or a shape does not fit.
@@ -65,7 +64,7 @@ class MultiTaskDNGO(DNGO):
             self._metas, self._least = reduced_meta(self._related, meta), 0
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
-        """Fit all tasks, or `DNGO` of `n x d` points and `n` targets alone where that predicts them better.
+        """Fit all tasks, or `DNGO` to `n x d` points and `n` targets alone if that predicts them better.
 
         Errors as in `checked_data`.
         """

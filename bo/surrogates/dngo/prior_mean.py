@@ -1,8 +1,7 @@
 """Quadratic prior mean of the error, a bowl [Snoek2015scalable] §3.1.
 
-η(x) = λ + Σ_k Λ_k (x_k - c_k)² with Λ_k ≥ 0, over active columns: people tend to set up a search with the optimum
-inside. η is linear in its coefficients on the columns 1, a, ax, ax² (a = 1 where active); a regression sees it in that
-form.
+η(x) = λ + Σ_k Λ_k (x_k - c_k)² with Λ_k ≥ 0, over active columns: the optimum usually lies inside the space. η is
+linear in its coefficients on the columns 1, a, ax, ax² (a = 1 if active), the form that a regression uses.
 """
 
 import math
@@ -27,7 +26,7 @@ def design(X: Floats) -> Floats:
 
 
 def coefficients(eta: Floats) -> Floats:
-    """Turn η = (λ, c_1..d, log Λ_1..d), `... x (1 + 2d)`, into coefficients of those columns, `... x (1 + 3d)`."""
+    """Convert η = (λ, c_1..d, log Λ_1..d), `... x (1 + 2d)`, to coefficients of `design` columns, `... x (1 + 3d)`."""
     d = eta.shape[-1] // 2
     centre, curvature = eta[..., 1 : 1 + d], np.exp(eta[..., 1 + d :])
     return np.concatenate([eta[..., :1], curvature * np.square(centre), -2.0 * curvature * centre, curvature], axis=-1)
@@ -41,7 +40,7 @@ def slopes(X: Floats, eta: Floats) -> Floats:
 
 
 def start(d: int) -> Floats:
-    """Return the bowl that sampling starts from, and that a fixed one is: λ = 0, c = 0.5, Λ = 1."""
+    """Return the initial bowl of sampling, which is also the fixed one: λ = 0, c = 0.5, Λ = 1."""
     return np.concatenate([[0.0], np.full(d, CENTRE), np.zeros(d)])
 
 

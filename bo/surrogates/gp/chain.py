@@ -1,4 +1,4 @@
-"""State of the hyperparameters of a Gaussian process between fits."""
+"""Chain of the hyperparameters of a Gaussian process, which continues from fit to fit."""
 
 from collections import deque
 from typing import Any, Literal, get_args
@@ -15,28 +15,28 @@ Floats = NDArray[np.float64]
 Inference = Literal["slice", "evidence"]
 
 FULL_SWEEPS = 10
-"""Sweeps a fit, where nothing else is told, while they are cheap."""
+"""Default sweeps of a fit, for up to `CHEAP_POINTS` points."""
 CHEAP_POINTS = 300
-"""Up to so many points; beyond, sweeps are fewer in proportion: 3 at 1,000. A chain that does not climb burns in on so many."""
+"""Points above which sweeps get fewer in proportion: 3 at 1,000. Also the points of burn-in without a climb."""
 BURN_IN_POINTS = 100
-"""A chain that climbs burns in on so many points."""
+"""Points of burn-in with a climb."""
 CLIMB = 30
-"""Steps that it climbs by all points then, at most."""
+"""Most steps of the climb by all points."""
 TRIAL = 10
-"""Steps from each of several starts, before the best goes on."""
+"""Steps from each of several starts before the best continues."""
 ROUGHLY = 1e-6
-"""Growth of the log posterior, as a share, with which a climb ends: draws about the top need not be about its very point."""
+"""Relative growth of the log posterior at which a climb ends: draws around the maximum need no exact maximum."""
 FIRST_TIMES = 3
-"""Sweeps of the first fit of a chain that climbs are so many times as many: its samples are all that there is."""
+"""Factor of the sweeps in the first fit of a climbing chain, which has no earlier samples."""
 MANY_POINTS = 20
-"""From so many points on, the first samples are drawn about the maximum instead: see `importance`."""
+"""Points from which the first samples are drawn around the maximum instead (`importance`)."""
 
 
 class Chain:
     """Hyperparameters of a Gaussian process: the last samples of a slice sampler, or the most probable ones.
 
-    The next fit starts from the last one. The chain continues, so burn-in is paid once, and the window of the last
-    samples moves on. The most probable hyperparameters are searched from the last ones.
+    Each fit continues the last one: burn-in happens once, and the window of the last samples moves. The search for the
+    most probable hyperparameters starts from the last ones.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class Chain:
 
     @property
     def thetas(self) -> Floats:
-        """Hyperparameters of standardised targets: `S x size`, oldest first."""
+        """Return the hyperparameters of standardised targets: `S x size`, oldest first."""
         return np.array(self._states)
 
     def advance(self, evidence: Evidence, prior: HyperPrior, *, rng: np.random.Generator) -> None:
-        """Learn from the evidence; what was known of hyperparameters of another size or out of bounds is forgotten."""
+        """Continue the chain by the evidence; a chain of another size or out of bounds starts anew."""
         if self._states and not prior.contains(self._states[-1]):
             self._states.clear()
         if self._inference == "evidence":
@@ -74,14 +74,14 @@ class Chain:
             self._walk(evidence, prior, rng)
 
     def state(self) -> dict[str, Any]:
-        """Return what is known, as JSON has it."""
+        """Return the states of the chain in JSON types."""
         return {"thetas": [theta.tolist() for theta in self._states]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take what `state` gave.
+        """Restore a record of `state`.
 
         Raises:
-            DataError: when it is something else.
+            DataError: when the record is damaged.
         """
         try:
             thetas = np.array(state["thetas"], dtype=np.float64)
@@ -95,13 +95,13 @@ class Chain:
         self._states.extend(thetas)
 
     def _starts(self, prior: HyperPrior, rng: np.random.Generator) -> list[Floats]:
-        """Choose where to start the search for the maximum."""
+        """Return the starts of the search for the maximum."""
         if self._states:
             return [self._states[-1], prior.start()]
         return [prior.start(), *(prior.draw(rng) for _ in range(self._restarts - 1))]
 
     def _walk(self, evidence: Evidence, prior: HyperPrior, rng: np.random.Generator) -> None:
-        """Move the chain on and keep its last states."""
+        """Advance the chain and store its last states."""
         n = len(evidence.points)
         is_new = not self._states
         first = is_new and self._climbs
@@ -114,7 +114,7 @@ class Chain:
             1, round(FULL_SWEEPS * (FIRST_TIMES if first else min(1.0, CHEAP_POINTS / max(n, 1))))
         )
         if is_new and steps < self._samples:
-            if self._sweeps is None:  # of few dear sweeps, the states on the way count, too
+            if self._sweeps is None:  # sweeps are few and slow: the states within a sweep count as samples
                 for _ in range(steps):
                     self._states.extend(updates(evidence, prior, theta, rng=rng))
                     theta = self._states[-1]
@@ -127,27 +127,27 @@ class Chain:
                 self._states.append(theta)
 
     def _top(self, evidence: Evidence, prior: HyperPrior, rng: np.random.Generator) -> Floats:
-        """Find the most probable hyperparameters: by some of the points, by more of them, then by all."""
+        """Return the most probable hyperparameters, by a few points, by more, then by all."""
         top = prior.start()
         for most in (BURN_IN_POINTS, CHEAP_POINTS):
-            some = _some(evidence, most, rng)
-            top = most_probable(some, prior, [top, prior.smooth()], steps=TRIAL, tolerance=ROUGHLY)
-            top = most_probable(some, prior, [top], steps=CLIMB, tolerance=ROUGHLY)
-            if some is evidence:
+            subset = _subset(evidence, most, rng)
+            top = most_probable(subset, prior, [top, prior.smooth()], steps=TRIAL, tolerance=ROUGHLY)
+            top = most_probable(subset, prior, [top], steps=CLIMB, tolerance=ROUGHLY)
+            if subset is evidence:
                 return top
         return most_probable(evidence, prior, [top], steps=CLIMB, tolerance=ROUGHLY)
 
     def _burnt_in(self, evidence: Evidence, prior: HyperPrior, rng: np.random.Generator) -> Floats:
-        """Find where a new chain starts: by sweeps over some points, from their most probable hyperparameters; then up to those of all."""
+        """Return the start of a new chain: a climb and burn-in on a few points, then a climb on all."""
         climbs = self._climbs and len(evidence.points) > 0
-        some = _some(evidence, BURN_IN_POINTS if climbs else CHEAP_POINTS, rng)
-        theta = most_probable(some, prior, [prior.start()]) if climbs else prior.start()
+        subset = _subset(evidence, BURN_IN_POINTS if climbs else CHEAP_POINTS, rng)
+        theta = most_probable(subset, prior, [prior.start()]) if climbs else prior.start()
         for _ in range(self._burn_in):
-            theta = sweep(some, prior, theta, rng=rng)
-        return most_probable(evidence, prior, [theta], steps=CLIMB) if climbs and some is not evidence else theta
+            theta = sweep(subset, prior, theta, rng=rng)
+        return most_probable(evidence, prior, [theta], steps=CLIMB) if climbs and subset is not evidence else theta
 
 
-def _some(evidence: Evidence, most: int, rng: np.random.Generator) -> Evidence:
-    """Draw so many of the points, at most."""
+def _subset(evidence: Evidence, most: int, rng: np.random.Generator) -> Evidence:
+    """Return the evidence of a random subset of points, at most `most`."""
     n = len(evidence.points)
     return evidence if n <= most else evidence.subset(rng.choice(n, most, replace=False))

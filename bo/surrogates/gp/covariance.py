@@ -26,7 +26,7 @@ class Covariance(Protocol):
         ...
 
     def matrix_and_pull(self, X: Floats, shape: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
-        """Compute both triangles, and a function that maps a symmetric gradient `n x n` to that of the shape, `size`."""
+        """Compute the full matrix, and a function that maps its symmetric gradient to that of the shape, `size`."""
         ...
 
     def noise(self, X: Floats, shape: Floats, level: float) -> float | Floats:
@@ -66,23 +66,23 @@ class Stationary:
 
     @property
     def size(self) -> int:
-        """Count the shape parameters of the metric."""
+        """Return the number of shape parameters of the metric."""
         return self.metric.size
 
-    def noise(self, X: Floats, shape: Floats, level: float) -> float:  # noqa: ARG002  the same for all points and shapes
-        """Return the level."""
+    def noise(self, X: Floats, shape: Floats, level: float) -> float:  # noqa: ARG002  one signature for all
+        """Return the level, which is the noise of every point."""
         return level
 
     def pull_noise(self, X: Floats, shape: Floats, gradient: Floats) -> tuple[Floats, float]:  # noqa: ARG002  likewise
-        """Carry a gradient back to the level alone."""
+        """Return zeros for the shape, and the gradient of the level."""
         return np.zeros(self.size), float(gradient.sum())
 
     def matrix(self, X: Floats, shape: Floats) -> Floats:
-        """Correlate, the upper triangle alone."""
+        """Compute the correlations of points; only the upper triangle counts."""
         return correlations(self.metric.embed(X, shape), self.kernel)
 
     def matrix_and_pull(self, X: Floats, shape: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
-        """Correlate, and carry a gradient back through distances and embedding."""
+        """Compute the correlations of points, and a function that maps their gradient to that of the shape."""
         E = self.metric.embed(X, shape)
         r2 = square_distances(E, E)
         slope = self.kernel.slope(r2)
@@ -95,11 +95,11 @@ class Stationary:
         return self.kernel.value(r2), pull
 
     def cross(self, X: Floats, Z: Floats, shape: Floats) -> Floats:
-        """Correlate two sets of points."""
+        """Compute the correlations of two sets of points."""
         return cross_correlations(self.metric.embed(X, shape), self.metric.embed(Z, shape), self.kernel)
 
     def cross_and_slopes(self, X: Floats, Z: Floats, shape: Floats) -> tuple[Floats, "StationarySlopes"]:
-        """Correlate, with slopes by distances and embedding."""
+        """Compute the correlations of two sets of points, with slopes by the first."""
         E, F = self.metric.embed(X, shape), self.metric.embed(Z, shape)
         r2 = square_distances(E, F)
         slope = self.kernel.slope(r2)
@@ -111,12 +111,12 @@ class StationarySlopes:
     """Slopes of a kernel of the distance of embedded points.
 
     Attributes:
-        metric: embeds.
+        metric: of the embedding.
         X: `m x d` points.
         shape: of the metric.
-        E: `m x e`, the points embedded.
-        F: `n x e`, the others.
-        slope: `m x n`, of the correlation with respect to the squared distance.
+        E: `m x e`, the m points, embedded.
+        F: `n x e`, the n points, embedded.
+        slope: `m x n`, of the correlation by the squared distance.
     """
 
     metric: Metric
@@ -127,7 +127,7 @@ class StationarySlopes:
     slope: Floats
 
     def weighted(self, weights: Floats) -> Floats:
-        """Return gradients of weighted sums, all by one product of matrices, or by one a point where these are few."""
+        """Return the gradients of weighted sums, by one matrix product, or one for each point if these are few."""
         f, e = weights.shape[1], self.F.shape[1]
         if len(self.slope) <= e:
             moments = (self.slope[:, None] * weights.T) @ self.F
@@ -138,7 +138,7 @@ class StationarySlopes:
         return pulled.reshape(-1, f, self.X.shape[1]).swapaxes(0, 1)
 
     def pull(self, gradient: Floats) -> Floats:
-        """Carry a gradient back."""
+        """Compute the gradient of the m points from a gradient of the matrix."""
         by_distance = gradient * self.slope
         by_embedding = 2.0 * (by_distance.sum(axis=1, keepdims=True) * self.E - by_distance @ self.F)
         return self.metric.pull_inputs(self.X, self.shape, by_embedding)

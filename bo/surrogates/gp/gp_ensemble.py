@@ -24,7 +24,7 @@ class ProcessEnsemble:
         mean: of the targets.
         sd: of the targets.
         conditional: columns that may be NaN.
-        task: of the points to predict, where the posteriors have several.
+        task: of the points to predict; None = the posteriors have no tasks.
     """
 
     posteriors: Sequence[Posterior]
@@ -40,15 +40,15 @@ class ProcessEnsemble:
 
     @property
     def amplitudes(self) -> Floats:
-        """Return the variance before any data, a sample each: `S`."""
+        """Return the prior variances: `S`."""
         return self.sd**2 * np.array([posterior.amplitude for posterior in self.posteriors])
 
     def of_task(self, points: Floats) -> Floats:
-        """Append the task, where there are several."""
+        """Append the column of the task, if the posteriors have tasks."""
         return points if self.task is None else np.column_stack([points, np.full(len(points), float(self.task))])
 
     def thin(self, samples: slice) -> "ProcessEnsemble":
-        """Return processes with some of the samples."""
+        """Return an ensemble with a subset of the samples."""
         return replace(self, posteriors=self.posteriors[samples])
 
     def predict(self, points: Floats) -> Prediction:
@@ -78,18 +78,18 @@ class ProcessEnsemble:
     def sample_joint(self, points: Floats, n: int, *, rng: np.random.Generator) -> Floats:
         """Draw `S x n x J` values of the latent function."""
         normals = rng.standard_normal((len(self.posteriors), n, len(points)))
-        draws = [p.draw(self.of_task(points), some) for p, some in zip(self.posteriors, normals, strict=True)]
+        draws = [p.draw(self.of_task(points), row) for p, row in zip(self.posteriors, normals, strict=True)]
         return self.mean + self.sd * np.array(draws)
 
     def condition(self, points: Floats, Y: ArrayLike) -> "ConditionedEnsemble":
-        """Add J points with targets `S x F x J`."""
+        """Return the ensemble conditioned on J points with targets `S x F x J`."""
         _, targets = checked_fantasies(points, Y, samples=len(self.posteriors), conditional=self.conditional)
         scaled = (targets - self.mean) / self.sd
-        given = [p.given(self.of_task(points), z) for p, z in zip(self.posteriors, scaled, strict=True)]
-        return ConditionedEnsemble(replace(self, posteriors=given))
+        posteriors = [p.conditioned(self.of_task(points), z) for p, z in zip(self.posteriors, scaled, strict=True)]
+        return ConditionedEnsemble(replace(self, posteriors=posteriors))
 
     def _prediction(self, means: Sequence[Floats], variances: Sequence[Floats]) -> Prediction:
-        """Go over to the units of the targets."""
+        """Return predictions in the units of the targets."""
         noise = np.exp([posterior.theta[-2] for posterior in self.posteriors])
         var = np.maximum(np.array(variances), SMALLEST_VAR)
         return Prediction(self.mean + self.sd * np.array(means), self.sd**2 * var, self.sd**2 * noise)
@@ -102,7 +102,7 @@ class ConditionedEnsemble:
     processes: ProcessEnsemble
 
     def thin(self, samples: slice) -> "ConditionedEnsemble":
-        """Return processes with some of the samples."""
+        """Return an ensemble with a subset of the samples."""
         return ConditionedEnsemble(self.processes.thin(samples))
 
     def predict(self, X: ArrayLike) -> tuple[Floats, Floats]:
@@ -127,6 +127,6 @@ class ConditionedEnsemble:
         return self.processes.of_task(checked_points(X, conditional=self.processes.conditional))
 
     def _variance(self, variances: Sequence[Floats]) -> Floats:
-        """Variances > 0 in the units of the targets: `S x 1 x m`."""
+        """Return variances > 0 in the units of the targets: `S x 1 x m`."""
         var: Floats = self.processes.sd**2 * np.maximum(np.array(variances), SMALLEST_VAR)[:, None]
         return var

@@ -17,24 +17,24 @@ Priors = Literal["modern", "paper"]
 
 SMALLEST_LENGTHSCALE = 0.025
 LARGEST_LENGTHSCALE = 10.0
-"""Of the paper's uniform prior."""
+"""Upper limit of the paper's uniform prior."""
 SMALLEST_NOISE = 1e-6
-"""As a variance of standardised targets; the noise of a noiseless process."""
+"""Noise variance of standardised targets; a noiseless process has it."""
 HORSESHOE = 0.1
 """Scale of the paper's prior of the noise."""
 SMOOTH_AMPLITUDE, SMOOTH_NOISE = 4.0, -2.0
-"""What a smooth function's log θ0 and log ν are beyond those that a search starts from."""
+"""Offsets of log θ0 and log ν from the start of a search to the start at a smooth function."""
 WIDTH = 3.0
-"""First bracket of the slice sampler, in logarithms: of 1 to 6, the one with fewest evaluations at 3 to 100 points."""
+"""First bracket of the slice sampler, in logarithms: of 1 to 6, 3 needs fewest evaluations at 3 to 100 points."""
 
 
 def lengthscale_prior(d: int, priors: Priors) -> Density:
     """Return the prior of log ℓ in d dimensions.
 
     Modern: ℓ ~ LogNormal(½ log(d/6), ¾): points of the unit cube, whose squared distance is d/6 on average, are about
-    one lengthscale apart in any dimension, as in [Hvarfner2024vanilla], whose own prior, LogNormal(√2 + ½ log d, √3),
-    is meant for its mode: sampled, half its lengthscales exceed 4√d and many columns count as irrelevant while data are
-    few. Paper: ℓ ~ U(0, 10) [Snoek2012practical]. At least 0.025.
+    one lengthscale apart in any dimension, as in [Hvarfner2024vanilla]. The prior of that paper, LogNormal(√2 + ½ log
+    d, √3), suits its mode: of its samples, half exceed 4√d, and with few data many columns count as irrelevant. Paper:
+    ℓ ~ U(0, 10) [Snoek2012practical]. At least 0.025.
     """
     least = math.log(SMALLEST_LENGTHSCALE)
     if priors == "paper":
@@ -45,9 +45,9 @@ def lengthscale_prior(d: int, priors: Priors) -> Density:
 def level_priors(priors: Priors, *, noiseless: bool) -> list[Density]:
     """Return the priors of log θ0, log ν and m.
 
-    √θ0 ~ LogNormal(0, 1); m ~ N(0, 1). Modern: ν ~ LogNormal(-7, 2), wide enough for errors without noise, whose
-    minimum is only found where a process may trust them, and for noisy ones; paper: ν has a horseshoe of scale 0.1. ν
-    is at least 1e-6, or fixed there (noiseless).
+    √θ0 ~ LogNormal(0, 1); m ~ N(0, 1). Modern: ν ~ LogNormal(-7, 2), wide enough for noisy and for exact
+    errors, whose minimum needs a process that trusts them. Paper: ν has a horseshoe of scale 0.1. ν is at least 1e-6,
+    or fixed there (noiseless).
     """
     least = math.log(SMALLEST_NOISE)
     if noiseless:
@@ -71,22 +71,22 @@ class HyperPrior:
         return len(self.densities)
 
     def start(self) -> Floats:
-        """Return the θ that a search or a chain starts from."""
+        """Return the initial θ of a search or a chain."""
         return np.array([density.start for density in self.densities])
 
     def smooth(self) -> Floats:
-        """Return another θ to start from: a wide, noiseless function, which is a maximum of its own where there are many points."""
+        """Return the θ of a wide, noiseless function, a second start: with many points it has a separate maximum."""
         theta = self.start()
         for k, by in ((-3, SMOOTH_AMPLITUDE), (-2, SMOOTH_NOISE)):
             theta[k] = min(max(theta[k] + by, self.densities[k].lower), self.densities[k].upper)
         return theta
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Draw θ."""
+        """Draw θ from the prior."""
         return np.array([density.sample(rng) for density in self.densities])
 
     def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
-        """Compute the log density within the bounds, up to a constant, and its gradient, as long as θ."""
+        """Compute the log density within the bounds, up to a constant, and its gradient by θ."""
         pairs = list(zip(self.densities, theta.tolist(), strict=True))
         return sum(density.value(u) for density, u in pairs), np.array([density.slope(u) for density, u in pairs])
 
@@ -97,7 +97,7 @@ class HyperPrior:
 
 
 def sweep(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.random.Generator) -> Floats:
-    """Update every hyperparameter once by slice sampling; leaves their posterior invariant.
+    """Update every hyperparameter once by slice sampling; their posterior is invariant.
 
     Returns: the new θ.
     """
@@ -106,10 +106,10 @@ def sweep(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.rando
 
 
 def updates(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.random.Generator) -> Iterator[Floats]:
-    """Return the steps of a sweep, each of which leaves the posterior invariant.
+    """Yield θ after each step of a sweep; the posterior is invariant under every step.
 
-    Hyperparameters of the shape go one by one in random order; amplitude, noise and mean jointly along one random
-    direction, for which no distance is computed again [Snoek2012practical].
+    Hyperparameters of the shape go one by one in random order. Amplitude, noise and mean go jointly along one random
+    direction, which needs no new distances [Snoek2012practical].
 
     Returns: θ after each step.
     """
@@ -121,13 +121,14 @@ def updates(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.ran
     for k in rng.permutation(size).tolist():
         density = densities[k]
 
+        # Defaults bind the values of this turn of the loop.
         def along(offset: float, k: int = k, density: Density = density, start: float = float(shape[k])) -> float:
             value = start + offset
             if not density.lower <= value <= density.upper:
                 return -math.inf
             shape[k] = value
             noise = evidence.noise(shape, level)
-            fit = evidence.given_correlation(evidence.correlation(shape), amplitude, noise, mean)
+            fit = evidence.log_likelihood(evidence.correlation(shape), amplitude, noise, mean)
             return fit + density.value(value)
 
         start = float(shape[k])
@@ -149,7 +150,7 @@ def updates(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.ran
                 return -math.inf
             share += density.value(value)
         noise = evidence.noise(shape, math.exp(values[1]))
-        return evidence.given_correlation(correlation, math.exp(values[0]), noise, values[2]) + share
+        return evidence.log_likelihood(correlation, math.exp(values[0]), noise, values[2]) + share
 
     offset, _ = slice_step(jointly, jointly(0.0), rng=rng, width=WIDTH)
     theta[size:] = rest + offset * direction
@@ -159,9 +160,16 @@ def updates(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.ran
 def most_probable(
     evidence: Evidence, prior: HyperPrior, starts: Sequence[Floats], *, steps: int = 100, tolerance: float = 2.2e-9
 ) -> Floats:
-    """Maximise evidence times prior by so many steps of L-BFGS-B from every start, as long as its logarithm grows by more than a share.
+    """Maximise evidence times prior by L-BFGS-B from every start.
 
-    Returns: the best θ found.
+    Args:
+        evidence: of the points.
+        prior: of the hyperparameters.
+        starts: initial θ.
+        steps: most steps from each start.
+        tolerance: relative growth of the logarithm at which a search ends.
+
+    Returns: the best θ.
     """
     from scipy.optimize import minimize
 
@@ -171,9 +179,9 @@ def most_probable(
         return -fit - share, -slope - pull
 
     bounds = [(density.lower, density.upper) for density in prior.densities]
-    found = [
+    optima = [
         minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps, "ftol": tolerance})
         for start in starts
     ]
-    best: Floats = min(found, key=lambda result: float(result.fun)).x
+    best: Floats = min(optima, key=lambda result: float(result.fun)).x
     return best

@@ -1,7 +1,8 @@
-"""Draws from the posterior of hyperparameters about its maximum, without a chain: importance resampling.
+"""Importance resampling of hyperparameters around the maximum of their posterior, without a chain.
 
-A new chain over many points spends its first sweeps on the way from one mode to the next, at some fifty factorisations each. Proposals
-about the maximum cost one factorisation each and do not depend on one another; the weights make up for what the proposal is not.
+A new chain over many points spends its first sweeps, of some fifty factorisations each, on the way between modes.
+Proposals around the maximum are independent and cost one factorisation each; weights correct for the proposal
+distribution.
 """
 
 import numpy as np
@@ -13,25 +14,25 @@ from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence
 Floats = NDArray[np.float64]
 
 PROPOSALS, FEWEST_PROPOSALS, CHEAP_POINTS = 100, 20, 150
-"""Proposals up to so many points; beyond, they are fewer in proportion, but not fewer than that."""
+"""Proposals up to 150 points, in proportion fewer beyond, but at least 20."""
 FREEDOM = 6.0
-"""Of Student's t, from which proposals come: its tails are heavier than the posterior's..."""
+"""Degrees of freedom of the proposals' Student's t: its tails are heavier than the posterior's..."""
 WIDER = 1.15
-"""...and it is so many times as wide."""
+"""...and its width, relative to the posterior's."""
 FLATTEST = 0.15
-"""Least curvature of the log posterior that is believed: where it is flatter, it is not quadratic either."""
+"""Least curvature of the proposals: a flatter log posterior is not quadratic."""
 STEP = 0.1
-"""Of the differences of gradients, in logarithms."""
+"""Step of the differences of gradients, in logarithms."""
 
 
 def resample(evidence: Evidence, prior: HyperPrior, top: Floats, n: int, *, rng: np.random.Generator) -> list[Floats]:
-    """Draw hyperparameters by importance resampling about the most probable ones.
+    """Draw hyperparameters by importance resampling around the most probable ones.
 
     Args:
         evidence: of the points.
         prior: of the hyperparameters.
         top: the most probable ones, `size + 3`.
-        n: draws, in random order; few of many proposals are repeated, many of few are.
+        n: draws, in random order; draws repeat if proposals are few.
         rng: the only source of randomness.
     """
     free = np.array([k for k, density in enumerate(prior.densities) if not density.fixed])
@@ -53,19 +54,19 @@ def resample(evidence: Evidence, prior: HyperPrior, top: Floats, n: int, *, rng:
 
 
 def _curvature(evidence: Evidence, prior: HyperPrior, top: Floats, free: NDArray[np.intp]) -> Floats:
-    """Return minus the second derivatives of the log posterior, by differences of gradients away from the bounds."""
+    """Compute the negative Hessian of the log posterior, by differences of gradients away from the bounds."""
 
     def gradient(theta: Floats) -> Floats:
         slopes: Floats = evidence.value_and_gradient(theta)[1] + prior.value_and_gradient(theta)[1]
         return slopes[free]
 
-    here, found = gradient(top), np.empty((len(free), len(free)))
+    here, hessian = gradient(top), np.empty((len(free), len(free)))
     for row, k in enumerate(free.tolist()):
         step = STEP if top[k] + STEP < prior.densities[k].upper else -STEP
         beside = top.copy()
         beside[k] += step
-        found[row] = (here - gradient(beside)) / step
-    return 0.5 * (found + found.T)
+        hessian[row] = (here - gradient(beside)) / step
+    return 0.5 * (hessian + hessian.T)
 
 
 def _log_posterior(evidence: Evidence, prior: HyperPrior, theta: Floats) -> float:

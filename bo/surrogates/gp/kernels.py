@@ -28,13 +28,13 @@ class Kernel:
 
 
 BLOCK = 64
-"""Rows at a time: what is computed on them stays in the cache."""
+"""Rows at a time: their values stay in the cache."""
 
 
 def square_distances(E: Floats, F: Floats) -> Floats:
     """Compute |E_i - F_j|² by one product of matrices: `m x e`, `n x e` to `m x n`, ≥ 0.
 
-    Rounding leaves an error of 1e-16 of the squared norms, so a kernel should not have a slope in r at 0; none here
+    Rounding leaves an error of 1e-16 of the squared norms, so a kernel must not have a slope in r at 0; none here
     has.
     """
     left, right = _expanded(E), _expanded(F)
@@ -45,7 +45,7 @@ def square_distances(E: Floats, F: Floats) -> Floats:
 
 
 def correlations(E: Floats, kernel: Kernel) -> Floats:
-    """Compute the correlations of all pairs of `n x e` embedded points: `n x n`, only the upper triangle is filled."""
+    """Compute the correlations of all pairs of `n x e` embedded points: `n x n`, filled in the upper triangle only."""
     n = len(E)
     right, result = _expanded(E), np.zeros((n, n))
     left = right.copy()
@@ -76,7 +76,7 @@ def _expanded(E: Floats) -> Floats:
 
 
 def _matern52(r2: Floats) -> Floats:
-    """(1 + √5 r + 5 r²/3) exp(-√5 r)."""
+    """Compute (1 + √5 r + 5 r²/3) exp(-√5 r)."""
     r2 *= 5.0
     root = np.sqrt(r2)
     r2 /= 3.0
@@ -88,7 +88,7 @@ def _matern52(r2: Floats) -> Floats:
 
 
 def _matern52_slope(r2: Floats) -> Floats:
-    """-5/6 (1 + √5 r) exp(-√5 r)."""
+    """Compute -5/6 (1 + √5 r) exp(-√5 r)."""
     root = 5.0 * r2
     np.sqrt(root, out=root)
     decay = np.negative(root)
@@ -99,26 +99,26 @@ def _matern52_slope(r2: Floats) -> Floats:
 
 
 def _matern32(r2: Floats) -> Floats:
-    """(1 + √3 r) exp(-√3 r)."""
+    """Compute (1 + √3 r) exp(-√3 r)."""
     root = np.sqrt(3.0 * r2)
     value: Floats = (1.0 + root) * np.exp(-root)
     return value
 
 
 def _matern32_slope(r2: Floats) -> Floats:
-    """-3/2 exp(-√3 r)."""
+    """Compute -3/2 exp(-√3 r)."""
     slope: Floats = -1.5 * np.exp(-np.sqrt(3.0 * r2))
     return slope
 
 
 def _se(r2: Floats) -> Floats:
-    """exp(-r²/2)."""
+    """Compute exp(-r²/2)."""
     r2 *= -0.5
     return np.exp(r2, out=r2)
 
 
 def _se_slope(r2: Floats) -> Floats:
-    """-1/2 exp(-r²/2)."""
+    """Compute -1/2 exp(-r²/2)."""
     slope: Floats = -0.5 * np.exp(-0.5 * r2)
     return slope
 

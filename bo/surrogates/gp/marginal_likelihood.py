@@ -11,7 +11,7 @@ from warmstart.bo.surrogates.gp.covariance import Covariance
 Floats = NDArray[np.float64]
 
 JITTERS = (0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
-"""Shares of the amplitude added to the diagonal, one after another, until it factors."""
+"""Shares of the amplitude to add to the diagonal, tried in order until the matrix factors."""
 LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -20,7 +20,7 @@ class Evidence:
 
     Slice sampling calls the value often, so LAPACK is called directly and only one triangle is computed.
     Hyperparameters θ are `size + 3`: the shape of the covariance, log θ0 (amplitude, a variance), log ν (noise, a
-    variance), m (mean). Where the noise differs between points, the covariance gives the factors.
+    variance), m (mean). If the noise differs between points, the covariance computes it.
 
     Attributes:
         points: `n x d`.
@@ -38,19 +38,19 @@ class Evidence:
         self._lapack: Any = lapack
 
     def subset(self, rows: NDArray[np.intp]) -> Self:
-        """Take some of the points and their targets."""
+        """Return the evidence of a subset of the points."""
         return type(self)(self.points[rows], self.z[rows], self.covariance)
 
     def correlation(self, shape: Floats) -> Floats:
-        """Compute R: `n x n`, of which the upper triangle counts."""
+        """Compute R: `n x n`, valid in the upper triangle."""
         return self.covariance.matrix(self.points, shape)
 
     def noise(self, shape: Floats, level: float) -> float | Floats:
         """Return the noise ν, of all points or `n`."""
         return self.covariance.noise(self.points, shape, level)
 
-    def given_correlation(self, correlation: Floats, amplitude: float, noise: float | Floats, mean: float) -> float:
-        """Compute -½ z̃ᵀA⁻¹z̃ - Σ log L_ii - n/2 log 2π, z̃ = z - m; -inf where A has no Cholesky factor."""
+    def log_likelihood(self, correlation: Floats, amplitude: float, noise: float | Floats, mean: float) -> float:
+        """Compute -½ z̃ᵀA⁻¹z̃ - Σ log L_ii - n/2 log 2π, z̃ = z - m; -inf if A has no Cholesky factor."""
         if not self._n:
             return 0.0
         lower = factor(correlation, amplitude, noise)
@@ -63,10 +63,10 @@ class Evidence:
         """Compute the log evidence of hyperparameters."""
         shape = theta[:-3]
         noise = self.noise(shape, math.exp(theta[-2]))
-        return self.given_correlation(self.correlation(shape), math.exp(theta[-3]), noise, float(theta[-1]))
+        return self.log_likelihood(self.correlation(shape), math.exp(theta[-3]), noise, float(theta[-1]))
 
     def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
-        """Compute the log evidence and its gradient `size + 3`; -inf and zeros where there is no Cholesky factor."""
+        """Compute the log evidence and its gradient `size + 3`; -inf and zeros without a Cholesky factor."""
         shape, amplitude, level = theta[:-3], math.exp(theta[-3]), math.exp(theta[-2])
         correlation, pull = self.covariance.matrix_and_pull(self.points, shape)
         lower = factor(correlation, amplitude, self.noise(shape, level))
@@ -88,8 +88,7 @@ class Evidence:
 def factor(correlation: Floats, amplitude: float, noise: float | Floats) -> Floats | None:
     """Factor θ0 R + diag ν, R by its upper triangle.
 
-    Returns: `n x n` lower triangle in the order of Fortran (what lies above it is not cleared), or None where it has no
-    factor.
+    Returns: `n x n` lower triangle in Fortran order (entries above it are arbitrary), or None without a factor.
     """
     from scipy.linalg import lapack
 

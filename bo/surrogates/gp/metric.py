@@ -1,8 +1,8 @@
-"""Embedding of points in which a hyperparameter that matters more is wider.
+"""Embedding of points, wider along hyperparameters that matter more.
 
 - A plain column x enters as x/ℓ. With input warping it enters as w(x)/ℓ, where w is the distribution function of
   Kumaraswamy: it is close to the Beta of [Snoek2014input] and has simple derivatives.
-- A conditional column enters as an arc, ω (sin πρx, cos πρx), and as (0, 0) where it is inactive [Swersky2013raiders].
+- A conditional column enters as an arc, ω (sin πρx, cos πρx), and as (0, 0) if it is inactive [Swersky2013raiders].
   So an inactive value has no effect, and active and inactive differ by the distance ω. The distance of two active
   values, 2ω |sin(πρΔx/2)|, grows up to that by ρ = 1/3.
 """
@@ -19,7 +19,7 @@ from warmstart.history_store.errors import UsageError
 Floats = NDArray[np.float64]
 
 WARP_MARGIN = 1e-6
-"""Warped inputs stay so far inside (0, 1), where logarithms are finite."""
+"""Distance of warped inputs from 0 and 1, where logarithms are infinite."""
 WARP_SCALE, WARP_REACH = 1.5, 10.0
 """Prior of the warping's exponents: log-normal about 1, from a tenth to ten."""
 
@@ -27,8 +27,8 @@ WARP_SCALE, WARP_REACH = 1.5, 10.0
 class Metric:
     """Embedding of points as a function of its shape parameters.
 
-    The shape is `size`: log ℓ (one a plain column, or one for all), log ω and logit ρ (one a conditional column each),
-    and with warping log a and log b (one a plain column each).
+    The shape is `size`: log ℓ (for each plain column, or one for all), log ω and logit ρ (for each conditional column),
+    and with warping log a and log b (for each plain column).
 
     Attributes:
         d: number of columns.
@@ -52,7 +52,7 @@ class Metric:
         self.size: int = ends[-1]
 
     def prior(self, lengthscale: Density) -> list[Density]:
-        """Return the prior of the shape: ω ~ LogNormal(0, 1), ρ uniform in (0, 1), lengthscales as told."""
+        """Return the prior of the shape: ω ~ LogNormal(0, 1), ρ uniform in (0, 1), lengthscales by the argument."""
         reach = float(np.log(WARP_REACH))
         exponent = normal(0.0, WARP_SCALE, lower=-reach, upper=reach)
         arcs = [normal(0.0, 1.0)] * self._q + [logistic()] * self._q
@@ -70,7 +70,7 @@ class Metric:
         return np.concatenate([values, sine, cosine], axis=1)
 
     def pull_shape(self, X: Floats, shape: Floats, P: Floats) -> Floats:
-        """Carry a gradient `n x e` with respect to the embedding back to the shape: `size`."""
+        """Compute the gradient of the shape, `size`, from a gradient `n x e` of the embedding."""
         p, q, result = self._p, self._q, np.zeros(self.size)
         shares = P * self.embed(X, shape)
         by_length = shares[:, :p].sum(axis=0)
@@ -87,7 +87,7 @@ class Metric:
         return result
 
     def pull_inputs(self, X: Floats, shape: Floats, P: Floats) -> Floats:
-        """Carry a gradient `n x e` with respect to the embedding back to the points: `n x d`, 0 where inactive."""
+        """Compute the gradient of the points, `n x d`, 0 where inactive, from a gradient `n x e` of the embedding."""
         p, q = self._p, self._q
         slopes = P.copy()
         slopes[:, :p] *= np.exp(-shape[self._l])
@@ -114,7 +114,7 @@ class Metric:
 
 
 def _warp(x: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Compute w = 1 - (1 - xᵃ)ᵇ and its derivatives with respect to x, log a and log b; each `n x p`."""
+    """Compute w = 1 - (1 - xᵃ)ᵇ and its derivatives by x, log a and log b; each `n x p`."""
     inside = np.clip(x, WARP_MARGIN, 1.0 - WARP_MARGIN)
     logs = np.log(inside)
     power = np.exp(a * logs)

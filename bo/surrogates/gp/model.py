@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 class GaussianProcess:
-    """Gaussian process with one lengthscale a dimension, and sampled or most probable hyperparameters.
+    """Gaussian process with one lengthscale for each dimension, and sampled or most probable hyperparameters.
 
     Use it up to some hundred evaluations. Not for thousands: the cost grows with their cube, so use `DNGO` there.
 
@@ -36,9 +36,8 @@ class GaussianProcess:
     >>> float(np.abs(model.predict(x).mean.mean(axis=0) - (x[:, 0] - 0.3) ** 2).max()) < 0.1
     True
 
-    The next fit starts from the last one. The chain continues, so burn-in is paid once, and the window of the last
-    samples moves on. The most probable hyperparameters are searched from the last ones. A fit with another number of
-    dimensions starts anew.
+    Each fit continues the last one: burn-in happens once, and the window of the last samples moves. The search for the
+    most probable hyperparameters starts from the last ones. A fit with another number of dimensions starts anew.
     """
 
     def __init__(
@@ -61,19 +60,20 @@ class GaussianProcess:
 
         Args:
             kernel: a name in `warmstart.bo.surrogates.gp.kernels.KERNELS`.
-            inference: `slice`, samples from the posterior of the hyperparameters; `evidence`, its one maximum.
+            inference: `slice`, samples from the posterior of the hyperparameters; `evidence`, its maximum.
             samples: of hyperparameters, for `slice`.
-            burn_in: sweeps of a new chain that are thrown away.
-            sweeps: of the chain a fit. With fewer than `samples`, the window keeps some of the last fit's samples; with
-                more, it is thinned. None: 10 up to 300 points, then fewer, down to 1; a first fit to 20 points or more
-                draws its samples about the most probable hyperparameters instead, by importance resampling.
-            restarts: starts of a first search for the maximum, for `evidence`; later ones go on from the last maximum.
+            burn_in: discarded sweeps of a new chain.
+            sweeps: of the chain in each fit. With fewer than `samples`, the window keeps samples of the last fit; with
+                more, it is thinned. None = 10 up to 300 points, then fewer, down to 1; a first fit to 20 points or more
+                draws its samples around the most probable hyperparameters instead, by importance resampling.
+            restarts: starts of the first search for the maximum, for `evidence`; later searches start from the last
+                one.
             priors: of the hyperparameters: `modern`, which suit many dimensions, or the `paper`'s.
             noiseless: fix the noise at 1e-6 of the targets' variance.
             isotropic: one lengthscale for all columns.
-            warping: infer a monotone warping of every column. It takes three times as long, and predicts better where a
-                function has its detail at one end of a scale; worse, with few points, where it has not.
-            conditional: columns that may be NaN, which says inactive.
+            warping: infer a monotone warping of every column. It takes three times as long. It predicts better when the
+                detail of a function lies at one end of a scale, else worse with few points.
+            conditional: columns that may be NaN, inactive.
             climbs: a new chain starts from the most probable hyperparameters, not from their prior.
 
         Raises:
@@ -91,15 +91,15 @@ class GaussianProcess:
 
     @property
     def thetas(self) -> Floats:
-        """Return hyperparameters of standardised targets: `S x p`, the shape of `Metric`, log θ0, log ν, m; oldest first."""
+        """Return hyperparameters of standardised targets, `S x p`: `Metric`, log θ0, log ν, m; oldest first."""
         return self._chain.thetas
 
     @property
     def amplitudes(self) -> Floats:
-        """Return the variance before any data under every sample of hyperparameters: `S`, in the unit of the targets, squared.
+        """Return the prior variance under every sample of hyperparameters: `S`, in squared units of the targets.
 
         Raises:
-            UsageError: when the process was not fitted.
+            UsageError: before a fit.
         """
         if self._processes is None:
             msg = "GaussianProcess: expected a fitted process to ask for amplitudes, got none. Fit first."
@@ -123,7 +123,7 @@ class GaussianProcess:
         """Predict the latent function at `m x d` points under every sample of hyperparameters.
 
         Raises:
-            UsageError: when the process was not fitted, or the points have other dimensions.
+            UsageError: before a fit, or when the points have other dimensions.
             DataError: when a point is not finite.
         """
         points, processes = self._fitted(X)
@@ -140,7 +140,7 @@ class GaussianProcess:
         return processes.joint_gradient(points)
 
     def sample_joint(self, X: ArrayLike, n: int, *, rng: np.random.Generator) -> Floats:
-        """Draw the latent function n times a sample, jointly at J points: `S x n x J`; refusals as in `predict`."""
+        """Draw n values of the latent function per sample, jointly at J points, `S x n x J`; raises as `predict`."""
         points, processes = self._fitted(X)
         return processes.sample_joint(points, n, rng=rng)
 
@@ -150,36 +150,36 @@ class GaussianProcess:
         return processes.condition(points, Y)
 
     def thin(self, samples: slice) -> Self:
-        """Return a copy with some of the samples, to rank many points quickly; the rest is shared.
+        """Return a copy with a subset of the samples, to rank many points quickly; its data are shared.
 
         Raises:
-            UsageError: when the process was not fitted.
+            UsageError: before a fit.
         """
         if self._processes is None:
             msg = "GaussianProcess: expected a fitted process to thin, got none. Fit first."
             raise UsageError(msg)
-        some = copy(self)
-        some._processes = self._processes.thin(samples)  # noqa: SLF001  of its own class
-        return some
+        thinned = copy(self)
+        thinned._processes = self._processes.thin(samples)  # noqa: SLF001  of its own class
+        return thinned
 
     def state(self) -> dict[str, Any]:
-        """Return the chain, as JSON has it."""
+        """Return the chain in JSON types."""
         return self._chain.state()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Set the chain from which the next fit continues.
 
         Raises:
-            DataError: when it is none.
+            DataError: when the record is damaged.
         """
         self._chain.restore(state)
 
     def _metric(self, d: int) -> Metric:
-        """Make the metric of points in d dimensions."""
+        """Build the metric of points in d dimensions."""
         return Metric(d, conditional=self._conditional, isotropic=self._isotropic, warping=self._warping)
 
     def _shape_prior(self, metric: Metric) -> list[Density]:
-        """Make the prior of a metric's shape."""
+        """Build the prior of a metric's shape."""
         return metric.prior(lengthscale_prior(metric.d, self._priors))
 
     def _learn(
@@ -198,7 +198,7 @@ class GaussianProcess:
         Args:
             covariance: of the points.
             shape: prior of its shape.
-            points: `n x d`, and the task where there are several.
+            points: `n x d`, with a column of the task if there are several.
             z: `n` standardised targets.
             scale: mean and standard deviation of the targets.
             task: of the points to predict, or None.
@@ -210,5 +210,5 @@ class GaussianProcess:
         self._processes = ProcessEnsemble(posteriors, *scale, self._conditional, task)
 
     def _fitted(self, X: ArrayLike) -> tuple[Floats, ProcessEnsemble]:
-        """Check that there was a fit, and that the points fit it."""
+        """Check points against the columns of the fit, and return both."""
         return points_of_fit(X, self._processes, "GaussianProcess", conditional=self._conditional)

@@ -1,4 +1,4 @@
-"""Multi-task Gaussian process: evaluations of related tasks inform the target as far as the tasks correlate."""
+"""Multi-task Gaussian process, in which correlated tasks inform the target."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -43,15 +43,15 @@ class MultiTaskGaussianProcess(GaussianProcess):
         """Build an unfitted process.
 
         Args:
-            related: tasks seen before.
-            meta: `p` meta-feature of the target; given where and only where the related tasks have theirs.
-            kernel: as in `GaussianProcess`, like the rest.
+            related: tasks to learn from.
+            meta: `p` meta-feature of the target, if and only if the related tasks have theirs.
+            kernel: as in `GaussianProcess`, like all other arguments.
             inference: of hyperparameters, correlations and the noise of every task.
-            samples: of them.
-            burn_in: sweeps of a new chain; None = 100 with related tasks, else 15.
-            sweeps: of the chain a fit.
+            samples: of these.
+            burn_in: discarded sweeps of a new chain; None = 100 with related tasks, else 15.
+            sweeps: of the chain in each fit.
             priors: of the hyperparameters.
-            conditional: columns that may be NaN, which says inactive.
+            conditional: columns that may be NaN, inactive.
 
         Raises:
             UsageError: when a name, a number or a shape does not fit.
@@ -62,7 +62,7 @@ class MultiTaskGaussianProcess(GaussianProcess):
             inference=inference,
             samples=samples,
             burn_in=(100 if related else 15) if burn_in is None else burn_in,
-            climbs=not related,  # where tasks lie has many modes
+            climbs=not related,  # positions of tasks have many modes
             sweeps=sweeps,
             priors=priors,
             conditional=conditional,
@@ -71,7 +71,7 @@ class MultiTaskGaussianProcess(GaussianProcess):
         self._meta = reduced_meta(self._related, None if meta is None else np.asarray(meta, dtype=np.float64))
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
-        """Fit to `n x d` points and `n` targets; n = 0 where there are related tasks.
+        """Fit to `n x d` points and `n` targets; n may be 0 with related tasks.
 
         Raises:
             UsageError: when shapes do not fit.

@@ -1,4 +1,4 @@
-"""Posterior of a Gaussian process under one vector of hyperparameters, for several versions of the targets at once."""
+"""Posterior of a Gaussian process for one vector of hyperparameters and several versions of the targets."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 ROWS = 1024
 """Points predicted at a time, which bounds the memory."""
 JOINT_JITTER = 1e-10
-"""Share of the amplitude on the diagonal of a joint covariance, which is singular where points coincide."""
+"""Share of the amplitude on the diagonal of a joint covariance, which equal points make singular."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Posterior:
         covariance: of the process.
         theta: hyperparameters, as in `Evidence`.
         points: `n x d`.
-        lower: `n x n` Cholesky factor of θ0 R + diag ν; what lies above the triangle does not count.
+        lower: `n x n` Cholesky factor of θ0 R + diag ν; entries above the triangle are arbitrary.
         white: `n x F`, L⁻¹ (z - m).
         weights: `n x F`, A⁻¹ (z - m).
     """
@@ -40,7 +40,7 @@ class Posterior:
 
     @classmethod
     def of(cls, covariance: Covariance, theta: Floats, points: Floats, z: Floats) -> Self:
-        """Take `n` targets.
+        """Condition the process on `n` targets.
 
         Raises:
             FloatingPointError: when the covariance cannot be factored.
@@ -56,16 +56,16 @@ class Posterior:
 
     @property
     def amplitude(self) -> float:
-        """Return the variance before any data."""
+        """Return the prior variance."""
         return math.exp(self.theta[-3])
 
     @property
     def mean(self) -> float:
-        """Return the mean before any data."""
+        """Return the prior mean."""
         return float(self.theta[-1])
 
     def predict(self, X: Floats) -> tuple[Floats, Floats]:
-        """Predict `m` points: mean `F x m` and variance `m`, which rounding may have made negative."""
+        """Predict `m` points: mean `F x m` and variance `m`; rounding may make it negative."""
         means, var = np.empty((self.weights.shape[1], len(X))), np.empty(len(X))
         for i in range(0, len(X), ROWS):
             cross = self._cross(X[i : i + ROWS])
@@ -75,7 +75,7 @@ class Posterior:
         return means, var
 
     def predict_gradient(self, X: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Predict, and give the gradients of mean, `F x m x d`, and of variance, `m x d`."""
+        """Predict, with the gradients of mean, `F x m x d`, and of variance, `m x d`."""
         correlation, slopes = self.covariance.cross_and_slopes(X, self.points, self.theta[:-3])
         cross = self.amplitude * correlation
         white = _solve(self.lower, cross.T)
@@ -92,51 +92,59 @@ class Posterior:
         return self.mean + (cross @ self.weights).T, prior - white.T @ white
 
     def joint_gradient(self, X: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Predict `m` points jointly, and give the gradients of mean, `F x m x d`, and of covariance, `m x m x d`.
+        """Predict `m` points jointly, with the gradients of mean, `F x m x d`, and of covariance, `m x m x d`.
 
-        Those of the covariance are with respect to the first of the two points.
+        The gradient of a covariance is by the first of its two points.
         """
         correlation, slopes = self.covariance.cross_and_slopes(X, self.points, self.theta[:-3])
-        own, own_slopes = self.covariance.cross_and_slopes(X, X, self.theta[:-3])
+        prior, prior_slopes = self.covariance.cross_and_slopes(X, X, self.theta[:-3])
         cross = self.amplitude * correlation
         white = _solve(self.lower, cross.T)
         backward = _solve(self.lower, white, transposed=True)
-        dcovariance = self.amplitude * (own_slopes.weighted(np.eye(len(X))) - slopes.weighted(backward)).swapaxes(0, 1)
+        dcovariance = self.amplitude * (prior_slopes.weighted(np.eye(len(X))) - slopes.weighted(backward)).swapaxes(
+            0, 1
+        )
         mean = self.mean + (cross @ self.weights).T
-        return mean, self.amplitude * own - white.T @ white, self.amplitude * slopes.weighted(self.weights), dcovariance
+        return (
+            mean,
+            self.amplitude * prior - white.T @ white,
+            self.amplitude * slopes.weighted(self.weights),
+            dcovariance,
+        )
 
     def draw(self, X: Floats, normals: Floats) -> Floats:
-        """Turn standard normal numbers `n x m` into joint draws `n x m` of the latent function, for the first version."""
+        """Convert standard normals `n x m` to joint draws `n x m` of the latent function, for the first version."""
         mean, covariance = self.joint(X)
         lower = self._factor_joint(covariance, 0.0)
         draws: Floats = mean[0] + normals @ lower.T
         return draws
 
-    def given(self, X: Floats, Z: Floats) -> Self:
+    def conditioned(self, X: Floats, Z: Floats) -> Self:
         """Return the posterior with J more points and targets `F x J`, by one factorisation of J x J for all versions.
 
-        The posterior must have one version, which every fantasy goes on from.
+        The posterior must have a single version of the targets.
         """
         n, j = len(self.points), len(X)
         between = _solve(self.lower, self._cross(X).T)
         prior = self.amplitude * self.covariance.matrix(X, self.theta[:-3])
+        # In the order of LAPACK, which would otherwise copy the factor in every solve.
         lower = np.empty((n + j, n + j), order="F")
         lower[:n, :n] = self.lower
         lower[n:, :n] = between.T
         lower[n:, n:] = self._factor_joint(prior - between.T @ between, math.exp(self.theta[-2]))
-        told = _solve(lower[n:, n:], (Z - self.mean).T - between.T @ self.white)
-        white = np.concatenate([np.repeat(self.white, len(Z), axis=1), told])
+        tail = _solve(lower[n:, n:], (Z - self.mean).T - between.T @ self.white)
+        white = np.concatenate([np.repeat(self.white, len(Z), axis=1), tail])
         weights = _solve(lower, white, transposed=True)
         return type(self)(self.covariance, self.theta, np.concatenate([self.points, X]), lower, white, weights)
 
     def _cross(self, X: Floats) -> Floats:
-        """Covariance of `m` points with the data: `m x n`."""
+        """Compute the covariance of `m` points with the data: `m x n`."""
         cross = self.covariance.cross(X, self.points, self.theta[:-3])
         cross *= self.amplitude
         return cross
 
     def _factor_joint(self, covariance: Floats, noise: float) -> Floats:
-        """Factor a covariance given by its upper triangle, plus noise: lower triangle, zeros above."""
+        """Factor a covariance, read from its upper triangle, plus noise: lower triangle, zeros above."""
         if not len(covariance):
             return covariance
         lower = factor(covariance / self.amplitude, self.amplitude, noise + JOINT_JITTER * self.amplitude)

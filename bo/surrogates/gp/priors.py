@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 REACH = 8.0
-"""Normal densities are cut off so many standard deviations away, where exponentials are still far from overflow."""
+"""Standard deviations at which normal densities are cut off; exponentials there are far from overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +19,11 @@ class Density:
 
     Attributes:
         value: its logarithm at a point within the bounds.
-        slope: the derivative of that.
-        draw: a point from it, bounds left aside.
+        slope: derivative of the logarithm.
+        draw: function that draws a point, bounds ignored.
         lower: bound.
-        upper: bound; equal to `lower` where the hyperparameter is fixed.
-        start: where a chain or a search starts.
+        upper: bound; equal to `lower` for a fixed hyperparameter.
+        start: initial value of a chain or a search.
     """
 
     value: Callable[[float], float]
@@ -35,7 +35,7 @@ class Density:
 
     @property
     def fixed(self) -> bool:
-        """Return whether there is only one value."""
+        """Return whether the bounds leave a single value."""
         return self.lower == self.upper
 
     def sample(self, rng: np.random.Generator) -> float:
@@ -66,7 +66,7 @@ def log_uniform_below(limit: float, *, lower: float, start: float) -> Density:
     """Return the density of log v, v uniform in (0, limit): exp(u) up to log limit."""
     return Density(
         lambda u: u,
-        lambda u: 1.0,  # noqa: ARG005  of every point
+        lambda u: 1.0,  # noqa: ARG005  constant
         lambda rng: math.log(limit) + math.log1p(-rng.random()),
         lower,
         math.log(limit),
@@ -75,9 +75,9 @@ def log_uniform_below(limit: float, *, lower: float, start: float) -> Density:
 
 
 def log_horseshoe(scale: float, *, lower: float, upper: float, start: float) -> Density:
-    """Return the density of log v, v > 0 with density ∝ log(1 + (scale/v)²): much at 0 and a heavy tail.
+    """Return the density of log v, v > 0 with density ∝ log(1 + (scale/v)²): a peak at 0 and a heavy tail.
 
-    That is the density of scale · U · |C|, U uniform and C of Cauchy: a mixture of uniform densities.
+    It is the density of scale · U · |C|, U uniform and C Cauchy: a mixture of uniform densities.
     """
 
     def value(u: float) -> float:

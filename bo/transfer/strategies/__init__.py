@@ -1,11 +1,11 @@
-"""Strategies: which stored configurations to try first on a new dataset.
+"""Strategies that choose the stored configurations to try first on a new dataset.
 
 | name | use it when | not when |
 |---|---|---|
 | `joint` | always: the default | distances are exact: `nearest` may be better |
 | `nearest` | distances are good, or to repeat the paper | distances may mean nothing |
-| `portfolio` | there are no distances, or the query is far from everything | near datasets are known to be right |
-| `average-rank` | a plain baseline is wanted | quality matters: `portfolio` covers more cases |
+| `portfolio` | there are no distances, or the query is far from everything | near datasets are right |
+| `average-rank` | as a plain baseline | quality matters: `portfolio` covers more cases |
 
 A new strategy is a function from `Query` to choices. It is named here, or by an entry point of the group
 ``warmstart.strategies``, and passes `warmstart.testing.StrategyContract`.

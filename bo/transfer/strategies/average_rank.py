@@ -25,12 +25,12 @@ def average_rank(query: Query) -> list[Choice]:
 def average_rank_rows(errors: NDArray[np.float64], *, weights: ArrayLike | None = None) -> list[int]:
     """Order configurations by their average rank, best first, ties by row.
 
-    A dataset's ranks are those among all configurations that were measured anywhere: gaps are completed by
-    `warmstart.bo.transfer.strategies.scenarios.make_scenarios`, and ranks averaged over the scenarios.
+    A dataset ranks all configurations that any dataset measured: `make_scenarios` of
+    `warmstart.bo.transfer.strategies.scenarios` completes gaps, and ranks are averaged over its scenarios.
 
     Args:
         errors: `m x c`, NaN = missing.
-        weights: `m` ≥ 0, the worth of each dataset; None = all alike.
+        weights: `m` ≥ 0, weight of each dataset; None = equal.
 
     Returns: rows of the configurations with at least one error.
     """
@@ -45,7 +45,7 @@ def average_rank_rows(errors: NDArray[np.float64], *, weights: ArrayLike | None 
 
 
 def scaled_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the share of known values below each, ties and itself counted half; NaN stays.
+    """Return the share of known values below each value, ties and itself counted half; NaN stays.
 
     Args:
         values: `c`, NaN = missing.
@@ -53,7 +53,7 @@ def scaled_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     Returns: `c` in (0, 1); the mean of the known ones is 0.5.
     """
     ranks = np.full(values.shape, np.nan)
-    known = ~np.isnan(values)
-    _, place, counts = np.unique(values[known], return_inverse=True, return_counts=True)
-    ranks[known] = ((np.cumsum(counts) - counts / 2) / max(int(known.sum()), 1))[place]
+    present = ~np.isnan(values)
+    _, position, counts = np.unique(values[present], return_inverse=True, return_counts=True)
+    ranks[present] = ((np.cumsum(counts) - counts / 2) / max(int(present.sum()), 1))[position]
     return ranks

@@ -11,14 +11,14 @@ from warmstart.bo.transfer.strategies.scenarios import Scenarios, make_scenarios
 from warmstart.bo.transfer.strategies.sources import equal_weights
 
 NEARLY = 0.5
-"""A share of the greatest gain that counts as nearly as great."""
+"""Share of the largest gain from which a gain counts as nearly as large."""
 
 
 def joint(query: Query) -> list[Choice]:
     """Choose k configurations together: the lowest expected best regret, with more weight on near datasets.
 
-    Use it by default: it is within chance of `portfolio` where distances mean nothing or datasets agree on what is good,
-    and better where they disagree. Not where distances are exact: `nearest` may then be better with few configurations.
+    Use it by default: it equals `portfolio` within chance if distances mean nothing or datasets agree, and is better if
+    they disagree. Not with exact distances: `nearest` may then be better with few configurations.
 
     >>> errors = np.array([[0.10, 0.30, 0.90], [0.20, 0.25, 0.80], [0.90, 0.40, 0.10]])
     >>> query = Query(errors, np.array([0.1, 0.2, 5.0]), k=2)
@@ -41,9 +41,9 @@ def with_sources(
     scenarios: Scenarios | None = None,
     weights: NDArray[np.float64] | None = None,
 ) -> list[Choice]:
-    """Name the dataset that speaks for each of some rows, as `joint` does; without distances none does.
+    """Return choices of rows with the dataset behind each, as in `joint`; without distances there is none.
 
-    What `make_scenarios` and `query_weights` give may be given.
+    `scenarios` and `weights` are outputs of `make_scenarios` and `query_weights`; None = computed here.
     """
     if query.distances is None:
         return [Choice(row) for row in rows]
@@ -56,7 +56,7 @@ def with_sources(
             worlds.dataset, weights=share * np.maximum(best - regrets[:, row], 0.0), minlength=len(weights)
         )
         gains[np.isnan(query.errors[:, row])] = -1.0
-        # Where nothing is gained any more, the nearest dataset that measured it vouches for it.
+        # Without a gain, the nearest dataset that measured the configuration is its source.
         most = max(float(gains.max()), 0.0)
         dataset = int(np.lexsort((query.distances, gains < NEARLY * most))[0])
         choices.append(Choice(row, dataset, float(query.distances[dataset]), float(query.errors[dataset, row])))
@@ -67,7 +67,7 @@ def with_sources(
 def expected_regrets(query: Query, rows: Sequence[int], *, scenarios: Scenarios | None = None) -> NDArray[np.float64]:
     """Compute the weighted mean over the datasets of the best normalised regret after each of the rows.
 
-    `joint` minimises this number, so it is too optimistic; `warmstart.bo.transfer.calibration` measures by how much.
+    `joint` minimises this number, so it is too optimistic; `warmstart.bo.transfer.calibration` corrects it.
 
     Returns: `len(rows)` in [0, 1], never increasing.
     """
@@ -79,7 +79,7 @@ def expected_regrets(query: Query, rows: Sequence[int], *, scenarios: Scenarios 
 
 
 def query_weights(query: Query) -> NDArray[np.float64]:
-    """Compute weights of the datasets by nearness, or equal weights of the sources without distances: `m` with sum 1."""
+    """Compute weights of the datasets by nearness, or equal ones of the sources without distances: `m` with sum 1."""
     if query.distances is None:
         return equal_weights(len(query.errors), query.groups)
     return nearness_weights(query.distances, query.reach, groups=query.groups)
@@ -92,29 +92,29 @@ def nearness_weights(
 
     Only the order of the distances counts, so their scale and their crowding far from the origin, as in many
     dimensions, do not. The tail is heavy on purpose: the portfolio of all datasets is hard to beat, and a few near
-    datasets can be the wrong ones. Reach 0.3 trusts the nearest, infinity weighs all alike. Equal distances share their
-    mean rank. A source of several datasets has the rank of its nearest, and splits its weight among them by the same
-    rule.
+    datasets can be the wrong ones. Reach 0.3 trusts the nearest, infinity gives equal weights. Equal distances share
+    their mean rank. A source of several datasets has the rank of its nearest, and splits its weight among them by the
+    same rule.
 
     Args:
         distances: `m` ≥ 0.
         reach: pairs of reach > 0 and share ≥ 0.
-        groups: `m` numbers of the datasets' sources; None = each is a source of its own.
+        groups: `m` numbers of the datasets' sources; None = each dataset is a source.
 
     Returns: `m` > 0 with sum 1.
     """
     alone = np.zeros(len(distances), dtype=np.int64)
     if groups is None:
         return _by_rank(distances, reach, among=alone)
-    sources, place = np.unique(groups, return_inverse=True)
+    sources, source = np.unique(groups, return_inverse=True)
     nearest = np.full(len(sources), np.inf)
-    np.minimum.at(nearest, place, distances)
-    weights: NDArray[np.float64] = _by_rank(nearest, reach, among=alone[: len(sources)])[place]
-    return weights * _by_rank(distances, reach, among=place)
+    np.minimum.at(nearest, source, distances)
+    weights: NDArray[np.float64] = _by_rank(nearest, reach, among=alone[: len(sources)])[source]
+    return weights * _by_rank(distances, reach, among=source)
 
 
 def _by_rank(distances: NDArray[np.float64], reach: Reach, *, among: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Weigh by the rank of distances within each source, `among` which they are; each source has sum 1."""
+    """Compute weights by the rank of distances within their source, numbered by `among`; each source has sum 1."""
     order = np.lexsort((distances, among))
     source, apart = among[order], distances[order]
     is_first = np.append(True, source[1:] != source[:-1])
@@ -125,8 +125,8 @@ def _by_rank(distances: NDArray[np.float64], reach: Reach, *, among: NDArray[np.
     ranks = np.empty(len(order))
     ranks[order] = (start + (length - 1) / 2)[run] - first
     total = np.zeros(len(distances))
-    for each, share in reach:
-        weights = np.ones(len(ranks)) if np.isinf(each) else 1.0 / (ranks + each)
+    for distance_reach, share in reach:
+        weights = np.ones(len(ranks)) if np.isinf(distance_reach) else 1.0 / (ranks + distance_reach)
         total += share * weights / np.bincount(among, weights)[among]
     scaled: NDArray[np.float64] = total / np.bincount(among, total)[among]
     return scaled

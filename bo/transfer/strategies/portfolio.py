@@ -1,4 +1,4 @@
-"""Strategy `portfolio`: configurations that together do well on all datasets, whatever the new one is."""
+"""Strategy `portfolio`: configurations that together do well on all datasets, for any new one."""
 
 from collections.abc import Sequence
 
@@ -15,8 +15,8 @@ from warmstart.history_store.errors import DataError, UsageError
 def portfolio(query: Query) -> list[Choice]:
     """Choose the greedy portfolio of all sources. Distances are not used.
 
-    Use it without distances, or where the new dataset is far from all others. Not where near datasets are known to be
-    right: `joint` adds weights to it.
+    Use it without distances, or for a dataset far from all others. Not if near datasets are right: `joint` adds
+    weights.
 
     >>> errors = np.array([[0.1, 0.2, 0.9], [0.1, 0.3, 0.9], [0.9, 0.8, 0.1]])
     >>> [choice.row for choice in portfolio(Query(errors, None, k=2))]  # the best of most, then of the rest
@@ -35,24 +35,24 @@ def portfolio_rows(
     scenarios: Scenarios | None = None,
     noise: float = 0.0,
 ) -> list[int]:
-    """Add, one by one, the configuration that most lowers the mean best normalised regret over the datasets.
+    """Choose configurations one by one, each of which most lowers the mean best normalised regret over the datasets.
 
-    The mean is taken over what missing cells may be, and over what noise may have made of the others; see
-    `warmstart.bo.transfer.strategies.scenarios` and `warmstart.bo.transfer.strategies.noise`. Equal gains go to the lower mean regret, then
-    to the lower row, so the order stays useful after every dataset's best is in.
+    The mean includes scenarios of missing cells and of noise; see `warmstart.bo.transfer.strategies.scenarios` and
+    `warmstart.bo.transfer.strategies.noise`. Equal gains go to the lower mean regret, then to the lower row, so the
+    order stays useful after every dataset's best is in.
 
     Args:
         errors: `m x c`, NaN = missing.
-        k: how many to add.
-        weights: `m` ≥ 0, the worth of each dataset; None = all alike.
-        start: rows that are chosen already; they count towards the best and are not chosen again.
-        scenarios: of the errors, where they are made already.
+        k: number of configurations to add.
+        weights: `m` ≥ 0, of the datasets; None = equal.
+        start: rows chosen before; they count towards the best and are not chosen again.
+        scenarios: of the errors; None = computed here.
         noise: standard deviation of an error as a share of its dataset's range, ≥ 0.
 
     Returns: at most k rows, best first; a configuration without any error is never among them.
 
     Raises:
-        UsageError: when there is not one weight a dataset.
+        UsageError: when weights and datasets differ in number.
         DataError: when weights are negative, not finite or all 0.
     """
     worlds = with_noise(make_scenarios(errors) if scenarios is None else scenarios, noise)
@@ -75,12 +75,12 @@ def _shares(weights: ArrayLike | None, m: int) -> NDArray[np.float64]:
     """Check the weights and scale them to sum 1."""
     if weights is None:
         return np.full(m, 1.0 / m)
-    given = np.asarray(weights, dtype=np.float64)
-    if given.shape != (m,):
-        msg = f"portfolio: expected one weight a dataset ({m}), got shape {given.shape}. Give {m} numbers ≥ 0."
+    numbers = np.asarray(weights, dtype=np.float64)
+    if numbers.shape != (m,):
+        msg = f"portfolio: expected one weight a dataset ({m}), got shape {numbers.shape}. Give {m} numbers ≥ 0."
         raise UsageError(msg)
-    if not (np.all(np.isfinite(given)) and np.all(given >= 0) and given.sum() > 0):
-        msg = f"portfolio: expected weights ≥ 0, not all 0, got {given.tolist()}. Leave them out for equal ones."
+    if not (np.all(np.isfinite(numbers)) and np.all(numbers >= 0) and numbers.sum() > 0):
+        msg = f"portfolio: expected weights ≥ 0, not all 0, got {numbers.tolist()}. Leave them out for equal ones."
         raise DataError(msg)
-    scaled: NDArray[np.float64] = given / given.sum()
+    scaled: NDArray[np.float64] = numbers / numbers.sum()
     return scaled

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 Dedupe = Literal["next_best", "next_neighbour", "keep"]
 
 Reach = tuple[tuple[float, float], ...]
-"""How far a weighting of datasets by nearness reaches: pairs of reach > 0 and share ≥ 0; see `nearness_weights`."""
+"""Reach of a weighting of datasets by nearness: pairs of reach > 0 and share ≥ 0; see `nearness_weights`."""
 
 UNCALIBRATED: Reach = ((3.0, 1.0),)
-"""The reach where a history was not calibrated."""
+"""Reach without a calibration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class Query:
     Attributes:
         errors: `m x c` float64, NaN = missing, at least one known in each row.
         distances: `m` float64 ≥ 0 from the new dataset, or None.
-        k: designs wanted, in 1..c.
-        dedupe: what `nearest` does where a neighbour's best configuration is taken already.
-        reach: how quickly `joint` lets weights fall with the rank.
-        groups: `m` numbers of the datasets' sources, or None: each is a source of its own.
-        noise: standard deviation of an error as a share of its dataset's range, ≥ 0: `joint` and `portfolio` choose what
-            does well over all that the errors might be; see `warmstart.bo.transfer.strategies.noise`.
+        k: number of designs, in 1..c.
+        dedupe: rule of `nearest` for a neighbour whose best configuration is taken.
+        reach: of the weights of `joint`, which fall with the rank.
+        groups: `m` numbers of the datasets' sources, or None: each dataset is a source.
+        noise: standard deviation of an error as a share of its dataset's range, ≥ 0, for `joint` and `portfolio`; see
+            `warmstart.bo.transfer.strategies.noise`.
     """
 
     errors: NDArray[np.float64]
@@ -42,13 +42,13 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One chosen configuration.
+    """Chosen configuration.
 
     Attributes:
         row: of the configuration, in 0..c-1.
-        neighbour: row of the dataset on which it did well, or None where it comes from all datasets together.
-        distance: of that dataset, or None.
-        source_error: its error on that dataset, or None.
+        neighbour: row of the dataset on which it did well, or None for a choice by all datasets together.
+        distance: of the neighbour, or None.
+        source_error: error on the neighbour, or None.
     """
 
     row: int
@@ -58,4 +58,5 @@ class Choice:
 
 
 Strategy = Callable[[Query], list[Choice]]
-"""Answers a query with at most k choices, best first; what is short of k is filled by `warmstart.bo.transfer.designs.designs`."""
+"""Function from a query to at most k choices, best first; `warmstart.bo.transfer.designs.designs` fills them up to
+k."""

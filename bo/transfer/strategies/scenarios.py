@@ -1,7 +1,7 @@
 """Scenarios of missing errors: each incomplete row is completed in several ways.
 
-A gap that is filled with one expected value can never be the best configuration, so whatever happened to be measured
-would win. Here a gap takes, in turn, the values of the most similar datasets that have the cell.
+A gap filled with its expected value is never the best configuration, so measured cells would win. Here a gap takes, in
+turn, the values of the most similar datasets that have the cell.
 """
 
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ from warmstart.history_store.error_tables import min_max_normalised
 
 Matrix = NDArray[np.float64]
 MOST = 12
-"""Ways in which an incomplete row is completed, at most: one for each of its most similar datasets."""
+"""Most scenarios of an incomplete row, one for each of its most similar datasets."""
 ROUNDS = 20
-"""Of fitting levels and spreads to the profile that all rows share."""
+"""Rounds of the fit of levels and spreads to the common profile of all rows."""
 FEW_CELLS = 3.0
-"""Two rows count as so many cells of average difference more alike or unlike than what they share says."""
+"""Prior weight of the average difference in the dissimilarity of two rows, in cells."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scenarios:
-    """Completed rows of a table of errors; a complete row is its own only scenario.
+    """Completed rows of a table of errors; a complete row has one scenario, itself.
 
     Attributes:
-        errors: `n x c`; NaN only where a configuration was measured on no dataset.
-        regrets: `n x c`, each scenario's errors scaled to [0, 1] between its best and its worst; what was never
-            measured counts as the worst.
+        errors: `n x c`; NaN only for configurations without any measurement.
+        regrets: `n x c`, each scenario's errors scaled to [0, 1] between its best and its worst; unmeasured
+            configurations count as the worst.
         dataset: `n` rows of the table.
         share: `n` > 0, sum 1 over the scenarios of a dataset.
     """
@@ -40,13 +40,13 @@ class Scenarios:
     share: Matrix
 
     def read_only(self) -> Self:
-        """Return itself, whose arrays can no longer be changed: it is kept for whoever asks next."""
+        """Return itself with read-only arrays, as the cache shares it."""
         for array in (self.errors, self.regrets, self.dataset, self.share):
             array.flags.writeable = False
         return self
 
     def expected_errors(self, m: int) -> Matrix:
-        """Return the average over the scenarios of each dataset: `m x c`, NaN where nothing is known."""
+        """Return the average over the scenarios of each dataset: `m x c`, NaN for unmeasured configurations."""
         total = np.full((m, self.errors.shape[1]), np.nan)
         total[self.dataset] = 0.0
         np.add.at(total, self.dataset, self.share[:, None] * self.errors)
@@ -56,11 +56,11 @@ class Scenarios:
 def make_scenarios(errors: Matrix) -> Scenarios:
     """Complete the rows of a table of errors.
 
-    Each row is modelled as a level plus a spread times a profile that all rows share, plus a rest of its own. A gap in
-    row i takes row j's value on the profile's scale, and then the level and spread of row i. In the first scenario j is
-    the row most similar to i of those that have the cell, in the second the next, and so on. Scenarios are weighted by
-    the inverse square of the dissimilarity. A value that few rows have measured is shrunk towards the profile's mean,
-    the more so the more rows disagree on configurations and the less configurations differ. Nothing is random.
+    Each row is a level plus a spread times a common profile of all rows, plus a residual. A gap in row i takes row j's
+    value on the profile's scale, and then the level and spread of row i. In the first scenario j is the row most
+    similar to i of those that have the cell, in the second the next, and so on. The weight of a scenario is the inverse
+    square of the dissimilarity. A value from few rows is shrunk towards the profile's mean, the more so the more rows
+    disagree on configurations and the less configurations differ. Nothing is random.
 
     Args:
         errors: `m x c`, NaN = missing; rows without any known cell have no scenario.
@@ -72,53 +72,53 @@ def make_scenarios(errors: Matrix) -> Scenarios:
 
 @lru_cache(maxsize=4)
 def _completed(table: bytes, c: int) -> Scenarios:
-    """Complete the rows of a table, given as the bytes of its cells; several strategies ask about the same one."""
+    """Complete the rows of a table from its bytes, which can be hashed; several strategies share a table."""
     errors = np.frombuffer(table).reshape(-1, c)
-    known = ~np.isnan(errors)
-    kept = np.flatnonzero(known.any(axis=1))
-    if not (known.any(axis=0) & ~known[kept]).any():
-        return Scenarios(errors[kept], _regrets(errors[kept]), kept, np.ones(len(kept))).read_only()
-    measured = known.sum(axis=0) > 0
-    gaps = (measured & ~known).any(axis=1)
+    present = ~np.isnan(errors)
+    rows = np.flatnonzero(present.any(axis=1))
+    if not (present.any(axis=0) & ~present[rows]).any():
+        return Scenarios(errors[rows], _regrets(errors[rows]), rows, np.ones(len(rows))).read_only()
+    measured = present.sum(axis=0) > 0
+    gaps = (measured & ~present).any(axis=1)
     level, spread = _levels(errors)
     values = _on_profile(errors, level, spread)
     completed: list[Matrix] = []
     shares: list[Matrix] = []
-    for row in kept.tolist():
-        lent, share = _lent(values, row) if gaps[row] else (values[row][None], np.ones(1))
-        guess = level[row] + spread[row] * np.nan_to_num(lent)
-        completed.append(np.where(known[row], errors[row], np.where(measured, guess, np.nan)))
+    for row in rows.tolist():
+        borrowed, share = _borrowed_values(values, row) if gaps[row] else (values[row][None], np.ones(1))
+        guess = level[row] + spread[row] * np.nan_to_num(borrowed)
+        completed.append(np.where(present[row], errors[row], np.where(measured, guess, np.nan)))
         shares.append(share)
-    every = np.concatenate(completed)
-    which = np.repeat(kept, [len(share) for share in shares])
-    return Scenarios(every, _regrets(every), which, np.concatenate(shares)).read_only()
+    all_rows = np.concatenate(completed)
+    datasets = np.repeat(rows, [len(share) for share in shares])
+    return Scenarios(all_rows, _regrets(all_rows), datasets, np.concatenate(shares)).read_only()
 
 
 def _regrets(errors: Matrix) -> Matrix:
-    """Scale each row to [0, 1]; what is missing counts as the worst."""
+    """Scale each row to [0, 1]; missing cells count as the worst."""
     scaled = min_max_normalised(errors)
     scaled[np.isnan(scaled)] = 1.0
     return scaled
 
 
 def _levels(errors: Matrix) -> tuple[Matrix, Matrix]:
-    """Fit level and spread of each row, `m` each: its known cells have the mean and the deviation that the profile has there.
+    """Fit level and spread of each row, `m` each, to mean and deviation of the profile in its known cells.
 
-    A row whose known cells are all equal, or too few to tell, has the median spread.
+    A row with equal or too few known cells gets the median spread.
     """
-    known = ~np.isnan(errors)
-    measured = known.sum(axis=0) > 0
-    counts = np.maximum(known.sum(axis=1), 1)
-    filled = np.where(known, errors, 0.0)
+    present = ~np.isnan(errors)
+    measured = present.sum(axis=0) > 0
+    counts = np.maximum(present.sum(axis=1), 1)
+    filled = np.where(present, errors, 0.0)
     mean = filled.sum(axis=1) / counts
-    deviation = np.sqrt((np.where(known, errors - mean[:, None], 0.0) ** 2).sum(axis=1) / counts)
-    is_told = (deviation > 1e-12 * (1 + np.abs(mean))) & (known.sum(axis=1) > 2)
-    typical = float(np.median(deviation[is_told])) if is_told.any() else 0.0
-    level, spread = mean, np.where(is_told, deviation, typical)
+    deviation = np.sqrt((np.where(present, errors - mean[:, None], 0.0) ** 2).sum(axis=1) / counts)
+    is_varied = (deviation > 1e-12 * (1 + np.abs(mean))) & (present.sum(axis=1) > 2)
+    typical = float(np.median(deviation[is_varied])) if is_varied.any() else 0.0
+    level, spread = mean, np.where(is_varied, deviation, typical)
     for _ in range(ROUNDS):
         if not spread.any():
             break
-        donors = known & (spread > 0)[:, None]
+        donors = present & (spread > 0)[:, None]
         values = np.where(donors, (filled - level[:, None]) / np.where(spread > 0, spread, 1.0)[:, None], 0.0)
         profile = values.sum(axis=0) / np.maximum(donors.sum(axis=0), 1)
         profile[measured] -= profile[measured].mean()
@@ -126,9 +126,9 @@ def _levels(errors: Matrix) -> tuple[Matrix, Matrix]:
         if not width > 0:
             break
         profile = np.where(measured, profile / width, 0.0)
-        centre = (known * profile).sum(axis=1) / counts
-        wide = np.sqrt((np.where(known, profile - centre[:, None], 0.0) ** 2).sum(axis=1) / counts)
-        is_fit = is_told & (wide > 1e-9)
+        centre = (present * profile).sum(axis=1) / counts
+        wide = np.sqrt((np.where(present, profile - centre[:, None], 0.0) ** 2).sum(axis=1) / counts)
+        is_fit = is_varied & (wide > 1e-9)
         ratio = deviation / np.where(is_fit, wide, 1.0)
         spread = np.where(is_fit, ratio, float(np.median(ratio[is_fit])) if is_fit.any() else typical)
         level = mean - spread * centre
@@ -136,28 +136,30 @@ def _levels(errors: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def _on_profile(errors: Matrix, level: Matrix, spread: Matrix) -> Matrix:
-    """Put known cells on the scale of the profile, `m x c`; NaN = missing, or in a row without any spread.
+    """Convert known cells to the scale of the profile, `m x c`; NaN = missing, or in a row without any spread.
 
-    The mean of a column is drawn towards that of all by n / (n + variance within columns ÷ variance between their
-    means): what few rows have measured is not believed to be as good, or bad, as it looks.
+    The mean of a column is shrunk towards the mean of all by n / (n + variance within columns ÷ variance between their
+    means), as the mean of few rows is unreliable.
     """
-    known = ~np.isnan(errors) & (spread > 0)[:, None]
-    values = np.where(known, (np.nan_to_num(errors) - level[:, None]) / np.where(spread > 0, spread, 1.0)[:, None], 0.0)
-    counts = known.sum(axis=0)
+    present = ~np.isnan(errors) & (spread > 0)[:, None]
+    values = np.where(
+        present, (np.nan_to_num(errors) - level[:, None]) / np.where(spread > 0, spread, 1.0)[:, None], 0.0
+    )
+    counts = present.sum(axis=0)
     means = values.sum(axis=0) / np.maximum(counts, 1)
     several = counts > 1
     trust = np.where(counts > 0, 0.5, 0.0)
     if several.any():
-        within = np.where(known, values - means, 0.0)[:, several]
+        within = np.where(present, values - means, 0.0)[:, several]
         variance = float((within**2).sum() / (counts[several] - 1).sum())
         between = float(np.var(means[several]) - variance * np.mean(1.0 / counts[several]))
         trust = counts / (counts + variance / max(between, 1e-3 * variance, 1e-300))
-    scaled: Matrix = np.where(known, values - (1.0 - trust) * means, np.nan)
+    scaled: Matrix = np.where(present, values - (1.0 - trust) * means, np.nan)
     return scaled
 
 
-def _lent(values: Matrix, row: int) -> tuple[Matrix, Matrix]:
-    """Take a row's cells from other rows, the most similar that have them first.
+def _borrowed_values(values: Matrix, row: int) -> tuple[Matrix, Matrix]:
+    """Return values for a row's cells from other rows, the most similar rows first.
 
     Args:
         values: `m x c` of `_on_profile`.
@@ -165,23 +167,27 @@ def _lent(values: Matrix, row: int) -> tuple[Matrix, Matrix]:
 
     Returns: `s x c`, NaN where no other row has a cell; `s` shares with sum 1.
     """
-    known = ~np.isnan(values)
-    donors = np.flatnonzero(known.any(axis=1))
+    present = ~np.isnan(values)
+    donors = np.flatnonzero(present.any(axis=1))
     donors = donors[donors != row]
     if not len(donors):
         return np.full((1, values.shape[1]), np.nan), np.ones(1)
-    both = known[donors] & known[row]
-    shared = both.sum(axis=1)
-    gaps = np.where(both, np.abs(values[donors] - values[row]), 0.0).sum(axis=1)
-    usual = gaps.sum() / max(int(shared.sum()), 1)
-    unlike = np.round((gaps + FEW_CELLS * usual) / (shared + FEW_CELLS), 12)
-    place = np.argsort(unlike, kind="stable")
-    order, nearness = donors[place], 1.0 / np.maximum(unlike[place][:MOST], max(1e-3 * usual, 1e-9)) ** 2
-    # At each place, the first at or after it that has the cell; after the last one, from the top again.
-    none = len(order)
-    places = np.where(known[order], np.arange(none)[:, None], none)
-    found = np.minimum.accumulate(places[::-1], axis=0)[::-1]
-    found = np.where(found == none, found[0], found)[:MOST]
-    lent: Matrix = values[np.append(order, row)[found], np.arange(values.shape[1])]
-    lent[found == none] = np.nan
-    return lent, nearness / nearness.sum()
+    shared = present[donors] & present[row]
+    n_shared = shared.sum(axis=1)
+    gaps = np.where(shared, np.abs(values[donors] - values[row]), 0.0).sum(axis=1)
+    average_gap = gaps.sum() / max(int(n_shared.sum()), 1)
+    # Rounded, so that equally similar rows keep their order on every machine.
+    dissimilarity = np.round((gaps + FEW_CELLS * average_gap) / (n_shared + FEW_CELLS), 12)
+    ranking = np.argsort(dissimilarity, kind="stable")
+    order, nearness = (
+        donors[ranking],
+        1.0 / np.maximum(dissimilarity[ranking][:MOST], max(1e-3 * average_gap, 1e-9)) ** 2,
+    )
+    # For each rank, the first row at or after it that has the cell; after the last one, from the top again.
+    no_rank = len(order)
+    ranks = np.where(present[order], np.arange(no_rank)[:, None], no_rank)
+    donor_ranks = np.minimum.accumulate(ranks[::-1], axis=0)[::-1]
+    donor_ranks = np.where(donor_ranks == no_rank, donor_ranks[0], donor_ranks)[:MOST]
+    borrowed: Matrix = values[np.append(order, row)[donor_ranks], np.arange(values.shape[1])]
+    borrowed[donor_ranks == no_rank] = np.nan
+    return borrowed, nearness / nearness.sum()

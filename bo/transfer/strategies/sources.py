@@ -7,18 +7,18 @@ from numpy.typing import NDArray
 
 
 def equal_weights(m: int, groups: NDArray[np.int64] | None) -> NDArray[np.float64]:
-    """Return weights that are equal for all sources, and equal within a source.
+    """Return weights of datasets that are equal for all sources, and equal within a source.
 
     Args:
         m: number of datasets.
-        groups: `m` numbers of their sources; None = each is a source of its own.
+        groups: `m` numbers of their sources; None = each dataset is a source.
 
     Returns: `m` > 0 with sum 1.
     """
     if groups is None:
         return np.full(m, 1.0 / m)
-    _, place, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    return 1.0 / (len(counts) * counts[place])
+    _, source, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    return 1.0 / (len(counts) * counts[source])
 
 
 def turns(order: NDArray[np.int64], groups: NDArray[np.int64] | None) -> NDArray[np.int64]:
@@ -30,16 +30,16 @@ def turns(order: NDArray[np.int64], groups: NDArray[np.int64] | None) -> NDArray
     """
     if groups is None:
         return order
-    seen: dict[int, int] = {}
+    uses: dict[int, int] = {}
     rounds = []
     for group in groups[order].tolist():
-        rounds.append(seen.get(group, 0))
-        seen[group] = rounds[-1] + 1
+        rounds.append(uses.get(group, 0))
+        uses[group] = rounds[-1] + 1
     return order[np.argsort(np.array(rounds, dtype=np.int64), kind="stable")]
 
 
 def number_groups(groups: Sequence[Hashable] | NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number groups in order of first appearance; an array of numbers is left as it is."""
+    """Return the numbers of groups in order of first appearance; an array of numbers is returned unchanged."""
     if isinstance(groups, np.ndarray) and np.issubdtype(groups.dtype, np.integer):
         return groups.astype(np.int64, copy=False)
     numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}

@@ -100,5 +100,5 @@ def test_pending_configurations_are_taken_and_those_told_are_passed_over():
 
 @pytest.mark.parametrize("damaged", [{}, [], {"asked": 1, "revision": 1, "told": 0, "models": {"errors": {}}}])
 def test_a_damaged_checkpoint_is_refused(damaged):
-    with pytest.raises(DataError, match=r"expected what checkpoint gave.*Leave it out"):
+    with pytest.raises(DataError, match=r"expected the output of checkpoint.*Leave it out"):
         Optimizer(plane()).resume(damaged)

@@ -56,8 +56,8 @@ def run():
 
 def test_a_run_comes_back_as_it_was_told(run):
     assert run.points.shape == (20, 5)
-    assert run.errors.tolist() == [error_of(observation.config) for observation in run.told]
-    assert run.encoding.decode(run.points) == [observation.config for observation in run.told]
+    assert run.errors.tolist() == [error_of(observation.config) for observation in run.observations]
+    assert run.encoding.decode(run.points) == [observation.config for observation in run.observations]
 
 
 def test_the_best_so_far_leaves_failures_out():
@@ -92,7 +92,7 @@ def test_each_fold_is_predicted_from_the_others(run, monkeypatch):
     seen = []
 
     def noted(self, evidence, X):
-        seen.append((len(evidence.told), len(X)))
+        seen.append((len(evidence.observations), len(X)))
         return true_predict(self, evidence, X)
 
     true_predict = SurrogateModels.predict
@@ -109,7 +109,7 @@ def test_coverage_counts_two_standard_deviations():
 
 def test_slices_go_through_the_best_configuration(run):
     cuts = slices(run, grid=50)
-    best = run.told[int(np.nanargmin(run.errors))].config
+    best = run.observations[int(np.nanargmin(run.errors))].config
     assert [cut.name for cut in cuts] == [name for name in run.encoding.names if name in best]
     X = run.encoding.columns(run.points)
     fitted = run.fitted()
@@ -119,7 +119,7 @@ def test_slices_go_through_the_best_configuration(run):
         assert cut.mean[at] == pytest.approx(units.errors(there.mean.mean()), abs=0.05)
         assert len(cut.value) == len(cut.mean) == len(cut.acquisition) == 50
         assert np.all(cut.sd > 0)
-        np.testing.assert_array_equal(np.isnan(cut.told), [cut.name not in one.config for one in run.told])
+        np.testing.assert_array_equal(np.isnan(cut.observed), [cut.name not in one.config for one in run.observations])
     rate = next(cut for cut in cuts if cut.name == "rate")
     assert math.log10(rate.value[int(rate.mean.argmin())]) == pytest.approx(-2, abs=0.5)
     layers = next(cut for cut in cuts if cut.name == "layers")
@@ -183,8 +183,8 @@ def test_a_span_is_one_over_the_lengthscale():
 
 def test_architectures_are_the_values_that_others_depend_on(run):
     shares = architectures(run)
-    assert [shares.names[i] for i in shares.which] == [f"kind {one.config['kind']}" for one in run.told]
-    counts = np.bincount(shares.which)
+    assert [shares.names[i] for i in shares.indices] == [f"kind {one.config['kind']}" for one in run.observations]
+    counts = np.bincount(shares.indices)
     assert np.all(np.diff(counts) <= 0)
     plain = ConfigurationSpace()
     plain.add(Float("x", (0.0, 1.0)))
@@ -203,9 +203,7 @@ def test_a_young_run_has_less_to_see():
     young = read_run(record(1))
     found = diagnose(young)
     assert (found.fit, found.slices, found.sensitivity) == (None, None, None)
-    assert found.notes == [
-        "run: expected enough valid evaluations for the surrogate, got 1. Tell the optimiser some more."
-    ]
+    assert found.notes == ["run: expected enough valid evaluations for the surrogate, got 1. Tell the optimiser more."]
     for n in (0, 2):
         failed = read_run(record(n, error=lambda config: math.nan))
         with pytest.raises(DataError, match="expected enough valid evaluations for the surrogate, got 0"):
@@ -224,11 +222,11 @@ def test_equal_errors_have_nothing_to_tell_apart():
     [
         (lambda saved: [saved], "got list"),
         (lambda saved: {**saved, "schema_version": 9}, "version 1, got version 9"),
-        (lambda saved: {"schema_version": 1}, "expected what Optimizer.to_dict gives"),
-        (lambda saved: {**saved, "space": {}}, "got a damaged one"),
-        (lambda saved: {**saved, "history": [{"config": {"rate": 7}}]}, "got a damaged one"),
-        (lambda saved: {**saved, "settings": {}}, "got a damaged one"),
-        (lambda saved: {**saved, "models": {"nobody": {}}}, "got a damaged one"),
+        (lambda saved: {"schema_version": 1}, "expected the output of Optimizer.to_dict"),
+        (lambda saved: {**saved, "space": {}}, "got a damaged record"),
+        (lambda saved: {**saved, "history": [{"config": {"rate": 7}}]}, "got a damaged record"),
+        (lambda saved: {**saved, "settings": {}}, "got a damaged record"),
+        (lambda saved: {**saved, "models": {"nobody": {}}}, "got a damaged record"),
     ],
 )
 def test_other_things_are_refused(damage, message):

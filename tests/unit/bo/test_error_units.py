@@ -41,7 +41,7 @@ def test_logarithms_by_hand(offset):
     logs = np.log(ERRORS - (0.02 - offset * 0.09))  # the median lies 0.09 above the least
     assert z == pytest.approx((logs - logs.mean()) / logs.std())
     step = 1e-6
-    beside = (np.log(ERRORS + step - units.floor) - units.zero) / units.one
+    beside = (np.log(ERRORS + step - units.floor) - units.zero) / units.scale
     assert np.exp(-units.log_slope(ERRORS)) == pytest.approx((beside - z) / step, rel=1e-2)
 
 
@@ -67,7 +67,7 @@ def test_errors_of_any_size_are_told_apart():
         assert z == pytest.approx(ErrorUnits.standard(y)[0])
         assert units.errors(z) == pytest.approx(size * y, rel=1e-12)
         assert ErrorUnits.logarithmic(size * y, 0.1)[0] == pytest.approx(ErrorUnits.logarithmic(y, 0.1)[0])
-    assert ErrorUnits.standard(1.0 + 1e-13 * y)[1].one == 1.0
+    assert ErrorUnits.standard(1.0 + 1e-13 * y)[1].scale == 1.0
     assert ErrorUnits.standard(np.zeros(3))[1] == ErrorUnits(0.0, 1.0)
 
 
@@ -133,7 +133,7 @@ def test_restarts_wait_while_logarithms_are_modelled():
     run._restarts.log_gains = [-60.0] * 3
     assert run._fitted.takes_logarithms(run._log.data())
     assert run.converged is None
-    run._restarts.elsewhere.number = (
+    run._restarts.fresh.number = (
         1  # once they have begun, errors of other basins may well look like orders of magnitude
     )
     assert run.converged is not None
@@ -191,7 +191,7 @@ def test_errors_of_any_size_are_searched_and_predicted(errors):
 
 @pytest.mark.parametrize("surrogate", ["dngo", "mt-dngo", GaussianProcess()])
 def test_other_surrogates_have_no_evidence_to_ask(surrogate):
-    with pytest.raises(UsageError, match="Gaussian process of ours, gp, gp-map, mt-gp, beside warp_errors"):
+    with pytest.raises(UsageError, match="warp_errors needs surrogate gp, gp-map, mt-gp"):
         Optimizer(space(), surrogate=surrogate, warp_errors=True)
 
 

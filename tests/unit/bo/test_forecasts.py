@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm, t
 
 from warmstart.bo.error_units import ErrorUnits
-from warmstart.bo.forecasts import BEST, GIVEN_UP, NEEDED, WORST, Forecast, Forecasts, has_stalled, moments
+from warmstart.bo.forecasts import BEST, DISMISSAL, NEEDED, WORST, Forecast, Forecasts, has_stalled, moments
 from warmstart.bo.surrogates import Prediction
 
 
@@ -17,22 +17,22 @@ def test_a_forecast_counts_the_difference_of_log_densities(known, freedom):
     forecast = Forecast(1.0, 0.5, 2.0, 2.0)
     for error in (0.5, 1.0, 1.5):
         expected = t.logpdf(error, freedom, 1.0, 0.5) - t.logpdf(error, freedom, 2.0, 2.0)
-        assert forecast.log_odds(error, known=known) == pytest.approx(expected)
-    assert Forecast(1.0, 1e-3, 2.0, 2.0).log_odds(100.0, known=known) == WORST
-    assert Forecast(1.0, 1e-5, 2.0, 2.0).log_odds(1.0, known=known) == BEST
+        assert forecast.log_odds(error, n_before=known) == pytest.approx(expected)
+    assert Forecast(1.0, 1e-3, 2.0, 2.0).log_odds(100.0, n_before=known) == WORST
+    assert Forecast(1.0, 1e-5, 2.0, 2.0).log_odds(1.0, n_before=known) == BEST
 
 
 def test_where_one_evaluation_is_known_it_counts_whether_the_next_is_better():
     forecast = Forecast(3.0, 1.0, 2.0, None)
     for error in (2.1, 9.0):
-        assert forecast.log_odds(error, known=1) == pytest.approx(np.log(norm.cdf(1.0) / 0.5))
-    assert forecast.log_odds(1.9, known=1) == pytest.approx(np.log(norm.cdf(-1.0) / 0.5))
-    assert Forecast(300.0, 1.0, 2.0, None).log_odds(1.9, known=1) == WORST
-    assert forecast.log_odds(2.0, known=1) == 0.0
+        assert forecast.log_odds(error, n_before=1) == pytest.approx(np.log(norm.cdf(1.0) / 0.5))
+    assert forecast.log_odds(1.9, n_before=1) == pytest.approx(np.log(norm.cdf(-1.0) / 0.5))
+    assert Forecast(300.0, 1.0, 2.0, None).log_odds(1.9, n_before=1) == WORST
+    assert forecast.log_odds(2.0, n_before=1) == 0.0
 
 
 def test_errors_beyond_all_measure_count_nothing():
-    assert Forecast(1e300, 1e-300, -1e300, 1e-300).log_odds(0.0, known=5) == 0.0
+    assert Forecast(1e300, 1e-300, -1e300, 1e-300).log_odds(0.0, n_before=5) == 0.0
 
 
 def test_related_tasks_are_trusted_first_then_judged():
@@ -46,13 +46,13 @@ def test_related_tasks_are_trusted_first_then_judged():
     found.add(X[3], bad)
     assert found.believed(X[:3], [0.0] * 3)
     assert not found.believed(X[:4], [0.0] * 4)
-    assert not found.given_up(X[:4], [0.0] * 4)
+    assert not found.dismissed(X[:4], [0.0] * 4)
     for x in X[4:6]:
         found.add(x, bad)
-    assert 2.0 * np.log(2.0) - 3.0 * np.log(9.0) < GIVEN_UP
+    assert 2.0 * np.log(2.0) - 3.0 * np.log(9.0) < DISMISSAL
     for x in X[6:]:
         found.add(x, good)
-    assert found.given_up(X, [0.0] * 12)  # what comes later does not count
+    assert found.dismissed(X, [0.0] * 12)  # what comes later does not count
     assert not found.believed(X, [0.0] * 12)
 
 
@@ -147,7 +147,7 @@ def test_a_forecast_at_the_floor_of_logarithms_has_some_width():
     sure = Prediction(np.full((1, 1), -5.0), np.full((1, 1), 0.01), np.full(1, 0.01))
     mean, sd = moments(sure, units)
     assert 0 < sd < 1e-14
-    assert WORST <= Forecast(1.0, 0.1, mean, sd).log_odds(1.0, known=11) <= BEST
+    assert WORST <= Forecast(1.0, 0.1, mean, sd).log_odds(1.0, n_before=11) <= BEST
 
 
 def test_a_search_that_improves_has_not_stalled_beside_the_largest_numbers():

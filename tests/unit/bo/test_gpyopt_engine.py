@@ -64,13 +64,13 @@ def test_the_domain_gives_back_the_same_configurations():
     encoding = Encoding(mixed(layers=3))
     domain = gpyopt_engine._Domain(encoding)
     points = encoding.sample(40, rng=np.random.default_rng(0))
-    rows = domain.to(points)
+    rows = domain.to_rows(points)
     assert [item["type"] for item in domain.items].count("categorical") == 1
     kind = encoding.names.index("kind")
     assert domain.items[kind]["domain"] == (0, 1, 2)
     assert set(rows[:, kind]) == {0.0, 1.0, 2.0}
-    assert encoding.keys(domain.back(rows)) == encoding.keys(points)
-    assert domain.back(np.full((1, encoding.p), 1.0 + 1e-9)).max() <= 1.0
+    assert encoding.keys(domain.to_points(rows)) == encoding.keys(points)
+    assert domain.to_points(np.full((1, encoding.p), 1.0 + 1e-9)).max() <= 1.0
 
 
 @needs_gpyopt

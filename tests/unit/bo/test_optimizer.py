@@ -668,7 +668,11 @@ def test_one_dimension_and_one_point_told_again_and_again():
         ({"initial": [3]}, UsageError, r"initial\[0\]: expected a configuration.*got 3"),
         ({"candidates": []}, UsageError, "expected at least one candidate, got none"),
         ({"candidates": [{"x": 1.0, "z": 9.0}]}, DataError, "z"),
-        ({"related": [RelatedTask([], [])]}, UsageError, "expected a surrogate for related tasks, mt-..., got 'gp'"),
+        (
+            {"related": [RelatedTask([], [])]},
+            UsageError,
+            "related needs a surrogate for related tasks, mt-..., got 'gp'",
+        ),
     ],
 )
 def test_settings_that_cannot_be_used(arguments, error, message):
@@ -816,10 +820,10 @@ def test_a_failure_needs_no_error():
     ("change", "message"),
     [
         ({"schema_version": 2}, "expected a record of version 1, got 2.*upgrade"),
-        ({"history": [{"config": {}}]}, "got a damaged one"),
-        ({"space": {}}, "got a damaged one"),
-        ({"settings": {}}, "got a damaged one"),
-        ({"models": {"errors": {}}}, "got a damaged one"),
+        ({"history": [{"config": {}}]}, "got a damaged record"),
+        ({"space": {}}, "got a damaged record"),
+        ({"settings": {}}, "got a damaged record"),
+        ({"models": {"errors": {}}}, "got a damaged record"),
     ],
 )
 def test_records_that_are_none(change, message):

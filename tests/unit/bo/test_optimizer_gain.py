@@ -40,7 +40,7 @@ def test_it_is_the_expected_improvement_over_the_best_mean(space):
     evidence, _ = run._promised
     here, units = beliefs.predict(evidence, run._log.columns([run._log.locate(config)[0]]))
     best = beliefs.predict(evidence, evidence.X)[0].mean.min(axis=1)
-    mean, sd = units.errors(here.mean[:, 0]), units.one * np.sqrt(here.var[:, 0])
+    mean, sd = units.errors(here.mean[:, 0]), units.scale * np.sqrt(here.var[:, 0])
     gap = units.errors(best) - mean
     improvement = gap * norm.cdf(gap / sd) + sd * norm.pdf(gap / sd)
     assert np.exp(run.log_gain) == pytest.approx(improvement.mean(), rel=1e-6)

@@ -7,7 +7,7 @@ import pytest
 from ConfigSpace import ConfigurationSpace, Float, Integer
 
 from warmstart.bo import Optimizer
-from warmstart.bo.restarts import LAST, SAME_BASIN, STALLED, Elsewhere, has_converged, near
+from warmstart.bo.restarts import LAST, SAME_BASIN, STALLED, FreshProcess, has_converged, in_basin
 
 NOTHING = [-20.0] * LAST
 
@@ -52,7 +52,7 @@ def test_small_steps_are_no_progress():
 
 
 def test_a_process_is_over_where_it_comes_back_or_converges():
-    process, known = Elsewhere(), [np.full(2, 0.5)]
+    process, known = FreshProcess(), [np.full(2, 0.5)]
     process.begin()
     far, beside = np.full((4, 2), 0.1), np.full((4, 2), 0.5 + 0.9 * SAME_BASIN)
     told = [1.0, 2.0, 3.0, 4.0]
@@ -62,19 +62,19 @@ def test_a_process_is_over_where_it_comes_back_or_converges():
     process.log_gains = list(NOTHING)
     assert process.is_over(errors(20, last=8), np.full((20, 2), 0.1), known, design=3)
     process.begin(basin=far[0])
-    assert (process.number, process.log_gains, process.own) == (2, [], {})
+    assert (process.number, process.log_gains, process.keys) == (2, [], {})
     assert process.is_over(told, far, [], design=3), "a basin that an earlier one found"
 
 
 def test_basins():
-    assert near(np.array([0.5, 0.5]), [np.array([0.5, 0.5 + SAME_BASIN])])
-    assert not near(np.array([0.5, 0.5]), [np.array([0.5, 0.5 + 1.5 * SAME_BASIN])])
-    assert not near(np.array([0.5]), [])
+    assert in_basin(np.array([0.5, 0.5]), [np.array([0.5, 0.5 + SAME_BASIN])])
+    assert not in_basin(np.array([0.5, 0.5]), [np.array([0.5, 0.5 + 1.5 * SAME_BASIN])])
+    assert not in_basin(np.array([0.5]), [])
 
 
 def test_the_record_through_json():
-    process = Elsewhere(2, 5, {"a": None, "b": None}, [-1.0], [[0.25, 0.5]])
-    assert Elsewhere.from_dict(json.loads(json.dumps(process.to_dict()))) == process
+    process = FreshProcess(2, 5, {"a": None, "b": None}, [-1.0], [[0.25, 0.5]])
+    assert FreshProcess.from_dict(json.loads(json.dumps(process.to_dict()))) == process
 
 
 # --- within a run ---
@@ -139,7 +139,7 @@ def test_a_process_that_knows_the_whole_space_does_not_look_elsewhere():
     run = told_run(bowl, np.random.default_rng(0).random((60, 2)))
     assert run.converged == "nothing more is expected here: stop, or start another search"
     run.ask(4)
-    assert run._restarts.elsewhere.number == 0
+    assert run._restarts.fresh.number == 0
 
 
 def test_a_process_that_knows_nothing_between_its_points_looks_everywhere_by_itself():
@@ -148,33 +148,33 @@ def test_a_process_that_knows_nothing_between_its_points_looks_everywhere_by_its
     run = told_run(narrow_well, np.concatenate([rng.random((60, 5)), around]))
     assert run.converged == "nothing more is expected here: stop, or start another search"
     run.ask(4)
-    assert run._restarts.elsewhere.number == 0
+    assert run._restarts.fresh.number == 0
 
 
 def test_restarts_that_have_begun_go_on_whatever_the_process_knows():
     run = told_run(bowl, np.random.default_rng(0).random((60, 2)))
-    run._restarts.elsewhere.number = 1
+    run._restarts.fresh.number = 1
     assert run.converged == "nothing more is expected here: restarting elsewhere, or stop"
 
 
 def test_four_of_five_suggestions_come_from_elsewhere():
     run = converged_run()
-    before = set(run._restarts.elsewhere.own)
+    before = set(run._restarts.fresh.keys)
     asked = []
     for _ in range(10):
         config = run.ask()[0]
-        asked.append(len(run._restarts.elsewhere.own) > len(before))
-        before = set(run._restarts.elsewhere.own)
+        asked.append(len(run._restarts.fresh.keys) > len(before))
+        before = set(run._restarts.fresh.keys)
         run.tell(config, 1.999)
         run._restarts.log_gains = [-30.0] * LAST
     assert asked == [True] * 4 + [False] + [True] * 4 + [False]
-    assert run._restarts.elsewhere.number == 1
+    assert run._restarts.fresh.number == 1
 
 
 def test_a_run_that_does_not_restart_stays():
     run = converged_run(restarts=False)
     run.ask(2)
-    assert run._restarts.elsewhere.number == 0
+    assert run._restarts.fresh.number == 0
 
 
 @pytest.mark.slow
@@ -191,9 +191,9 @@ def test_promises_that_rise_again_end_the_restart():
     run.ask()
     run._restarts.log_gains = [0.0] * LAST
     assert run.converged is None
-    turn = run._restarts.elsewhere.turn
+    turn = run._restarts.fresh.turn
     run.ask()
-    assert run._restarts.elsewhere.turn == turn
+    assert run._restarts.fresh.turn == turn
 
 
 def test_a_restarted_run_goes_on_as_if_it_had_not_been_interrupted():

@@ -175,5 +175,7 @@ def test_a_related_table_says_where_to_begin():
 
 def test_related_tables_need_a_surrogate_for_them():
     unit, errors = table()
-    with pytest.raises(UsageError, match=r"search_table: expected a surrogate for related tasks, mt-\.\.\., got 'gp'"):
+    with pytest.raises(
+        UsageError, match=r"search_table: related needs a surrogate for related tasks, mt-\.\.\., got 'gp'"
+    ):
         search_table(unit, errors, initial=(), t=3, rng=rng(), related=[Task(unit, errors)])

@@ -85,7 +85,7 @@ def test_tasks_that_were_all_wrong_are_not_asked_any_more():
     """A model of all tasks costs several times what one of the task at hand does."""
     run = search(tasks(bowl), 3)
     forecasts = run._fitted._forecasts
-    forecasts._known = dict.fromkeys(forecasts._known, Forecast(9.0, 0.1, 0.2, 0.1))
+    forecasts._forecasts = dict.fromkeys(forecasts._forecasts, Forecast(9.0, 0.1, 0.2, 0.1))
     assert kind(run) == "alone"
     run.tell(run.ask()[0], 0.1)
     run.ask()
@@ -98,7 +98,7 @@ def test_where_a_search_stalls_every_fourth_suggestion_is_that_of_the_task_at_ha
     steps = []
     for error in [-1.0, *[0.5] * 5, -3.0]:
         run.tell(run.ask()[0], error)
-        run._fitted._forecasts._known.clear()  # they stay believed
+        run._fitted._forecasts._forecasts.clear()  # they stay believed
         steps.append((kind(run), kind(run, suggests=True)))
     alone = [place + 9 for place, (_, suggests) in enumerate(steps) if suggests == "alone"]
     assert alone == [13]
@@ -115,9 +115,9 @@ def test_a_gaussian_process_of_the_task_at_hand_alone_judges_related_tasks(surro
     monkeypatch.setattr(models, "_forecasts", Forecasts())
     models.forecast(run._log.data(), np.array([[0.2, 0.9]]))
     z, units = ErrorUnits.standard(np.array([o.error for o in run.history()]))
-    judge = models._kept[asked[-1]].fitted(run._log.columns(run._log.points), z, revision=run._log.revision)
+    judge = models._models[asked[-1]].fitted(run._log.columns(run._log.points), z, revision=run._log.revision)
     assert isinstance(judge, GaussianProcess)
-    (forecast,) = models._forecasts._known.values()
+    (forecast,) = models._forecasts._forecasts.values()
     assert moments(judge.predict(np.array([[0.2, 0.9]])), units) == (forecast.mean_alone, forecast.sd_alone)
 
 

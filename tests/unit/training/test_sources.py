@@ -25,7 +25,7 @@ from warmstart.history_store.splits import split_codes
 from warmstart.training.collection.add_sources import add_sources, part_name, rebuild, restore_images
 from warmstart.training.sources.download import download, hash_file, unpack
 from warmstart.training.sources.obtain import data_folder, open_manifest, open_torchvision
-from warmstart.training.sources.torchvision_parts import one_label_each, voc_labels
+from warmstart.training.sources.torchvision_parts import draw_labels, voc_labels
 from warmstart.training.workloads.cnn.space import target_space
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -315,8 +315,8 @@ def test_voc_gives_each_photo_one_of_its_classes(tmp_path: Path) -> None:
 
 def test_one_label_each_is_fair_and_seeded() -> None:
     sets = [["a", "b", "b", "b"]] * 2000
-    drawn = one_label_each(sets, seed=1)
-    assert drawn == one_label_each(sets, seed=1) != one_label_each(sets, seed=2)
+    drawn = draw_labels(sets, seed=1)
+    assert drawn == draw_labels(sets, seed=1) != draw_labels(sets, seed=2)
     assert Counter(drawn)["a"] == pytest.approx(1000, abs=5 * 500**0.5)
 
 

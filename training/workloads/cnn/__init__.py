@@ -1,4 +1,4 @@
-"""The target network of the warm-start paper [Kim2017warmstart]: a small CNN trained from scratch."""
+"""Target network of the warm-start paper [Kim2017warmstart]: a small CNN trained from scratch."""
 
 from warmstart.training.workloads.cnn.budget import BUDGETS, COMPACT, PAPER, Budget
 from warmstart.training.workloads.cnn.space import SpaceName, target_space

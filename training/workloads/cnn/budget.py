@@ -1,4 +1,4 @@
-"""How long a target network trains."""
+"""Budgets of the training of a target network."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -8,14 +8,14 @@ from warmstart.history_store.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The length of one training run and the clock of its learning-rate decay.
+    """Length of one training run, and clock of its learning-rate decay.
 
     Attributes:
-        name: goes into the origin of each evaluation.
-        updates: gradient steps; None = `epochs` decides.
-        epochs: passes over the training part; used where `updates` is None.
-        decay_updates: the run's whole length on the decay's clock: step t counts as t * decay_updates / updates.
-            None = the literal clock, a step counts as one.
+        name: part of the origin of each evaluation.
+        updates: gradient steps; None = by `epochs`.
+        epochs: passes over the training part; None = by `updates`.
+        decay_updates: length of the run on the clock of the decay: step t counts as t * decay_updates / updates.
+            None = each step counts as one.
         curve_points: validation errors along the run, the last at its end.
     """
 
@@ -36,22 +36,22 @@ class Budget:
 
     @property
     def unit(self) -> str:
-        """Name what an amount counts."""
+        """Return the unit of an amount."""
         return "updates"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what makes errors comparable, as shards keep it: how often a run is looked at does not."""
+        """Return the fields that errors depend on, for shards; the number of curve points is none of them."""
         return {name: value for name, value in asdict(self).items() if name != "curve_points"}
 
     def length(self, n_train: int, batch_size: int) -> int:
-        """Count the updates of a run on n_train images."""
+        """Return the number of updates of a run on n_train images."""
         if self.updates is not None:
             return self.updates
         assert self.epochs is not None  # noqa: S101  by __post_init__
         return self.epochs * max(n_train // batch_size, 1)
 
     def clock(self, step: int, length: int) -> float:
-        """Tell the time of the learning-rate decay at a step."""
+        """Return the time of the learning-rate decay at a step."""
         return float(step) if self.decay_updates is None else step * self.decay_updates / length
 
 

@@ -1,4 +1,4 @@
-"""Trained networks as a classifier: kept in a file, and asked about images."""
+"""Classifier of trained target networks, with its file format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from safetensors.torch import save
 from warmstart.metafeat.files import replace_file
 from warmstart.training.workloads.base import Classifier, Member
 from warmstart.training.workloads.classifier_file import not_a_classifier, read_header, to_metadata
-from warmstart.training.workloads.classifier_images import fitting
+from warmstart.training.workloads.classifier_images import fitted_images
 from warmstart.training.workloads.cnn.config import TargetConfig
 from warmstart.training.workloads.cnn.network import build_network
 from warmstart.training.workloads.cnn.train import TargetData
@@ -27,12 +27,12 @@ BATCH = 256
 
 
 class Networks(Classifier):
-    """Trained target networks whose probabilities are averaged; often one alone.
+    """Trained target networks with averaged probabilities, often a single one.
 
     Attributes:
         members: best first.
-        classes: their names, in the order of the probabilities.
-        size: pixels a side of the images.
+        classes: names in the order of the probabilities.
+        size: pixels of a side of the images.
         channels: 1 or 3.
         error: validation error of the average.
     """
@@ -67,36 +67,37 @@ class Networks(Classifier):
         *,
         error: float | None = None,
     ) -> Self:
-        """Join networks that were trained on a dataset, best first; their validation error is computed where it is not known."""
-        assert data.mean is not None  # noqa: S101  standardised here
+        """Join networks trained on a dataset, best first; an unknown validation error is computed."""
+        assert data.mean is not None  # noqa: S101  data of `TargetData.of` have both
         assert data.spread is not None  # noqa: S101
-        found = _error_of(networks, data) if error is None else error
+        joint_error = _error_of(networks, data) if error is None else error
         first = _error_of(networks[:1], data) if error is None and len(networks) > 1 else None
-        made = cls(
+        classifier = cls(
             members,
             [network.cpu() for network in networks],
             classes=classes,
             size=int(data.images.shape[1]),
             mean=data.mean.cpu(),
             spread=data.spread.cpu(),
-            error=found,
+            error=joint_error,
         )
-        made.first_error = first
-        return made
+        classifier.first_error = first
+        return classifier
 
     def predict(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Return the probabilities of the classes.
+        """Compute the probabilities of the classes.
 
         Args:
-            images: `n x size x size x 1` or `x 3` uint8, as `warmstart.history_store.readers.open_images(path).read(rows, size=size)` gives; grey
-                and coloured ones become what it was trained on.
+            images: `n x size x size x 1` or `x 3` uint8, as read by
+                `warmstart.history_store.readers.open_images(path).read(rows, size=size)`; converted to the channels of
+                the training.
 
         Returns: `n x classes`.
 
         Raises:
             DataError: when the images are of another shape or type.
         """
-        taken = fitting(images, self.size, self.channels)
+        taken = fitted_images(images, self.size, self.channels)
         pixels = (torch.from_numpy(np.ascontiguousarray(taken)).float() / 255 - self._mean) / self._spread
         return average(self._networks, pixels).double().numpy()
 
@@ -104,7 +105,7 @@ class Networks(Classifier):
         """Write a safetensors file.
 
         Raises:
-            StorageError: the place cannot be written, or is full.
+            StorageError: when the file cannot be written, or the disk is full.
         """
         header = {
             "members": [member.to_dict() for member in self.members],
@@ -120,11 +121,11 @@ class Networks(Classifier):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote.
+        """Read a file of `save`.
 
         Raises:
-            MissingPathError: when there is no such file.
-            ModelError: when it is something else, damaged or of a newer version.
+            MissingPathError: when the file is missing.
+            ModelError: when the file is of another kind, damaged or of a newer version.
         """
         header = read_header(path)
         try:
@@ -137,7 +138,7 @@ class Networks(Classifier):
                 network = build_network(TargetConfig.of(member.config), len(mean), size, len(classes))
                 prefix = f"{i}."
                 network.load_state_dict(
-                    {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
+                    {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
                 )
                 networks.append(network)
             return cls(

@@ -1,4 +1,4 @@
-"""A configuration of the target network: six numbers of a history, cast to what is trained. No torch."""
+"""Configuration of the target network: six numbers, cast to the types of the training. No torch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ BASE_FILTERS = 32
 
 @dataclass(frozen=True, slots=True)
 class TargetConfig:
-    """A configuration of the target network, cast to what is trained.
+    """Configuration of the target network, cast to the types of the training.
 
     Attributes:
         learning_rate: of Adam at step 0.
         decay_rate: of the exponential decay, per update.
-        batch_size: images an update, ≥ 1.
+        batch_size: images of an update, ≥ 1.
         n_conv: convolutional layers, 1 .. 9.
         n_fc: hidden fully connected layers, 1 .. 3; the classifier follows them.
         dropout: rate after each hidden fully connected layer, in [0, 1).
@@ -34,7 +34,7 @@ class TargetConfig:
 
     @classmethod
     def of(cls, config: Config) -> TargetConfig:
-        """Read a configuration of the history; reals become integers by cutting off.
+        """Cast a configuration of the history; reals become integers by truncation.
 
         Raises:
             DataError: when a hyperparameter is missing or not a number in its range.
@@ -52,12 +52,12 @@ class TargetConfig:
 
 
 def filters(n_conv: int) -> list[int]:
-    """List the filters of each layer: doubling to the middle and back, 5 layers are 32, 64, 128, 64, 32."""
+    """Return the filters of each layer, doubling to the middle and back: 5 layers have 32, 64, 128, 64, 32."""
     return [BASE_FILTERS * 2 ** min(i, n_conv - 1 - i) for i in range(n_conv)]
 
 
 def multiply_adds(config: TargetConfig, *, channels: int, size: int) -> int:
-    """Count the multiply-adds of one image's way through the network, the classifier apart."""
+    """Count the multiply-adds of the network for one image, without the classifier."""
     width, side, total = channels, size, 0
     for n_filters in filters(config.n_conv):
         total += 9 * width * n_filters * side * side

@@ -1,4 +1,4 @@
-"""The target network: the six-dimensional CNN family of the warm-start paper [Kim2017warmstart] §5.
+"""Target network: the six-dimensional CNN family of the warm-start paper [Kim2017warmstart] §5.
 
 A configuration sets the learning rate, its decay, the batch size, the numbers of convolutional and fully
 connected layers, and the dropout rate.
@@ -33,8 +33,8 @@ def build_network(config: TargetConfig, channels: int, size: int, n_classes: int
     return nn.Sequential(*layers)
 
 
-def bf16_pays(device: torch.device) -> bool:
-    """Return whether bfloat16 arithmetic is native on this device."""
+def has_native_bf16(device: torch.device) -> bool:
+    """Tell whether bfloat16 arithmetic is native on a device."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":

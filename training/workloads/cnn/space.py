@@ -1,6 +1,6 @@
-"""The space of the target network [Kim2017warmstart], with the published batches and with small ones.
+"""Space of the target network [Kim2017warmstart], with the published batch sizes and with small ones.
 
-ConfigSpace is imported where a space is built.
+ConfigSpace is imported on use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HYPERPARAMETERS = (
     "num_layers_fc",
     "dropout_rate",
 )
-"""Their names."""
+"""Names of the six hyperparameters."""
 
 
 def target_space(name: SpaceName = "compact") -> ConfigurationSpace:

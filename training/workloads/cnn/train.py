@@ -1,4 +1,4 @@
-"""Train one target network on one dataset: the cell of a history."""
+"""Training of one target network on one dataset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from warmstart.history_store.subsample import TRAIN, VAL
 from warmstart.training.workloads.adam import Adam
 from warmstart.training.workloads.cnn.budget import Budget
 from warmstart.training.workloads.cnn.config import TargetConfig
-from warmstart.training.workloads.cnn.network import bf16_pays, build_network
+from warmstart.training.workloads.cnn.network import build_network, has_native_bf16
 
 Route = Literal["fast", "eager"]
 EVALUATION_BATCH = 256
@@ -27,7 +27,7 @@ EVALUATION_BATCH = 256
 
 @dataclass(frozen=True, slots=True)
 class TargetData:
-    """A dataset as the target network sees it; prepared once, used by every configuration.
+    """Dataset prepared for the target network, shared by all configurations.
 
     Attributes:
         images: `n x s x s x c` float32 of the training part, each channel standardised by the training part.
@@ -35,8 +35,8 @@ class TargetData:
         val_images: `v x s x s x c` float32, standardised alike.
         val_labels: `v` int64.
         n_classes: number of classes.
-        mean: `c`, of the training part's pixels in [0, 1]; None where the images were standardised elsewhere.
-        spread: `c`, what the pixels are divided by after it; None likewise.
+        mean: `c`, of the training part's pixels in [0, 1]; None for images standardised elsewhere.
+        spread: `c`, standard deviation of these pixels, at least 1e-3; None likewise.
     """
 
     images: torch.Tensor
@@ -64,7 +64,7 @@ class TargetData:
             labels: `n` int64 in 0 .. n_classes - 1.
             split: `n` codes of `warmstart.history_store.subsample`.
             n_classes: number of classes.
-            device: where the tensors go; default the CPU.
+            device: of the tensors; None = the CPU.
 
         Raises:
             LabelError: when the training part has fewer than two images or the validation part none.
@@ -90,14 +90,14 @@ class TargetData:
 
 @dataclass(frozen=True, slots=True)
 class TargetResult:
-    """What one training run gave.
+    """Result of one training run.
 
     Attributes:
         error: validation error at the end, in [0, 1]; of a constant prediction when it diverged; NaN when timed out.
         status: ok, diverged or timeout.
-        duration: CPU seconds of this process on a CPU (so that a busy machine does not count), else wall seconds.
+        duration: CPU seconds of this process on a CPU, independent of other load, else wall seconds.
         curve: pairs (update, validation error).
-        images_per_s: training images a second of duration, evaluation left out.
+        images_per_s: training images per second of duration, without evaluation.
     """
 
     error: float
@@ -129,17 +129,17 @@ def train_target(
         budget: the run's length.
         seed: of the initial weights, the order and the dropout; same seed and device, same result.
         route: `fast` runs channels-last with fused Adam, in bfloat16 where that is native; `eager` is plain float32.
-        timeout: seconds of duration after which the run is given up.
-        report: called with each point of the curve; what it raises ends the run.
+        timeout: largest duration, in seconds.
+        report: called with each point of the curve; its exceptions end the run.
         keep: called with the trained network.
 
     Raises:
-        DataError: when the configuration is not one of the target network's.
+        DataError: when the configuration does not fit the target network.
     """
     cast = TargetConfig.of(config)
     device = data.images.device
     clock = _Clock(device)
-    # Dropout draws from torch's global generator; the fork puts the caller's back.
+    # Dropout draws from torch's global generator; the fork restores the caller's state.
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         run = _Run(data, cast, route)
@@ -150,7 +150,7 @@ def train_target(
 
 
 class _Clock:
-    """Seconds since it was made: of this process's CPU on a CPU, else wall seconds."""
+    """Clock of the seconds since its creation: CPU seconds of this process on a CPU, else wall seconds."""
 
     def __init__(self, device: torch.device) -> None:
         self._read = time.process_time if device.type == "cpu" else time.perf_counter
@@ -170,7 +170,7 @@ def _train(
     report: Callable[[int, float], None] | None,
     clock: _Clock,
 ) -> TargetResult:
-    """Take the steps of a run, and measure its validation error along the curve."""
+    """Run the updates, and measure the validation error along the curve."""
     n = len(run.data.images)
     length = budget.length(n, run.batch_size)
     marks = {math.ceil(length * (i + 1) / budget.curve_points) for i in range(budget.curve_points)}
@@ -201,7 +201,7 @@ def _train(
 
 
 def _batches(n: int, size: int, length: int, *, seed: int) -> Iterator[torch.Tensor]:
-    """Draw rows of as many batches: every epoch is a new random order, whose last incomplete batch is left out."""
+    """Yield the rows of `length` batches; every epoch is a new random order without its last incomplete batch."""
     order, queue = torch.Generator().manual_seed(seed), torch.empty(0, dtype=torch.int64)
     for _ in range(length):
         if len(queue) < size:
@@ -211,14 +211,14 @@ def _batches(n: int, size: int, length: int, *, seed: int) -> Iterator[torch.Ten
 
 
 class _Run:
-    """A network, its optimiser and the arithmetic of one route."""
+    """Network, optimiser and arithmetic of one route."""
 
     def __init__(self, data: TargetData, config: TargetConfig, route: Route) -> None:
         self.data = data
         self.batch_size = min(config.batch_size, len(data.images))
         self.fast = route == "fast"
         device = data.images.device
-        self.bf16 = self.fast and bf16_pays(device)
+        self.bf16 = self.fast and has_native_bf16(device)
         network = build_network(config, data.images.shape[3], data.images.shape[1], data.n_classes).to(device)
         layout = torch.channels_last if self.fast else torch.contiguous_format
         self.network = network.to(memory_format=layout)
@@ -242,7 +242,7 @@ class _Run:
 
     @torch.no_grad()
     def validation_error(self) -> float:
-        """Compute the share of wrong validation images; NaN where the outputs are not finite."""
+        """Compute the share of wrong validation images; NaN for outputs that are not finite."""
         self.network.eval()
         wrong = 0
         for images, labels in zip(

@@ -1,4 +1,4 @@
-"""The CNN as a workload; torch is imported where a dataset is prepared or a file read."""
+"""CNN workload; torch is imported on use."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from warmstart.training.workloads.cnn.train import TargetData
 
 IMAGE_SIZE = 32
-"""Pixels a side where the dataset leaves the choice; that of the shipped history."""
+"""Image size for datasets without a stored one, pixels of a side; that of the shipped history."""
 
 
 class CNN(Workload):
-    """The six-dimensional CNN family of the warm-start paper, trained from scratch with Adam."""
+    """Six-dimensional CNN family of the warm-start paper, trained from scratch with Adam."""
 
     name: ClassVar[str] = "cnn"
     spaces: ClassVar[tuple[str, ...]] = SPACES
@@ -42,7 +42,7 @@ class CNN(Workload):
         return target_space(cast("SpaceName", name or SPACES[0]))
 
     def budget(self, name: str | None = None, *, amount: float | None = None) -> Budget:
-        """Return a budget by name; an amount is updates, over which the learning rate decays as over the whole run."""
+        """Return a budget by name; an amount sets the updates, over which the learning rate decays fully."""
         name = name or self.budgets[0]
         if name not in BUDGETS:
             msg = f"expected one of {', '.join(BUDGETS)}, got {name!r}. Leave it out for the first."
@@ -51,55 +51,55 @@ class CNN(Workload):
         return budget if amount is None else replace(budget, updates=max(int(amount), 1), epochs=None)
 
     def check(self, config: Config) -> None:
-        """Check that all six hyperparameters are there and in their ranges."""
+        """Check that all six hyperparameters are present and in their ranges."""
         TargetConfig.of(config)
 
     def cost(self, config: Config, budget: AnyBudget, *, n_train: int) -> float:
-        """Count multiply-adds of the updates on colour images of `IMAGE_SIZE`."""
+        """Count the multiply-adds of all updates on colour images of `IMAGE_SIZE`."""
         cast_config = TargetConfig.of(config)
         batch = min(cast_config.batch_size, n_train)
-        length = _own(budget).length(n_train, batch)
+        length = _cnn_budget(budget).length(n_train, batch)
         return 3.0 * length * batch * multiply_adds(cast_config, channels=3, size=IMAGE_SIZE)
 
     def steps(self, budget: AnyBudget, *, config: Config | None = None, n_train: int | None = None) -> int | None:
-        """Count the updates; epochs need the batch size and the number of images for it."""
-        own = _own(budget)
-        if own.updates is not None:
-            return own.updates
+        """Return the number of updates; for epochs it needs configuration and number of images."""
+        cnn_budget = _cnn_budget(budget)
+        if cnn_budget.updates is not None:
+            return cnn_budget.updates
         if config is None or n_train is None:
             return None
-        return own.length(n_train, min(TargetConfig.of(config).batch_size, n_train))
+        return cnn_budget.length(n_train, min(TargetConfig.of(config).batch_size, n_train))
 
     def check_installed(self) -> None:
         """Check that torch is there."""
         require_extra("pictures", "The workload cnn", ["torch"])
 
     def prepare(self, dataset: Dataset, *, device: str | None = None) -> PreparedCNN:
-        """Standardise the images, at their stored size or `IMAGE_SIZE`, and put them onto the device."""
+        """Standardise the images, at their stored size or `IMAGE_SIZE`, on the device."""
         self.check_installed()
         from warmstart.metafeat.device import open_device
         from warmstart.training.workloads.cnn.train import TargetData
 
-        where = open_device(device)
+        torch_device = open_device(device)
         images = dataset.images(dataset.size or IMAGE_SIZE)
         classes = dataset.class_names
-        data = TargetData.of(images, dataset.labels, dataset.split, n_classes=len(classes), device=where)
+        data = TargetData.of(images, dataset.labels, dataset.split, n_classes=len(classes), device=torch_device)
         return PreparedCNN(data, classes)
 
     def load(self, path: Path) -> Classifier:
-        """Read networks, those that releases before 0.2 saved too."""
+        """Read saved networks, also of releases before 0.2."""
         self.check_installed()
         from warmstart.training.workloads.cnn.classifier import Networks
 
         return Networks.load(path)
 
     def length(self, budget: AnyBudget) -> str:
-        """Say how many updates or epochs."""
-        own = _own(budget)
-        return f"{own.epochs} epochs" if own.updates is None else f"{own.updates} updates"
+        """Describe a budget in updates or epochs."""
+        cnn_budget = _cnn_budget(budget)
+        return f"{cnn_budget.epochs} epochs" if cnn_budget.updates is None else f"{cnn_budget.updates} updates"
 
     def origin(self, budget: AnyBudget) -> str:
-        """Name the budget alone, as before there were other workloads."""
+        """Return an origin without the name of the workload, as in the first histories."""
         return f"collect/{budget.name}"
 
 
@@ -119,20 +119,20 @@ class PreparedCNN(Prepared):
         timeout_s: float = math.inf,
         keep: bool = False,
     ) -> TrainingResult:
-        """Train once; the curve counts updates."""
+        """Train a configuration; the curve is by updates."""
         from warmstart.training.workloads.cnn.train import train_target
 
-        kept: list[nn.Module] = []
+        networks: list[nn.Module] = []
         result = train_target(
             self.data,
             config,
-            _own(budget),
+            _cnn_budget(budget),
             seed=seed,
             timeout=timeout_s,
             report=report,
-            keep=kept.append if keep else None,
+            keep=networks.append if keep else None,
         )
-        model = kept[0] if kept else None
+        model = networks[0] if networks else None
         return TrainingResult(result.error, result.status, result.duration, result.curve, model=model)
 
     def constant_error(self) -> float:
@@ -140,17 +140,17 @@ class PreparedCNN(Prepared):
         return self.data.constant_error()
 
     def combine(self, members: Sequence[Member], models: Sequence[object], *, error: float | None = None) -> Classifier:
-        """Join networks; their probabilities are averaged."""
+        """Join networks to a classifier, which averages their probabilities."""
         from warmstart.training.workloads.cnn.classifier import Networks
 
         return Networks.of(members, cast("Sequence[nn.Module]", models), self.data, self.classes, error=error)
 
 
-def _own(budget: AnyBudget) -> Budget:
-    """Return a budget that is the CNN's.
+def _cnn_budget(budget: AnyBudget) -> Budget:
+    """Return the budget, checked to be one of the CNN.
 
     Raises:
-        UsageError: when it is another workload's.
+        UsageError: when it belongs to another workload.
     """
     if not isinstance(budget, Budget):
         msg = f"cnn: expected a budget of the workload 'cnn', got {budget!r}. Take one from CNN().budget()."

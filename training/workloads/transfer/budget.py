@@ -1,4 +1,4 @@
-"""How long a network is trained on from its frozen features: so many steps, or so many seconds."""
+"""Budgets of fine-tuning from frozen features, in steps or seconds."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from warmstart.training.workloads.base import Budget
 
 @dataclass(frozen=True, slots=True)
 class TransferBudget:
-    """The most that one run takes; a configuration may want less.
+    """Upper limit of one run; a configuration may set fewer steps.
 
     Attributes:
         name: ``time`` or ``steps``.
-        amount: steps, or seconds of work, > 0. Features and heads are computed whatever it is.
-        curve_points: validation errors along a fine-tuning, beside that of the head it starts from.
+        amount: steps, or seconds of work, > 0, of fine-tuning alone, without features and heads.
+        curve_points: validation errors along a fine-tuning, besides that of the initial head.
     """
 
     name: Literal["steps", "time"]
@@ -31,19 +31,19 @@ class TransferBudget:
 
     @property
     def unit(self) -> str:
-        """Name what an amount counts."""
+        """Return the unit of an amount."""
         return {"steps": "steps", "time": "seconds"}[self.name]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields, as shards keep them."""
+        """Return the fields, for shards."""
         return asdict(self)
 
-    def steps(self, wanted: int) -> int:
-        """Return the steps of a run that wants so many, where time does not end it."""
-        return min(wanted, max(int(self.amount), 1)) if self.name == "steps" else wanted
+    def steps(self, steps: int) -> int:
+        """Return the steps of a run, at most the wanted ones, if time does not end it."""
+        return min(steps, max(int(self.amount), 1)) if self.name == "steps" else steps
 
     def progress(self, step: int, length: int, seconds: float) -> float:
-        """Tell the share of a run that is done: of its steps or of its seconds, whichever is more."""
+        """Return the finished share of a run, of its steps or of its seconds, whichever is larger."""
         of_steps = step / length
         return of_steps if self.name == "steps" else min(max(of_steps, seconds / self.amount), 1.0)
 
@@ -51,11 +51,11 @@ class TransferBudget:
 BUDGETS = {budget.name: budget for budget in (TransferBudget("time", 60), TransferBudget("steps", 400))}
 
 
-def own_budget(budget: Budget) -> TransferBudget:
-    """Return a budget that is this workload's.
+def transfer_budget(budget: Budget) -> TransferBudget:
+    """Return the budget, checked to be one of this workload.
 
     Raises:
-        UsageError: when it is another workload's.
+        UsageError: when it belongs to another workload.
     """
     if not isinstance(budget, TransferBudget):
         msg = f"transfer: expected a budget of the workload 'transfer', got {budget!r}. Take one from Transfer().budget()."

@@ -1,4 +1,4 @@
-"""Trained transfer models as a classifier: one safetensors file whose first backbone timm loads as it is."""
+"""Classifier of trained transfer models: one safetensors file, whose first backbone timm can load directly."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from warmstart.metafeat.pretrained.features import FeatureNetwork, compute_featu
 from warmstart.metafeat.pretrained.heads import Head, head_from_tensors
 from warmstart.training.workloads.base import Classifier, Member
 from warmstart.training.workloads.classifier_file import not_a_classifier, read_header, to_metadata
-from warmstart.training.workloads.classifier_images import fitting
+from warmstart.training.workloads.classifier_images import fitted_images
 
-OWN = "warmstart."
-"""Before the names of tensors that are no backbone's."""
+PREFIX = "warmstart."
+"""Prefix of the names of tensors outside the first backbone."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransferModel:
-    """One trained model: a backbone and a head.
+    """Trained model: a backbone and a head.
 
     Attributes:
-        network: gives the features.
+        network: computes the features.
         head: on the features.
         depth: of the features.
-        image_size: pixels a side.
+        image_size: pixels of a side.
         origin: of the backbone and its weights, for the header: ``architecture``, ``weights``, ``licence``, ``tuned``.
     """
 
@@ -55,16 +55,16 @@ class TransferModel:
 
 
 class TransferClassifier(Classifier):
-    """Models on pretrained backbones whose probabilities are averaged; often one alone.
+    """Models on pretrained backbones with averaged probabilities, often a single one.
 
     Attributes:
         members: best first.
-        classes: their names, in the order of the probabilities.
-        size: pixels a side of the images, the largest of the models'; smaller ones are made from it.
+        classes: names in the order of the probabilities.
+        size: image size, pixels of a side: the largest of the models, resized for the others.
         channels: 1 or 3.
         error: validation error of the average.
-        training_images: how many it was trained on at least; None = not known, as in files that do not say it.
-        votes: by how much each model counts in the average; all alike where files do not say it.
+        training_images: least number of training images; None = unknown, as in old files.
+        votes: weight of each model in the average; equal in old files.
     """
 
     _models: list[TransferModel]
@@ -94,25 +94,26 @@ class TransferClassifier(Classifier):
         """Compute the probabilities of the classes.
 
         Args:
-            images: `n x size x size x 1` or `x 3` uint8, as `warmstart.history_store.readers.open_images(path).read(rows, size=size)` gives; grey
-                and coloured ones become what it was trained on.
+            images: `n x size x size x 1` or `x 3` uint8, as read by
+                `warmstart.history_store.readers.open_images(path).read(rows, size=size)`; converted to the channels of
+                the training.
 
         Returns: `n x classes`, rows that sum to 1.
 
         Raises:
             DataError: when the images are of another shape or type.
         """
-        taken = fitting(images, self.size, self.channels)
-        if not len(taken):
+        inputs = fitted_images(images, self.size, self.channels)
+        if not len(inputs):
             return np.zeros((0, len(self.classes)))
-        return self.average([model.probabilities(taken) for model in self._models])
+        return self.average([model.probabilities(inputs) for model in self._models])
 
-    def average(self, of_each: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Average what the models say, and let all classes share one more vote beside those of the training images.
+    def average(self, probabilities: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Average the probabilities of the models, smoothed by one vote for all classes beside the training images'.
 
-        So few images never make an answer certain; which class is the most probable stays as it is.
+        So few images never make an answer certain; the most probable class does not change.
         """
-        mean: NDArray[np.float64] = np.average(of_each, axis=0, weights=self.votes)
+        mean: NDArray[np.float64] = np.average(probabilities, axis=0, weights=self.votes)
         votes = math.inf if self.training_images is None else self.training_images
         return mean + (1 / len(self.classes) - mean) / (votes + 1)
 
@@ -120,7 +121,7 @@ class TransferClassifier(Classifier):
         """Write one safetensors file; `timm.create_model` loads the first model's backbone from it.
 
         Raises:
-            StorageError: the place cannot be written, or is full.
+            StorageError: when the file cannot be written, or the disk is full.
         """
         tensors: dict[str, torch.Tensor] = {}
         prefixes: dict[str, str] = {}
@@ -128,11 +129,12 @@ class TransferClassifier(Classifier):
         for i, model in enumerate(self._models):
             key = f"tuned {i}" if model.origin["tuned"] else f"{model.origin['weights']} {_fixed_size(model)}"
             if key not in prefixes:
-                prefixes[key] = "" if not prefixes else f"{OWN}{i}.backbone."
+                # The first backbone has no prefix, so that timm finds its tensors by name.
+                prefixes[key] = "" if not prefixes else f"{PREFIX}{i}.backbone."
                 state = model.network.network.state_dict()
                 tensors |= {prefixes[key] + name: tensor.contiguous().clone() for name, tensor in state.items()}
             for name, array in model.head.tensors().items():
-                tensors[f"{OWN}{i}.head.{name}"] = torch.from_numpy(np.ascontiguousarray(array))
+                tensors[f"{PREFIX}{i}.head.{name}"] = torch.from_numpy(np.ascontiguousarray(array))
             described.append({**_describe(model), "prefix": prefixes[key]})
         header = {
             "members": [member.to_dict() for member in self.members],
@@ -149,11 +151,11 @@ class TransferClassifier(Classifier):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote.
+        """Read a file of `save`.
 
         Raises:
-            MissingPathError: when there is no such file.
-            ModelError: when it is something else, damaged or of a newer version.
+            MissingPathError: when the file is missing.
+            ModelError: when the file is of another kind, damaged or of a newer version.
             UsageError: when timm is not installed.
         """
         header = read_header(path)
@@ -162,19 +164,21 @@ class TransferClassifier(Classifier):
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no mapping
             networks: dict[tuple[str, int], FeatureNetwork] = {}
             models = []
-            for i, found in enumerate(header["models"]):
-                place = (found["prefix"], found["image_size"])
-                if place not in networks:
-                    networks[place] = _network(found, _part(tensors, found["prefix"]))
+            for i, record in enumerate(header["models"]):
+                network_key = (record["prefix"], record["image_size"])
+                if network_key not in networks:
+                    networks[network_key] = _network(record, _part(tensors, record["prefix"]))
                 head = head_from_tensors(
-                    {name: tensor.numpy() for name, tensor in _part(tensors, f"{OWN}{i}.head.").items()}
+                    {name: tensor.numpy() for name, tensor in _part(tensors, f"{PREFIX}{i}.head.").items()}
                 )
-                origin = {key: found[key] for key in ("architecture", "weights", "licence", "tuned")}
-                models.append(TransferModel(networks[place], head, found["depth"], int(found["image_size"]), origin))
+                origin = {key: record[key] for key in ("architecture", "weights", "licence", "tuned")}
+                models.append(
+                    TransferModel(networks[network_key], head, record["depth"], int(record["image_size"]), origin)
+                )
             members = [Member(**member) for member in header["members"]]
             settings = {name: header[name] for name in ("classes", "channels", "error")}
-            seen, votes = header.get("training_images"), header.get("votes")
-            return cls(members, models, **settings, training_images=seen, votes=votes)
+            training_images, votes = header.get("training_images"), header.get("votes")
+            return cls(members, models, **settings, training_images=training_images, votes=votes)
         except WarmstartError:
             raise
         except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -182,13 +186,13 @@ class TransferClassifier(Classifier):
 
 
 def _on_cpu(network: FeatureNetwork) -> FeatureNetwork:
-    """Return a network on the CPU, ready to predict; a copy of one that is elsewhere, where others may still use it."""
-    is_there = all(each.device.type == "cpu" for each in network.parameters())
-    return (network if is_there else deepcopy(network).cpu()).eval()
+    """Return a network on the CPU in evaluation mode; a network on another device is copied, as it may be in use."""
+    on_cpu = all(parameter.device.type == "cpu" for parameter in network.parameters())
+    return (network if on_cpu else deepcopy(network).cpu()).eval()
 
 
 def _fixed_size(model: TransferModel) -> int | None:
-    """Return the image size where the weights depend on it: networks with positions or windows, such as vit and swin."""
+    """Return the image size if the weights depend on it, as with positions or windows (vit, swin), else None."""
     return model.image_size if has_fixed_size(model.network.network) else None
 
 
@@ -204,17 +208,17 @@ def _describe(model: TransferModel) -> dict[str, Any]:
     return {**model.origin, "depth": model.depth, "image_size": model.image_size, "preprocessing": preprocessing}
 
 
-def _network(found: Mapping[str, Any], state: Mapping[str, torch.Tensor]) -> FeatureNetwork:
-    """Build a backbone and give it the tensors of a file."""
-    network = make_network(found["architecture"], size=int(found["image_size"]))
+def _network(record: Mapping[str, Any], state: Mapping[str, torch.Tensor]) -> FeatureNetwork:
+    """Build a backbone with the tensors of a file."""
+    network = make_network(record["architecture"], size=int(record["image_size"]))
     network.load_state_dict(dict(state), strict=True)
-    preprocessing = found["preprocessing"]
-    made = FeatureNetwork(network, tuple(preprocessing["mean"]), tuple(preprocessing["std"]))
-    return made.to(memory_format=torch.channels_last).eval()
+    preprocessing = record["preprocessing"]
+    feature_network = FeatureNetwork(network, tuple(preprocessing["mean"]), tuple(preprocessing["std"]))
+    return feature_network.to(memory_format=torch.channels_last).eval()
 
 
 def _part(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
-    """Return the tensors of a prefix without it; of the empty one, those of the first backbone."""
+    """Return the tensors with a prefix, under names without it; the empty prefix is that of the first backbone."""
     if not prefix:
-        return {name: tensor for name, tensor in tensors.items() if not name.startswith(OWN)}
+        return {name: tensor for name, tensor in tensors.items() if not name.startswith(PREFIX)}
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""A configuration of the transfer workload, checked and cast. No torch."""
+"""Configuration of the transfer workload, checked and cast. No torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warmstart.history_store.records import Config
 from warmstart.metafeat.pretrained.depths import DEPTHS, TUNED_STAGES, Depth, TunedStages
 
 FEATURE_NAMES = ("backbone", "image_size", "depth", "flip_copies", "steps")
-"""What every configuration has."""
+"""Hyperparameters of every configuration."""
 TUNING_NAMES = (
     "learning_rate",
     "body_lr_multiplier",
@@ -22,41 +22,42 @@ TUNING_NAMES = (
     "mixup_alpha",
     "label_smoothing",
 )
-"""What one with steps > 0 has beside."""
+"""Further hyperparameters of configurations with steps > 0."""
 HEADS = ("auto", "ridge", "knn", "centroid", "logistic")
 SMALLEST, LARGEST = 16, 1024
 BATCH_SIZE = 16
 """Images of a step of fine-tuning."""
 WARM_UP = 0.1
-"""Share of a fine-tuning in which the learning rate rises; after it, it falls as a cosine to zero."""
+"""Share of a fine-tuning in which the learning rate rises; afterwards it falls as a cosine to zero."""
 FIRST_RATE = 0.01
-"""What is added to the share that is done while it rises, so that the first step moves something."""
+"""Offset of the finished share in the warm-up, so that the first step has a rate above 0."""
 MANY, MORE = 400, 1200
-"""A fine-tuning of `MANY` steps is mostly ended by its seconds; the last training, which has more of them, makes up to `MORE`."""
+"""Steps from which the last training has up to `MORE` steps: time ends most such trials, and the last one has more of
+it."""
 
 _GAIN = 0.15
-"""Errors fall as steps to the power of minus so much, or faster: 0.15 to 0.5 on three of four image sets between 400 and 1,100 steps at 64 pixels,
-and 0.25 on one between 110 and 380 at 128; on the fourth not at all."""
+"""Exponent of the fall of errors with steps, a cautious one: 0.15 to 0.5 on three of four image sets between 400 and
+1,100 steps at 64 pixels, and 0.25 on one between 110 and 380 at 128; on the fourth errors do not fall."""
 
 
-def steps_at_the_end(steps: int) -> int:
-    """Return the steps of a fine-tuning whose network is trained once more to be saved, in all the time that is left."""
+def final_steps(steps: int) -> int:
+    """Return the steps of the last training before a network is saved, in all the remaining time."""
     return max(steps, MORE) if steps >= MANY else steps
 
 
-def error_at_the_end(error: float, steps: float, more: float) -> float:
-    """Return the error that a fine-tuning is expected to come to in more steps, by the one after some, > 0; no larger one."""
+def final_error(error: float, steps: float, more: float) -> float:
+    """Extrapolate the error of a fine-tuning after `steps` > 0 to more steps; the result is not larger."""
     return error * float(max(more / steps, 1.0) ** -_GAIN)
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureSet:
-    """Which features of the images a head is fitted on.
+    """Features of the images for a head.
 
     Attributes:
         backbone: name as `find_backbone` takes it.
-        image_size: pixels a side.
-        depth: where in the network.
+        image_size: pixels of a side.
+        depth: of the features in the network.
         flip_copies: train on the mirrored images too.
     """
 
@@ -68,16 +69,16 @@ class FeatureSet:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How the network is trained on from the head on its frozen features.
+    """Settings of the fine-tuning from the head on frozen features.
 
     Attributes:
         steps: of AdamW, ≥ 1.
-        learning_rate: of the head at its highest.
-        body_lr_multiplier: that of the body divided by that of the head.
-        tuned_stages: which part of the body is trained.
+        learning_rate: highest rate of the head.
+        body_lr_multiplier: learning rate of the body divided by that of the head.
+        tuned_stages: trained part of the body.
         weight_decay: of AdamW.
         random_flip: mirror half of the images.
-        crop_scale: least share of an image's area that is cut out; 1 = no cutting.
+        crop_scale: least share of an image's area in a crop; 1 = no crops.
         mixup_alpha: of the Beta distribution; 0 = none.
         label_smoothing: in [0, 1).
     """
@@ -95,12 +96,12 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True)
 class TransferConfig:
-    """A configuration of the transfer workload.
+    """Configuration of the transfer workload.
 
     Attributes:
-        features: what the head sees.
-        head: ``auto`` = the best of ridge, nearest neighbours and centroids on training images left out; or one kind.
-        tuning: None = the features stay frozen.
+        features: of the head.
+        head: ``auto`` = the best of ridge, nearest neighbours and centroids on left-out training images; or one kind.
+        tuning: None = frozen features.
     """
 
     features: FeatureSet
@@ -109,7 +110,7 @@ class TransferConfig:
 
     @classmethod
     def of(cls, config: Config) -> TransferConfig:
-        """Read a configuration; with 0 steps the hyperparameters of fine-tuning mean nothing, and may be there or not.
+        """Check and cast a configuration; with 0 steps the hyperparameters of fine-tuning are ignored.
 
         Raises:
             DataError: when a hyperparameter is missing, unknown or out of range.
@@ -129,16 +130,16 @@ class TransferConfig:
         except (TypeError, ValueError, OverflowError) as error:
             msg = f"transfer: expected whole numbers for steps and image_size, numbers for rates, true or false for flip_copies and random_flip, got {dict(config)}. Correct the configuration."
             raise DataError(msg) from error
-        found = cls(features, str(config.get("head", "auto")), tuning)
-        known = (*FEATURE_NAMES, *TUNING_NAMES, "head")
-        extra = [name for name in config if name not in known]
-        checks = [(not extra, f"no more than {', '.join(known)}", ", ".join(extra)), *_ranges(found, steps)]
-        wrong = [(wanted, str(came)) for is_right, wanted, came in checks if not is_right]
+        parsed = cls(features, str(config.get("head", "auto")), tuning)
+        allowed_names = (*FEATURE_NAMES, *TUNING_NAMES, "head")
+        extra = [name for name in config if name not in allowed_names]
+        checks = [(not extra, f"no more than {', '.join(allowed_names)}", ", ".join(extra)), *_ranges(parsed, steps)]
+        wrong = [(range_text, str(value)) for is_right, range_text, value in checks if not is_right]
         if wrong:
-            expected, got = ("; ".join(each) for each in zip(*wrong, strict=True))
+            expected, got = ("; ".join(column) for column in zip(*wrong, strict=True))
             msg = f"transfer: expected {expected}, got {got}. Correct the configuration, or the space that it is from."
             raise DataError(msg)
-        return found
+        return parsed
 
 
 def _tuning(steps: int, values: dict[str, Any]) -> Tuning:
@@ -156,19 +157,19 @@ def _tuning(steps: int, values: dict[str, Any]) -> Tuning:
 
 
 def _ranges(config: TransferConfig, steps: int) -> list[tuple[bool, str, object]]:
-    """Tell of every hyperparameter whether it is in its range, what that is, and the value."""
+    """Return for every hyperparameter whether it is in its range, the range as text, and the value."""
     features, tuning = config.features, config.tuning
-    heads, which = (HEADS, "") if tuning is None else (("auto", "ridge"), " with steps > 0")
-    found: list[tuple[bool, str, object]] = [
+    heads, condition = (HEADS, "") if tuning is None else (("auto", "ridge"), " with steps > 0")
+    checks: list[tuple[bool, str, object]] = [
         (bool(features.backbone), "the name of a backbone", features.backbone),
         (features.depth in DEPTHS, f"depth one of {', '.join(DEPTHS)}", features.depth),
         (SMALLEST <= features.image_size <= LARGEST, f"{SMALLEST} ≤ image_size ≤ {LARGEST}", features.image_size),
         (steps >= 0, "steps ≥ 0", steps),
-        (config.head in heads, f"head one of {', '.join(heads)}{which}", config.head),
+        (config.head in heads, f"head one of {', '.join(heads)}{condition}", config.head),
     ]
     if tuning is None:
-        return found
-    found += [
+        return checks
+    checks += [
         (tuning.tuned_stages in TUNED_STAGES, f"tuned_stages one of {', '.join(TUNED_STAGES)}", tuning.tuned_stages),
         (0 < tuning.learning_rate < math.inf, "learning_rate > 0 and finite", tuning.learning_rate),
         (0 <= tuning.body_lr_multiplier < math.inf, "body_lr_multiplier ≥ 0 and finite", tuning.body_lr_multiplier),
@@ -177,19 +178,19 @@ def _ranges(config: TransferConfig, steps: int) -> list[tuple[bool, str, object]
         (0 <= tuning.mixup_alpha < math.inf, "mixup_alpha ≥ 0 and finite", tuning.mixup_alpha),
         (0 <= tuning.label_smoothing < 1, "0 ≤ label_smoothing < 1", tuning.label_smoothing),
     ]
-    return found
+    return checks
 
 
 def _whole(value: object) -> int:
-    """Return a whole number; raises ValueError where it is none."""
+    """Convert a value to a whole number, or raise ValueError."""
     number = float(str(value))
-    if not number.is_integer():  # infinity is none
+    if not number.is_integer():  # False for infinity
         raise ValueError(value)
     return int(number)
 
 
 def _truth(value: object) -> bool:
-    """Return a truth value; raises ValueError where it is none."""
+    """Convert a value to a truth value, or raise ValueError."""
     if str(value).lower() in ("true", "1"):
         return True
     if str(value).lower() in ("false", "0"):

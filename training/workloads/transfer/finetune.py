@@ -1,4 +1,4 @@
-"""Train a pretrained network on from the ridge head on its frozen features."""
+"""Fine-tuning of a pretrained network, from the ridge head on its frozen features."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from warmstart.training.workloads.transfer.budget import TransferBudget
 from warmstart.training.workloads.transfer.config import BATCH_SIZE, FIRST_RATE, WARM_UP, Tuning
 
 WATCHED = 64
-"""Validation images along the way at most, so that looking takes little of the time; the end sees all of them."""
+"""Most validation images in points of the curve, to save time; the last point uses all."""
 
 
 class TunedNetwork(nn.Module):
-    """A feature network and a linear classifier on its features at one depth.
+    """Feature network with a linear classifier on its features at one depth.
 
     Args:
-        body: gives the features.
-        head: what the classifier begins as.
+        body: computes the features.
+        head: initial classifier.
         depth: of the features.
     """
 
@@ -48,12 +48,12 @@ class TunedNetwork(nn.Module):
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         """Compute the logits, `n x classes`, of pixels in [0, 1]."""
-        found = self.body(pixels, self.depth)
-        rows = torch.cat([found[part] for part in self.depth.split("+")], 1)
+        parts = self.body(pixels, self.depth)
+        rows = torch.cat([parts[part] for part in self.depth.split("+")], 1)
         return ((rows - self.mean) / self.spread) @ self.weight + self.bias
 
     def linear_head(self) -> LinearHead:
-        """Return the classifier as it is now."""
+        """Return the present classifier."""
         mean, spread, weight, bias = (
             part.detach().cpu().double().numpy() for part in (self.mean, self.spread, self.weight, self.bias)
         )
@@ -62,14 +62,14 @@ class TunedNetwork(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class TuningImages:
-    """What fine-tuning sees.
+    """Images of a fine-tuning.
 
     Attributes:
         images: `n x s x s x c` uint8 of the training part.
         labels: `n` int64.
         val_images: `v x s x s x c` uint8.
         val_labels: `v` int64.
-        val_wrong: `v` bool, those that the head on frozen features has wrong.
+        val_wrong: `v` bool, errors of the head on frozen features.
     """
 
     images: NDArray[np.uint8]
@@ -79,7 +79,7 @@ class TuningImages:
     val_wrong: NDArray[np.bool_]
 
     def change(self, network: TunedNetwork, rows: NDArray[np.int64]) -> float:
-        """Compute by how much the error of validation images differs from that of the head; NaN where there is none."""
+        """Compute the error of validation images less that of the head; NaN for outputs that are not finite."""
         return validation_error(network, self.val_images[rows], self.val_labels[rows]) - float(
             self.val_wrong[rows].mean()
         )
@@ -87,12 +87,12 @@ class TuningImages:
 
 @dataclass(frozen=True, slots=True)
 class TunedResult:
-    """How a fine-tuning ended.
+    """Result of a fine-tuning.
 
     Attributes:
-        change: of the validation error, from the head to the end; NaN where there is no end.
+        change: of the validation error, from the head to the end; NaN unless ok.
         status: ok, diverged or timeout.
-        curve: pairs (step, change), on `WATCHED` images but for the last.
+        curve: pairs (step, change), on `WATCHED` images except the last.
     """
 
     change: float
@@ -114,20 +114,20 @@ def fine_tune(
     """Train a network in place: AdamW, warm-up and cosine, norms frozen.
 
     Args:
-        network: that begins as the head on frozen features.
+        network: with the head on frozen features.
         data: images and labels.
         tuning: hyperparameters.
-        budget: the most that is spent.
-        seed: of the order and of what is done to the images.
-        report: called with each (step, change); what it raises ends the run.
-        seconds: tells the work done so far, in seconds.
-        timeout_s: of work after which the run is given up.
+        budget: upper limit.
+        seed: of the order and of augmentation.
+        report: called with each (step, change); its exceptions end the run.
+        seconds: clock of the work so far.
+        timeout_s: largest number of seconds of work.
     """
     device = network.weight.device
     draws = torch.Generator().manual_seed(seed)
     beta = np.random.default_rng(seed)
     optimizers = _optimizers(network, tuning, to_pixels(data.images[:2], device))
-    length, begun = budget.steps(tuning.steps), seconds()
+    length, started = budget.steps(tuning.steps), seconds()
     watch = np.linspace(0, len(data.val_labels) - 1, min(WATCHED, len(data.val_labels))).astype(np.int64)
     queue = torch.empty(0, dtype=torch.int64)
     curve: list[tuple[int, float]] = []
@@ -143,7 +143,7 @@ def fine_tune(
         for optimizer, rate in optimizers:
             optimizer.step(rate * _schedule(progress))
         step += 1
-        progress = budget.progress(step, length, seconds() - begun)
+        progress = budget.progress(step, length, seconds() - started)
         if progress * budget.curve_points >= marks + 1 or progress >= 1:
             marks = int(progress * budget.curve_points)
             chosen = np.arange(len(data.val_labels)) if progress >= 1 else watch
@@ -166,18 +166,18 @@ def logits(network: TunedNetwork, images: NDArray[np.uint8]) -> torch.Tensor:
 
 
 def validation_error(network: TunedNetwork, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> float:
-    """Compute the share of wrong answers; NaN where the outputs are not finite."""
-    found = logits(network, images)
-    if not bool(torch.isfinite(found).all()):
+    """Compute the share of wrong answers; NaN for outputs that are not finite."""
+    outputs = logits(network, images)
+    if not bool(torch.isfinite(outputs).all()):
         return math.nan
-    return int((found.argmax(1).numpy() != labels).sum()) / len(labels)
+    return int((outputs.argmax(1).numpy() != labels).sum()) / len(labels)
 
 
 def process_seconds(device: torch.device) -> Callable[[], float]:
-    """Return a clock that starts now: CPU seconds on a CPU, so that a busy machine does not count, else wall seconds."""
+    """Return a clock that starts now: CPU seconds on a CPU, independent of other load, else wall seconds."""
     clock = time.process_time if device.type == "cpu" else time.perf_counter
-    begun = clock()
-    return lambda: clock() - begun
+    started = clock()
+    return lambda: clock() - started
 
 
 def _schedule(progress: float) -> float:
@@ -185,32 +185,32 @@ def _schedule(progress: float) -> float:
 
 
 def _optimizers(network: TunedNetwork, tuning: Tuning, pixels: torch.Tensor) -> tuple[tuple[Adam, float], ...]:
-    """Make an optimiser of the head and one of the body, each with its highest learning rate."""
+    """Build optimisers of the head and of the body, each with its highest learning rate."""
     body = tuned_parameters(network, tuning.tuned_stages, pixels)
     for parameter in network.body.parameters():
-        parameter.requires_grad_(any(parameter is each for each in body))
+        parameter.requires_grad_(any(parameter is tuned for tuned in body))
     rate = tuning.learning_rate
     head = Adam([network.weight, network.bias], weight_decay=tuning.weight_decay)
     return (head, rate), (Adam(body, weight_decay=tuning.weight_decay), rate * tuning.body_lr_multiplier)
 
 
 def tuned_parameters(network: TunedNetwork, stages: TunedStages, pixels: torch.Tensor) -> list[nn.Parameter]:
-    """List the parameters of the body that are trained: those of the last stages that lead to the features, norms apart."""
+    """Return the trained parameters of the body: those of the last stages before the features, without norms."""
     from timm.models import group_parameters
 
     body = network.body.network
     for parameter in body.parameters():
         parameter.requires_grad_(True)  # noqa: FBT003  torch's
     network(pixels).sum().backward()
-    named = {name: each for name, each in body.named_parameters() if each.grad is not None}
+    named = {name: weight for name, weight in body.named_parameters() if weight.grad is not None}
     network.zero_grad(set_to_none=True)
     norms = {
-        id(each) for module in body.modules() if isinstance(module, nn.BatchNorm2d) for each in module.parameters()
+        id(weight) for module in body.modules() if isinstance(module, nn.BatchNorm2d) for weight in module.parameters()
     }
     groups = group_parameters(body, body.group_matcher(coarse=True))  # type: ignore[operator]
     reached = [key for key in sorted(groups) if any(name in named for name in groups[key])]
-    # The last group of some networks (ConvNeXt) is a norm behind the stages. In others (EfficientNet, ResNet, ViT) it is the last stage:
-    # with it, one stage more is trained. What was measured means that, so it stays.
+    # The last group of some networks (ConvNeXt) is a norm after the stages. In others (EfficientNet, ResNet, ViT) it is
+    # the last stage, so that one more stage is trained. The measured history has this meaning, so it stays.
     spare = 1 if reached and reached[-1] == max(groups) and len(reached) > 1 else 0
     count = {"last": 1 + spare, "last2": 2 + spare, "all": len(reached)}[stages]
     return [
@@ -241,12 +241,12 @@ def _loss(
 
 
 def augment(pixels: torch.Tensor, tuning: Tuning, draws: torch.Generator) -> torch.Tensor:
-    """Mirror images and cut parts out of them, each resized to the whole.
+    """Mirror images and crop them, resized to the full size.
 
     Args:
         pixels: `n x 3 x s x s`.
-        tuning: says whether, and how much.
-        draws: what decides.
+        tuning: settings of both.
+        draws: generator of both.
     """
     n = len(pixels)
     area = tuning.crop_scale + (1 - tuning.crop_scale) * torch.rand(n, generator=draws)

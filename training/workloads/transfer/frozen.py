@@ -1,4 +1,4 @@
-"""Measure all heads on frozen features of one dataset: a part of the collection that docs/transfer-protocol.md describes."""
+"""Measurement of all heads on frozen features of one dataset, a part of the collection in docs/transfer-protocol.md."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from warmstart.metafeat.pretrained.features import Features
 from warmstart.metafeat.pretrained.heads import HeadSearch, HeadSpec, TrainingFeatures, head_specs
 
 POOL = 700
-"""Images of a dataset at most; 4/7 of them train, 3/7 are for measuring."""
+"""Most images of a dataset; 4/7 of them train, 3/7 measure."""
 PARTS = (400, 100)
-"""Training images at most; the first are all of them, and smaller parts lie in these."""
+"""Most training images of each part; the first part has all of them and contains the smaller ones."""
 SPLITS = 5
 COUNTS = ("left_out", "first_half", "second_half")
-"""What a wrong answer is counted among: training images left out, and two halves of the others."""
+"""Sets of images for counts of wrong answers: left-out training images, and two halves of the measuring images."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Rows of a pool in one drawing.
+    """Rows of a pool in one random split.
 
     Attributes:
-        train: by part; none where a dataset has too few images for it.
-        halves: two halves of the images that never train.
+        train: by part; empty if a dataset has too few images for it.
+        halves: two halves of the measuring images.
     """
 
     train: tuple[NDArray[np.int64], ...]
@@ -43,7 +43,7 @@ class FrozenTable:
 
     Attributes:
         wrong: `splits x parts x depths x flips x heads x 3` uint16, the last axis as `COUNTS`.
-        totals: `splits x parts x 3` uint16, images asked; 0 where a dataset has too few images for a part.
+        totals: `splits x parts x 3` uint16, numbers of images; 0 if a dataset has too few images for a part.
         seconds: CPU seconds of all heads, `parts x depths x flips`, one split.
     """
 
@@ -53,17 +53,17 @@ class FrozenTable:
 
 
 def draw_pool(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Choose at most `POOL` images, class by class; seed 0."""
+    """Draw at most `POOL` images, class by class, with seed 0."""
     return stratified_subsample(labels, min(1.0, POOL / len(labels)))
 
 
 def draw_split(labels: NDArray[np.int64], seed: int, *, parts: Sequence[int] = PARTS) -> Split:
-    """Draw the parts of a pool.
+    """Draw training images for each part and two halves of left-out images, stratified by label.
 
     Args:
         labels: `n` int64 of the pool.
         seed: number of the split.
-        parts: training images of each.
+        parts: training images of each part.
     """
     codes = stratified_split(labels, (4 / 7, 3 / 7, 0.0), seed=seed)
     train, rest = np.flatnonzero(codes == 0), np.flatnonzero(codes == 1)
@@ -79,7 +79,7 @@ def draw_split(labels: NDArray[np.int64], seed: int, *, parts: Sequence[int] = P
 
 
 def by_chosen_heads(wrong: NDArray[Any]) -> NDArray[Any]:
-    """Return what the chosen head of each feature set got wrong: the head that misses fewest training images left out.
+    """Return the wrong answers of the head with the fewest left-out errors, for each feature set.
 
     Args:
         wrong: `... x heads x 3`, the last axis as `COUNTS`.
@@ -87,8 +87,8 @@ def by_chosen_heads(wrong: NDArray[Any]) -> NDArray[Any]:
     Returns: `... x 3`.
     """
     chosen = wrong[..., 0].argmin(-1)
-    found: NDArray[Any] = np.take_along_axis(wrong, chosen[..., None, None], axis=-2)[..., 0, :]
-    return found
+    counts: NDArray[Any] = np.take_along_axis(wrong, chosen[..., None, None], axis=-2)[..., 0, :]
+    return counts
 
 
 def measure_frozen(
@@ -103,7 +103,7 @@ def measure_frozen(
 
     Args:
         features: of the pool.
-        flipped: of the pool's images with left and right exchanged.
+        flipped: of the pool's images, mirrored.
         labels: `n` int64 in 0 .. n_classes - 1.
         n_classes: number of classes.
         parts: training images of each.
@@ -137,7 +137,7 @@ def _count(
     specs: Sequence[HeadSpec],
 ) -> NDArray[np.uint16]:
     search = HeadSearch(data, specs)
-    asked = np.concatenate(halves)
-    others, n_first = rows[asked], len(halves[0])
-    misses = np.array([search.scores(spec, others).argmax(1) != labels[asked] for spec in specs])
+    measured = np.concatenate(halves)
+    measured_rows, n_first = rows[measured], len(halves[0])
+    misses = np.array([search.scores(spec, measured_rows).argmax(1) != labels[measured] for spec in specs])
     return np.stack([search.wrong(), misses[:, :n_first].sum(1), misses[:, n_first:].sum(1)], axis=1).astype(np.uint16)

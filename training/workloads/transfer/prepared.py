@@ -1,4 +1,4 @@
-"""A dataset made ready for the transfer workload: features by backbone, size and flip, computed once."""
+"""Dataset prepared for the transfer workload: features by backbone, size and flip, computed once."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from warmstart.metafeat.pretrained.features import (
 from warmstart.metafeat.pretrained.heads import Head, HeadKind, HeadSearch, LinearHead, TrainingFeatures, head_specs
 from warmstart.training.workloads.base import Budget, Classifier, Member, Prepared, Report, TrainingResult
 from warmstart.training.workloads.dataset import Dataset
-from warmstart.training.workloads.transfer.budget import TransferBudget, own_budget
+from warmstart.training.workloads.transfer.budget import TransferBudget, transfer_budget
 from warmstart.training.workloads.transfer.classifier import TransferClassifier, TransferModel
-from warmstart.training.workloads.transfer.config import FeatureSet, TransferConfig, steps_at_the_end
+from warmstart.training.workloads.transfer.config import FeatureSet, TransferConfig, final_steps
 from warmstart.training.workloads.transfer.finetune import (
     TunedNetwork,
     TuningImages,
@@ -37,19 +37,19 @@ from warmstart.training.workloads.transfer.finetune import (
 )
 
 _LEAST_S = 1.0
-"""Seconds of fine-tuning at least, however little time is left."""
-_KEPT = 2
-"""Networks that are kept in memory."""
+"""Least seconds of a fine-tuning, also with little time left."""
+_MOST_NETWORKS = 2
+"""Most networks in memory."""
 _PICTURE_BYTES = 1_000_000_000
-"""Of decoded pictures that are kept in memory; the sizes that came first go first."""
+"""Most bytes of decoded pictures in memory; the oldest sizes are dropped first."""
 _FEATURE_BYTES = 1_000_000_000
-"""Of features that are kept in memory; others are read from the cache, or computed again."""
+"""Most bytes of features in memory; others come from the disk cache, or are computed again."""
 
 
 class PreparedTransfer(Prepared):
-    """A dataset and the features of its training and validation images.
+    """Dataset with the features of its training and validation images.
 
-    Test images that nobody keeps for later are training images, too.
+    A spare test part is used for training, too.
 
     Args:
         dataset: labelled images in parts.
@@ -81,16 +81,18 @@ class PreparedTransfer(Prepared):
         timeout_s: float = math.inf,
         keep: bool = False,
     ) -> TrainingResult:
-        """Fit the heads, and train on from the ridge head where the configuration says so.
+        """Fit the heads, and fine-tune from the ridge head if the configuration has steps.
 
-        The error of a head is its share of wrong answers among the validation images and the training images, each of these
-        left out in turn: several times as many images as the validation part alone, so that chance decides less between
-        configurations. Fine-tuning adds what changes on the validation part. The curve begins with the head's error at
+        The error of a head is its share of wrong answers among the validation images and the left-out training images.
+        These are several times as many images as the validation part alone, so chance decides less between
+        configurations. Fine-tuning adds its change on the validation part. The curve starts with the head's error at
         step 0. Metrics: ``validation_error`` and the head's ``left_out_error``, of either part alone.
         """
-        found, own = TransferConfig.of(config), own_budget(budget)
+        parsed, checked_budget = TransferConfig.of(config), transfer_budget(budget)
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            return self._train(found, own, seed, report or _nobody, timeout_s, parts=self._training, keep=keep)
+            return self._train(
+                parsed, checked_budget, seed, report or _ignore_report, timeout_s, parts=self._training, keep=keep
+            )
 
     def _train(
         self,
@@ -104,7 +106,7 @@ class PreparedTransfer(Prepared):
         parts: tuple[Split, ...],
         wall: float = math.inf,
     ) -> TrainingResult:
-        """Train on some parts of the images; a budget of time counts wall seconds where these are given."""
+        """Train on parts of the images; with `wall`, a budget of time counts wall seconds."""
         seconds, began = process_seconds(self.device), time.monotonic()
         backbone = find_backbone(config.features.backbone)
         head, left_out = self._head(config, backbone, parts=parts)
@@ -133,18 +135,20 @@ class PreparedTransfer(Prepared):
         tuning = config.tuning
         if math.isfinite(wall) and budget.name == "time":
             budget, seconds = replace(budget, amount=max(wall - time.monotonic() + began, _LEAST_S)), time.monotonic
-            tuning = replace(tuning, steps=steps_at_the_end(tuning.steps))
-        done = fine_tune(
+            tuning = replace(tuning, steps=final_steps(tuning.steps))
+        outcome = fine_tune(
             network, data, tuning, budget=budget, seed=seed, seconds=seconds, timeout_s=timeout_s,
             report=lambda step, change: report(step, of_both(change)),
         )  # fmt: skip
-        final = {Status.OK: of_both(done.change), Status.DIVERGED: self.constant_error()}.get(done.status, math.nan)
-        if math.isfinite(done.change):
-            metrics["validation_error"] = validation + done.change
-        curve = tuple((step, of_both(change)) for step, change in done.curve)
+        final = {Status.OK: of_both(outcome.change), Status.DIVERGED: self.constant_error()}.get(
+            outcome.status, math.nan
+        )
+        if math.isfinite(outcome.change):
+            metrics["validation_error"] = validation + outcome.change
+        curve = tuple((step, of_both(change)) for step, change in outcome.curve)
         tuned = TransferModel(body, network.linear_head(), network.depth, size, _origin(backbone, tuned=True))
-        model = tuned if keep and done.status is Status.OK else None  # one that diverged is of no use
-        return TrainingResult(final, done.status, seconds(), ((0, error), *curve), metrics, model)
+        model = tuned if keep and outcome.status is Status.OK else None  # a diverged one is useless
+        return TrainingResult(final, outcome.status, seconds(), ((0, error), *curve), metrics, model)
 
     def constant_error(self) -> float:
         """Compute the validation error of the most frequent training class."""
@@ -159,27 +163,27 @@ class PreparedTransfer(Prepared):
         error: float | None = None,
         leading: int | None = None,
     ) -> Classifier:
-        """Join models; their probabilities are averaged."""
-        own = [model for model in models if isinstance(model, TransferModel)]
-        size = max(model.image_size for model in own)
+        """Join models to a classifier, which averages their probabilities."""
+        transfer_models = [model for model in models if isinstance(model, TransferModel)]
+        size = max(model.image_size for model in transfer_models)
         images = self._pictures(size, "val")
-        made = TransferClassifier(
-            members, own, classes=self.dataset.class_names, channels=images.shape[3], error=error or 0.0,
-            training_images=len(self._labels(self._training)), votes=_votes(len(own), leading),
+        classifier = TransferClassifier(
+            members, transfer_models, classes=self.dataset.class_names, channels=images.shape[3], error=error or 0.0,
+            training_images=len(self._labels(self._training)), votes=_votes(len(transfer_models), leading),
         )  # fmt: skip
         if error is None:
-            pairs = zip(members, own, strict=True)
-            of_each = [self._probabilities(member, model, images) for member, model in pairs]
-            made.validated = made.average(of_each)
-            made.error, made.first_error = self._error(made.validated), self._error(of_each[0])
-        return made
+            pairs = zip(members, transfer_models, strict=True)
+            by_model = [self._probabilities(member, model, images) for member, model in pairs]
+            classifier.validated = classifier.average(by_model)
+            classifier.error, classifier.first_error = self._error(classifier.validated), self._error(by_model[0])
+        return classifier
 
     def _error(self, probabilities: NDArray[np.float64]) -> float:
         """Return the share of wrong answers among the validation images."""
         return int((probabilities.argmax(1) != self.val_labels).sum()) / len(self.val_labels)
 
     def _probabilities(self, member: Member, model: TransferModel, images: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Compute what a model says of the validation images, by features that are there already where it is frozen."""
+        """Compute a model's probabilities of the validation images; a frozen model uses cached features."""
         if model.origin["tuned"] or model.image_size != images.shape[1]:
             return model.probabilities(images)
         features = TransferConfig.of(member.config).features
@@ -187,23 +191,25 @@ class PreparedTransfer(Prepared):
         return model.head.probabilities(rows)
 
     def refit(self, member: Member, model: object, *, budget: Budget, seconds: float = math.inf) -> object:
-        """Fit the head to all images that nobody keeps for later, and fine-tune on them; as it is where that diverges."""
-        config, own = TransferConfig.of(member.config), replace(own_budget(budget), curve_points=1)
+        """Fit head and fine-tuning to all images outside a test part; return the old model if that diverges."""
+        config, sparse_budget = TransferConfig.of(member.config), replace(transfer_budget(budget), curve_points=1)
         parts: tuple[Split, ...] = (*self._training, "val")
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            result = self._train(config, own, member.seed, _nobody, math.inf, parts=parts, keep=True, wall=seconds)
+            result = self._train(
+                config, sparse_budget, member.seed, _ignore_report, math.inf, parts=parts, keep=True, wall=seconds
+            )
         return model if result.model is None or result.status is not Status.OK else result.model
 
     @property
     def _training(self) -> tuple[Split, ...]:
-        """Return the parts that are trained on."""
+        """Return the parts for training, with the test part if it is spare."""
         return ("train", "test") if self.dataset.test_is_spare else ("train",)
 
     def _labels(self, parts: Sequence[Split]) -> NDArray[np.int64]:
         return np.concatenate([self.dataset.labels[self.dataset.rows(part)] for part in parts])
 
     def _head(self, config: TransferConfig, backbone: Backbone, *, parts: tuple[Split, ...]) -> tuple[Head, float]:
-        """Fit the head that a configuration asks for, and return its error among those images left out."""
+        """Fit the head of a configuration, and return it with its leave-one-out error."""
         features = config.features
         labels = self._labels(parts)
         copies = (False, True) if features.flip_copies else (False,)
@@ -226,32 +232,32 @@ class PreparedTransfer(Prepared):
         return search.fit(), int(search.wrong().min()) / len(labels)
 
     def _of(self, features: FeatureSet, backbone: Backbone, part: Split, *, flipped: bool = False) -> Features:
-        """Return features of a part of the images: from memory, from the disk, or computed."""
-        which = {"part": part, "size": features.image_size, "flipped": flipped, "device": self.device.type}
-        key = f"{self.dataset.fingerprint()} {backbone.key()} {sorted(which.items())}"
+        """Return features of a part of the images, from memory, from disk, or computed."""
+        variant = {"part": part, "size": features.image_size, "flipped": flipped, "device": self.device.type}
+        key = f"{self.dataset.fingerprint()} {backbone.key()} {sorted(variant.items())}"
         if key not in self._features:
-            found = self.cache.get(key)
-            if found is None:
+            computed = self.cache.get(key)
+            if computed is None:
                 images = self._pictures(features.image_size, part)
-                found = compute_features(self._network(backbone, features.image_size), images, flipped=flipped)
-                self.cache.put(key, found)
-            self._features[key] = found
-            while len(self._features) > 1 and sum(each.nbytes for each in self._features.values()) > _FEATURE_BYTES:
+                computed = compute_features(self._network(backbone, features.image_size), images, flipped=flipped)
+                self.cache.put(key, computed)
+            self._features[key] = computed
+            while len(self._features) > 1 and sum(entry.nbytes for entry in self._features.values()) > _FEATURE_BYTES:
                 del self._features[next(iter(self._features))]
         return self._features[key]
 
     def _pictures(self, size: int, part: Split) -> NDArray[np.uint8]:
-        """Return the images of a part at a size, kept for the next configuration."""
+        """Return the images of a part at a size, cached for the next configuration."""
         if (size, part) not in self._images:
             self._images[size, part] = self.dataset.images(size)[self.dataset.rows(part)]
-            for oldest in dict.fromkeys(kept for kept, _ in self._images if kept != size):
-                if sum(each.nbytes for each in self._images.values()) <= _PICTURE_BYTES:
+            for oldest in dict.fromkeys(stored_size for stored_size, _ in self._images if stored_size != size):
+                if sum(array.nbytes for array in self._images.values()) <= _PICTURE_BYTES:
                     break
                 self._images = {key: images for key, images in self._images.items() if key[0] != oldest}
         return self._images[size, part]
 
     def _network(self, backbone: Backbone, size: int) -> FeatureNetwork:
-        """Return the pretrained network, kept for the next configuration."""
+        """Return the pretrained network, cached for the next configuration."""
         if (backbone.name, size) not in self._networks:
             _make_room(self._networks)
             self._networks[backbone.name, size] = open_network(backbone, size=size, device=self.device)
@@ -263,8 +269,8 @@ class PreparedTransfer(Prepared):
 
 
 def _votes(n: int, leading: int | None) -> list[float]:
-    """Give each of n models a vote, and the leading one as many as the others together."""
-    return [float(max(n - 1, 1)) if place == leading else 1.0 for place in range(n)]
+    """Return the votes of n models: one each, for the leading one as many as all others together."""
+    return [float(max(n - 1, 1)) if index == leading else 1.0 for index in range(n)]
 
 
 def _origin(backbone: Backbone, *, tuned: bool) -> dict[str, Any]:
@@ -276,10 +282,10 @@ def _origin(backbone: Backbone, *, tuned: bool) -> dict[str, Any]:
     }
 
 
-def _make_room(kept: dict[Any, Any]) -> None:
-    while len(kept) >= _KEPT:
-        del kept[next(iter(kept))]
+def _make_room(networks: dict[Any, Any]) -> None:
+    while len(networks) >= _MOST_NETWORKS:
+        del networks[next(iter(networks))]
 
 
-def _nobody(step: int, error: float) -> None:
-    """Hear a report and do nothing."""
+def _ignore_report(step: int, error: float) -> None:
+    """Accept a report of progress, and do nothing."""

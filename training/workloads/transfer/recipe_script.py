@@ -1,4 +1,4 @@
-"""What a script for a configuration is put together from: PyTorch, torchvision and timm, without warmstart where that can be. No torch."""
+"""Templates of a script for a configuration, with PyTorch, torchvision and timm, mostly without warmstart. No torch."""
 
 from textwrap import dedent
 
@@ -123,7 +123,7 @@ SCRIPT = dedent('''\
 
     print(f"ridge on frozen features: validation error {{(answers(x[val]) != y[val]).float().mean():.4f}}")
 ''')
-"""The head is the ridge of `warmstart.metafeat.pretrained.heads`: the one that misses fewest training pictures, each left out in turn."""
+"""The head is the ridge of `warmstart.metafeat.pretrained.heads`, with the fewest leave-one-out errors."""
 TUNING = dedent("""\
     loss_of = torch.nn.CrossEntropyLoss(label_smoothing={smoothing})
     sure = min((2.0**power for power in range(-1, 9)), key=lambda each: torch.nn.functional.cross_entropy(each * left_out, y[train]))
@@ -169,6 +169,6 @@ TUNING = dedent("""\
         schedule.step()
     print(f"fine-tuned: validation error {{(answers(x[val]) != y[val]).float().mean():.4f}}")
 """)
-"""As `warmstart.training.workloads.transfer.finetune` does it, step by step."""
+"""Fine-tuning with the same steps as `warmstart.training.workloads.transfer.finetune`."""
 COUNTS = {"last": "(1 + spare)", "last2": "(2 + spare)", "all": "len(used)"}
-"""How many of the used groups of layers are trained, by the configuration's `tuned_stages`."""
+"""Number of trained groups of layers by the configuration's `tuned_stages`, as text of the script."""

@@ -1,4 +1,4 @@
-"""A configuration as something to run elsewhere: timm's `train.py`, a PyTorch script, Hugging Face's `TrainingArguments`. No torch."""
+"""Recipes of a configuration for timm's `train.py`, PyTorch and Hugging Face's `TrainingArguments`. No torch."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ LINEAR_PROBE = Tuning(
     mixup_alpha=0.0,
     label_smoothing=0.0,
 )
-"""What stands for a head on frozen features where a program has no such head: the classifier is trained, the body hardly."""
+"""Replacement of a head on frozen features in programs without one: the classifier is trained, the body hardly."""
 _TIMM_PARTS = {"train", "training"}, {"val", "valid", "validation", "eval", "evaluation"}
 """Names of folders that timm's `train.py` finds by itself."""
 LAYER_GROUPS = {"tf_efficientnet_lite0": 18, "tf_efficientnet_lite1": 23, "tf_efficientnet_lite2": 23}
-"""Over which timm's layer decay goes, the classifier's among them; of other networks 18 are assumed."""
+"""Number of layer groups in timm's layer decay, with the classifier's; other networks count as 18."""
 
 
 def write_recipe(
@@ -55,13 +55,13 @@ def write_recipe(
         config: of the transfer workload.
         recipe: ``timm``, ``python`` or ``trainer``.
         dataset: path of the images, as `open_images` takes it.
-        n_train: training images; steps become epochs with it.
+        n_train: training images, which convert steps to epochs.
         n_classes: number of classes.
-        skip_broken: the script leaves out pictures that cannot be decoded; the other programs read with their own readers.
+        skip_broken: whether the script skips pictures that cannot be decoded; other programs have their readers.
 
     Raises:
-        UsageError: when there is no such recipe.
-        DataError: when the configuration is not one of the workload's.
+        UsageError: when the recipe is unknown.
+        DataError: when the configuration does not fit the workload.
     """
     python = partial(_python, skip_broken=skip_broken)
     writers: dict[str, _Writer] = {"timm": _timm, "python": python, "trainer": _trainer}
@@ -72,12 +72,12 @@ def write_recipe(
 
 
 def epochs(tuning: Tuning, n_train: int) -> int:
-    """Return the passes over the training images that are nearest to a number of steps, at least one."""
+    """Return the number of epochs nearest to the steps, at least 1."""
     return max(1, round(tuning.steps * BATCH_SIZE / n_train))
 
 
 def _timm(config: TransferConfig, dataset: str, n_train: int, n_classes: int) -> str:
-    """Write a command line of timm's `train.py`."""
+    """Return a command line of timm's `train.py`."""
     features, tuning = config.features, config.tuning or LINEAR_PROBE
     architecture, _, file = features.backbone.partition("@")
     parts = _split_folders(dataset, is_flat=True)
@@ -122,38 +122,38 @@ def _timm(config: TransferConfig, dataset: str, n_train: int, n_classes: int) ->
 
 
 def _named_parts(parts: tuple[str, ...]) -> str:
-    """Name the folders of the parts where timm would not find them, and would train and validate on all pictures."""
-    if all(part in known for part, known in zip(parts, _TIMM_PARTS, strict=False)):
+    """Return options with the folders of the parts if timm would not find them, and would use all pictures for both."""
+    if all(part in timm_names for part, timm_names in zip(parts, _TIMM_PARTS, strict=False)):
         return ""
     return "".join(f" --{name}-split {shlex.quote(part)}" for name, part in zip(("train", "val"), parts, strict=False))
 
 
 def _in_comment(text: str) -> str:
-    """Keep a path or a name on the line of its comment: a line break in it would begin a command."""
+    """Escape unprintable characters in a comment: a line break would start a command."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def layer_decay(tuning: Tuning, architecture: str) -> float:
-    """Return the decay a layer group that gives the middle one the body's learning rate."""
+    """Return the layer decay with which the middle group has the body's learning rate."""
     middle = LAYER_GROUPS.get(architecture, 18) / 2
     return float(max(tuning.body_lr_multiplier, 1e-6) ** (1 / middle))
 
 
 def _split_folders(dataset: str, *, is_flat: bool = False) -> tuple[str, ...] | None:
-    """Name the training folder of a dataset, and its validation folder; neither where class folders are at the top.
+    """Return the training and the validation folder of a dataset; empty if class folders are at the top.
 
     Args:
         dataset: path of the images.
-        is_flat: whether folders in a class folder count as classes, as timm takes them.
+        is_flat: whether folders in a class folder count as classes, as in timm.
 
-    Returns: None where it is no folder that torchvision's `ImageFolder` reads as we do.
+    Returns: the names of the folders, or None if torchvision's `ImageFolder` reads the dataset differently.
     """
     from warmstart.history_store.readers import open_images
     from warmstart.history_store.readers.folder import FolderSource
 
     try:
         source = open_images(dataset)
-    except WarmstartError:  # a dataset that is elsewhere: the script says what it reads
+    except WarmstartError:  # a dataset of another machine: the script states its layout
         return ()
     if not isinstance(source, FolderSource):
         return None
@@ -176,7 +176,7 @@ def _split_folders(dataset: str, *, is_flat: bool = False) -> tuple[str, ...] | 
 
 
 def _image_folder(root: Path, part: str) -> dict[str, list[str]]:
-    """List the files below a folder that torchvision's `ImageFolder` reads of a part, by class; it refuses a class without any."""
+    """Return the files that torchvision's `ImageFolder` reads in a part, by class; it refuses an empty class."""
     return {
         folder.name: [file.relative_to(root).as_posix() for file in folder.rglob("*") if file.suffix.lower() in _READ]
         for folder in Path(root, part).iterdir()
@@ -185,14 +185,14 @@ def _image_folder(root: Path, part: str) -> dict[str, list[str]]:
 
 
 def _of_flip_copies(config: TransferConfig) -> str:
-    """Say of mirrored copies what no other recipe does, as a line of comment; nothing where the configuration has none."""
+    """Return a comment line that the recipe lacks mirrored copies; empty for a configuration without them."""
     if not config.features.flip_copies:
         return ""
     return "# The configuration fits its head to mirrored copies of the training images, too (flip_copies); this does not.\n"
 
 
 def _trainer(config: TransferConfig, dataset: str, n_train: int, n_classes: int) -> str:
-    """Write Hugging Face's `TrainingArguments`, with what they have no word for as a comment."""
+    """Return Hugging Face's `TrainingArguments`, with all settings outside them as comments."""
     features, tuning = config.features, config.tuning or LINEAR_PROBE
     body = (
         "# The body is frozen: set requires_grad to False for all parameters but the classifier's.\n"
@@ -229,7 +229,7 @@ def _python(
     *,
     skip_broken: bool,
 ) -> str:
-    """Write a script of PyTorch, torchvision and timm: ridge on pooled features, then fine-tuning from it."""
+    """Return a script of PyTorch, torchvision and timm: ridge on pooled features, then fine-tuning from it."""
     features, tuning = config.features, config.tuning
     architecture, _, file = features.backbone.partition("@")
     package, model = PACKAGED.get(architecture), json.dumps(architecture)
@@ -251,11 +251,12 @@ def _python(
             f"body = timm.create_model({model}, pretrained=True, num_classes=0{overlay}, **fixed).eval()\n"
             'mean, std = body.pretrained_cfg["mean"], body.pretrained_cfg["std"]'
         )
-    folders = None if skip_broken else _split_folders(dataset)  # torchvision stops at a broken picture
+    # torchvision stops at a broken picture, which warmstart's reader skips.
+    folders = None if skip_broken else _split_folders(dataset)
     reading = BY_READER if folders is None else LOAD + (BY_SPLIT if len(folders) > 1 else BY_CLASS)
-    where = "folder" if not folders else f"folder + {'/' + folders[0]!r}"
+    folder_text = "folder" if not folders else f"folder + {'/' + folders[0]!r}"
     train, val, test = FRACTIONS
-    # Of all pictures, and of those that do not train; beside a test part of its own, no other is kept.
+    # Shares of training pictures, and of validation pictures among the rest; a dataset with a test part gets no other.
     shares = (train / (train + val), 1.0) if folders else (train, val / (val + test))
     heads = {
         "auto": "the best of ridge, nearest neighbours and centroids",
@@ -263,12 +264,12 @@ def _python(
         "centroid": "centroids",
         "logistic": "logistic regression",
     }
-    other = None if tuning else heads.get(config.head)
+    head_name = None if tuning else heads.get(config.head)
     script = SCRIPT.format(
-        head=f"# The configuration's head is {other}; this one is ridge.\n" if other else "",
+        head=f"# The configuration's head is {head_name}; this one is ridge.\n" if head_name else "",
         imports="import re\n" if folders is not None and len(folders) < 2 else "",
         weights=weights,
-        reading=reading.format(where=where, folders=list(folders or ()), shares=shares, skip_broken=skip_broken),
+        reading=reading.format(where=folder_text, folders=list(folders or ()), shares=shares, skip_broken=skip_broken),
         dataset=dataset,
         size=features.image_size,
         parts=features.depth.split("+"),
@@ -279,7 +280,7 @@ def _python(
 
 
 def _tuning(tuning: Tuning) -> str:
-    """Write the part of the script that trains on from the ridge head."""
+    """Return the part of the script that fine-tunes from the ridge head."""
     alpha = f"{tuning.mixup_alpha:.3g}"
     return TUNING.format(
         steps=tuning.steps,

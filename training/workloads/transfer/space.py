@@ -1,4 +1,4 @@
-"""The space of the transfer workload. ConfigSpace is imported where a space is built."""
+"""Spaces of the transfer workload. ConfigSpace is imported on use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPACES: tuple[SpaceName, ...] = get_args(SpaceName)
 BACKBONES = tuple(PACKAGED)
 IMAGE_SIZES = (32, 64, 96, 128)
 LARGER = (160, 224)
-"""Pixels a side, for pictures that have them: an image of 224 costs three times one of 128."""
+"""Image sizes for large pictures, pixels of a side: one of 224 costs three times one of 128."""
 STEPS = (0, 40, 120, 400)
 
 
@@ -28,16 +28,16 @@ def transfer_space(
     image_sizes: Sequence[int] = IMAGE_SIZES,
     steps: Sequence[int] = STEPS,
 ) -> ConfigurationSpace:
-    """Build the space: a feature set and, where steps > 0, how the network is trained on.
+    """Build a space of the workload: a feature set and, for steps > 0, settings of fine-tuning.
 
     Args:
-        name: `frozen` keeps the features frozen: its only number of steps is 0. `large` has image sizes of 160 and 224 pixels too.
+        name: `full`; `frozen`, whose only number of steps is 0; or `large`, with image sizes of 160 and 224 pixels too.
         backbones: as `find_backbone` takes them.
-        image_sizes: pixels a side, rising.
+        image_sizes: pixels of a side, rising.
         steps: of fine-tuning, rising from 0.
 
     Raises:
-        UsageError: when the name is none of the three.
+        UsageError: when the name is unknown.
     """
     from ConfigSpace import Categorical, ConfigurationSpace, Constant, Float, InCondition, OrdinalHyperparameter
 

@@ -1,6 +1,6 @@
-"""Pretrained backbones as a workload: heads on frozen features, and fine-tuning from them.
+"""Transfer workload: heads on frozen features of pretrained backbones, and fine-tuning from them.
 
-torch and timm are imported where a dataset is prepared or a file read.
+torch and timm are imported on use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from warmstart.metafeat.pretrained.backbones import build_backbone, check_archit
 from warmstart.training.workloads.base import Budget as AnyBudget
 from warmstart.training.workloads.base import Classifier, Prepared, Workload
 from warmstart.training.workloads.dataset import Dataset
-from warmstart.training.workloads.transfer.budget import BUDGETS, TransferBudget, own_budget
+from warmstart.training.workloads.transfer.budget import BUDGETS, TransferBudget, transfer_budget
 from warmstart.training.workloads.transfer.config import (
     BATCH_SIZE,
     FEATURE_NAMES,
@@ -24,8 +24,8 @@ from warmstart.training.workloads.transfer.config import (
     SMALLEST,
     TUNING_NAMES,
     TransferConfig,
-    error_at_the_end,
-    steps_at_the_end,
+    final_error,
+    final_steps,
 )
 from warmstart.training.workloads.transfer.recipes import RECIPES, write_recipe
 from warmstart.training.workloads.transfer.space import (
@@ -42,15 +42,16 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
 _GIGA_MULTIPLY_ADDS = {"tf_efficientnet_lite0": 0.41, "tf_efficientnet_lite1": 0.63, "tf_efficientnet_lite2": 0.90}
-"""Of one image of 224 pixels a side; another network counts as 1."""
+"""Multiply-adds, in 1e9, of one image of 224 x 224 pixels; other networks count as 1."""
 _TUNED = {"learning_rate": 3e-4, "body_lr_multiplier": 1.0, "tuned_stages": "all"}
-"""Of the first fine-tuning, beside the defaults: the best of five on two image sets, by a minute and by two on one core."""
+"""Changes of the defaults for the first fine-tuning: the best of five on two image sets, in one and two minutes on one
+core."""
 _VALIDATION_SHARE = 1 / 3
 _SECONDS_A_GIGA = 0.02
 
 
 class Transfer(Workload):
-    """A pretrained backbone of timm: classifiers on its frozen features, or fine-tuning that starts from them.
+    """Classifiers on frozen features of timm's pretrained backbones, or fine-tuning from them.
 
     Args:
         backbones: choices of the space, as `find_backbone` takes them.
@@ -69,11 +70,11 @@ class Transfer(Workload):
 
     def space(self, name: str | None = None) -> ConfigurationSpace:
         """Build `full`, `frozen` or `large`; see `transfer_space`."""
-        wanted = cast("SpaceName", name or SPACES[0])
-        return transfer_space(wanted, backbones=self.backbones, image_sizes=self.image_sizes)
+        space_name = cast("SpaceName", name or SPACES[0])
+        return transfer_space(space_name, backbones=self.backbones, image_sizes=self.image_sizes)
 
     def budget(self, name: str | None = None, *, amount: float | None = None) -> TransferBudget:
-        """Return ``time`` (60 seconds of fine-tuning at most) or ``steps`` (400 at most), or so much of it."""
+        """Return ``time`` (at most 60 seconds of fine-tuning) or ``steps`` (at most 400), or another amount of it."""
         name = name or self.budgets[0]
         if name not in BUDGETS:
             msg = f"expected one of {', '.join(BUDGETS)}, got {name!r}. Leave it out for the first."
@@ -82,7 +83,7 @@ class Transfer(Workload):
         return budget if amount is None else replace(budget, amount=amount)
 
     def usual_configs(self) -> tuple[Config, ...]:
-        """List feature sets to begin with, cheap ones first, and two fine-tunings: at the largest size and at a small one."""
+        """Return first feature sets, cheap ones first, and two fine-tunings, at the largest size and at a small one."""
         sizes, first, last = self.image_sizes, self.backbones[0], self.backbones[-1]
         middle, small = sizes[len(sizes) // 2], sizes[(len(sizes) - 1) // 2]
         both = {"backbone": first, "image_size": middle, "depth": "s16+full", "flip_copies": True, "steps": 0}
@@ -95,19 +96,19 @@ class Transfer(Workload):
         )
 
     def seconds_again(self, config: Config, duration: float) -> float:
-        """Estimate next to nothing for a head: its features are kept."""
+        """Estimate the seconds of a second training: 0 for a head, whose features are cached."""
         return 0.0 if TransferConfig.of(config).tuning is None else duration
 
     def steps_again(self, config: Config, budget: AnyBudget) -> int:
-        """Tell that what was fine-tuned is fine-tuned again, on all images, and longer where time ended it; heads are fitted in no time."""
-        tuning, own = TransferConfig.of(config).tuning, own_budget(budget)
+        """Return the steps of the last fine-tuning, on all images, and longer if time ended the trial; 0 for heads."""
+        tuning, checked_budget = TransferConfig.of(config).tuning, transfer_budget(budget)
         if tuning is None:
             return 0
-        return steps_at_the_end(tuning.steps) if own.name == "time" else own.steps(tuning.steps)
+        return final_steps(tuning.steps) if checked_budget.name == "time" else checked_budget.steps(tuning.steps)
 
     def error_again(self, config: Config, error: float, *, budget: AnyBudget, steps: float, longer: float) -> float:
-        """Estimate the error of a fine-tuning that makes more steps in the end."""
-        return error_at_the_end(error, steps, min(self.steps_again(config, budget), steps * longer))
+        """Estimate the error after the last fine-tuning, which has more steps."""
+        return final_error(error, steps, min(self.steps_again(config, budget), steps * longer))
 
     def recipe(
         self, config: Config, program: str, *, dataset: str, n_train: int, n_classes: int, skip_broken: bool = False
@@ -120,66 +121,66 @@ class Transfer(Workload):
         )
 
     def largest_image(self, space: ConfigurationSpace) -> int | None:
-        """Return the largest `image_size` of a space that can be trained."""
+        """Return the largest valid `image_size` of a space."""
         sizes = (int(value) for value in _numbers(space.get("image_size")))
         return max((size for size in sizes if SMALLEST <= size <= LARGEST), default=None)
 
     def space_for_larger(self, side: int, measured: int) -> tuple[str, int] | None:
-        """Name `large` for pictures that have its pixels, where the history measured fewer."""
+        """Return the space `large` for pictures of its size, if the history has only smaller images."""
         return (f"{self.name}:large", LARGER[-1]) if side >= LARGER[0] > measured else None
 
     def canonical(self, config: Config) -> Config:
-        """Leave out the hyperparameters of fine-tuning with 0 steps."""
+        """Return a configuration without hyperparameters of fine-tuning at 0 steps."""
         is_frozen = config.get("steps") == 0
         return {name: value for name, value in config.items() if not (is_frozen and name in TUNING_NAMES)}
 
     def check(self, config: Config) -> None:
-        """Check that all hyperparameters that are active are there and in their ranges."""
+        """Check that all active hyperparameters are present and in their ranges."""
         TransferConfig.of(config)
 
     def cost(self, config: Config, budget: AnyBudget, *, n_train: int) -> float:
-        """Estimate the seconds on one core: a pass over all images for the features, three a step of fine-tuning."""
-        found, own = TransferConfig.of(config), own_budget(budget)
-        features = found.features
+        """Estimate the seconds on one core: a pass over all images for the features, three per step of fine-tuning."""
+        parsed, checked_budget = TransferConfig.of(config), transfer_budget(budget)
+        features = parsed.features
         giga = _GIGA_MULTIPLY_ADDS.get(features.backbone, 1.0) * (features.image_size / 224) ** 2
         images = n_train * (1 + _VALIDATION_SHARE + features.flip_copies)
         seconds = _SECONDS_A_GIGA * images * giga + 1e-3 * n_train
-        if found.tuning is None:
+        if parsed.tuning is None:
             return seconds
-        length = own.steps(found.tuning.steps)
+        length = checked_budget.steps(parsed.tuning.steps)
         tuning = _SECONDS_A_GIGA * 3 * length * BATCH_SIZE * giga
-        return seconds + (tuning if own.name == "steps" else min(tuning, own.amount))
+        return seconds + (tuning if checked_budget.name == "steps" else min(tuning, checked_budget.amount))
 
     def length(self, budget: AnyBudget) -> str:
-        """Say a budget in words."""
-        return f"at most {own_budget(budget).amount:g} {budget.unit} of fine-tuning, where there is any"
+        """Describe a budget in words."""
+        return f"at most {transfer_budget(budget).amount:g} {budget.unit} of fine-tuning, where there is any"
 
     def steps(self, budget: AnyBudget, *, config: Config | None = None, n_train: int | None = None) -> int | None:  # noqa: ARG002  the interface
-        """Tell the steps of fine-tuning, 0 for frozen features; not known where time ends a run."""
-        own = own_budget(budget)
+        """Return the steps of fine-tuning, 0 for frozen features; None if time ends a run."""
+        checked_budget = transfer_budget(budget)
         if config is None:
             return None
         tuning = TransferConfig.of(config).tuning
         if tuning is None:
             return 0
-        return own.steps(tuning.steps) if own.name == "steps" else None
+        return checked_budget.steps(tuning.steps) if checked_budget.name == "steps" else None
 
     def usual_names(self) -> Sequence[str]:
-        """List the hyperparameters of the usual space, without ConfigSpace."""
+        """Return the hyperparameters of the default space, without ConfigSpace."""
         return (*FEATURE_NAMES, *TUNING_NAMES)
 
     def needed_names(self, names: Collection[str]) -> Sequence[str]:
-        """List those of a feature set and, where a space has one of fine-tuning, all of these."""
+        """Return the hyperparameters of a feature set and, if a space has any of fine-tuning, all of these."""
         return self.usual_names() if any(name in names for name in TUNING_NAMES) else FEATURE_NAMES
 
     def check_space(self, space: ConfigurationSpace) -> None:
-        """Check that a space can be trained, and that there are its backbones: timm has the networks, files are where they are said to be.
+        """Check that a space can be trained, and that its backbones exist: networks in timm, weights in files.
 
         Raises:
-            DataError: as `Workload.check_space`, and for a name that is none.
-            UsageError: when timm has no such network, or a package of weights is missing.
-            MissingPathError: when there is no such file.
-            ModelError: when a file holds no weights, or another network's.
+            DataError: as `Workload.check_space`, and for a name that is no backbone.
+            UsageError: when timm lacks the network, or a package of weights is missing.
+            MissingPathError: when a file is missing.
+            ModelError: when a file has no weights, or those of another network.
         """
         super().check_space(space)
         lacking = [name for name in TUNING_NAMES if name not in space]
@@ -195,18 +196,18 @@ class Transfer(Workload):
                     build_backbone(backbone, size=int(space["image_size"].default_value))
 
     def check_installed(self) -> None:
-        """Check that timm is there."""
+        """Check that timm is installed."""
         require_timm()
 
     def prepare(self, dataset: Dataset, *, device: str | None = None) -> Prepared:
-        """Choose the device; images are decoded, and features computed, at the sizes that configurations ask for.
+        """Choose the device; images and features are computed on demand, at the sizes of configurations.
 
         Raises:
             LabelError: when the training part has fewer than two images or the validation part none.
-            UsageError: when there is no such device, or timm is not installed.
+            UsageError: when the device is missing, or timm is not installed.
         """
         require_timm()
-        import timm  # noqa: F401  it takes seconds, which are of no run
+        import timm  # noqa: F401  its import takes seconds, which must not count in a run
 
         from warmstart.metafeat.device import open_device
         from warmstart.training.workloads.transfer.prepared import PreparedTransfer
@@ -214,7 +215,7 @@ class Transfer(Workload):
         return PreparedTransfer(dataset, open_device(device))
 
     def load(self, path: Path) -> Classifier:
-        """Read a classifier."""
+        """Read a saved classifier."""
         require_timm()
         from warmstart.training.workloads.transfer.classifier import TransferClassifier
 
@@ -222,7 +223,7 @@ class Transfer(Workload):
 
 
 def _numbers(hyperparameter: Any) -> list[float]:
-    """List the numbers that a hyperparameter may be, of a range the largest; none where it is None."""
+    """Return the numeric values of a hyperparameter, of a range the largest; empty for None."""
     values = getattr(hyperparameter, "sequence", None) or getattr(hyperparameter, "choices", None)
     values = values or (getattr(hyperparameter, "upper", None), getattr(hyperparameter, "value", None))
     return [value for value in values if isinstance(value, int | float)]

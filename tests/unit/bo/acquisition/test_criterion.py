@@ -5,7 +5,7 @@ import pytest
 from dense_gp import DenseGp
 
 from warmstart.bo.acquisition.cost import InverseCost
-from warmstart.bo.acquisition.function import CHUNK, SOME, Improvement, Product, Validity
+from warmstart.bo.acquisition.function import CHUNK, SUBSAMPLE, Improvement, Product, Validity
 from warmstart.bo.acquisition.pending import Fantasies, Observed, fantasise
 from warmstart.bo.acquisition.scores import expected_improvement, lower_confidence_bound
 from warmstart.bo.surrogates import GaussianProcess
@@ -104,12 +104,12 @@ def test_a_rough_criterion_is_that_of_some_samples():
         rough = Product([exact, Validity(Ramp())]).rough
         told = exact._fantasies
         mean, var = told.model.predict(POINTS)
-        some = expected_improvement(mean, var, told.best)[SOME].mean(axis=(0, 1))
+        some = expected_improvement(mean, var, told.best)[SUBSAMPLE].mean(axis=(0, 1))
         np.testing.assert_allclose(rough.value(POINTS), np.log(some) + Validity(Ramp()).value(POINTS), rtol=1e-8)
         assert rough.value(POINTS).shape == rough.rough.value(POINTS).shape
         noise = np.arange(1.0, len(best) + 1.0)[:, None, None]
         noisy = Improvement(Fantasies(Observed(told.model, noise), told.best), acquisition="ei").rough
-        some = expected_improvement(mean, var + noise, told.best)[SOME].mean(axis=(0, 1))
+        some = expected_improvement(mean, var + noise, told.best)[SUBSAMPLE].mean(axis=(0, 1))
         np.testing.assert_allclose(noisy.value(POINTS), np.log(some), rtol=1e-8)
     assert len(exact.rough.rough._best) == 1
     plain = Product([improvement(), Validity(Ramp()), InverseCost(model())])

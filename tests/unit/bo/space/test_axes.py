@@ -7,7 +7,7 @@ import pytest
 from ConfigSpace import Categorical, Constant, Float, Integer, Normal, OrdinalHyperparameter
 
 from warmstart.bo.space import axes
-from warmstart.bo.space.axes import BELOW_ONE, Choice, Real, axis_of
+from warmstart.bo.space.axes import MAX_UNIT, Choice, Real, axis_of
 from warmstart.history_store.space import _at
 
 HYPERPARAMETERS = [
@@ -40,7 +40,7 @@ def test_values_are_those_of_shared_configurations(hyperparameter):
 
 def test_numbers_come_back_from_their_coordinates(hyperparameter):
     axis = axis_of(hyperparameter)
-    numbers = axis.numbers(np.concatenate([np.random.default_rng(1).random(2000), [0.0, BELOW_ONE]]))
+    numbers = axis.numbers(np.concatenate([np.random.default_rng(1).random(2000), [0.0, MAX_UNIT]]))
     u = axis.units(numbers)
     assert np.all((u >= 0) & (u < 1))
     assert np.array_equal(axis.numbers(u), numbers)
@@ -54,7 +54,7 @@ def test_reals_of_any_range_come_back(low, reach, log):
     if (log and (low <= 0 or reach < 1e-6 * low)) or low + reach == low:
         pytest.skip("no such range")
     axis = Real("x", low, low + reach, log)
-    numbers = axis.numbers(np.concatenate([np.random.default_rng(2).random(500), [0.0, BELOW_ONE]]))
+    numbers = axis.numbers(np.concatenate([np.random.default_rng(2).random(500), [0.0, MAX_UNIT]]))
     assert np.array_equal(axis.numbers(axis.units(numbers)), numbers)
     assert np.array_equal(axis.snap(numbers), numbers)
     assert numbers[-2] == low

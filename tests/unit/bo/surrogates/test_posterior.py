@@ -53,7 +53,7 @@ def test_many_points_are_predicted_in_parts(posterior):
 
 
 def test_pending_points_count_as_if_they_were_data(posterior):
-    mean, var = posterior.given(PENDING, TOLD).predict(POINTS)
+    mean, var = posterior.conditioned(PENDING, TOLD).predict(POINTS)
     for f, told in enumerate(TOLD):
         expected, covariance = dense(np.concatenate([X, PENDING]), np.concatenate([Z, told]), POINTS)
         np.testing.assert_allclose(mean[f], expected, rtol=1e-8, atol=1e-9)
@@ -62,7 +62,7 @@ def test_pending_points_count_as_if_they_were_data(posterior):
 
 def test_a_point_that_is_pending_twice(posterior):
     twice = np.concatenate([PENDING[:1], PENDING[:1]])
-    mean, var = posterior.given(twice, np.array([[1.0, 1.0]])).predict(PENDING[:1])
+    mean, var = posterior.conditioned(twice, np.array([[1.0, 1.0]])).predict(PENDING[:1])
     expected, covariance = dense(np.concatenate([X, twice]), np.array([*Z, 1.0, 1.0]), PENDING[:1])
     np.testing.assert_allclose(mean[0], expected, rtol=1e-7)
     np.testing.assert_allclose(var, np.diag(covariance), rtol=1e-7)

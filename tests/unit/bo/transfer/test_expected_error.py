@@ -162,7 +162,7 @@ def test_evaluations_sharpen_what_is_told_of_the_others():
         for row in range(M, M + 20):
             told = {3: float(errors[row, 3]), 7: float(errors[row, 7])}
             plain = forecaster.predict(wide[row], narrow[row])
-            found = forecaster.predict(wide[row], narrow[row], told=told)
+            found = forecaster.predict(wide[row], narrow[row], measured=told)
             for column, error in told.items():
                 assert (found[column].value, found[column].low, found[column].high) == (error, error, error)
             assert found[-1].value <= min(told.values())

@@ -64,15 +64,15 @@ def test_seconds_left_by_hand() -> None:
 def test_wall_seconds_left_by_hand() -> None:
     durations = {0: [2.0], 1: [4.0]}
     ask = {"workers": 1, "todo": [1, 1]}
-    assert wall_seconds_left(durations, elapsed_s=5.0, done=[], **ask) == 8.0
+    assert wall_seconds_left(durations, elapsed_s=5.0, measured=[], **ask) == 8.0
     # As long as expected, then three times as long; one cell votes for the clock being right.
-    assert wall_seconds_left(durations, elapsed_s=4.0, done=[1], **ask) == 8.0
-    assert wall_seconds_left(durations, elapsed_s=12.0, done=[1], **ask) == 8.0 * (12 + 4) / (4 + 4)
-    assert wall_seconds_left(durations, elapsed_s=36.0, done=[1] * 3, **ask) == 8.0 * (36 + 4) / (12 + 4)
+    assert wall_seconds_left(durations, elapsed_s=4.0, measured=[1], **ask) == 8.0
+    assert wall_seconds_left(durations, elapsed_s=12.0, measured=[1], **ask) == 8.0 * (12 + 4) / (4 + 4)
+    assert wall_seconds_left(durations, elapsed_s=36.0, measured=[1] * 3, **ask) == 8.0 * (36 + 4) / (12 + 4)
     # Two workers, one cell over, one half done: 6 seconds of work in 3 seconds.
-    assert wall_seconds_left(durations, todo=[1, 1], workers=2, elapsed_s=3.0, done=[1], under_way=1) == 4.0
-    assert math.isnan(wall_seconds_left({}, [0], workers=1, elapsed_s=1.0, done=[]))
-    assert wall_seconds_left(durations, [], workers=1, elapsed_s=1.0, done=[1]) == 0.0
+    assert wall_seconds_left(durations, todo=[1, 1], workers=2, elapsed_s=3.0, measured=[1], under_way=1) == 4.0
+    assert math.isnan(wall_seconds_left({}, [0], workers=1, elapsed_s=1.0, measured=[]))
+    assert wall_seconds_left(durations, [], workers=1, elapsed_s=1.0, measured=[1]) == 0.0
 
 
 def test_the_time_left_is_that_of_a_clock_on_the_wall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from warmstart.training.evaluation.methods import (
     choose_methods,
     make_methods,
     make_paper_methods,
-    nearest_by,
+    nearest_name,
     snap_to_nearest_config,
 )
 from warmstart.training.evaluation.metrics import given_metric
@@ -51,7 +51,7 @@ def play(table, *names, has_unit=True, **more):
 
 
 def curve(outcome, name) -> np.ndarray:
-    return np.array([one.curves[name].mean(axis=0) for one in outcome.played])
+    return np.array([one.curves[name].mean(axis=0) for one in outcome.results])
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
@@ -61,7 +61,7 @@ def test_every_method_gives_a_falling_curve_of_the_horizon(world, missing):
     outcome = play(make_table(errors, distances=world.distances), surrogate="gp-map")
     assert set(outcome.methods) >= {"random", "uniform", "latin", "halton", "cold-gp", "portfolio", "average-rank"}
     assert set(outcome.methods) >= {"arbitrary", "oracle-nearest", "portfolio-10+gp", *(set(STRATEGIES) - {"nearest"})}
-    for one in outcome.played:
+    for one in outcome.results:
         for name, curves in one.curves.items():
             assert curves.shape == (CHEAP if name in ("uniform", "latin", "halton", "arbitrary") else 1, H)
             assert np.all(np.diff(curves, axis=1) <= 1e-12)
@@ -75,7 +75,7 @@ def test_the_oracle_has_no_regret_where_every_dataset_has_a_twin():
     table = ErrorTable("t", np.concatenate([base, 0.5 * base + 0.2]), NAMES, tuple("abcdefgh"))
     outcome = play(table, "oracle-nearest", "random")
     np.testing.assert_array_equal(curve(outcome, "oracle-nearest"), 0.0)  # the twin differs in scale alone
-    assert {one.evaluations["oracle-nearest"] for one in outcome.played} == {1.0}
+    assert {one.evaluations["oracle-nearest"] for one in outcome.results} == {1.0}
 
 
 def test_the_portfolio_is_best_where_one_configuration_wins_everywhere():
@@ -88,7 +88,7 @@ def test_the_portfolio_is_best_where_one_configuration_wins_everywhere():
 
 def test_random_is_its_exact_expectation(world):
     outcome = play(world, "random")
-    for row, one in enumerate(outcome.played):
+    for row, one in enumerate(outcome.results):
         np.testing.assert_allclose(one.curves["random"][0], random_curve(world.errors[row], H))
 
 
@@ -99,7 +99,7 @@ def test_strategies_ask_the_other_groups_alone(world):
         strategy = name.partition("-")[0]
         groups = [GROUPS[row] for row in others]
         rows = initial_designs(world.errors[others], distances, H, strategy=strategy, groups=groups, noise=USUAL_NOISE)
-        np.testing.assert_allclose(outcome.played[0].curves[name][0], regret_curve(world.errors[0], rows))
+        np.testing.assert_allclose(outcome.results[0].curves[name][0], regret_curve(world.errors[0], rows))
 
 
 def spy_methods(seen: list[Case]) -> dict[str, Method]:
@@ -156,10 +156,10 @@ def test_a_leak_would_be_seen(world):
         "oracle-nearest",
         *(set(STRATEGIES) - {"nearest", "portfolio", "average-rank"}),
     )
-    before, after = (play(table, *names, only=["d0"]).played[0].curves for table in (world, leaky))
+    before, after = (play(table, *names, only=["d0"]).results[0].curves for table in (world, leaky))
     for name in names:
         np.testing.assert_array_equal(before[name], after[name])
-    found = play(leaky, "nearest-given", "oracle-nearest", only=["d0"], protocol="in-source").played[0]
+    found = play(leaky, "nearest-given", "oracle-nearest", only=["d0"], protocol="in-source").results[0]
     assert found.curves["nearest-given"][0, 0] == found.curves["oracle-nearest"][0, 0] == 0.0
 
 
@@ -168,12 +168,12 @@ def test_arbitrary_neighbours_are_worth_the_mean_of_the_others_bests(world):
     for row in (0, 3):
         others = [j for j in range(M) if GROUPS[j] != GROUPS[row]]
         chance = np.mean([regret_curve(world.errors[row], [int(world.errors[j].argmin())])[0] for j in others])
-        assert outcome.played[row].curves["arbitrary"][:, 0].mean() == pytest.approx(chance, abs=0.05)
+        assert outcome.results[row].curves["arbitrary"][:, 0].mean() == pytest.approx(chance, abs=0.05)
 
 
 def test_a_search_goes_on_from_the_designs(world):
     outcome = play(world, "portfolio", "portfolio-10+gp", horizon=13, repeats=2, surrogate="gp-map")
-    for one in outcome.played:
+    for one in outcome.results:
         for repeat in one.curves["portfolio-10+gp"]:
             np.testing.assert_array_equal(repeat[:10], one.curves["portfolio"][0, :10])
 
@@ -185,9 +185,9 @@ def test_the_answer_depends_on_the_seed_and_on_nothing_else(world):
         play(world, *names, surrogate="gp-map", workers=2),
         play(world, *reversed(names), "portfolio", surrogate="gp-map", only=["d3"]),
     ):
-        for one in other.played:
+        for one in other.results:
             for name in names:
-                np.testing.assert_array_equal(one.curves[name], whole.played[one.row].curves[name])
+                np.testing.assert_array_equal(one.curves[name], whole.results[one.row].curves[name])
     assert not np.array_equal(curve(play(world, "arbitrary", seed=1), "arbitrary"), curve(whole, "arbitrary"))
 
 
@@ -212,7 +212,7 @@ def test_unknown_names_and_numbers_are_told(world):
         play(world, "random", repeats=0)
     bad = make_table(world.errors, distances={"given": np.full((M, M), np.nan)})
     with pytest.raises(DataError, match="given: expected distances of 0 or more"):
-        play(bad, nearest_by("given"))
+        play(bad, nearest_name("given"))
 
 
 class TestSnap:
@@ -245,7 +245,7 @@ def test_a_promise_comes_from_those_who_answer_alone(world):
 
     outcome, groups = play(world, "joint", "portfolio"), np.array(GROUPS)
     matrix = world.distances["given"]
-    for one in outcome.played:
+    for one in outcome.results:
         rest = np.flatnonzero(groups != groups[one.row])
         found = calibrate(world.errors[rest], matrix[np.ix_(rest, rest)], groups[rest].tolist())
         sources = number_groups(groups[rest].tolist())
@@ -275,9 +275,9 @@ def test_a_dataset_is_asked_about_what_was_measured_on_it(world):
     alone = ErrorTable("t", errors[:, 20:], NAMES, GROUPS, unit=world.unit[20:], distances=world.distances)
     expected = play(alone, "portfolio", "joint", "random", only=("d0",))
     for name in ("portfolio", "joint", "random"):
-        curves = outcome.played[0].curves[name]
+        curves = outcome.results[0].curves[name]
         assert curves.shape == (1, H), "longer than there are configurations"
-        np.testing.assert_allclose(curves[:, :4], expected.played[0].curves[name])
+        np.testing.assert_allclose(curves[:, :4], expected.results[0].curves[name])
         assert curves[0, 3:].tolist() == [0, 0, 0]
 
 

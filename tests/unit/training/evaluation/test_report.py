@@ -9,7 +9,7 @@ import pytest
 from warmstart.bo.transfer.regret import clustered_interval
 from warmstart.history_store.errors import UsageError
 from warmstart.training.evaluation.methods import Method
-from warmstart.training.evaluation.replay import Outcome, Played
+from warmstart.training.evaluation.replay import DatasetResult, Outcome
 from warmstart.training.evaluation.report import distance_rows, full_rows, make_figures, make_report, summary_rows
 from warmstart.training.evaluation.table import ErrorTable
 
@@ -27,7 +27,9 @@ CURVES = {
 def outcome():
     table = ErrorTable("t", np.random.default_rng(0).random((4, 6)), ("p", "q", "r", "s"), GROUPS)
     played = tuple(
-        Played(row, {name: curves[row] for name, curves in CURVES.items()}, {"mine": float(row), "portfolio": 5.0})
+        DatasetResult(
+            row, {name: curves[row] for name, curves in CURVES.items()}, {"mine": float(row), "portfolio": 5.0}
+        )
         for row in range(4)
     )
     methods = {name: Method(f"about {name}", "strategy", None) for name in CURVES}
@@ -81,8 +83,8 @@ def test_in_source_every_dataset_is_evidence_of_its_own(outcome):
 
 def test_promises_are_of_the_datasets_that_have_one(outcome):
     promised = {"mine": np.full(H, 0.25)}
-    played = tuple(replace(one, promised=promised if row else {}) for row, one in enumerate(outcome.played))
-    found = make_report(replace(outcome, played=played), reference="mine")["promises"]
+    played = tuple(replace(one, promised=promised if row else {}) for row, one in enumerate(outcome.results))
+    found = make_report(replace(outcome, results=played), reference="mine")["promises"]
     assert list(found) == ["mine"]
     assert found["mine"]["3"]["promised"] == 0.25
     assert found["mine"]["3"]["seen"] == pytest.approx(np.mean([one.curves["mine"][:, 2].mean() for one in played[1:]]))
@@ -97,7 +99,7 @@ def test_it_lists_where_ours_hurts(report):
 def test_a_metric_equal_to_the_truth_is_told_so(outcome):
     wide = ErrorTable("t", np.random.default_rng(0).random((9, 6)), tuple("pqrstuvwx"), tuple("abcdefghi"))
     true = np.where(np.eye(9) > 0, np.nan, wide.true_distances(normalised=False))
-    played = tuple(Played(row, {"mine": CURVES["mine"][0]}, {"mine": 1.0}) for row in range(9))
+    played = tuple(DatasetResult(row, {"mine": CURVES["mine"][0]}, {"mine": 1.0}) for row in range(9))
     methods = {"mine": outcome.methods["mine"]}
     found = make_report(Outcome(wide, "in-source", H, 1, 0, methods, played, {"far": true}), reference="mine")
     far = found["distances"]["far"]
@@ -122,8 +124,8 @@ def test_figures_are_best_errors_by_acquisition_start_and_dataset(outcome):
 
     methods = {"ei/latin": Method("x", "search", None)}
     curves = np.array([[1.0, 0.5], [1.0, 0.0]])
-    played = tuple(Played(row, {"ei/latin": curves}, {"ei/latin": 1.0}) for row in range(4))
-    found = make_figures(replace(outcome, methods=methods, played=played))
+    played = tuple(DatasetResult(row, {"ei/latin": curves}, {"ei/latin": 1.0}) for row in range(4))
+    found = make_figures(replace(outcome, methods=methods, results=played))
     one, errors = found["paper"]["ei"]["latin"]["q"], outcome.table.errors[1]
     np.testing.assert_allclose(one["mean"], [errors.max(), errors.min() + 0.25 * np.ptp(errors)])
     assert one["low"][1] < one["mean"][1] < one["high"][1]
@@ -132,6 +134,6 @@ def test_figures_are_best_errors_by_acquisition_start_and_dataset(outcome):
 
 def test_a_method_that_was_not_played_is_told(outcome):
     with pytest.raises(
-        UsageError, match=r"reference: expected a method that is played \(mine, portfolio\), got 'yours'"
+        UsageError, match=r"reference: expected a method of the evaluation \(mine, portfolio\), got 'yours'"
     ):
         make_report(outcome, reference="yours")

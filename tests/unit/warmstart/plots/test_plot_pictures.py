@@ -309,7 +309,7 @@ def a_run(names=ODD, n=30, *, shares=3, lost=False):
             value=[["low", "high"][int(u > 0.5)] for u in unit] if place == 1 else (10.0 ** (4 * unit - 4)).tolist(),
             acquisition=np.where(unit > 0.9, np.nan, -50 * unit**2),
             best=0.525,
-            told=np.where(rng.random(n) < 0.2, np.nan, rng.random(n)),
+            observed=np.where(rng.random(n) < 0.2, np.nan, rng.random(n)),
         )
         for place, name in enumerate(names)
     ]

@@ -118,7 +118,7 @@ def test_how_warm_configurations_count(use_tiny, tiny, monkeypatch, warm, expect
     from warmstart.bo.optimizer import Optimizer
 
     asked = []
-    monkeypatch.setattr(Optimizer, "_promising", lambda self, rng: asked.append(len(self._log.told)) or None)
+    monkeypatch.setattr(Optimizer, "_promising", lambda self, rng: asked.append(len(self._log.observations)) or None)
     settings = {"objective": rate, "space": None, "dataset": f"{tiny.history}::stripes0"}
     tune(**settings, k=2, n_startup_trials=4, warm=warm, trials=expected)
     assert asked == []
