@@ -19,12 +19,12 @@ from warmstart.history_store.wording import duration, some_of
 from warmstart.prediction import predict_validation
 from warmstart.remote_study import WAIT_S, RemoteStudy, RemoteTrial, seconds_or_none
 from warmstart.studies.execution.worker import work
-from warmstart.studies.history.warm_start import tell_of_images
+from warmstart.studies.history.warm_start import warn_of_images
 from warmstart.studies.objectives.base import Outcome, TrialStatus
-from warmstart.studies.output_places import check_apart, check_log, check_report_place, log_beside
+from warmstart.studies.output_paths import check_distinct, check_log, check_report_path, log_beside
 from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.expectations import StudyExpectations
-from warmstart.studies.results.progress import RunningTrial, StudyProgress, tell_first_failure
+from warmstart.studies.results.progress import RunningTrial, StudyProgress, warn_first_failure
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
 from warmstart.studies.results.saved_networks import check_savable, save_best
 from warmstart.studies.results.summary import JointResult, TuneResult
@@ -33,7 +33,7 @@ from warmstart.studies.state.spec import StudySpec, WarmConfig, check_warm
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.study_group import check_different
 from warmstart.studies.state.trial_queue import Run, Wait
-from warmstart.studies.tune import compared, tell_early_end
+from warmstart.studies.tune import compare_study, warn_early_end
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _tuned(
         marks = [path if query is None else query.fingerprint for path, query in zip(studies.values(), queries.values(), strict=True)]  # fmt: skip
         check_different([path or "" for path in studies.values()], marks)
     for query in queries.values():
-        tell_of_images(query, options.on_message, skip_broken=options.skip_broken)
+        warn_of_images(query, options.on_message, skip_broken=options.skip_broken)
     together = {"members": list(studies), "split": split} if len(studies) > 1 else {}
     wanted = {name: _request(name, queries[name], options, client) | together for name in studies}
     begun = [client.transport.post("/studies", wanted[name]) for name in studies]
@@ -160,7 +160,7 @@ def _tuned(
         _Tuned(_result(queue, each), queue.plan, each["warm"]["n_design"])
         for queue, each in zip(queues, begun, strict=True)
     ]
-    tell_early_end([each.result for each in done], limits, options)
+    warn_early_end([each.result for each in done], limits, options)
     return done
 
 
@@ -174,12 +174,12 @@ def _check(options: TuneOptions, saved: Sequence[Path | None]) -> None:
         msg = f"expected one worker with `server`, got {options.workers}. Run the command as often as you want workers."
         raise UsageError(msg, param="workers")
     check_warm(options.warm)
-    check_apart(log=options.log, report=options.report, save_model=options.save_model)
+    check_distinct(log=options.log, report=options.report, save_model=options.save_model)
     check_log(options.log)
-    check_report_place(options.report)
+    check_report_path(options.report)
     for path in saved:
         if path is not None:
-            check_savable(path, is_own=options.objective is not None or options.command is not None)
+            check_savable(path, is_custom=options.objective is not None or options.command is not None)
 
 
 class _Queue:
@@ -348,7 +348,7 @@ class _Worker:
         for i, (queue, ended) in enumerate(zip(self.queues, self._done, strict=True)):
             new = tuple(trial for trial in ended if queue.seen is not None and trial.number not in queue.seen)
             queue.seen = {trial.number for trial in ended}
-            tell_first_failure(queue.study.name, new, ended, self._on_message)
+            warn_first_failure(queue.study.name, new, ended, self._on_message)
             if new or queue.running is not None or (is_first and i == 0):
                 self._tell(queue, ended, new)
 
@@ -468,7 +468,7 @@ def _result(queue: _Queue, begun: Mapping[str, Any]) -> TuneResult:
         expected=None if expected is None else StudyExpectations.from_dict(expected),
         n_extra=queue.n_extra,
     )
-    return replace(found, comparison=compared(found, plan))
+    return replace(found, comparison=compare_study(found, plan))
 
 
 def _report_place(options: TuneOptions) -> Path | None:

@@ -365,7 +365,7 @@ def test_a_look_leaves_no_storage(tmp_path):
 def test_reports_are_answered_by_the_curves_of_the_history(url, tmp_path):
     same = {"space": {"lr": {"log": [1e-5, 1.0]}}, "pruner": "history", "surrogate": "gp-map"}
     with Client(url) as client:
-        with pytest.raises(UsageError, match="expected `dataset` where the pruner is history"):
+        with pytest.raises(UsageError, match="history needs `dataset`"):
             client.begin_study("none", **same)
         photos = tmp_path / "photos"
         write_folder(photos, *pictures(0))

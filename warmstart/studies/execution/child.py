@@ -18,7 +18,7 @@ from typing import Any
 from warmstart.history_store.errors import BrokenImagesError, UsageError, WarmstartError
 from warmstart.history_store.records import Config
 from warmstart.studies.objectives.base import Objective, Outcome, Pruned, TrialStatus
-from warmstart.studies.objectives.result import one_line, plain_number, read_result, shown_value
+from warmstart.studies.objectives.result import one_line, plain_number, read_result, safe_repr
 from warmstart.training.processes.memory import out_of_memory
 
 STEPS = 2.0**63
@@ -138,7 +138,7 @@ def _checked_report(step: object, error: object) -> tuple[float, float]:
     numbers = plain_number(step), plain_number(error)
     if numbers[0] is None or numbers[1] is None:
         what, given = ("a step", step) if numbers[0] is None else ("an error", error)
-        msg = f"expected {what} that is one number in a report, got {shown_value(given)}"
+        msg = f"expected {what} that is one number in a report, got {safe_repr(given)}"
         raise ValueError(msg)
     if not abs(numbers[0]) < STEPS:
         msg = f"expected a finite step below 2^63 in a report, got {numbers[0]:g}"

@@ -16,7 +16,7 @@ from warmstart.studies.execution.pace import Pace
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.objectives.base import Objective, Outcome
 from warmstart.studies.objectives.load import load_objective, without_broken
-from warmstart.studies.objectives.measured import measured
+from warmstart.studies.objectives.measured import with_metric
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.study_group import StudyGroup
@@ -89,7 +89,7 @@ def objective_of(plan: StudySpec) -> Objective:
         device=plan.device,
         folder=Path(plan.folder),
     )
-    return measured(without_broken(found) if plan.skip_broken else found, plan.measure)
+    return with_metric(without_broken(found) if plan.skip_broken else found, plan.measure)
 
 
 def work(
