@@ -155,7 +155,7 @@ def _tuned(
     with _Worker(queues, options, limits) as worker:
         targets = [options.target(plan) for plan in plans]
         worker.look()
-        work(worker, targets, limits, log=log, ended=worker.look, begun=worker.look, reported=worker.glance)  # type: ignore[arg-type]  # what of a group it uses
+        work(worker, targets, limits, log=log, on_end=worker.look, on_begin=worker.look, on_report=worker.glance)  # type: ignore[arg-type]  # what of a group it uses
     done = [
         _Tuned(_result(queue, each), queue.plan, each["warm"]["n_design"])
         for queue, each in zip(queues, begun, strict=True)

@@ -46,7 +46,7 @@ from warmstart.studies.results.summary import JointResult, TuneResult, summarise
 from warmstart.studies.results.trial import check_any_error, ended_trials
 from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
-from warmstart.studies.state.storage import Store, is_still_to_be_made, local_path, open_store
+from warmstart.studies.state.storage import Store, is_new_storage, local_path, open_store
 from warmstart.studies.state.study_group import StudyGroup, check_different
 from warmstart.studies.state.trial_queue import TrialQueue, find_plan
 from warmstart.studies.study_outputs import (
@@ -312,7 +312,7 @@ def _tune_several(
     store, outcomes = _run_studies(options, studies, outputs, tuple(studies), split, title, began=began)
     outcomes.sort(key=lambda each: names.index(each[0].study))
     joint = JointResult(
-        store.shown,
+        store.display_name,
         split,
         tuple(result for result, _ in outcomes),
         tuple(plan.design for _, plan in outcomes),
@@ -349,7 +349,7 @@ def _run_studies(
     """Run the trials of studies, by name and path of their datasets; return the results and plans."""
     check_not_importing()
     limits = options.limits()
-    store = None if is_still_to_be_made(options.storage) else open_store(options.storage)
+    store = None if is_new_storage(options.storage) else open_store(options.storage)
     stored_plans = {name: None if store is None else find_plan(store, name) for name in paths}
     check_warm(options.warm)
     queries = {name: options.open(path) for name, path in paths.items()}
@@ -462,7 +462,7 @@ def _run(
 
         run_on_cluster(job, options.cluster, store, workers=options.workers, look=watch.look)
     elif options.workers in (None, 1):
-        callbacks = {"ended": watch.look, "begun": watch.look, "reported": watch.glance}
+        callbacks = {"on_end": watch.look, "on_begin": watch.look, "on_report": watch.glance}
         work(group, job.objectives, job.limits, log=job.log, runners=runners, **callbacks)
     else:
         run_workers(job, options.workers, watch.look)
@@ -481,7 +481,7 @@ def _announce_study(study: str, store: Store, trials: int, limits: Limits, optio
             )
     elif trials and advice:
         options.on_message(
-            f"{study} in {store.shown}: goes on from {counted(trials, 'trial')}, begun with a function of the same name. {advice}"
+            f"{study} in {store.display_name}: goes on from {counted(trials, 'trial')}, begun with a function of the same name. {advice}"
         )
 
 

@@ -40,7 +40,7 @@ from warmstart.history_store.errors import SpaceExhaustedError, UsageError
 from warmstart.history_store.records import Config
 from warmstart.integrations.optuna.problem import CLAIM, Known, Problem, read_trials
 from warmstart.integrations.optuna.space import Presence, shown, to_distributions, to_space, value_at
-from warmstart.integrations.optuna.warm_trials import CAME, ORIGIN, WARM, both_scales
+from warmstart.integrations.optuna.warm_trials import ACTUAL, ORIGIN, WARM, both_scales
 from warmstart.integrations.optuna.warm_trials import warm_start as warm_start  # its place in 0.1
 from warmstart.spaces import read_space
 
@@ -301,7 +301,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
                 ", ".join(lost),
             )
         if values and trial.user_attrs.get(WARM) is True:
-            study._storage.set_trial_user_attr(trial._trial_id, CAME, values[0])  # noqa: SLF001
+            study._storage.set_trial_user_attr(trial._trial_id, ACTUAL, values[0])  # noqa: SLF001
         if self._constraints_func is not None:
             _process_constraints_after_trial(self._constraints_func, study, trial, state)
         if self._given is None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ORIGIN = "warmstart"
 """User attribute of an enqueued trial: where its configuration comes from."""
 _ORIGIN = ("from", "distance", "source_error", "measured", "not_measured")
-WARM, SOURCE, PROMISED, CAME = "warm", "source", "promised", "came"
+WARM, SOURCE, PROMISED, ACTUAL = "warm", "source", "promised", "came"
 """User attributes of an enqueued trial, for people: that it is warm, where from, the error there, and the value here."""
 _log = logging.getLogger("warmstart")
 

@@ -85,7 +85,7 @@ def record_study(
         if name in history.names:
             _check_same(path, history.dataset(name), source)
         else:
-            card = DatasetCard(name, name, f"tuned by {plan.measured}")
+            card = DatasetCard(name, name, f"tuned by {plan.objective_label}")
             add_source(history, source, card, skip_broken=plan.skip_broken, seed=0)
         stored = {_key(evaluation) for evaluation in history.evaluations(name)}
         evaluations = [evaluation for trial in trials if (evaluation := _evaluation(trial, name, plan)) is not None]

@@ -242,7 +242,7 @@ def plan_lines(call: TimedCall, pace: Pace, spec: StudySpec, *, n_ended: int) ->
     """
     left, plan = max(call.left, 0.0), call.plan
     if plan is None:
-        if not pace.told and not pace.durations.forecaster.knows_level and not n_ended:
+        if not pace.timed_runs and not pace.durations.forecaster.knows_level and not n_ended:
             return [f"Plan: {exact_duration(left)} for trials; the first ones tell how long each takes."]
         return [f"Plan: {exact_duration(left)} for trials, each begun only where it is likely to end in time."]
     if not plan.steps:

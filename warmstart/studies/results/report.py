@@ -156,7 +156,7 @@ def settings_of(plan: StudySpec) -> dict[str, Any]:
 def _markdown(result: TuneResult, plan: StudySpec) -> str:
     counts = result.counts_line or "none"
     durations = [trial.duration for trial in result.trials if trial.duration is not None]
-    objective = plan.measured
+    objective = plan.objective_label
     lines = [
         f"{TITLE}{result.study}",
         "",

@@ -15,9 +15,9 @@ from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.results.expectations import StudyExpectations, expectation_line, expectations_of
 from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials, failures, say_counts
-from warmstart.studies.state.spec import StudySpec, WarmConfig, evaluated_of, warm_of
+from warmstart.studies.state.spec import StudySpec, WarmConfig, objective_name_of, warm_of
 from warmstart.studies.state.sqlite_file import SQLITE
-from warmstart.studies.state.trial_queue import RUN, WORKER, interrupted, plan_of
+from warmstart.studies.state.trial_queue import RUN, WORKER, interrupted_numbers, plan_of
 from warmstart.suggestions.formats import with_config
 
 if TYPE_CHECKING:
@@ -183,13 +183,13 @@ def choose_study(store: Store, name: str | None) -> str:
     """
     names = study_names(store)
     if not names:
-        msg = f"{store.shown}: expected a storage with a study, got none in it. `warmstart tune` begins one."
+        msg = f"{store.display_name}: expected a storage with a study, got none in it. `warmstart tune` begins one."
         raise DataError(msg)
     if name is None and len(names) > 1:
-        msg = f"{store.shown}: expected the name of one of {len(names)} studies, got none. Name one of {', '.join(names)}."
+        msg = f"{store.display_name}: expected the name of one of {len(names)} studies, got none. Name one of {', '.join(names)}."
         raise UsageError(msg, param="study")
     if name is not None and name not in names:
-        msg = f"{store.shown}: expected one of the studies {', '.join(names)}, got {name!r}. Check the name."
+        msg = f"{store.display_name}: expected one of the studies {', '.join(names)}, got {name!r}. Check the name."
         raise UsageError(msg, param="study", given=name, choices=names)
     return name or names[0]
 
@@ -209,18 +209,18 @@ def read_study_record(store: Store, name: str) -> StudyRecord:
         directions = study.directions
     plan = plan_of(store, study)
     if len(directions) > 1:
-        msg = f"{store.shown}:{name}: expected a study of one objective, got {len(directions)}. Optuna's own pictures show it."
+        msg = f"{store.display_name}:{name}: expected a study of one objective, got {len(directions)}. Optuna's own pictures show it."
         raise DataError(msg)
     running = sum(not trial.state.is_finished() for trial in trials)
     ends = [trial.datetime_complete for trial in trials if trial.datetime_complete is not None]
     updated = max(ends).astimezone().isoformat(timespec="seconds") if ends else None
     if plan is None:
         return _read_foreign_study(store, study, trials, running, updated)
-    ended, lost = ended_trials(trials), len(interrupted(store, study, plan, trials))
+    ended, lost = ended_trials(trials), len(interrupted_numbers(store, study, plan, trials))
     return StudyRecord(
         name,
-        store.shown,
-        plan.measured,
+        store.display_name,
+        plan.objective_label,
         ended,
         running - lost,
         plan.space,
@@ -269,7 +269,9 @@ def _read_foreign_study(
         curve = tuple((float(step), metric.to_error(value)) for step, value in reports if math.isfinite(value))
         read.append(replace(ended, config=config or ended.config, error=error, duration=seconds, seed=0, curve=curve))
     text = "" if space is None else dump_space(space)
-    return StudyRecord(study.study_name, store.shown, "", tuple(read), running, text, metric=metric, updated=updated)
+    return StudyRecord(
+        study.study_name, store.display_name, "", tuple(read), running, text, metric=metric, updated=updated
+    )
 
 
 def unended_rows(store: Store, name: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -280,7 +282,7 @@ def unended_rows(store: Store, name: str) -> tuple[list[dict[str, Any]], list[di
         study = optuna.load_study(study_name=name, storage=store.optuna)
         trials = study.get_trials(deepcopy=False)
     plan = plan_of(store, study)
-    lost = [] if plan is None else interrupted(store, study, plan, trials)
+    lost = [] if plan is None else interrupted_numbers(store, study, plan, trials)
     rows = {
         trial.number: with_config(
             {"trial": trial.number, "worker": trial.user_attrs.get(WORKER)},
@@ -329,7 +331,7 @@ def _from_entry(entry: Mapping[str, Any], storage: str) -> StudyRecord:
     return StudyRecord(
         entry["study"],
         storage,
-        evaluated_of(settings["objective"]),
+        objective_name_of(settings["objective"]),
         trials,
         space_json=space,
         dataset=entry["dataset"],

@@ -276,7 +276,7 @@ def summarise(queue: TrialQueue) -> TuneResult:
     plan = queue.plan
     return TuneResult(
         queue.study.study_name,
-        queue.store.shown,
+        queue.store.display_name,
         plan.dataset,
         best_of(trials),
         trials,
