@@ -191,7 +191,7 @@ def test_flat_yaml_is_read_as_yaml_reads_it(tmp_path):
 
 
 def test_entries_that_are_none_are_told_or_passed_over(tmp_path):
-    from warmstart.integrations.importers.run_folders import real
+    from warmstart.integrations.importers.run_folders import to_number
 
     source = wandb_json(tmp_path / "wandb")
     runs = json.loads(source.read_text())
@@ -203,7 +203,7 @@ def test_entries_that_are_none_are_told_or_passed_over(tmp_path):
         state = json.loads(path.read_text())
         path.write_text(json.dumps({**state, "log_history": [None, 3, *state["log_history"]]}))
     assert read_source(str(source))[0].values[0] == 0.7
-    assert math.isnan(real(10**400))
+    assert math.isnan(to_number(10**400))
 
 
 @pytest.mark.slow
