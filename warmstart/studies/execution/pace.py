@@ -262,10 +262,10 @@ class PacedRun:
 
 def _untried(queue: TrialQueue, trials: Sequence[FrozenTrial]) -> list[Config]:
     """Return the warm configurations without a trial, or only with trials that gave no information."""
-    from warmstart.integrations.optuna.problem import tells_nothing
+    from warmstart.integrations.optuna.problem import is_uninformative
 
     tried = [
-        trial.user_attrs[RUN]["config"] for trial in trials if RUN in trial.user_attrs and not tells_nothing(trial)
+        trial.user_attrs[RUN]["config"] for trial in trials if RUN in trial.user_attrs and not is_uninformative(trial)
     ]
     tried_warm = [warm_of(config, queue.plan.configs) for config in tried]
     return [

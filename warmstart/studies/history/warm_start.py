@@ -218,7 +218,7 @@ def _curves(plan: StudySpec, locate: Callable[[], Location] | None) -> dict[str,
     Raises:
         UsageError: no dataset, too few curves in the history, or none over hyperparameters of the plan.
     """
-    from warmstart.integrations.optuna.pruner import no_curves
+    from warmstart.integrations.optuna.pruner import no_curves_error
     from warmstart.suggestions.run_forecasts import fit_run_forecasts
 
     if locate is None:
@@ -227,7 +227,7 @@ def _curves(plan: StudySpec, locate: Callable[[], Location] | None) -> dict[str,
     location = locate()
     forecasts = fit_run_forecasts(location, load_space(plan.space), rename=dict(plan.rename))
     if forecasts is None:
-        raise no_curves(str(location.embedded.path))
+        raise no_curves_error(str(location.embedded.path))
     return forecasts.to_dict()
 
 

@@ -43,7 +43,7 @@ def train_best(
     """Join the k best models of a workload's study (see `LastTraining.choose`): stored ones, else retrained with the trials' seeds.
 
     On the device of the study retraining gives the trials' models. If the workload supports it, each model is then trained once
-    more on all images but the test part; in a limited time first the one that gains most, else the best, for the rest of the time.
+    more on all images that are not held out; in a limited time first the one that gains most, else the best, for the rest of the time.
 
     Args:
         plan: of the study.
@@ -155,7 +155,7 @@ def _refit(
     *,
     leading: int | None,
 ) -> list[object]:
-    """Train models on all images but the test part, as time allows: first those without cost, then the leading one, then the best."""
+    """Train models on all images that are not held out, as time allows: first those without cost, then the leading one, then the best."""
     models = [network.model for network in networks]
     for i in sorted(range(len(networks)), key=lambda i: (networks[i].seconds > 0, i != leading)):
         network, seconds = networks[i], remaining()

@@ -253,13 +253,13 @@ def _read_foreign_study(
 
     from warmstart.history_store.space import dump_space
     from warmstart.integrations.optuna.problem import Problem
-    from warmstart.integrations.optuna.space import shown, to_space
+    from warmstart.integrations.optuna.space import space_of_trials, to_space
 
     metric = Metric(None, True, "any") if study.direction == StudyDirection.MAXIMIZE else PLAIN  # noqa: FBT003
     finished = [trial for trial in trials if trial.state.is_finished()]
-    distributions, conditions = shown(finished)
+    distributions, conditions = space_of_trials(finished)
     space = to_space(distributions, conditions) if distributions else None
-    problem = None if space is None else Problem(space, distributions, is_given=False)
+    problem = None if space is None else Problem(space, distributions, is_stated=False)
     read = []
     for trial, ended in zip(finished, ended_trials(finished), strict=True):
         config = None if problem is None else problem.config(trial)

@@ -80,7 +80,7 @@ class TrialQueue:
 
         self.store, self.study, self.plan = store, study, plan
         space = load_space(plan.space)
-        self._problem = Problem(space, to_distributions(space), is_given=True)
+        self._problem = Problem(space, to_distributions(space), is_stated=True)
         study.sampler, study.pruner = plan.sampler(), plan.make_pruner()
         self._pruner = StepPruner(plan, study.pruner)
         self._fits: Fits | None = None
@@ -134,9 +134,9 @@ class TrialQueue:
         encoding = self._problem.encoding
         if len(trials) < encoding.size:
             return False
-        from warmstart.integrations.optuna.problem import tells_nothing
+        from warmstart.integrations.optuna.problem import is_uninformative
 
-        evaluated = [trial for trial in trials if RUN in trial.user_attrs and not tells_nothing(trial)]
+        evaluated = [trial for trial in trials if RUN in trial.user_attrs and not is_uninformative(trial)]
         configs = [trial.user_attrs[RUN]["config"] for trial in evaluated]
         return len(set(encoding.keys(encoding.encode(configs)))) >= encoding.size
 
@@ -150,7 +150,7 @@ class TrialQueue:
 
         from warmstart.integrations.optuna.problem import read_trials
 
-        return read_trials(trials, self._problem, StudyDirection.MINIMIZE).told
+        return read_trials(trials, self._problem, StudyDirection.MINIMIZE).observations
 
     def next(self, total: float) -> Run | Wait | None:
         """Return the next trial to run: one that lost its worker, else a new one.
@@ -172,7 +172,7 @@ class TrialQueue:
             trials = self.study.get_trials(deepcopy=False)
             if count_begun(trials) >= total or self.is_exhausted(trials):
                 return "wait" if n_elsewhere else None
-            return self.start() if self._fits is None or self._sampler.finds_one(self.study) else None
+            return self.start() if self._fits is None or self._sampler.has_fitting(self.study) else None
 
     def choose_among(self, fits: Fits) -> None:
         """Restrict new trials to configurations that fit; expected improvement becomes improvement per second.

@@ -237,7 +237,7 @@ def test_the_last_value_of_mlflow_counts_and_infinity_is_a_crash(tmp_path):
     path = database(tmp_path)
     with contextlib.closing(sqlite3.connect(path)) as base, base:
         base.execute("UPDATE metrics SET value = 1.7976931348623157e308")
-    found = mlflow_runs._of_database(path, None, "val/acc")[2]
+    found = mlflow_runs._read_database(path, None, "val/acc")[2]
     assert not any(math.isfinite(each.last) for each in found)
 
 

@@ -218,7 +218,7 @@ def test_more_is_kept_where_the_start_was_slow():
 def asked(sampler, fits):
     study = optuna.create_study(sampler=sampler)
     sampler.choose_among(fits)
-    return study, sampler.finds_one(study)
+    return study, sampler.has_fitting(study)
 
 
 def test_a_sampler_goes_on_with_what_fits():
