@@ -20,7 +20,7 @@ from warmstart.service.transport import Transport, segment
 from warmstart.studies.objectives.result import one_line, plain_number
 
 WAIT_S = 1.5
-"""Seconds between two asks while the last trials run elsewhere: an ask costs the server about as much as a suggestion."""
+"""Seconds between two asks while the last trials run elsewhere: an ask costs the server about as much as a trial."""
 LEASE_S = 60.0
 BEATS = 4
 """Heartbeats per lease: three may be lost."""
@@ -82,8 +82,8 @@ class RemoteTrial:
     ) -> dict[str, Any]:
         """Send the result of the trial; it is in the server's storage when this returns.
 
-        As in `warmstart.tune`, an error or a constraint that is not finite is a failure; points of the curve and metrics that are
-        not finite are left out.
+        As in `warmstart.tune`, an error or a constraint that is not finite is a failure; points of the curve and
+        metrics that are not finite are left out.
 
         Args:
             error: to minimise; None without one.
@@ -225,8 +225,8 @@ class RemoteStudy:
             key: the same key again gets the same trial; generated when left out.
             wait: keep asking while the last trials run elsewhere.
 
-        Returns: a trial, maybe of another study that is tuned together; None if the study has all its trials; "wait" if the last
-            ones run elsewhere and `wait` is false.
+        Returns: a trial, maybe of another study that is tuned together; None if the study has all its trials; "wait" if
+            the last ones run elsewhere and `wait` is false.
 
         Raises:
             WarmstartError: as `Transport.post`.
@@ -245,7 +245,7 @@ class RemoteStudy:
         return RemoteTrial(study, offer["number"], offer["config"], offer["seed"], offer["budget"])
 
     def _ask_once(self, body: Mapping[str, object], key: str | None) -> dict[str, Any]:
-        """Ask for a trial; if the answer came after the end of its lease, ask again with another key, unless `key` is set."""
+        """Ask for a trial; if the answer came after the end of its lease, ask with another key, unless `key` is set."""
         for _ in range(_MAX_ASKS - 1):
             try:
                 return self.transport.post(f"{self.path}/trials:ask", body, key=key)

@@ -55,8 +55,8 @@ _MAX_POINTS = 10_000
 def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) -> TuneResult:
     """Tune on a server's study, and begin it if it is new: `warmstart.tune` with one worker on this machine.
 
-    The dataset is described on this machine: its pictures, its path and its classes' names are not sent. The name of the
-    objective or the command is sent to identify the study. Networks to save are trained on this machine.
+    The dataset is described on this machine: its pictures, its path and its classes' names are not sent. The name of
+    the objective or the command is sent to identify the study. Networks to save are trained on this machine.
 
     Raises:
         UsageError: options that need a local study, or that differ from the study's.
@@ -86,7 +86,7 @@ def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) ->
 
 
 def tune_several_on_server(paths: Sequence[str], options: TuneOptions, client: Client, *, split: Split) -> JointResult:
-    """Tune several datasets together on a server: `warmstart.tune_many` with one worker on this machine. Raises as `tune_on_server`."""
+    """Tune several datasets together on a server, with one worker on this machine. Raises as `tune_on_server`."""
     began = time.monotonic()
     options.check_time(datasets=len(paths), server=True)
     check_different(paths, [os.path.realpath(path) for path in paths])
@@ -238,7 +238,7 @@ class _Queue:
         self._is_away = True
 
     def end(self, run: Run, outcome: Outcome) -> None:
-        """Send the outcome of a trial; if no server answers, retry for the length of a lease. After a lost lease it is an extra trial."""
+        """Send the outcome of a trial; if no server answers, retry for the length of a lease."""
         trial, until = self._trial(run), time.monotonic() + self.study.lease_s
         try:
             while not self._send_outcome(trial, outcome, until):

@@ -1,7 +1,7 @@
 """Surrogates as BoTorch models, for its acquisition functions and `optimize_acqf`. Needs the extra ``botorch``.
 
-BoTorch maximises, so a model predicts -error: the best value so far is -min(errors). Points are model columns of the surrogate,
-in [0, 1], NaN = inactive (`warmstart.bo.space.encoding.Encoding.columns`).
+BoTorch maximises, so a model predicts -error: the best value so far is -min(errors). Points are model columns of the
+surrogate, in [0, 1], NaN = inactive (`warmstart.bo.space.encoding.Encoding.columns`).
 """
 
 from typing import Any

@@ -56,13 +56,13 @@ class RemoteSampler(BaseSampler):
     """Optuna sampler that takes each trial from a server, renews its lease, and sends its result.
 
     The Optuna study may be in any storage, also in memory: the server stores the results. Use this for Optuna's loop;
-    `RemoteStudy.ask` is simpler for your own loop. Values and direction are those of the server study's metric; without a
-    metric, values are errors, negated if the study is maximised. Constraints of a trial, `trial.set_constraint`, are sent with
-    its value. One sampler may serve several Optuna studies.
+    `RemoteStudy.ask` is simpler for your own loop. Values and direction are those of the server study's metric; without
+    a metric, values are errors, negated if the study is maximised. Constraints of a trial, `trial.set_constraint`, are
+    sent with its value. One sampler may serve several Optuna studies.
 
-    The server stores results of its own configurations only. A parameter that it does not have, or a range without its value,
-    is an error. Configurations of `enqueue_trial` or of the objective are evaluated, but not sent: a warning says so once, and
-    the server's trial is released.
+    The server stores results of its own configurations only. A parameter that it does not have, or a range without its
+    value, is an error. Configurations of `enqueue_trial` or of the objective are evaluated, but not sent: a warning
+    says so once, and the server's trial is released.
     """
 
     def __init__(self, study: RemoteStudy) -> None:
@@ -176,7 +176,7 @@ class RemoteSampler(BaseSampler):
         state: TrialState,
         values: Sequence[float] | None,
     ) -> None:
-        """Send the result of a configuration to the server; a value outside the metric's scale is a failure, as in `tune`."""
+        """Send a result to the server; a value outside the metric's scale is a failure, as in `tune`."""
         status = {TrialState.COMPLETE: "ok", TrialState.PRUNED: "pruned"}.get(state, "failed")
         error, curve, note = None, [], ""
         try:
@@ -211,7 +211,7 @@ class RemoteSampler(BaseSampler):
             raise UsageError(msg)
 
     def _has_other_config(self, trial: FrozenTrial, config: Mapping[str, Any]) -> bool:
-        """Tell whether a trial ran another configuration than the server's: an enqueued one, or one of the objective."""
+        """Tell whether a trial ran another configuration than the server's: an enqueued one, or the objective's."""
         for name, value in trial.params.items():
             if name in self._distributions and name in config and config[name] != value:
                 return True
@@ -258,7 +258,7 @@ def _stop(study: optuna.Study) -> bool:
 
 
 def _is_interrupted() -> bool:
-    """Tell whether Ctrl-C ended the objective: Optuna holds the exception in a local variable until the trial is told."""
+    """Tell whether Ctrl-C ended the objective, by the exception that Optuna holds in a local variable until then."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_code.co_name != "_run_trial":
         frame = frame.f_back

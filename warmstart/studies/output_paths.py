@@ -83,7 +83,7 @@ def check_writable(name: str, path: PathLike) -> None:
 
 
 def check_distinct(**paths: PathLike | Literal[True] | None) -> None:
-    """Check that the files of a study are all different, with its storage and the files beside its report; raises `UsageError`."""
+    """Check that the files of a study differ, with its storage and those beside its report; raises `UsageError`."""
     owners: dict[Path, str] = {}
     for name, path in paths.items():
         if not isinstance(path, str | os.PathLike):
@@ -102,7 +102,7 @@ def check_distinct(**paths: PathLike | Literal[True] | None) -> None:
 
 
 def study_folder(storage: Path | None, name: str, members: Collection[str] = ()) -> Path:
-    """Return the folder of a study's report and log: `STORAGE-reports/STUDY` beside a local storage, else in the working folder.
+    """Return the folder of a study's report and log: `STORAGE-reports/STUDY`; for a server in the working folder.
 
     Where another study uses that folder, as the names differ in signs only, it is the next free one: `STUDY-2`.
 

@@ -39,7 +39,8 @@ class OwnScript:
     """A user's function or command to measure.
 
     Attributes:
-        objective: a function, ``module:name`` or ``folder/file.py:name``; None with a command. Stored as it is sent to the runs.
+        objective: a function, ``module:name`` or ``folder/file.py:name``; None with a command. Stored as it is sent to
+            the runs.
         command: with placeholders; see `CommandObjective`.
         metric: that it returns or prints.
         budget: of each run, in its own unit; None = no budget.

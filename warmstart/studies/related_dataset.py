@@ -17,7 +17,7 @@ NEIGHBOURS = 3
 EVALUATIONS = 30
 """Evaluations of a related dataset that are used, at most."""
 TOTAL = 120
-"""Evaluations of all related datasets together, at most: with so many an ask takes half a CPU second, the first one three."""
+"""Evaluations of all related datasets, at most: with so many an ask takes half a CPU second, the first one three."""
 
 
 @dataclass(frozen=True, slots=True)

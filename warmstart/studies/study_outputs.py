@@ -82,7 +82,7 @@ class StudyOutputs:
 
 
 def network_folder(options: TuneOptions, stack: ExitStack) -> BestNetworks | None:
-    """Make a temporary folder for the networks of the best trials; None on a cluster, whose nodes could not write to it."""
+    """Make a temporary folder for the best trials' networks; None on a cluster, whose nodes cannot write to it."""
     if options.save_model is None or options.cluster is not None:
         return None
     folder = stack.enter_context(TemporaryDirectory(prefix="warmstart-networks-", ignore_cleanup_errors=True))
@@ -119,7 +119,7 @@ def report_path(report: PathLike | Literal[True], store: Store, name: str, membe
 
 
 def with_log(options: TuneOptions, storage: Path | None, name: str, members: Sequence[str] = ()) -> TuneOptions:
-    """Set the log to a file beside the report, unless it is named; not on a cluster, whose nodes may not see the folder."""
+    """Set the log to a file beside the report, unless named; not on a cluster, whose nodes may not see the folder."""
     if options.report is None or options.log is not None or options.cluster is not None:
         return options
     if options.report is not True:

@@ -350,11 +350,11 @@ def _run_studies(
     check_not_importing()
     limits = options.limits()
     store = None if is_new_storage(options.storage) else open_store(options.storage)
-    stored_plans = {name: None if store is None else find_plan(store, name) for name in paths}
+    stored = {name: None if store is None else find_plan(store, name) for name in paths}
     check_warm(options.warm)
     queries = {name: options.open(path) for name, path in paths.items()}
     plans = {
-        name: options.plan(path, stored_plans[name], query=queries[name], members=members, split=split)
+        name: options.plan(path, stored[name], query=queries[name], members=members, split=split)
         for name, path in paths.items()
     }
     if members:
@@ -373,15 +373,13 @@ def _run_studies(
             options = with_log(options, local_path(options.storage), title, members)
             runners = timed.runs_by(lambda: _load_runners(options, targets, trial_stack))
         # A call that is refused, be it by the history, leaves neither an empty storage nor an empty study behind.
-        new_plans = {
-            n: options.complete(p, queries[n], timed=timed) for n, p in plans.items() if stored_plans[n] is None
-        }
+        new_plans = {n: options.complete(p, queries[n], timed=timed) for n, p in plans.items() if stored[n] is None}
         options = with_log(options, local_path(options.storage), title, members)
-        runners = runners or (_load_runners(options, targets, trial_stack) if None in stored_plans.values() else None)
+        runners = runners or (_load_runners(options, targets, trial_stack) if None in stored.values() else None)
         store = store or open_store(options.storage)
         stack.enter_context(_quiet_optuna())
         group = stack.enter_context(StudyGroup.begin(store, plans, complete))
-        for old in stored_plans.values():
+        for old in stored.values():
             if old is not None:
                 check_history(old, options.history, options.on_message)
         if timed is not None:
@@ -420,7 +418,7 @@ def warn_early_end(results: Sequence[TuneResult], limits: Limits, options: TuneO
 
 
 _JOIN_SHARE, _RETRAIN_SHARE = 0.05, 0.35
-"""Shares of the time of a call that are reserved at most: for joining networks; and for retraining networks of earlier calls, and the best one on all images, each."""
+"""Largest shares of a call's time: for joining networks; for retraining earlier ones, and the best on all images."""
 
 
 def _with_time_limits(
@@ -469,7 +467,7 @@ def _run(
 
 
 def _announce_study(study: str, store: Store, trials: int, limits: Limits, options: TuneOptions) -> None:
-    """Say that an existing study may be of another function or has no trials left; of a new one, which values are better."""
+    """Print that an existing study may be of another function or is complete; of a new one, which values are better."""
     if not trials and (note := Metric(options.metric, options.maximize, options.scale).direction_note):
         options.on_message(note)
     advice = "For another function begin another study with `study`." if _is_namesake(options.objective) else ""

@@ -204,7 +204,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         return None if self.objective is not None or self.command is not None else self.workload
 
     def _initial(self, space: str, *, is_new: bool) -> tuple[Mapping[str, Any], ...]:
-        """Read the initial configurations and translate them into the space; for a new study, print what was changed."""
+        """Read the initial configurations and translate them into the space; for a new study, print the changes."""
         if not self.initial:
             return ()
         from warmstart.suggestions.initial_configs import put_into, read_initial
@@ -353,7 +353,7 @@ def _check_space(space: SpaceLike | None, workload: str | None) -> None:
 def _space_text(
     space: SpaceLike | None, stored_plan: StudySpec | None, history: PathLike | None, *, workload: str | None
 ) -> str:
-    """Return the space of the call, else of the study, else of the history; the workload's default if the history's is another workload's."""
+    """Return the space of the call, the study or the history; the workload's default if the history's is another's."""
     from warmstart.spaces import space_text
 
     if space is not None:

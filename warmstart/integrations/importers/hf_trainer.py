@@ -41,8 +41,8 @@ _BOOKKEEPING = frozenset({"output_dir", "logging_dir", "run_name", "logging_step
 def read_trainer(source: Path, *, metric: str | None = None) -> ForeignRuns:
     """Read the runs of one or several output folders.
 
-    Settings are from a hyperparameter search (`trial_params`), a JSON beside the state, the model card, and the state itself. A
-    run that ended before its last step without a stop signal counts as crashed.
+    Settings are from a hyperparameter search (`trial_params`), a JSON beside the state, the model card, and the state
+    itself. A run that ended before its last step without a stop signal counts as crashed.
 
     Args:
         source: the folder, or one `trainer_state.json`.

@@ -1,7 +1,7 @@
-"""Import tables of HPO-B: search space, dataset, configurations `X` in [0, 1] and accuracies `y` [PinedaArango2021hpob].
+"""Import tables of HPO-B: space, dataset, configurations `X` in [0, 1], accuracies `y` [PinedaArango2021hpob].
 
-With `meta-dataset-descriptors.json` beside the file the original values are restored: scaled to the variable's range, out of
-its logarithm, one-hot columns as choices, `.na` columns as missing values.
+With `meta-dataset-descriptors.json` beside the file the original values are restored: scaled to the variable's range,
+out of its logarithm, one-hot columns as choices, `.na` columns as missing values.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _EPOCHS = ("max_epochs", "epochs", "trainer/max_epochs")
 
 
 def read_lightning(source: Path, *, metric: str | None = None) -> ForeignRuns:
-    """Read the versions of a log folder; one without the metric, or with fewer epochs than `max_epochs`, counts as crashed.
+    """Read the versions of a log folder; without the metric, or with fewer epochs than `max_epochs`, they are crashed.
 
     Args:
         source: `lightning_logs`, one of its versions, or a folder above.

@@ -61,8 +61,8 @@ class FolderRun:
 def find_files(root: Path, *names: str, depth: int = DEPTH) -> Iterator[Path]:
     """Yield files with some names in a folder and its subfolders, in order; hidden folders are skipped.
 
-    A folder is followed by one link only, since links may be circular. A file that is also found without a link is yielded once;
-    files behind links come last.
+    A folder is followed by one link only, since links may be circular. A file that is also found without a link is
+    yielded once; files behind links come last.
     """
     level, followed = [(str(root), False)], set[tuple[int, int]]()
     direct, behind_links = set[tuple[int, int]](), list[Path]()
@@ -296,7 +296,7 @@ def choose_metric(names: Sequence[str], metric: str | None, likely: Sequence[str
 
 
 def is_maximised(name: str) -> bool | None:
-    """Tell by its name whether a metric is maximised: False for an error, True for an accuracy, None if unclear, as for a loss."""
+    """Tell by its name whether a metric is maximised: True for an accuracy, False for an error, else None."""
     words = set(re.split(r"[\W_]+", name.lower()))
     words |= {re.sub(r"\d+$", "", word) for word in words}
     if words & SMALLER:
@@ -305,7 +305,7 @@ def is_maximised(name: str) -> bool | None:
 
 
 def take_dataset(params: dict[str, Any]) -> str | None:
-    """Remove the dataset from the settings, and return its name: the last part of a path that is no split's or loader's."""
+    """Remove the dataset from the settings; return its name: the last part of a path that is no split's or loader's."""
     values = [params.pop(name) for name in DATASETS if name in params]
     for value in values:
         parts = PurePosixPath(value.strip()).parts if isinstance(value, str) else ()

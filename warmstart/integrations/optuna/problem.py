@@ -85,7 +85,7 @@ class Problem:
         ]
 
     def _complete_config(self, values: Mapping[str, Value], *, is_whole: bool) -> dict[str, Value] | None:
-        """Return values without inactive ones; missing values of a finished trial get defaults, unless the user stated the space."""
+        """Return the active values; a finished trial's missing ones get defaults, unless the user stated the space."""
         if any(math.isnan(self._axes[name].parse([value])[0]) for name, value in values.items()):
             return None  # ConfigSpace raises all kinds of errors over what was enqueued
         all_values = {name: values.get(name, self.space[name].default_value) for name in self.space}

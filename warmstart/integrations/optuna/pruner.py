@@ -34,11 +34,11 @@ CHANCE = 0.02
 
 
 class HistoryPruner(BasePruner):
-    """Pruner of runs whose forecast final error, by their reports and a history's learning curves, is unlikely to be the best.
+    """Pruner of runs that are unlikely to be the best, by their reports and a history's learning curves.
 
-    Use it if runs report validation errors, and the history measured a similar training job. A run that starts badly continues if
-    such runs recover in the history. If forecasts are wrong for ended runs, they get uncertain, and nothing is stopped: use
-    Optuna's median pruner then.
+    Use it if runs report validation errors, and the history measured a similar training job. A run that starts badly
+    continues if such runs recover in the history. If forecasts are wrong for ended runs, they get uncertain, and
+    nothing is stopped: use Optuna's median pruner then.
 
         study = optuna.create_study(pruner=history_pruner("photos/", space=space))
 

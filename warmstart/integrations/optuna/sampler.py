@@ -6,8 +6,8 @@
     warm_start(study, dataset="path/to/images")
     study.optimize(objective, n_trials=30)
 
-The sampler has no state beyond the study's: each suggestion depends on the stored trials, the seed and the trial's number, so
-another process continues exactly as this one would.
+The sampler has no state beyond the study's: each suggestion depends on the stored trials, the seed and the trial's
+number, so another process continues exactly as this one would.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ _log = logging.getLogger("warmstart")
 
 
 class WarmStartSampler(optuna.samplers.BaseSampler):
-    """Optuna sampler for Bayesian optimisation: conditional spaces, parallel trials, failures, constraints, related tasks.
+    """Optuna sampler for Bayesian optimisation: conditions, parallel trials, failures, constraints, related tasks.
 
-    Without a space, the space of the completed trials is used; the first trials, and parameters that appear later or change
-    their range, are drawn from a design. Running and waiting trials are pending, failed ones inform the model of failures,
-    pruned ones count with their last reported value.
+    Without a space, the space of the completed trials is used; the first trials, and parameters that appear later or
+    change their range, are drawn from a design. Running and waiting trials are pending, failed ones inform the model of
+    failures, pruned ones count with their last reported value.
     """
 
     _fits: Callable[[Sequence[Config]], Sequence[bool]] | None = None
@@ -100,9 +100,11 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             related: evaluations of related tasks over the space, for the surrogates `mt-...`.
             meta_feature: of the task at hand, if the related ones have one; not used without related tasks.
             design: after the initial configurations: `uniform`, `latin`, `halton` or `sobol`.
-            n_startup_trials: trials before the surrogate is used, with enqueued ones; None = 3, or 0 with related tasks.
+            n_startup_trials: trials before the surrogate is used, with enqueued ones; None = 3, or 0 with related
+                tasks.
             seed: of everything random; None = a random one in every process.
-            constraints_func: returns the constraints of a finished trial, met if at most 0; see also `trial.set_constraint`.
+            constraints_func: returns the constraints of a finished trial, met if at most 0; see also
+                `trial.set_constraint`.
             restarts: search elsewhere, four times of five, once the search has converged; see `warmstart.bo.Optimizer`.
             warp_errors: model logarithms of errors if their evidence is higher; see `warmstart.bo.Optimizer`.
             startup: the name of `n_startup_trials` in 0.1.
@@ -159,7 +161,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         return bool(self._fits([self._proposal(study, trials, self._stated, len(trials))[2]])[0])
 
     def reseed_rng(self) -> None:
-        """Draw a new seed in a new process, unless a seed is set; threads share a seed, since their trials share a design."""
+        """Draw a new seed in a new process, unless one is set; threads share a seed: their trials share a design."""
         if self._process is not None and self._process != os.getpid():
             self._process, self._seed = os.getpid(), int(np.random.SeedSequence().generate_state(1)[0])
 
@@ -225,7 +227,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             time.sleep(COLLISION_S / 4)
 
     def log_gain(self, study: optuna.Study) -> float | None:
-        """Return the log expected improvement of the next trial, in the unit of its value; None without a space or a model."""
+        """Return the log expected improvement of the next trial, in the value's unit; None without a space or model."""
         self._raise_error_if_multi_objective(study)
         trials = _all_trials(study)
         return None if self._stated is None else self._proposal(study, trials, self._stated, len(trials))[1].log_gain
@@ -296,7 +298,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         state: TrialState,
         values: Sequence[float] | None,
     ) -> None:
-        """Store the constraints of a trial, warn of unused warm values, and stop the study after the last configuration of a stated space."""
+        """Store a trial's constraints, warn of unused warm values, stop the study after the last configuration."""
         self._raise_error_if_multi_objective(study)
         planned = trial.system_attrs.get("fixed_params", {}) if ORIGIN in trial.user_attrs else {}
         lost = [name for name in planned if not {name, *both_scales(name)} & trial.params.keys()]
@@ -348,7 +350,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
                 _log.warning(text, trial.number, name)
 
     def _stated_problem(self, search_space: Mapping[str, BaseDistribution]) -> Problem | None:
-        """Return the problem of the stated space, or of its searched part if another sampler fixes the rest; None without a space."""
+        """Return the problem of the stated space, or of the part that is searched; None without a space."""
         if self._stated is None:
             return None
         varying = {name for name, distribution in self._stated.distributions.items() if _is_searched(distribution)}
@@ -412,7 +414,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
 
 
 def _all_trials(study: optuna.Study) -> list[FrozenTrial]:
-    """Return all trials of a study in order of their numbers; with Hyperband, Optuna's own call has only one bracket."""
+    """Return all trials of a study in order of their numbers; Optuna's own call has one bracket of Hyperband only."""
     return study._storage.get_all_trials(study._study_id, deepcopy=False)  # noqa: SLF001
 
 
@@ -458,7 +460,8 @@ def _digest(related: Sequence[RelatedTask]) -> list[int]:
 def _newest_checkpoint(trials: Sequence[FrozenTrial], setup: str) -> dict[str, Any] | None:
     """Return the newest checkpoint of a setup, by its count: a trial that Optuna retries has a copy of an older one.
 
-    Forecasts of other checkpoints with as many related tasks are merged: workers that choose at the same moment miss each other's.
+    Forecasts of other checkpoints with as many related tasks are merged: workers that choose at the same moment miss
+    each other's.
     """
     checkpoints: list[dict[str, Any]] = [
         trial.system_attrs[CHECKPOINT] for trial in trials if CHECKPOINT in trial.system_attrs

@@ -1,8 +1,8 @@
 """Convert between spaces of ConfigSpace and distributions of Optuna; infer the space of Optuna's trials.
 
 Optuna has no ordered choices: an ordinal of ConfigSpace becomes a categorical. ConfigSpace has no steps and no range of one
-value: these become an ordinal and a constant with Optuna's distribution in their `meta`, so that every distribution that has a
-space is restored exactly.
+value: these become an ordinal and a constant with Optuna's distribution in their `meta`, so that every distribution
+that has a space is restored exactly.
 """
 
 from __future__ import annotations
@@ -70,8 +70,9 @@ def to_space(
         conditions: of the conditional parameters, by name.
 
     Raises:
-        UsageError: a distribution that ConfigSpace cannot express: equal choices or no plain values, a range that overflows or
-            has bounds with too many decimals, more than 10,001 steps; or a condition on values that its parent lacks.
+        UsageError: a distribution that ConfigSpace cannot express: equal choices or no plain values, a range that
+            overflows or has bounds with too many decimals, more than 10,001 steps; or a condition on values that its
+            parent lacks.
     """
     space = ConfigurationSpace()
     for name, distribution in distributions.items():
@@ -95,10 +96,10 @@ def to_space(
 def space_of_trials(trials: Sequence[FrozenTrial]) -> tuple[dict[str, BaseDistribution], dict[str, Presence]]:
     """Infer the space of finished trials: parameters with a stable distribution, and their conditions.
 
-    A changed range counts from the fifth trial in a row with it; one that alternated may depend on something, and counts from the
-    twentieth. A parameter that some trials lack is conditional if the values of one categorical or integer parameter separate
-    the trials with it from those without; else it counts as always active. Values not seen yet count as without. A parameter
-    is left out if its parent's range has no value with it any more.
+    A changed range counts from the fifth trial in a row with it; one that alternated may depend on something, and
+    counts from the twentieth. A parameter that some trials lack is conditional if the values of one categorical or
+    integer parameter separate the trials with it from those without; else it counts as always active. Values not seen
+    yet count as without. A parameter is left out if its parent's range has no value with it any more.
 
     Returns: distributions by name, in order of the names' first appearance; conditions by name.
     """
@@ -137,7 +138,7 @@ def _is_reachable(name: str, distributions: Mapping[str, BaseDistribution], cond
 
 
 def _values_in_range(presence: Presence, distributions: Mapping[str, BaseDistribution]) -> tuple[Any, ...]:
-    """Return the values of a condition in the parent's distribution: its range may have changed, and enqueued values may lie outside."""
+    """Return the values of a condition within the parent's range, which may have changed."""
     parent: Any = distributions[presence.parent]
     if isinstance(parent, CategoricalDistribution):
         return tuple(value for value in presence.values if value in parent.choices)
@@ -271,7 +272,7 @@ def _can_be_parent(distribution: BaseDistribution) -> bool:
 
 
 def _presence(trials: Sequence[FrozenTrial], with_child_rows: frozenset[int], parents: Any) -> Presence | None:
-    """Return the condition that separates trials with a child from trials without; of several parents, the one with the fewest values."""
+    """Return the condition that separates trials with a child from others, on the parent with the fewest values."""
     candidates: list[tuple[int, str, tuple[Any, ...]]] = []
     for parent in parents:
         values = [trial.params.get(parent) for trial in trials]

@@ -48,10 +48,11 @@ def warm_start(
 ) -> list[InitialDesign]:
     """Enqueue the suggestions for a dataset, best first; those enqueued earlier are skipped.
 
-    With a space, or a `WarmStartSampler` with a space, the suggestions are translated into it: its names, its scales, and only
-    its values, so that every `trial.suggest_...` accepts them. Hyperparameters that the history never measured are varied;
-    see docs/import.md. Without a space, a value on a logarithmic scale is enqueued under both of its names, so that an
-    objective may use `log10_learning_rate` or `learning_rate`. A `WarmStartSampler` warns if an objective uses neither.
+    With a space, or a `WarmStartSampler` with a space, the suggestions are translated into it: its names, its scales,
+    and only its values, so that every `trial.suggest_...` accepts them. Hyperparameters that the history never measured
+    are varied; see docs/import.md. Without a space, a value on a logarithmic scale is enqueued under both of its names,
+    so that an objective may use `log10_learning_rate` or `learning_rate`. A `WarmStartSampler` warns if an objective
+    uses neither.
 
     Args:
         study: any study, with any sampler.
@@ -62,8 +63,8 @@ def warm_start(
         strategy: see `warmstart.suggest`.
         history: the history file.
         model: the meta-feature model.
-        space: of the study, in any form that `warmstart.spaces.read_space` takes: a dict of Optuna's distributions, a ConfigSpace
-            space, a short form or a file of one. Left out, the space of a `WarmStartSampler`.
+        space: of the study, in any form that `warmstart.spaces.read_space` takes: a dict of Optuna's distributions, a
+            ConfigSpace space, a short form or a file of one. Left out, the space of a `WarmStartSampler`.
         rename: the study's names of hyperparameters, by their names in the history or their natural ones.
         exclude_group: groups of the history to leave out.
         skip_broken: go on without pictures that cannot be decoded.

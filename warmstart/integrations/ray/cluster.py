@@ -145,8 +145,8 @@ def live_nodes() -> list[dict[str, Any]]:
 class RayExecutor:
     """Executor of tasks on the nodes of a Ray cluster; see `warmstart.training.processes.executor.Executor`.
 
-    Each worker is an actor with the resources of a trial, on any node. A task whose worker died is tried once more; one whose
-    node was lost moves to another, up to `MOVES` times. Nodes that join are used.
+    Each worker is an actor with the resources of a trial, on any node. A task whose worker died is tried once more; one
+    whose node was lost moves to another, up to `MOVES` times. Nodes that join are used.
     """
 
     def __init__(self, cluster: Cluster, *, workers: int | None = None, limit_s: float = math.inf) -> None:

@@ -29,8 +29,8 @@ def serve(pipe: Connection, pickled: bytes) -> None:
     """Evaluate trials until the parent closes the pipe, or a trial may have left the process in a bad state.
 
     Messages to the parent: ("ready", process), ("unusable", error), ("begun", token, process), ("report", token, process,
-    step, error), ("refused", token, process, error), ("done", token, process, outcome, spent). The token comes with the trial. A
-    dataset whose pictures cannot be decoded is refused: it would fail with every configuration.
+    step, error), ("refused", token, process, error), ("done", token, process, outcome, spent). The token comes with the
+    trial. A dataset whose pictures cannot be decoded is refused: it would fail with every configuration.
     """
     _set_up_process()
     with contextlib.suppress(EOFError, OSError):

@@ -15,7 +15,7 @@ _VALUE = re.compile(r"""'[^']*'|"[^"]*"|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?""")
 
 
 def fail_alike(ends: Iterable[tuple[TrialStatus, str]]) -> bool:
-    """Tell whether all trials crashed, or all returned no usable error, with the same note up to numbers and quotations.
+    """Tell whether all trials crashed, or all gave no usable error, with the same note but for numbers and quotations.
 
     Timeouts, lack of memory and signals do not count: other configurations may avoid them.
 

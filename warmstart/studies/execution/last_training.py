@@ -60,8 +60,8 @@ class LastTraining:
     def choose(self, candidates: Sequence[Candidate], k: int, *, seconds: float) -> list[int]:
         """Choose the networks to save: those with the least errors.
 
-        If several are saved and none of them is retrained, the last one is replaced by the best retrained one, if that is
-        expected to have the smaller error.
+        If several are saved and none of them is retrained, the last one is replaced by the best retrained one, if that
+        is expected to have the smaller error.
 
         Args:
             candidates: all candidates.
@@ -90,7 +90,7 @@ class LastTraining:
         return next(gain, None)
 
     def _error(self, trial: Candidate, seconds: float) -> float:
-        """Return the expected error after so many seconds of retraining; infinite for a network that is not retrained."""
+        """Return the expected error after so many seconds of retraining; infinite for a network without retraining."""
         if not (self.steps(trial) and trial.seconds > 0 and trial.steps > 0):
             return math.inf
         longer = seconds / trial.seconds

@@ -32,7 +32,7 @@ LIKELY = 0.5
 _MIN_CHANCE = 0.1
 """...and for the surest warm configuration while the study has no result: the time has no other use."""
 _LATE, _LATE_S = 4.0, 60.0
-"""Factor and seconds by which a trial's times in the storage may exceed its duration; beyond, it lost its worker for a while."""
+"""Factor and seconds by which a trial's stored times may exceed its duration; beyond, it had no worker for a while."""
 _SPREAD = 0.15
 """Standard deviation of log seconds that are extrapolated from the reports of a stopped trial."""
 _LOADING = math.log(2.0)
@@ -61,7 +61,8 @@ class Pace:
         choices: seconds of each choice of a trial so far; the end of the call fits the same model once more.
         again: largest number of seconds that are reserved for retraining a network.
         last: the retraining; None = no networks are saved.
-        saved: number of networks to save; the time goes to the one that gains by it, or else to the first that is retrained.
+        saved: number of networks to save; the time goes to the one that gains by it, or else to the first that is
+            retrained.
         reserves: seconds reserved for retraining after each trial, the latest last.
     """
 
@@ -105,8 +106,8 @@ class Pace:
     def fits(self, queue: TrialQueue, space: ConfigurationSpace, configs: Sequence[Config]) -> list[bool]:
         """Tell for each configuration whether it is likely to end in time; all do if no durations are known.
 
-        If an untried warm configuration is surer to end, others must be about as sure; while the study has no result, warm ones
-        too. Then even an unlikely one may be begun, if it is the surest.
+        If an untried warm configuration is surer to end, others must be about as sure; while the study has no result,
+        warm ones too. Then even an unlikely one may be begun, if it is the surest.
         """
         trials = queue.trials()
         self.update_reserve(trials)
@@ -182,7 +183,8 @@ class PacedRun:
         space: of it.
         run: the trial.
         expected: its seconds; None if unknown.
-        shorter: seconds of a shorter configuration to run instead; infinite if there is none, or the study has a result.
+        shorter: seconds of a shorter configuration to run instead; infinite if there is none, or the study has a
+            result.
         began: `time.monotonic` at its beginning.
         reports: `time.monotonic` and finished share at each report.
         is_slow: whether it was stopped because it would not end in time.

@@ -42,8 +42,8 @@ TRIAL_TITLE = "== "
 class TrialRunner:
     """Runner of trials of an objective in one child process, which stays between trials.
 
-    The child is replaced after a trial that raised, was killed or was stopped. It ignores Ctrl-C, ends with its own children
-    when this process ends, however that ends, and prints to a log. Not thread-safe.
+    The child is replaced after a trial that raised, was killed or was stopped. It ignores Ctrl-C, ends with its own
+    children when this process ends, however that ends, and prints to a log. Not thread-safe.
     """
 
     def __init__(self, objective: Objective, *, log: Path | None = None) -> None:
@@ -108,8 +108,8 @@ class TrialRunner:
             title: line before the trial's output in the log file.
 
         Raises:
-            UsageError: a timeout or memory of 0 or less, or a system that cannot watch memory; or a new child cannot load the
-                objective any more.
+            UsageError: a timeout or memory of 0 or less, or a system that cannot watch memory; or a new child cannot
+                load the objective any more.
             BrokenImagesError: the objective cannot decode some pictures.
         """
         if not timeout > 0 or (memory is not None and not memory > 0):

@@ -56,7 +56,8 @@ class Job:
         storage: name for `open_store`.
         studies: their names; several are tuned together.
         limits: of this call.
-        objectives: one a study; empty = made from the plans, which is impossible for a function without an importable name.
+        objectives: one a study; empty = made from the plans, which is impossible for a function without an importable
+            name.
         log: file for what the trials print.
     """
 

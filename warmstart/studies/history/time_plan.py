@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from warmstart.suggestions.query import Query
 
 FINISH_S, FINISH_SHARE, BUSY_SHARE = 10.0, 0.2, 0.25
-"""Seconds that are reserved for the end of a call (stopping a trial, the report, its pictures), and the largest share of its time for that;
-on a busy machine as long as the start took, at most the second share."""
+"""Reserve for the end of a call (stopping a trial, the report, its pictures): seconds, at most the first share of its
+time; on a busy machine as long as the start took, at most the second share."""
 SLACK = 0.95
 """Share of the time that is planned: some passes between two trials."""
 SHARE = 0.25

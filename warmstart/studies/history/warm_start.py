@@ -246,7 +246,7 @@ def _usual_configs(plan: StudySpec, history: str | os.PathLike[str] | None) -> t
 
 
 def _all_warm_configs(plan: StudySpec, answer: Answer, measured: Sequence[Config]) -> tuple[WarmConfig, ...]:
-    """Return the warm configurations of a study: the suggestions, then configurations that the history never measured."""
+    """Return the warm configurations of a study: suggestions, then configurations that the history never measured."""
     configs = _warm_configs(answer)
     return configs + _unmeasured(plan, configs[0].config if configs else None, measured)
 
@@ -275,7 +275,7 @@ def _unmeasured(plan: StudySpec, best: Config | None, measured: Sequence[Config]
 
 
 def _translated_usual(space: ConfigurationSpace, usual: Sequence[Config], *, seed: int) -> list[Config]:
-    """Translate a workload's default configurations into a space with all their names: nearest numbers, its own backbones."""
+    """Translate a workload's default configurations into a space that has all their names."""
     from warmstart.suggestions.initial_configs import put_into
 
     configs: list[Config] = []

@@ -62,8 +62,9 @@ class Outcome:
 class Objective(Protocol):
     """A function of a configuration that a child process calls; picklable.
 
-    An optional method ``prepare()`` is called once a child, before the first trial: loading there costs no trial's time, and
-    an error there goes to the caller, not to a trial. With a true attribute ``single_use`` a pruned trial ends its child.
+    An optional method ``prepare()`` is called once a child, before the first trial: loading there costs no trial's
+    time, and an error there goes to the caller, not to a trial. With a true attribute ``single_use`` a pruned trial
+    ends its child.
     """
 
     def __call__(self, config: Config, *, seed: int, budget: float | None, report: Report) -> object:

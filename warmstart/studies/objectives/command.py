@@ -164,7 +164,7 @@ class CommandObjective:
 
 
 def _check_no_shell(command: str) -> None:
-    """Check that a command has no shell syntax: operators outside quotes, variables before the program, built-in commands."""
+    """Check that a command has no shell syntax: operators, variables before the program, built-in commands."""
     try:
         words = shlex.split(command, posix=False)  # with their quotes
     except ValueError:  # an apostrophe inside a word

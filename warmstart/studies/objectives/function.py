@@ -33,12 +33,12 @@ _STEP = "Take the configuration first, and any of dataset, budget, reporter and 
 
 @dataclass(slots=True)
 class FunctionObjective:
-    """Objective that calls a function with the configuration, and with dataset, budget, reporter and seed if it takes them.
+    """Objective that calls a function with the configuration, and dataset, budget, reporter and seed if it takes them.
 
     The first parameter gets the configuration, whatever its name; the others are known by theirs. `**kwargs` gets all.
 
-    A function object is pickled for the child when the objective is made: by value if it is defined in a notebook, in the
-    running script or inside a function, else by the name of its module.
+    A function object is pickled for the child when the objective is made: by value if it is defined in a notebook, in
+    the running script or inside a function, else by the name of its module.
 
     Attributes:
         function: itself, or ``module:name`` or ``folder/file.py:name``, imported in the child; bytes: its pickle.

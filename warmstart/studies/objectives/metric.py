@@ -314,7 +314,7 @@ def _number(text: str | None) -> object:
 
 
 def _file_state(file: Path | None) -> tuple[int, ...] | None:
-    """Return modification time, size and inode of a file, which change when it is written; None if it does not exist."""
+    """Return time, size and inode of a file, which change when it is written; None if it does not exist."""
     try:
         status = None if file is None else file.stat()
     except OSError:

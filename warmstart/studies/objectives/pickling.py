@@ -71,7 +71,7 @@ def _unpicklable_values(function: object) -> list[str]:
 
 
 def _referenced_values(function: object) -> dict[str, object]:
-    """Return the values that a callable refers to, by name: globals, closure variables, defaults, arguments, attributes."""
+    """Return the values that a callable uses, by name: globals, closure variables, defaults, arguments, attributes."""
     if isinstance(function, functools.partial):
         arguments = {f"argument {i}": value for i, value in enumerate(function.args)} | function.keywords
         return {_name(function.func): function.func, **arguments}

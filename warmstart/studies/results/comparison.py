@@ -70,9 +70,9 @@ def compare_with_uniform(
 ) -> Comparison:
     """Compare the best trial with the best of as many uniform configurations.
 
-    The surrogate is fitted to all errors, or to their logarithms if the search prefers these. Each joint draw has an error of
-    the best configuration and of a set of uniform ones. Of these the one with the least noisy error counts, with its error
-    without noise. Failures are not modelled: all uniform configurations count.
+    The surrogate is fitted to all errors, or to their logarithms if the search prefers these. Each joint draw has an
+    error of the best configuration and of a set of uniform ones. Of these the one with the least noisy error counts,
+    with its error without noise. Failures are not modelled: all uniform configurations count.
 
     Args:
         space: of the study.

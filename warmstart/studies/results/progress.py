@@ -96,7 +96,7 @@ class Watch:
             self.look()
 
     def look(self) -> int:
-        """Report new progress, and return the number of ended trials without late results; the first look reports the first study."""
+        """Report new progress, at first of the first study; return the number of ended trials without late results."""
         trials = [queue.trials() for queue in self._queues]
         ended_by_study = [ended_trials(study_trials) for study_trials in trials]
         before, self._ended_numbers = (

@@ -40,10 +40,11 @@ def train_best(
     networks: BestNetworks | None = None,
     threads: int = 1,
 ) -> tuple[Classifier, Classifier] | None:
-    """Join the k best models of a workload's study (see `LastTraining.choose`): stored ones, else retrained with the trials' seeds.
+    """Join the k best models of a workload's study (see `LastTraining.choose`): stored, else retrained by their seeds.
 
-    On the device of the study retraining gives the trials' models. If the workload supports it, each model is then trained once
-    more on all images that are not held out; in a limited time first the one that gains most, else the best, for the rest of the time.
+    On the device of the study retraining gives the trials' models. If the workload supports it, each model is then
+    trained once more on all images that are not held out; in a limited time first the one that gains most, else the
+    best, for the rest of the time.
 
     Args:
         plan: of the study.
@@ -53,7 +54,8 @@ def train_best(
         networks: stored networks of trials.
         threads: of torch on a CPU in the last training.
 
-    Returns: the classifier as validated, and the one to use, which may be trained on the validation images too. None if no
+    Returns: the classifier as validated, and the one to use, which may be trained on the validation images too. None if
+    no
         model was stored and retraining gave none.
 
     Raises:
@@ -80,10 +82,8 @@ def train_best(
         if not candidates:
             return None
         began = time.monotonic()
-        members, leading = (
-            [network.member for network in candidates],
-            last.leading([network.trial for network in candidates], seconds=remaining()),
-        )
+        members = [network.member for network in candidates]
+        leading = last.leading([network.trial for network in candidates], seconds=remaining())
         votes: dict[str, Any] = {} if leading is None else {"leading": leading}
         judged = prepared.combine(members, [network.model for network in candidates], **votes)
         reserved = _WRITING_SHARE * (time.monotonic() - began)
@@ -155,7 +155,7 @@ def _refit(
     *,
     leading: int | None,
 ) -> list[object]:
-    """Train models on all images that are not held out, as time allows: first those without cost, then the leading one, then the best."""
+    """Retrain models on all images that are not held out, in the time: without cost, the leading one, then the best."""
     models = [network.model for network in networks]
     for i in sorted(range(len(networks)), key=lambda i: (networks[i].seconds > 0, i != leading)):
         network, seconds = networks[i], remaining()

@@ -237,7 +237,7 @@ class JointResult:
 
     @property
     def gains(self) -> tuple[float | None, ...]:
-        """Return the gain of each dataset: best error of its initial design - best error; None if one of them is unknown."""
+        """Return the gain of each dataset: best error of its initial design - best error; None if one is unknown."""
         return tuple(_gain(study, design) for study, design in zip(self.studies, self.designs, strict=True))
 
     def to_dict(self) -> dict[str, Any]:

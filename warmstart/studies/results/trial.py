@@ -99,7 +99,7 @@ def _read(trial: FrozenTrial) -> Trial:
 
 
 def _foreign_outcome(trial: FrozenTrial) -> dict[str, Any]:
-    """Return the outcome of another program's trial, by state and value. The value of a pruned trial is its last report, no result."""
+    """Return the outcome of another program's trial. The value of a pruned trial is its last report, no result."""
     if trial.state.name != "COMPLETE" or trial.value is None:
         return {"error": None, "status": "pruned" if trial.state.name == "PRUNED" else "failed"}
     if not math.isfinite(trial.value):

@@ -27,8 +27,8 @@ _RECHECK_S = 1.0
 class FileClaims:
     """Claims as locks on bytes of a file beside a local storage; the system releases them when their process ends.
 
-    The system assigns locks to processes. So the process itself records which of its `FileClaims` holds which byte, and opens
-    the file only once: closing any descriptor of it would release all locks of the process.
+    The system assigns locks to processes. So the process itself records which of its `FileClaims` holds which byte, and
+    opens the file only once: closing any descriptor of it would release all locks of the process.
     """
 
     def __init__(self, path: Path, study: int, *, like: Path | None = None) -> None:
@@ -90,7 +90,7 @@ class _ClaimFile:
             return None
 
     def take(self, byte: int, claims: FileClaims, *, patience: bool) -> bool:
-        """Lock a byte; return whether that succeeded. A holder in the same thread is never waited for: that would be a deadlock."""
+        """Lock a byte; return whether that succeeded. A holder in the same thread is never waited for: a deadlock."""
         with self._changed:
             while (holder := self._holder(byte)) is not None and holder[0] is not claims:
                 if not patience:
@@ -111,8 +111,8 @@ class _ClaimFile:
     def _lock(self, byte: int, *, patience: bool) -> bool:
         """Lock a byte against other processes; return whether that succeeded.
 
-        It polls instead of waiting: the system knows locks by their process, so if two threads of one process wait at once it may
-        see a deadlock with another process where there is none, and refuse to wait (EDEADLK).
+        It polls instead of waiting: the system knows locks by their process, so if two threads of one process wait at
+        once it may see a deadlock with another process where there is none, and refuse to wait (EDEADLK).
         """
         wait = _RETRY_S[0]
         while True:

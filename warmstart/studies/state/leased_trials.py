@@ -1,7 +1,7 @@
 """The trials of a study, leased to remote clients; all their results are stored, late or not.
 
-For the threads of a server: one at a time chooses trials, which may take long; reports, results and heartbeats do not wait
-for it.
+For the threads of a server: one at a time chooses trials, which may take long; reports, results and heartbeats do not
+wait for it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class LeasedTrials:
             yield
 
     def earlier_offer(self, client: str, key: str, *, lease_s: float) -> LeasedTrial | None:
-        """Return the trial of an earlier request, holding `choice_lock`; without one, end trials whose clients are lost.
+        """Return the trial of an earlier request, holding `choice_lock`; if none, end trials whose clients are lost.
 
         Raises as `ask`.
         """
@@ -119,7 +119,7 @@ class LeasedTrials:
             return self._renew(trial, lease, lease_s)
 
     def report(self, number: int, client: str, step: float, error: float, *, lease_s: float) -> tuple[bool, Lease]:
-        """Store a report of a trial, and renew its lease; return whether the pruner would stop it. Raises as `renew`."""
+        """Store a report of a trial, renew its lease, return whether the pruner would stop it. Raises as `renew`."""
         with self.queue.store.guard(), self.queue.lease_lock():
             trial, lease = self._held_trial(number, client)
             stop = self.queue.report(_run(trial), step, error)
@@ -132,7 +132,7 @@ class LeasedTrials:
             return self.queue.heading(self._trial(number), self.queue.trials())
 
     def release(self, number: int, client: str) -> FrozenTrial:
-        """Release a trial of a client that ends without a result: it is offered again at once, and the offer does not count.
+        """Release a trial of a client that ends without a result: it is offered again; the offer does not count.
 
         Returns: the trial; the same request again changes nothing. Raises as `renew`.
         """

@@ -116,6 +116,6 @@ class DatabaseClaims:
         return f"CONCAT('warmstart ', CRC32(DATABASE()), ' ', {key})"
 
     def _ask(self, statement: str) -> object:
-        """Return the value of a statement in the session; a lost session is an error, never a new one without the locks."""
+        """Return the value of a statement in the session; a lost session is an error, since its locks are lost, too."""
         assert self._session is not None  # noqa: S101  whoever holds a claim has one
         return self._session.exec_driver_sql(statement).scalar()

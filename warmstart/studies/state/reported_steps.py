@@ -1,4 +1,4 @@
-"""Steps of reports that are no integers. Optuna stores integers: any other step is an attribute beside a number in its place."""
+"""Reports at fractional steps. Optuna stores integers: another step is an attribute beside a number in its place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 STEP = "warmstart:step:"
-"""System attribute of a trial, followed by a report's number in Optuna: the report's step, if it differs from that number."""
+"""System attribute of a trial, followed by a report's number in Optuna: the report's step, if it differs from it."""
 STEPS = "warmstart:steps"
 """System attribute of a study whose steps are stored exactly; older studies, without it, round them."""
 
@@ -32,7 +32,8 @@ def numbers_of(steps: Collection[float], *, taken: Iterable[int], fractional: Ma
         taken: numbers of earlier reports.
         fractional: earlier steps that differ from their numbers, by number.
 
-    Returns: by step, its earlier number; else the step itself if it is an integer, at most `LARGEST` and free; else the next number after
+    Returns: by step, its earlier number; else the step itself if it is an integer, at most `LARGEST` and free; else the
+    next number after
         all others, or the first free one.
     """
     step_of: dict[int, float] = {number: number for number in taken} | dict(fractional)

@@ -30,8 +30,8 @@ SCHEMA = 1
 PLAN = "warmstart:plan"
 """The study's system attribute with its plan, and its user attribute with a short form for people.
 
-Version 0.1 stored the whole plan in the user attribute. It refuses the short form as a newer version's, so that its workers
-do not touch studies that they cannot read.
+Version 0.1 stored the whole plan in the user attribute. It refuses the short form as a newer version's, so that its
+workers do not touch studies that they cannot read.
 """
 SHORT_SCHEMA = 2
 """Version of the short form in the user attribute; the plan is in the system attribute."""
@@ -116,7 +116,8 @@ class StudySpec(Search, WarmStart):
 
     Attributes:
         space: ConfigSpace JSON.
-        objective: `function`, `command`, or `workload` (the default one in a study of 0.1, which names none) and its `target_budget`.
+        objective: `function`, `command`, or `workload` (the default one in a study of 0.1, which names none) and its
+            `target_budget`.
         dataset: path, as in the call; other machines may have another one.
         fingerprint: of the dataset, if it has images.
         skip_broken: without images that cannot be decoded.
@@ -128,9 +129,11 @@ class StudySpec(Search, WarmStart):
         meta_feature: of the dataset, if the tasks have theirs.
         members: names of the studies of all datasets that are tuned together, with this one; empty for a single study.
         split: how the members share their trials.
-        curves: `warmstart.suggestions.run_forecasts.RunForecasts` of the dataset as JSON, if the pruner is ``history``; else empty.
-        expectation: `warmstart.bo.transfer.expected_error.DatasetExpectation` as JSON, of the `configs` that the history measured (these are
-            first), in their order, and of the best after a search; empty if the history has too few evaluations.
+        curves: `warmstart.suggestions.run_forecasts.RunForecasts` of the dataset as JSON, if the pruner is ``history``;
+            else empty.
+        expectation: `warmstart.bo.transfer.expected_error.DatasetExpectation` as JSON, of the `configs` that the
+            history measured (these are first), in their order, and of the best after a search; empty if the history has
+            too few evaluations.
     """
 
     space: str
@@ -180,7 +183,7 @@ class StudySpec(Search, WarmStart):
 
     @property
     def evaluated(self) -> str:
-        """Return the name of the objective for reports and origins of evaluations; of the default workload only its budget, as in 0.1."""
+        """Return the objective's name for reports and origins; of the default workload only its budget, as in 0.1."""
         return objective_name_of(self.objective)
 
     @property

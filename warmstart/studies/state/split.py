@@ -43,9 +43,9 @@ def gain_next(
 ) -> int:
     """Return the member with the largest expected gain of the next trial.
 
-    The member with the fewest trials goes first if it has no model or less than half of an equal share. Of the others, an offer
-    older than the dataset's last trial or than a round of trials is computed anew, and so is the largest one if any trial ended
-    since: a choice costs about two suggestions, however many datasets there are.
+    The member with the fewest trials goes first if it has no model or less than half of an equal share. Of the others,
+    an offer older than the dataset's last trial or than a round of trials is computed anew, and so is the largest one
+    if any trial ended since: a choice costs about two suggestions, however many datasets there are.
 
     Args:
         counts: trials of each dataset.

@@ -25,8 +25,8 @@ def is_sqlite(path: Path) -> bool:
 def engine_options(path: Path, *, timeout: float, write: bool = True) -> tuple[str, dict[str, Any]]:
     """Return the URL and the options for Optuna's `RDBStorage` to open exactly this file.
 
-    The URL only selects SQLite: SQLAlchemy parses it, and Optuna formats braces in it. The connection uses the path itself,
-    whatever its characters.
+    The URL only selects SQLite: SQLAlchemy parses it, and Optuna formats braces in it. The connection uses the path
+    itself, whatever its characters.
 
     Args:
         path: absolute.
@@ -41,7 +41,7 @@ def engine_options(path: Path, *, timeout: float, write: bool = True) -> tuple[s
 
 
 def check_not_misplaced(path: Path) -> None:
-    """Check that version 0.1 did not write the studies of a path to another file, as it read the path as a part of a URL.
+    """Check that version 0.1 did not write the studies of a path to another file, as it read the path as part of a URL.
 
     That version left an SQLite file without tables at the path itself.
 

@@ -59,7 +59,7 @@ class StepPruner:
             steps = [step for item in ended for step in item.intermediate_values if step]
             if not steps:
                 return False
-            # A hundredth of the longest trial, as in Optuna, but not below the first step: no trial is judged several times by its first report.
+            # As in Optuna, a hundredth of the longest trial; but not below the first step, which would be judged twice.
             self._parts, self._scaled_pruner = parts, self._plan.make_pruner(least=max(min(steps), max(steps) // 100))
         return self._scaled_pruner.prune(_study_with(study, trials), _scaled(trial, parts))
 

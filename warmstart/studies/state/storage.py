@@ -272,7 +272,7 @@ def _server(url: str) -> Store:
     from sqlalchemy import create_engine
 
     try:
-        # Not the storage's few connections: the holder of a claim must not wait for a connection of those who wait for the claim.
+        # Not the storage's few connections: those who wait for a claim would leave none for its holder.
         sessions = create_engine(url, pool_pre_ping=True, max_overflow=-1)
         claims = DatabaseClaims(sessions, NO_STUDY)  # only one process at a time can create the tables
         try:

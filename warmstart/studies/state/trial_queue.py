@@ -1,8 +1,8 @@
 """The trials of one study, shared by its workers: the next trial, its reports, its outcome.
 
-A trial is claimed by the worker that runs it. If the worker ends without an outcome, the next worker resumes the trial: same
-number, configuration and seed. The configuration and the outcome of a trial are written before its state changes, so that
-a worker may be killed between any two writes.
+A trial is claimed by the worker that runs it. If the worker ends without an outcome, the next worker resumes the trial:
+same number, configuration and seed. The configuration and the outcome of a trial are written before its state changes,
+so that a worker may be killed between any two writes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ OUTCOME = "warmstart:outcome"
 WORKER = "warmstart:worker"
 """User attribute of a trial: host and process of its last worker, for people."""
 WARM, SOURCE, PROMISED, ACTUAL = "warm", "source", "promised", "came"
-"""User attributes of a warm trial, for people: a mark, the source of its configuration, the promised and the actual error."""
+"""User attributes of a warm trial, for people: a mark, the source, the promised and the actual error."""
 Wait = Literal["wait"]
 Fits = Callable[[Sequence[Mapping[str, Any]]], Sequence[bool]]
 """Tells for each configuration whether its trial fits the remaining time."""
@@ -190,7 +190,7 @@ class TrialQueue:
         return cast("WarmStartSampler", self.study.sampler)
 
     def take_orphan(self) -> tuple[Run | None, int]:
-        """Claim a trial that lost its worker, holding `ask_lock`; return it, and the number of trials that run elsewhere."""
+        """Claim a trial that lost its worker, holding `ask_lock`; return it, and the number of trials elsewhere."""
         from optuna.trial import TrialState
 
         n_elsewhere, orphan = 0, None
