@@ -250,6 +250,7 @@ class PreparedScript(Prepared):
         curve: list[tuple[int, float]] = []
 
         def record_step(step: float, error: float) -> bool:
+            # A history stores curves at rising integer steps with errors in [0, 1].
             whole_step = int(step)
             if whole_step == step and whole_step > (curve[-1][0] if curve else -1) and 0 <= error <= 1:
                 curve.append((whole_step, error))

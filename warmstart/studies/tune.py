@@ -118,69 +118,73 @@ def tune(
 ) -> TuneResult:
     """Tune an objective, starting from configurations that won on similar datasets.
 
-    The same call again goes on where an earlier one stopped, however that stopped, and does nothing where it was done. With
-    one worker and an objective that its seed decides, the trials are those of a call that was never interrupted.
+    The same call again continues where an earlier one stopped, however it stopped, and does nothing after the last
+    trial. With one worker and an objective that depends on its seed only, the trials are those of an uninterrupted
+    call.
 
     Args:
-        dataset: images as `warmstart.suggest` takes a path; handed to the objective. An objective of one's own without a
-            warm start may have any other path.
-        objective: a function, ``module:function`` or ``file.py:function``; see docs/tuning.md for what it is called with.
-            Left out with `command`: the workload on the dataset.
+        dataset: path of images, as in `warmstart.suggest`; passed to the objective. Your own objective without a warm
+            start may have any path.
+        objective: a function, ``module:function`` or ``file.py:function``; see docs/tuning.md for its arguments.
+            Without `objective` and `command`: the workload on the dataset.
         command: a program with placeholders, ``python train.py --lr {learning_rate}``, which prints its error.
-        space: to search, in any form that `warmstart.spaces.read_space` takes; left out, that of the history.
-        trials: that the study shall have in the end, earlier calls included; 50 where there is no time or time-out either.
-        timeout: seconds, or ``30m``: begin no trial of this call after so long.
-        time: seconds, or ``30m``: of the whole call, in place of `timeout`. What the history suggests is planned by what fits and
-            pays per minute; no trial is begun that is not likely to end in time, and one that does not is ended.
+        space: to search, in any form that `warmstart.spaces.read_space` takes; the history's when left out.
+        trials: of the study, with those of earlier calls; 50 without a time or time-out.
+        timeout: seconds, or ``30m``, after which this call begins no trial.
+        time: seconds, or ``30m``, of the whole call, instead of `timeout`. Of the history's configurations those are
+            planned that fit and pay per minute; only trials that are likely to end in time are begun, and late ones are
+            stopped.
         storage: path or URL; see `warmstart.studies.state.storage.open_store`.
-        study: its name; left out, made from the dataset's and the objective's.
-        warm: ``design``: the warm configurations are evaluated first, then the surrogate decides; ``initial``: they are the
-            first of `n_startup_trials` configurations, ``extra``: they come before so many, the others of a Sobol sequence; ``none``.
-        k: warm configurations.
-        n_startup_trials: see `warm`; a study without warm configurations begins with so many.
+        study: its name; from the names of the dataset and the objective when left out.
+        warm: ``design``: the warm configurations are the whole initial design; ``initial``: they are the first of
+            `n_startup_trials`; ``extra``: they come before `n_startup_trials`; the others are a Sobol sequence;
+            ``none``.
+        k: number of warm configurations.
+        n_startup_trials: see `warm`; size of the initial design without warm configurations.
         strategy: of the warm start; see `warmstart.suggest`.
-        history: that suggests; see `warmstart.suggest`.
+        history: of the suggestions; see `warmstart.suggest`.
         model: of the meta-features; see `warmstart.suggest`.
         exclude_group: of the history; see `warmstart.suggest`.
         rename: names of the space by the history's, or by those of `initial`; see `warmstart.suggest`.
-        initial: configurations to begin with instead of the history's: a file that ``warmstart suggest --format json``, ``yaml``
-            or ``csv`` wrote, configurations, or what `warmstart.suggest` returned. They are put into the space; `k` does not count.
-        related: datasets of the history whose evaluations the surrogate learns from too, or ``auto``: the nearest ones.
-        neighbours: how many ``auto`` stands for, each of another group.
+        initial: first configurations instead of the history's: a file of ``warmstart suggest --format json``, ``yaml``
+            or ``csv``, configurations, or the result of `warmstart.suggest`. They are translated into the space; `k` is
+            ignored.
+        related: datasets of the history whose evaluations the surrogate uses too, or ``auto``: the nearest ones.
+        neighbours: number of datasets for ``auto``, each of another group.
         surrogate: a name in `warmstart.bo.surrogates.SURROGATES`; with related datasets, ``gp``, ``dngo`` or ``bohamiann``.
         acquisition: a name in `warmstart.bo.models.ACQUISITIONS`.
-        pruner: what stops hopeless trials by what they report: ``none``, ``median``, ``asha``, ``hyperband``,
-            or ``history``: by the history's learning curves.
-        budget: of each trial, in the objective's own unit.
-        metric: what is tuned where that is no error: a key of what the objective gives; of a command also ``last``,
+        pruner: stops hopeless trials by their reports: ``none``, ``median``, ``asha``, ``hyperband``, or ``history``:
+            by the history's learning curves.
+        budget: of each trial, in the objective's unit.
+        metric: if the result is no error: a key of the objective's result; of a command also ``last``,
             ``regex:PATTERN`` or ``file:PATH:KEY``; see docs/tuning.md.
         maximize: larger is better.
-        scale: of the metric: ``fraction`` (0 to 1), ``percent`` (0 to 100) or ``any``; left out, any, but at most 1 where
-            larger is better.
-        workload: what is trained where there is no objective of your own: a name in `warmstart.training.workloads.WORKLOADS`.
-        target_budget: name of a budget of the workload; None = its usual one.
-        skip_broken: go on without pictures that cannot be decoded; an objective of one's own sees to that itself.
+        scale: of the metric: ``fraction`` (0 to 1), ``percent`` (0 to 100) or ``any``; when left out any, but at most 1
+            if larger is better.
+        workload: to train without your own objective: a name in `warmstart.training.workloads.WORKLOADS`.
+        target_budget: name of a budget of the workload; None = the default one.
+        skip_broken: skip pictures that cannot be decoded; your own objective must do that itself.
         trial_timeout: seconds, or ``30m``, after which a trial is stopped and counts as failed.
-        trial_memory: bytes, or ``4G``, above which likewise.
-        workers: processes on this machine, 1 when left out; with a cluster, on its nodes, as many as it has places for.
-        cluster: of Ray, where trials run; None = on this machine. Its workers need the storage and the objective.
+        trial_memory: bytes, or ``4G``, above which a trial is stopped and counts as failed.
+        workers: processes on this machine, 1 when left out; with a cluster, on its nodes, as many as fit.
+        cluster: of Ray, for the trials; None = this machine. Its workers need the storage and the objective.
         seed: of everything random, the trials' seeds among it.
         device: of the networks.
-        log: file to which all that the trials print is appended; with a report, ``trials.log`` beside that when left out.
-        record: name under which the dataset and the trials are added to the history in the end.
-        report: Markdown file to write in the end, JSON beside it; True = beside the storage, named after the study.
+        log: file to which the output of the trials is appended; with a report, ``trials.log`` beside it when left out.
+        record: name of the dataset in the history, to which the trials are added at the end.
+        report: Markdown file to write at the end, JSON beside it; True = beside the storage, named after the study.
         save_model: file for the best network; see `warmstart.training.workloads.load_classifier`.
-        ensemble: how many of the best networks that file gets.
+        ensemble: number of the best networks in that file.
         cache: use the cache of meta-features.
-        download: let torchvision fetch what is missing.
-        progress: called when a trial began, reports or ended.
-        on_message: called with each line that a person should hear; logged by the logger ``warmstart`` when left out.
+        download: let torchvision fetch missing files.
+        progress: called when a trial begins, reports or ends.
+        on_message: called with each message line; logged by the logger ``warmstart`` when left out.
         startup: the name of `n_startup_trials` in 0.1.
         tell: the name of `on_message` in 0.1.
 
     Raises:
         UsageError: arguments that do not fit, an objective that cannot be loaded, a study of another space or objective.
-        MissingPathError: a path that is not there.
+        MissingPathError: a path that does not exist.
         DataError: a dataset that cannot be used, a study of another program.
         StorageError: a storage or history that is damaged, locked, gone, read-only or full.
         AllTrialsFailedError: every trial of the study failed.
@@ -251,13 +255,14 @@ def tune_many(datasets: Sequence[PathLike], *, split: Split = "equal", **options
     Every dataset has a study of its own, begun with its own warm start. See docs/tuning.md for who gets the next trial.
 
     Args:
-        datasets: at least two, as `tune` takes them; the same call again, in any order, goes on where an earlier one stopped.
-        split: ``equal``: in turn; ``gain``: the next trial goes where it promises the largest improvement of the error.
-        options: the keywords of `tune`. `trials` is the total; `study`, `record` and `save_model` get the name of each dataset added.
+        datasets: at least two, as in `tune`; the same call again, in any order, continues where an earlier one stopped.
+        split: ``equal``: in turn; ``gain``: the next trial goes to the largest expected improvement of the error.
+        options: keywords of `tune`. `trials` is the total; the name of each dataset is added to `study`, `record` and
+            `save_model`.
 
     Raises:
-        UsageError: fewer than two datasets, the same one twice, studies that were begun with other ones, or as `tune`.
-        WarmstartError: as `tune`; where every trial of every dataset failed, `AllTrialsFailedError`.
+        UsageError: fewer than two datasets, a repeated one, studies that were begun with others, or as `tune`.
+        WarmstartError: as `tune`; `AllTrialsFailedError` if every trial of every dataset failed.
     """
     if unknown := sorted(options.keys() - TuneOptions.__dataclass_fields__.keys() - _OLD_NAMES.keys()):
         msg = f"tune_many() got an unexpected keyword argument {unknown[0]!r}"
@@ -404,7 +409,7 @@ def _local_plan(queue: TrialQueue, paths: Mapping[str, str | None], options: Tun
 
 
 def warn_early_end(results: Sequence[TuneResult], limits: Limits, options: TuneOptions) -> None:
-    """Say why studies ended early: every configuration had its trial, or all trials failed alike."""
+    """Print why studies ended early: every configuration had its trial, or all trials failed alike."""
     trials = [trial for result in results for trial in result.trials]
     if len(trials) - sum(result.n_extra for result in results) >= limits.trials:
         return

@@ -60,6 +60,7 @@ def _run(folder: Path, table: list[dict[str, str]], metric: str, origin: str) ->
     last = points[-1][1] if points else math.nan
     max_epochs = next((to_number(params[name]) for name in _EPOCHS if name in params), math.nan)
     epochs = [to_number(row.get("epoch")) for row in table if row.get("epoch")]
+    # Epochs count from 0.
     complete = not max_epochs > 0 or (bool(epochs) and max(epochs) + 1 >= max_epochs)
     params = {name: value for name, value in params.items() if name not in _EPOCHS or math.isfinite(max_epochs)}
     dataset = take_dataset(params)

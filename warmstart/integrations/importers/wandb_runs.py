@@ -85,6 +85,7 @@ def _folder_entries(root: Path) -> Iterator[Entry]:
     folders: set[Path] = set()
     for path in find_files(root, CONFIG, SUMMARY):
         folder = path.parent
+        # `latest-run` is a link to a run folder that is found anyway.
         if folder in folders or folder.name != "files" or folder.parent.name == "latest-run":
             continue
         folders.add(folder)

@@ -192,6 +192,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             trials = _other_trials(study, trial)
             problem = self._stated_problem(search_space) or self._problem_of_trials(trials, search_space)
             data, optimizer, config, checkpoint = self._proposal(study, trials, problem, trial.number)
+            # Stored before the check, so that of two workers with the same choice at least one sees the other.
             _store_attribute(study, trial, CLAIM, config)
             ended = {rival.number for rival in trials if rival.state.is_finished()}
             if data.contains(config) or not self._is_taken(study, trial, config, problem, ended=ended):

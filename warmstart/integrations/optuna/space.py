@@ -236,6 +236,7 @@ def _hyperparameter(name: str, distribution: BaseDistribution) -> Any:
 def _round_inward(bound: float, direction: float) -> float:
     """Round a bound to 13 decimals, as ConfigSpace does, but never outward."""
     step = max(1e-13, float(np.spacing(abs(bound))))
+    # Rounding to the nearest may go outward: then try the next decimals inward.
     rounded = (float(np.round(bound + direction * k * step, 13)) for k in range(4))
     return next((candidate for candidate in rounded if (candidate - bound) * direction >= 0), bound)
 

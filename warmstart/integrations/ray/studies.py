@@ -63,6 +63,7 @@ def run_on_cluster(job: Job, cluster: Cluster, store: Store, *, workers: int | N
                         msg = f"tune: expected workers that keep running, got {losses} lost in a row ({problem}). Look at their trials with -v, or start fewer."
                         raise AllTrialsFailedError(msg)
                 now = look()
+                # Only losses without progress count: any ended trial resets the number.
                 losses, ended = (losses, ended) if now == ended else (0, now)
                 if not ready and not calls:
                     time.sleep(LOOK_S)

@@ -45,6 +45,7 @@ def run_workers(job: Job, workers: int, look: Callable[[], int]) -> None:
                         raise AllTrialsFailedError(msg)
                     running.append(_begin(job))
             now = look()
+            # Only deaths without progress count: any ended trial resets the number.
             losses, ended = (losses, ended) if now == ended else (0, now)
     finally:
         end_all(running)

@@ -229,6 +229,7 @@ class _Trial:
     ) -> None:
         self.child, self.report, self.timeout, self.memory = child, report, timeout, memory
         self.curve: list[tuple[float, float]] = []
+        # Late messages of an earlier trial in the same child have another token, and are refused.
         self.token = secrets.token_hex(8)
         self.n_refused = 0
         self.spent = self.ended = self.begun = self.is_lost = False

@@ -158,6 +158,7 @@ def _evaluation(trial: Trial, name: str, plan: StudySpec) -> Evaluation | None:
     if status is None or (trial.error is not None and not 0 <= trial.error <= 1):
         return None
     curve: list[tuple[int, float]] = []
+    # A history stores curves at rising integer steps with errors in [0, 1].
     for step, error in trial.curve:
         if step == int(step) and step > (curve[-1][0] if curve else -1) and 0 <= error <= 1:
             curve.append((int(step), error))

@@ -52,7 +52,7 @@ class TimedCall:
         seconds: of the call.
         workers: trials at a time.
         target: objective of the trials.
-        on_message: called with each line that a person should hear.
+        on_message: called with each message line.
         runner: of the target, if trials run in a child of this process; else a short run starts one.
         plan: of the history's configurations, if the study begins with them.
         start: seconds from the beginning of the call to this object.
@@ -269,7 +269,7 @@ def plan_lines(call: TimedCall, pace: Pace, spec: StudySpec, *, n_ended: int) ->
 
 
 def warn_unrun_plan(call: TimedCall | None, result: TuneResult, spec: StudySpec, *, trials: float) -> None:
-    """Say how many runs of a call's plan did not end, for lack of time or by the limit of trials.
+    """Print how many runs of a call's plan did not end, for lack of time or by the limit of trials.
 
     A pruned trial counts as ended.
     """
@@ -290,7 +290,7 @@ def warn_unrun_plan(call: TimedCall | None, result: TuneResult, spec: StudySpec,
 
 
 def warn_idle_cores(call: TimedCall, *, device: str) -> None:
-    """Say that trials of a built-in network use one core, if there is time for more workers to load."""
+    """Print that trials of a built-in network use one core, if there is time for more workers to load."""
     from joblib import cpu_count
 
     from warmstart.metafeat.device import resolve_device

@@ -47,7 +47,7 @@ def ask_history(
     Args:
         plan: of a new study.
         sources: the history, and the model of the meta-features.
-        on_message: called with each line that a person should hear.
+        on_message: called with each message line.
         query: the dataset of the plan, if it is open already, or described by a client.
         timed: the time of the call; a history with durations plans the configurations that fit.
 
@@ -308,7 +308,7 @@ def _other_space(plan: StudySpec, location: Location) -> ConfigurationSpace | No
 
 
 def check_history(plan: StudySpec, history: str | os.PathLike[str] | None, on_message: Callable[[str], object]) -> None:
-    """Say that a history changed since the study read it; the study keeps its suggestions."""
+    """Print that a history changed since the study read it; the study keeps its suggestions."""
     if plan.history is None:
         return
     try:

@@ -133,6 +133,7 @@ class FunctionObjective:
             with _importing(text):
                 loaded = importlib.import_module(module)
         except ModuleNotFoundError as error:
+            # The module exists, but imports a missing one: that error says more.
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
                 raise
             msg = f"expected a module that can be imported from {folder}, got {module!r} ({in_words(error)}). Start in its folder, or write folder/file.py:{name}."

@@ -35,6 +35,7 @@ def dump_function(function: object) -> bytes:
 @contextlib.contextmanager
 def hidden_main() -> Iterator[None]:
     """Hide the path of this process's script, so that processes started meanwhile don't run it again."""
+    # One at a time: all threads share `sys.modules`.
     with _main_lock:
         main = sys.modules["__main__"]
         sys.modules["__main__"] = _FilelessModule(main)

@@ -117,6 +117,7 @@ def _draw_best_errors(
         points = encoding.columns(encoding.sample(n, design="uniform", rng=rng))
         draws = model.sample_joint(np.vstack([best, points]), DRAWS, rng=rng)
         candidates = draws[:, :, 1:]
+        # Chosen by the noisy error, as a search does, and judged without the noise.
         chosen = (candidates + noise_sd * rng.standard_normal(candidates.shape)).argmin(axis=2)
         best_draws.append(draws[:, :, 0].ravel())
         uniform_draws.append(np.take_along_axis(candidates, chosen[:, :, None], axis=2).ravel())

@@ -157,7 +157,7 @@ def _share(trial: RunningTrial, durations: Sequence[float], now: float) -> float
 def warn_first_failure(
     study: str, new: Sequence[Trial], ended: Sequence[Trial], on_message: Callable[[str], object]
 ) -> None:
-    """Say why the first trial failed, if no trial has an error yet: the objective may be wrong.
+    """Print why the first trial failed, if no trial has an error yet: the objective may be wrong.
 
     Args:
         study: its name.

@@ -71,6 +71,7 @@ def train_best(
             seconds = last.workload.seconds_again(trial.config, trial.duration or 0.0)
             model = None if networks is None else networks.load(trial.config, trial.seed)
             error = trial.error
+            # Enough time: for this network again and on all images, and for the best one on all images.
             if model is None and (not candidates or not seconds or 2 * seconds + candidates[0].seconds <= remaining()):
                 result = prepared.train(trial.config, seed=trial.seed, budget=budget, keep=True)
                 model, error = result.model, result.error
@@ -202,7 +203,7 @@ def save_best(
         plan: of the study.
         trials: that ended.
         k: networks; see `train_best`.
-        on_message: called with each line that a person should hear.
+        on_message: called with each message line.
         remaining: returns the remaining seconds.
         networks: stored networks of trials.
         threads: see `train_best`.

@@ -35,6 +35,7 @@ def engine_options(path: Path, *, timeout: float, write: bool = True) -> tuple[s
 
     Returns: URL and `engine_kwargs`.
     """
+    # SQLite opens read-only by a URI alone, whose path must be quoted.
     name = str(path) if write else f"file:{urllib.parse.quote(str(path), errors='surrogateescape')}?mode=ro"
     connect = partial(sqlite3.connect, name, timeout=timeout, check_same_thread=False, uri=not write)
     return "sqlite:///studies.db", {"creator": connect}

@@ -273,6 +273,7 @@ class TrialQueue:
                     self.store.optuna.set_trial_user_attr(run.trial_id, ACTUAL, round(outcome.error, 4))
                 if outcome.whole is not None or CUT in trial.user_attrs:  # an earlier call may have cut it
                     self.store.optuna.set_trial_user_attr(run.trial_id, CUT, outcome.whole)
+                # The outcome before the state: after a kill in between, the next worker only has to end the trial.
                 self.store.optuna.set_trial_user_attr(run.trial_id, OUTCOME, outcome_to_dict(outcome))
                 self._tell(run.trial_id, outcome)
         self._claims.release(run.number + 1)
@@ -329,6 +330,7 @@ class TrialQueue:
         self._set_worker(trial_id)
         for key, value in self._origin(config).items():
             self.store.optuna.set_trial_user_attr(trial_id, key, value)
+        # Last: with RUN a trial counts as ready to run.
         self.store.optuna.set_trial_user_attr(trial_id, RUN, {"config": config, "seed": seed})
         return Run(trial.number, trial_id, config, seed)
 
@@ -468,6 +470,7 @@ def begin(store: Store, name: str, complete: Callable[[StudySpec], StudySpec], n
 
 def store_plan(store: Store, study: optuna.Study, plan: StudySpec) -> None:
     """Store a plan: whole for programs, then the short form for people."""
+    # The user attribute last: without it a study has no plan, and after a kill the next call writes all three again.
     store.optuna.set_study_system_attr(study._study_id, STEPS, "as reported")  # noqa: SLF001
     store.optuna.set_study_system_attr(study._study_id, PLAN, plan.to_json())  # noqa: SLF001
     study.set_user_attr(PLAN, plan.short_json())
