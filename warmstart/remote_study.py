@@ -192,7 +192,7 @@ class RemoteStudy:
     name: str
     client: str = ""
     lease_s: float = LEASE_S
-    _named_in: int = field(default=0, init=False, repr=False, compare=False)
+    _made_in: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Generate the name of the worker, unless it is set."""
@@ -200,7 +200,7 @@ class RemoteStudy:
             self._name_worker()
 
     def _name_worker(self) -> None:
-        self.client, self._named_in = worker_name(), os.getpid()
+        self.client, self._made_in = worker_name(), os.getpid()
 
     @property
     def path(self) -> str:
@@ -231,7 +231,7 @@ class RemoteStudy:
         Raises:
             WarmstartError: as `Transport.post`.
         """
-        if self._named_in not in (0, os.getpid()):
+        if self._made_in not in (0, os.getpid()):
             self._name_worker()
         body = {"client": self.client, "lease_s": self.lease_s, "trials": trials}
         while (answer := self._ask_once(body, key))["state"] == "wait":

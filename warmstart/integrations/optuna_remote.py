@@ -81,8 +81,8 @@ class RemoteSampler(BaseSampler):
         self._remote = study
         self._metric = Metric(search["metric"], search["maximize"], search["scale"])
         self._distributions = to_distributions(space)
-        self._is_finite = math.isfinite(Problem(space, self._distributions, is_stated=True).encoding.size)
-        self._server_trials: dict[str, _ServerTrial] = {}  # by the trials' keys: numbers are unique only in one study
+        self._is_finite = math.isfinite(Problem(space, self._distributions, is_given=True).encoding.size)
+        self._held: dict[str, _ServerTrial] = {}  # by the trials' keys: numbers are unique only in one study
         self._independent = RandomSampler()
         self._is_warned = False
 
@@ -123,7 +123,7 @@ class RemoteSampler(BaseSampler):
             raise optuna.TrialPruned(msg)
         life = ExitStack()
         life.enter_context(remote_trial.kept_alive())
-        self._server_trials[key] = _ServerTrial(remote_trial, life, time.monotonic())
+        self._held[key] = _ServerTrial(remote_trial, life, time.monotonic())
         return {name: value for name, value in remote_trial.config.items() if name in search_space}
 
     def sample_independent(
@@ -134,7 +134,7 @@ class RemoteSampler(BaseSampler):
         Raises:
             UsageError: the server chose another value, or does not have the parameter; its trial is released.
         """
-        server_trial = self._server_trials.get(_mark(trial))
+        server_trial = self._held.get(_mark(trial))
         distribution = self._distributions.get(param_name)
         if distribution is not None and (server_trial is None or param_name not in server_trial.trial.config):
             return self._independent.sample_independent(study, trial, param_name, param_distribution)
@@ -152,7 +152,7 @@ class RemoteSampler(BaseSampler):
 
         A result of another configuration is not sent, and a trial that Ctrl-C ended is released.
         """
-        server_trial = self._server_trials.get(_mark(trial))
+        server_trial = self._held.get(_mark(trial))
         if server_trial is None:
             if "fixed_params" in trial.system_attrs:
                 self._warn(trial)
@@ -231,13 +231,13 @@ class RemoteSampler(BaseSampler):
 
     def _end_heartbeats(self, trial: FrozenTrial) -> _ServerTrial:
         """End the heartbeats of a trial, and return the server's trial."""
-        server_trial = self._server_trials.pop(_mark(trial))
+        server_trial = self._held.pop(_mark(trial))
         server_trial.life.close()
         return server_trial
 
     def _release(self, trial: FrozenTrial) -> None:
         """Release the server's trial, if one is held: the server offers it again at once."""
-        if _mark(trial) in self._server_trials:
+        if _mark(trial) in self._held:
             with contextlib.suppress(WarmstartError):  # its lease ends by itself
                 self._end_heartbeats(trial).trial.release()
 

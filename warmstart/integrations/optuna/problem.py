@@ -40,12 +40,12 @@ class Problem:
     Attributes:
         space: of the search.
         distributions: of its parameters.
-        is_stated: whether the user stated the space: then missing values of a finished trial get no defaults.
+        is_given: whether the user stated the space: then missing values of a finished trial get no defaults.
     """
 
     space: ConfigurationSpace
     distributions: Mapping[str, BaseDistribution]
-    is_stated: bool
+    is_given: bool
 
     @cached_property
     def encoding(self) -> Encoding:
@@ -63,7 +63,7 @@ class Problem:
         space.add(*(self.space[name] for name in names))
         conditions = [item for item in self.space.conditions if item.child.name in names]
         space.add(*(item for item in [*conditions, *self.space.forbidden_clauses] if mentioned(item) <= set(names)))
-        return Problem(space, {name: self.distributions[name] for name in names}, is_stated=True)
+        return Problem(space, {name: self.distributions[name] for name in names}, is_given=True)
 
     def config(self, trial: FrozenTrial) -> dict[str, Value] | None:
         """Return the configuration of a trial; see `configs`."""
@@ -94,7 +94,7 @@ class Problem:
         except (ForbiddenValueError, ValueError):
             return None
         missing = [n for n in active if n not in values and not isinstance(self.space[n], Constant)]
-        if missing and (self.is_stated or not is_whole):
+        if missing and (self.is_given or not is_whole):
             return None
         config = {name: all_values[name] for name in active}
         return config if self.encoding.fits([config])[0] else None
@@ -157,6 +157,10 @@ class TrialData:
     def contains(self, config: Config) -> bool:
         """Tell whether a trial has a configuration."""
         return config in self.pending or any(observation.config == config for observation in self.observations)
+
+
+Known = TrialData
+"""Its name in pickles of 0.2."""
 
 
 def read_trials(trials: Collection[FrozenTrial], problem: Problem, direction: StudyDirection) -> TrialData:

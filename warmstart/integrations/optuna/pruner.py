@@ -63,7 +63,7 @@ class HistoryPruner(BasePruner):
         _check_chance(chance)
         self._forecasts, self._space, self._chance = forecasts, space, chance
         self._length = length or partial(_same_length, None)
-        self._is_warned = False
+        self._has_told = False  # the name in pickles of 0.2
 
     def prune(self, study: Study, trial: FrozenTrial) -> bool:
         """Tell whether a trial should stop after its last report."""
@@ -76,8 +76,8 @@ class HistoryPruner(BasePruner):
     def _warn_of_scale(self, trial: FrozenTrial) -> None:
         """Warn once that reports are no errors in [0, 1], so nothing will be stopped."""
         outside = [value for value in trial.intermediate_values.values() if not 0.0 <= value <= 1.0]
-        if outside and not self._is_warned:
-            self._is_warned = True
+        if outside and not self._has_told:
+            self._has_told = True
             _log.warning(
                 "trial %d reported %g, which is no error in [0, 1]: the pruner stops nothing. Report fractions (percent divided by 100), or choose the pruner median.",
                 trial.number,

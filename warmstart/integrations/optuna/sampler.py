@@ -68,10 +68,11 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
     failures, pruned ones count with their last reported value.
     """
 
+    # Pickles of 0.2 hold these attributes and those of `__init__`, and `Problem` by its fields: the names must stay.
     _fits: Callable[[Sequence[Config]], Sequence[bool]] | None = None
-    _last_proposal: tuple[object, tuple[TrialData, Optimizer, dict[str, Any], dict[str, Any]]] | None = None
+    _made: tuple[object, tuple[TrialData, Optimizer, dict[str, Any], dict[str, Any]]] | None = None
     _part: Problem | None = None  # these three cache the last results: building a space takes time
-    _last_problem: tuple[Any, Problem] | None = None
+    _shown: tuple[Any, Problem] | None = None
 
     def __init__(
         self,
@@ -133,17 +134,17 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         self._n_startup_trials = usual if n_startup_trials is None else n_startup_trials
         self._constraints_func = constraints_func
         any_space = read_space({"x": [0.0, 1.0]} if space is None else space)
-        self._stated = None if space is None else Problem(any_space, to_distributions(any_space), is_stated=True)
+        self._given = None if space is None else Problem(any_space, to_distributions(any_space), is_given=True)
         checked = Optimizer(any_space, **self._settings, n_startup_trials=n_startup_trials, seed=seed)
         self._seed: int = checked.to_dict()["settings"]["seed"]
-        self._warned_unread: set[tuple[str, int]] = set()
-        self._warned_extra: set[tuple[str, str]] = set()
+        self._unread: set[tuple[str, int]] = set()
+        self._lacking: set[tuple[str, str]] = set()
         self._related = _digest(related)
 
     @property
     def space(self) -> ConfigurationSpace | None:
         """Return the stated space; None = the space of the trials."""
-        return None if self._stated is None else self._stated.space
+        return None if self._given is None else self._given.space
 
     def choose_among(self, fits: Callable[[Sequence[Config]], Sequence[bool]]) -> None:
         """Restrict suggestions to configurations that fit, if there are any; see `has_fitting`.
@@ -151,14 +152,14 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         Args:
             fits: tells for each configuration whether it may be suggested; called for each trial.
         """
-        self._fits, self._last_proposal = fits, None
+        self._fits, self._made = fits, None
 
     def has_fitting(self, study: optuna.Study) -> bool:
         """Tell whether the next trial gets a configuration that fits; always true without a space or a restriction."""
-        if self._stated is None or self._fits is None:
+        if self._given is None or self._fits is None:
             return True
         trials = _all_trials(study)
-        return bool(self._fits([self._proposal(study, trials, self._stated, len(trials))[2]])[0])
+        return bool(self._fits([self._proposal(study, trials, self._given, len(trials))[2]])[0])
 
     def reseed_rng(self) -> None:
         """Draw a new seed in a new process, unless one is set; threads share a seed: their trials share a design."""
@@ -168,8 +169,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:  # noqa: ARG002  Optuna's signature
         """Return the parameters to sample jointly: of the space, or of the completed trials."""
         self._raise_error_if_multi_objective(study)
-        if self._stated is not None:
-            distributions: Mapping[str, BaseDistribution] = self._stated.distributions
+        if self._given is not None:
+            distributions: Mapping[str, BaseDistribution] = self._given.distributions
         else:
             distributions, _ = space_of_trials(_complete_trials(_all_trials(study)))
         return {name: distribution for name, distribution in distributions.items() if _is_searched(distribution)}
@@ -183,8 +184,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         """
         self._raise_error_if_multi_objective(study)
         if not search_space:
-            if self._stated is not None:  # a space with one configuration
-                _store_attribute(study, trial, CLAIM, dict(self._stated.space.get_default_configuration()))
+            if self._given is not None:  # a space with one configuration
+                _store_attribute(study, trial, CLAIM, dict(self._given.space.get_default_configuration()))
             return {}
         if CHECKPOINT in trial.system_attrs:  # stored last, so the configuration is complete
             return {name: value for name, value in trial.system_attrs[CLAIM].items() if name in search_space}
@@ -231,7 +232,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         """Return the log expected improvement of the next trial, in the value's unit; None without a space or model."""
         self._raise_error_if_multi_objective(study)
         trials = _all_trials(study)
-        return None if self._stated is None else self._proposal(study, trials, self._stated, len(trials))[1].log_gain
+        return None if self._given is None else self._proposal(study, trials, self._given, len(trials))[1].log_gain
 
     def _proposal(
         self, study: optuna.Study, trials: Sequence[FrozenTrial], problem: Problem, number: int
@@ -241,7 +242,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         Returns: the read trials, the optimiser, its configuration, and the setup and related tasks of its checkpoint.
         """
         key = self._seed, number, study.study_name, study.direction, problem.digest, tuple(map(_trial_state, trials))
-        cached = self._last_proposal
+        cached = self._made
         if cached is None or cached[0] != key:
             setup = f"{problem.digest} {self._settings['surrogate']} {self._settings['acquisition']}"
             data = self._read_trials(trials, problem, study)
@@ -256,7 +257,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             except SpaceExhaustedError:
                 config = problem.draw_unpending(data.pending, rng=np.random.default_rng([self._seed, number]))
             proposal = data, optimizer, config, {"setup": setup, "related": self._related}
-            self._last_proposal = cached = key, proposal
+            self._made = cached = key, proposal
         return cached[1]
 
     def _fitting_proposal(
@@ -313,10 +314,10 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             study._storage.set_trial_user_attr(trial._trial_id, ACTUAL, values[0])  # noqa: SLF001
         if self._constraints_func is not None:
             _process_constraints_after_trial(self._constraints_func, study, trial, state)
-        if self._stated is None:
+        if self._given is None:
             return
-        self._warn_of_extra(study, trial, self._stated)
-        if self._is_last(study, trial, self._stated):
+        self._warn_of_extra(study, trial, self._given)
+        if self._is_last(study, trial, self._given):
             _log.info("trial %d: every configuration of the space has its trial, and the study stops", trial.number)
             with contextlib.suppress(RuntimeError):  # with `study.tell` there is no loop to stop
                 study.stop()
@@ -343,8 +344,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
     def _warn_of_extra(self, study: optuna.Study, trial: FrozenTrial, problem: Problem) -> None:
         """Warn once per study of each varying parameter that is not in the space."""
         for name in _extra_parameters(trial, problem):
-            if (study.study_name, name) not in self._warned_extra:
-                self._warned_extra.add((study.study_name, name))
+            if (study.study_name, name) not in self._lacking:
+                self._lacking.add((study.study_name, name))
                 text = (
                     "trial %d: space= has no %s, which is drawn from the design and not searched; add it to the space"
                 )
@@ -352,13 +353,13 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
 
     def _stated_problem(self, search_space: Mapping[str, BaseDistribution]) -> Problem | None:
         """Return the problem of the stated space, or of the part that is searched; None without a space."""
-        if self._stated is None:
+        if self._given is None:
             return None
-        varying = {name for name, distribution in self._stated.distributions.items() if _is_searched(distribution)}
+        varying = {name for name, distribution in self._given.distributions.items() if _is_searched(distribution)}
         if varying <= search_space.keys():
-            return self._stated
+            return self._given
         if self._part is None or self._part.distributions.keys() != search_space.keys():
-            self._part = self._stated.part(search_space)
+            self._part = self._given.part(search_space)
         return self._part
 
     def _problem_of_trials(
@@ -372,18 +373,18 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             if child in search_space and search_space.get(presence.parent) == distributions[presence.parent]
         }
         key: tuple[Mapping[str, BaseDistribution], Mapping[str, Presence]] = dict(search_space), valid
-        last = self._last_problem
+        last = self._shown
         if last is None or last[0] != key:
-            self._last_problem = last = key, Problem(to_space(*key), key[0], is_stated=False)
+            self._shown = last = key, Problem(to_space(*key), key[0], is_given=False)
         return last[1]
 
     def _read_trials(self, trials: Sequence[FrozenTrial], problem: Problem, study: optuna.Study) -> TrialData:
         """Read trials, and warn once of each that is outside the space."""
         data = read_trials(trials, problem, study.direction)
         for number in data.unread:
-            if (study.study_name, number) in self._warned_unread:
+            if (study.study_name, number) in self._unread:
                 continue
-            self._warned_unread.add((study.study_name, number))
+            self._unread.add((study.study_name, number))
             _log.warning("trial %d: its parameters are no configuration of the space, and it is passed over", number)
         return data
 
@@ -400,7 +401,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         n_startup = self._n_startup_trials
         n_designed = n_startup if n_startup is None or data.count < n_startup else 0
         settings = self._settings if settings is None else settings
-        if problem is not self._stated:  # both are of the whole space
+        if problem is not self._given:  # both are of the whole space
             settings, n_designed = {**settings, "initial": (), "related": ()}, n_designed or 0
         optimizer = Optimizer(problem.space, **settings, n_startup_trials=n_designed, seed=self._seed)
         optimizer.tell_all(data.observations)

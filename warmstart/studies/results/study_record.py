@@ -259,7 +259,7 @@ def _read_foreign_study(
     finished = [trial for trial in trials if trial.state.is_finished()]
     distributions, conditions = space_of_trials(finished)
     space = to_space(distributions, conditions) if distributions else None
-    problem = None if space is None else Problem(space, distributions, is_stated=False)
+    problem = None if space is None else Problem(space, distributions, is_given=False)
     read = []
     for trial, ended in zip(finished, ended_trials(finished), strict=True):
         config = None if problem is None else problem.config(trial)

@@ -80,7 +80,7 @@ class TrialQueue:
 
         self.store, self.study, self.plan = store, study, plan
         space = load_space(plan.space)
-        self._problem = Problem(space, to_distributions(space), is_stated=True)
+        self._problem = Problem(space, to_distributions(space), is_given=True)
         study.sampler, study.pruner = plan.sampler(), plan.make_pruner()
         self._pruner = StepPruner(plan, study.pruner)
         self._fits: Fits | None = None

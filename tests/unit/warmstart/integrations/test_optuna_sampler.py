@@ -147,7 +147,7 @@ def test_values_stay_within_bounds_that_configspace_rounds():
     for _ in range(8):
         trial = study.ask(third)
         study.tell(trial, trial.params["x"])  # the best lies on the bound
-    problem = Problem(to_space(third), third, is_stated=False)
+    problem = Problem(to_space(third), third, is_given=False)
     assert len(read_trials(study.trials, problem, study.direction).observations) == 8
     assert 0 <= min(trial.params["x"] for trial in study.trials) - 1 / 3 < 1e-12
     assert not any(trial.params != trial.system_attrs.get(CLAIM, trial.params) for trial in study.trials)
@@ -215,7 +215,7 @@ def test_what_another_sampler_fixes_is_left_out_of_a_stated_space():
 
 
 def test_conditions_and_clauses_on_what_is_left_out_are_left_out():
-    problem = Problem(mixed(), to_distributions(mixed()), is_stated=True)
+    problem = Problem(mixed(), to_distributions(mixed()), is_given=True)
     whole = problem.part(list(problem.distributions))
     assert len(whole.space.conditions) == len(mixed().conditions) == 1
     assert len(whole.space.forbidden_clauses) == len(mixed().forbidden_clauses) > 0

@@ -32,7 +32,7 @@ def begun(study):
 
 
 def read(study):
-    return read_trials(study.trials, Problem(SPACE, to_distributions(SPACE), is_stated=True), StudyDirection.MINIMIZE)
+    return read_trials(study.trials, Problem(SPACE, to_distributions(SPACE), is_given=True), StudyDirection.MINIMIZE)
 
 
 def end(study, trial, *, reports=(), cut=12.0):
