@@ -49,4 +49,4 @@ def use_threads(monkeypatch):
     """Let trials and cells of the built-in networks run in this process."""
     monkeypatch.setattr(trial_process, "SupervisedProcess", begin_trials)
     monkeypatch.setattr(executor, "SupervisedProcess", begin_cells)
-    monkeypatch.setattr(child, "_settle_in", lambda: None)  # it is for a process of one's own
+    monkeypatch.setattr(child, "_set_up_process", lambda: None)  # it is for a process of one's own

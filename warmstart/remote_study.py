@@ -1,4 +1,4 @@
-"""A study on a server of `warmstart serve`: ask, report, tell, from any machine."""
+"""Client of a study on a server of `warmstart serve`: ask, report, tell, from any machine."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from warmstart.service.transport import Transport, segment
 from warmstart.studies.objectives.result import one_line, plain_number
 
 WAIT_S = 1.5
-"""Seconds before a server is asked again while the last trials run elsewhere: asking costs it about as much as a trial."""
+"""Seconds between two asks while the last trials run elsewhere: an ask costs the server about as much as a trial."""
 LEASE_S = 60.0
 BEATS = 4
-"""Heartbeats a lease: three may be lost."""
+"""Heartbeats per lease: three may be lost."""
 PART = 1000
-_ASKS = 3
-"""Times that a trial is asked for, where the answers come later than their leases last."""
+_MAX_ASKS = 3
+"""Asks for a trial at most, if answers arrive after the end of their leases."""
 
 
 @dataclass(slots=True)
 class RemoteTrial:
-    """A trial that a server offered.
+    """A trial that a server leased to this worker.
 
     Attributes:
-        study: whose it is.
+        study: of the trial.
         number: in the study.
         config: hyperparameter values by name.
         seed: of everything random in it.
-        budget: that it may spend, in the objective's own unit; None = all.
+        budget: of the trial, in the objective's unit; None = full.
     """
 
     study: RemoteStudy
@@ -48,20 +48,20 @@ class RemoteTrial:
     budget: float | None = None
 
     def report(self, step: float, error: float | None = None, *, value: float | None = None) -> bool:
-        """Report the error so far, or the study's metric as value; tells whether to stop here.
+        """Report the error so far, or the study's metric as value; return whether to stop the trial.
 
-        A number that is not finite is a sign of life alone.
+        A number that is not finite only renews the lease.
 
         Raises:
-            LeaseLostError: the lease ended: another worker has the trial.
+            LeaseLostError: the lease ended: another worker may have the trial.
             UsageError: no number.
             WarmstartError: as `Transport.post`.
         """
         if not (_is_finite(error, "an error") and _is_finite(value, "a value")):
             self.heartbeat()
             return False
-        whole = int(step) if isinstance(step, float) and step.is_integer() else step
-        body = {"step": whole, "error": error, "value": value, "lease_s": self.study.lease_s}
+        number = int(step) if isinstance(step, float) and step.is_integer() else step
+        body = {"step": number, "error": error, "value": value, "lease_s": self.study.lease_s}
         return bool(self._post("report", body)["stop"])
 
     def heartbeat(self) -> None:
@@ -80,31 +80,35 @@ class RemoteTrial:
         metrics: Mapping[str, float] | None = None,
         constraints: Mapping[str, float] | None = None,
     ) -> dict[str, Any]:
-        """Tell what came of the trial; it is in the server's storage when this returns.
+        """Send the result of the trial; it is in the server's storage when this returns.
 
-        As in `warmstart.tune`, an error or a constraint that is not finite is a failure, and points of the curve and
+        As in `warmstart.tune`, an error or a constraint that is not finite is a failure; points of the curve and
         metrics that are not finite are left out.
 
         Args:
-            error: what is minimised; None where the trial gave none.
+            error: to minimise; None without one.
             value: instead, the study's metric.
             status: ok, diverged, failed, crashed, timeout, oom, killed or pruned.
             duration: seconds.
-            note: on what went wrong; kept as one line, cut as `warmstart.tune` does.
-            curve: pairs (step, error); what was reported when left out.
+            note: on the failure; stored as one line of limited length.
+            curve: pairs (step, error); the reports when left out.
             metrics: other numbers.
-            constraints: by name; met where true, or a number ≤ 0.
+            constraints: by name; met if true, or a number ≤ 0.
 
         Raises:
-            LeaseLostError: the lease ended; the result is kept as an extra trial.
+            LeaseLostError: the lease ended; the result is stored as an extra trial.
             UsageError: no number.
             WarmstartError: as `Transport.post`.
         """
-        bounds = {name: _bound(each) for name, each in (constraints or {}).items()}
-        given = {"an error": error, "a value": value, **{f"a constraint {n!r}": each for n, each in bounds.items()}}
-        wrong = next((what for what, each in given.items() if not _is_finite(each, what)), None)
-        if wrong is not None:
-            note = note or f"expected {wrong} that is one finite number, got {given[wrong]}"
+        bounds = {name: _bound(number) for name, number in (constraints or {}).items()}
+        numbers = {
+            "an error": error,
+            "a value": value,
+            **{f"a constraint {n!r}": number for n, number in bounds.items()},
+        }
+        invalid = next((label for label, number in numbers.items() if not _is_finite(number, label)), None)
+        if invalid is not None:
+            note = note or f"expected {invalid} that is one finite number, got {numbers[invalid]}"
             status = "failed" if status in (None, "ok", "diverged") else status
             error = value = None
         body = {
@@ -113,43 +117,45 @@ class RemoteTrial:
             "status": status,
             "duration": None if duration is None else seconds_or_none(duration),
             "note": one_line(note),
-            "curve": [list(point) for point in curve if all(_is_finite(each, "a curve") for each in point)],
-            "metrics": {name: each for name, each in (metrics or {}).items() if _is_finite(each, f"a metric {name!r}")},
-            "constraints": {name: each for name, each in bounds.items() if _is_finite(each, name)},
+            "curve": [list(point) for point in curve if all(_is_finite(number, "a curve") for number in point)],
+            "metrics": {
+                name: number for name, number in (metrics or {}).items() if _is_finite(number, f"a metric {name!r}")
+            },
+            "constraints": {name: number for name, number in bounds.items() if _is_finite(number, name)},
         }
         return self._post("tell", body)
 
     def release(self) -> bool:
-        """Give the trial back without a result: the server offers it again at once, and this offer does not count.
+        """Release the trial without a result: the server offers it again at once, and this offer does not count.
 
-        Returns: whether it was taken back; not where the lease was lost, or the server is too old to know of this.
+        Returns: whether it was released; False if the lease was lost or the server is too old.
 
         Raises:
-            StorageError: no server there, or one that cannot answer.
+            StorageError: no server, or one that cannot answer.
         """
         try:
-            self._post("release", {}, retries=1)  # who ends does not wait for long
+            self._post("release", {}, retries=1)  # a worker that ends must not wait long
         except UsageError:
             return False
         return True
 
     @contextlib.contextmanager
     def kept_alive(self) -> Iterator[None]:
-        """Send heartbeats in a thread while the block runs; a lease that is lost all the same is told of at the end.
+        """Send heartbeats in a thread while the block runs; a lost lease shows at the next report or result.
 
-        A block that is left with Ctrl-C or `sys.exit` releases the trial.
+        Ctrl-C or `sys.exit` in the block releases the trial.
         """
-        over = threading.Event()
+        is_over = threading.Event()
         is_left = False
 
         def beat() -> None:
-            while not over.wait(self.study.lease_s / BEATS):
+            while not is_over.wait(self.study.lease_s / BEATS):
                 try:
                     self.heartbeat()
                 except LeaseLostError:
                     break
                 except WarmstartError:
-                    continue  # the server may come back while the lease lasts
+                    continue  # the server may be back before the lease ends
             self.study.transport.close_own()
 
         thread = threading.Thread(target=beat, daemon=True)
@@ -160,7 +166,7 @@ class RemoteTrial:
             is_left = True
             raise
         finally:
-            over.set()
+            is_over.set()
             thread.join(self.study.transport.timeout)
             if is_left:
                 with contextlib.suppress(WarmstartError):  # the lease ends by itself
@@ -178,9 +184,8 @@ class RemoteStudy:
     Attributes:
         transport: to the server.
         name: of the study.
-        client: names this worker; its own for each worker. One that was made here is made anew in a forked child, where it
-            asks.
-        lease_s: seconds in which a trial is heard of again.
+        client: unique name of this worker; a generated one is replaced in a forked child.
+        lease_s: seconds of a lease.
     """
 
     transport: Transport
@@ -190,7 +195,7 @@ class RemoteStudy:
     _made_in: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Name the worker."""
+        """Generate the name of the worker, unless it is set."""
         if not self.client:
             self._name_worker()
 
@@ -199,7 +204,7 @@ class RemoteStudy:
 
     @property
     def path(self) -> str:
-        """Return where it lies below ``/v1``."""
+        """Return the path of the study below ``/v1``."""
         return f"/studies/{segment(self.name)}"
 
     @overload
@@ -216,12 +221,12 @@ class RemoteStudy:
         """Ask for a trial.
 
         Args:
-            trials: that the study shall have in the end, or all that are tuned together; any when left out.
-            key: the same key again gets the same trial; made when left out.
-            wait: go on asking while the last ones run elsewhere.
+            trials: number of trials of the study, or of all that are tuned together; unlimited when left out.
+            key: the same key again gets the same trial; generated when left out.
+            wait: keep asking while the last trials run elsewhere.
 
-        Returns: a trial, of another study where several are tuned together; None where the study has all that it shall
-            have; "wait" where the last ones run elsewhere and this shall not wait for them.
+        Returns: a trial, maybe of another study that is tuned together; None if the study has all its trials; "wait" if
+            the last ones run elsewhere and `wait` is false.
 
         Raises:
             WarmstartError: as `Transport.post`.
@@ -229,19 +234,19 @@ class RemoteStudy:
         if self._made_in not in (0, os.getpid()):
             self._name_worker()
         body = {"client": self.client, "lease_s": self.lease_s, "trials": trials}
-        while (found := self._asked(body, key))["state"] == "wait":
+        while (answer := self._ask_once(body, key))["state"] == "wait":
             if not wait:
                 return "wait"
             time.sleep(WAIT_S)
-        if found["state"] != "offered":
+        if answer["state"] != "offered":
             return None
-        (one,) = found["trials"]
-        whose = replace(self, name=one["study"])
-        return RemoteTrial(whose, one["number"], one["config"], one["seed"], one["budget"])
+        (offer,) = answer["trials"]
+        study = replace(self, name=offer["study"])
+        return RemoteTrial(study, offer["number"], offer["config"], offer["seed"], offer["budget"])
 
-    def _asked(self, body: Mapping[str, object], key: str | None) -> dict[str, Any]:
-        """Ask once; where the answer came so late that the trial went elsewhere, and no key was given, with another key."""
-        for _ in range(_ASKS - 1):
+    def _ask_once(self, body: Mapping[str, object], key: str | None) -> dict[str, Any]:
+        """Ask for a trial; if the answer came after the end of its lease, ask with another key, unless `key` is set."""
+        for _ in range(_MAX_ASKS - 1):
             try:
                 return self.transport.post(f"{self.path}/trials:ask", body, key=key)
             except LeaseLostError:
@@ -250,43 +255,43 @@ class RemoteStudy:
         return self.transport.post(f"{self.path}/trials:ask", body, key=key)
 
     def trial(self, number: int) -> RemoteTrial:
-        """Return a trial that this worker was offered before."""
+        """Return a trial that this worker was offered earlier."""
         return RemoteTrial(self, number, {}, 0)
 
     def show(self) -> dict[str, Any]:
-        """Return the study's options, how far it is, and its best trial."""
+        """Return the study's options, progress and best trial."""
         return self.transport.get(self.path)
 
     def trials(self) -> list[dict[str, Any]]:
-        """Return all its trials, in order of their numbers."""
+        """Return all trials of the study, in order of their numbers."""
         return self.transport.list_all(f"{self.path}/trials")
 
 
 def worker_name() -> str:
-    """Name this worker: its machine, its process, and some letters that no other has."""
+    """Return a unique name of this worker: machine, process, random letters."""
     host = re.sub(r"[^\w.-]+", "-", socket.gethostname())[:40] or "host"
     return f"{host}:{os.getpid()}:{secrets.token_hex(3)}"
 
 
-def _is_finite(given: object, what: str) -> bool:
-    """Tell whether a number is finite, or there is none.
+def _is_finite(value: object, label: str) -> bool:
+    """Tell whether a value is None or a finite number.
 
     Raises:
         UsageError: it is no number.
     """
-    number = 0.0 if given is None else plain_number(given)
+    number = 0.0 if value is None else plain_number(value)
     if number is None:
-        msg = f"expected {what} that is one number, got {given!r}. Give a float."
+        msg = f"expected {label} that is one number, got {value!r}. Give a float."
         raise UsageError(msg)
     return math.isfinite(number)
 
 
-def _bound(given: float) -> float:
-    """Return a constraint as a number that is met where ≤ 0."""
-    truth = getattr(given, "item", lambda: given)()
-    return float(not truth) if isinstance(truth, bool) else given
+def _bound(value: float) -> float:
+    """Return a constraint as a number that is met if ≤ 0."""
+    truth = getattr(value, "item", lambda: value)()
+    return float(not truth) if isinstance(truth, bool) else value
 
 
 def seconds_or_none(seconds: float) -> float | None:
-    """Return seconds as JSON has them; None where they are unknown."""
+    """Return seconds for JSON; None if they are unknown."""
     return seconds if math.isfinite(seconds) and seconds >= 0 else None

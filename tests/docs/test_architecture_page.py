@@ -12,7 +12,7 @@ CODE = {
     "history_store/readers/csv_labels.py": "def _read_csv",
     "warmstart/suggestions/neighbours.py": "movement",
     "warmstart/studies/state/leased_trials.py": "def renew",
-    "warmstart/studies/state/trial_queue.py": "def _taken_over",
+    "warmstart/studies/state/trial_queue.py": "def _resume",
     "bo/surrogates/gp/metric.py": "arc",
 }
 

@@ -155,7 +155,7 @@ def test_workers_that_are_lost_again_and_again_end_the_study(one_node, tmp_path,
 
 
 def test_a_file_is_no_storage_for_other_machines(one_node, tmp_path, monkeypatch):
-    monkeypatch.setattr(ray_studies, "living", lambda: [{"NodeManagerHostname": "far"}])
+    monkeypatch.setattr(ray_studies, "live_nodes", lambda: [{"NodeManagerHostname": "far"}])
     store = open_store(tmp_path / "s.db")
     with pytest.raises(UsageError, match=r"storage: expected a database that far can reach, got the file .*s\.db"):
         ray_studies.run_on_cluster(job(tmp_path), Cluster(), store, workers=None, look=lambda: 0)

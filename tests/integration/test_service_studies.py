@@ -249,7 +249,7 @@ def test_tune_on_a_server_and_on_from_there_at_home(tiny, tmp_path, cli, monkeyp
         with pytest.raises(UsageError), Client(url) as client:
             client.begin_study("s", **FAST)
         refused = cli(*own, "--server", url, "--history", str(tiny.history))
-        assert (refused.code, "--history: expected no --server beside it" in refused.err) == (2, True)
+        assert (refused.code, "--history: cannot be used with --server" in refused.err) == (2, True)
         for option in (("--storage", "x.db"), ("--record", "d"), ("--save-model", "m.pt"), ("--workers", "2")):
             refused = cli(*own, "--server", url, *option)
             assert refused.code == 2, option
@@ -365,7 +365,7 @@ def test_a_look_leaves_no_storage(tmp_path):
 def test_reports_are_answered_by_the_curves_of_the_history(url, tmp_path):
     same = {"space": {"lr": {"log": [1e-5, 1.0]}}, "pruner": "history", "surrogate": "gp-map"}
     with Client(url) as client:
-        with pytest.raises(UsageError, match="expected `dataset` where the pruner is history"):
+        with pytest.raises(UsageError, match="history needs `dataset`"):
             client.begin_study("none", **same)
         photos = tmp_path / "photos"
         write_folder(photos, *pictures(0))

@@ -41,7 +41,7 @@ def test_hopeless_trials_stop_and_a_second_call_goes_on(digits, tmp_path, monkey
 
 def test_without_a_dataset_nothing_is_foretold(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=r"expected `dataset` where the pruner is history, got none.*pruner median"):
+    with pytest.raises(UsageError, match=r"history needs `dataset`.*pruner median"):
         warmstart.tune(objective=replay, space=SPACE, pruner="history", trials=2, storage="s.db")
 
 

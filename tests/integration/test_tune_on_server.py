@@ -155,7 +155,7 @@ def test_related_datasets_and_the_best_network(tiny, place, cli):
         assert "## The saved classifier" in (place / "r.md").read_text()
         for wrong, match in (
             (("--save-model", "none/n.pt"), "expected a file in a folder that is there"),
-            (("--save-model", "n.pt", "--objective", "own.py:f"), "expected a study of a workload"),
+            (("--save-model", "n.pt", "--objective", "own.py:f"), "cannot be used with your own objective"),
             (("--study", "m", "--related", "nobody"), "expected datasets of tiny.h5, or auto alone, got auto, nobody"),
             (("--study", "m", "--surrogate", "gp-map"), "expected gp, dngo, bohamiann for related datasets"),
             (("--log", "none/log"), "--log: expected a file in a folder that is there"),

@@ -67,10 +67,10 @@ def test_trials_go_on_while_they_fit_and_a_second_call_has_its_own_time(cli, fol
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (("--timeout", "5m"), "which begins no trial after a while, got both"),
-        (("--server", "http://127.0.0.1:1"), "beside a server"),
-        (("--dataset", "a", "--dataset", "b"), "beside several datasets"),
-        (("--ray",), "beside Ray"),
+        (("--timeout", "5m"), "cannot be used with --timeout"),
+        (("--server", "http://127.0.0.1:1"), "cannot be used with --server"),
+        (("--dataset", "a", "--dataset", "b"), "cannot be used with several datasets"),
+        (("--ray",), "cannot be used with Ray"),
     ],
 )
 def test_what_a_time_for_the_whole_command_does_not_go_with(cli, folder, args, told):

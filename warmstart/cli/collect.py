@@ -137,7 +137,7 @@ def collect(
     told_runs.addFilter(log_in_options)
     script = _script(objective, command, metric, maximize=maximize, scale=scale, amount=target_budget, log=log)
     job = Job(workload, target_budget if script is None else None, script, space)
-    cluster = chosen_cluster(ray_address, is_wanted=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial)
+    cluster = chosen_cluster(ray_address, use_ray=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial)
     cell_timeout = parse_time(timeout, param="timeout")
     if cell_timeout < 1:
         msg = f"expected at least one second for a run, got {timeout!r}. Write 30m, or a number of seconds."

@@ -39,7 +39,7 @@ def list_(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     with open_to_read(place or storage) as store:
-        shown = store.shown
+        shown = store.display_name
         rows = [_listed(store, name, read_study_record, shell) for name in study_names(store)]
     count = f"{len(rows)} {'study' if len(rows) == 1 else 'studies'}"
     heads = ("study", "dataset", "trials", "failed", "metric", "best", "updated")

@@ -300,7 +300,7 @@ def tune(
                 "rename": parse_pairs("rename", rename or ()),
                 "initial": initial or (),
                 "cluster": chosen_cluster(
-                    ray_address, is_wanted=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial
+                    ray_address, use_ray=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial
                 ),
                 "scale": judged.scale,
                 "report": report or True,

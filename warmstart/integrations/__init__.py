@@ -1,1 +1,1 @@
-"""Adapters to other libraries. Each is imported only where it is used, and then needs its library."""
+"""Adapters to other libraries, each imported only at use."""

@@ -1,7 +1,7 @@
-"""Our surrogates as BoTorch models, for its acquisition functions and `optimize_acqf`. Needs the extra ``botorch``.
+"""Surrogates as BoTorch models, for its acquisition functions and `optimize_acqf`. Needs the extra ``botorch``.
 
-BoTorch maximises, so that what a model predicts is -error: the best value so far is -min(errors). Points are the model columns
-that the surrogate was fitted to, in [0, 1], NaN = inactive (`warmstart.bo.space.encoding.Encoding.columns`).
+BoTorch maximises, so a model predicts -error: the best value so far is -min(errors). Points are model columns of the
+surrogate, in [0, 1], NaN = inactive (`warmstart.bo.space.encoding.Encoding.columns`).
 """
 
 from typing import Any
@@ -18,11 +18,11 @@ from warmstart.bo.surrogates import Surrogate
 from warmstart.history_store.errors import UsageError
 
 JITTER = 1e-10
-"""Share of the largest variance on the diagonal of covariances, which are singular where points coincide."""
+"""Share of the largest variance added to the diagonal of covariances, which are singular for equal points."""
 
 
 class SurrogateModel(Model):  # type: ignore[misc]
-    """A fitted surrogate, its samples of hyperparameters as BoTorch's ensemble dimension.
+    """BoTorch model of a fitted surrogate, with its hyperparameter samples as the ensemble dimension.
 
     Acquisition functions, analytic and Monte-Carlo ones, are averaged over samples; the posterior at q points is joint, and
     differentiable with respect to the points, exactly. `X_pending` goes where BoTorch takes it: to the q... functions, not to
@@ -30,22 +30,22 @@ class SurrogateModel(Model):  # type: ignore[misc]
     """
 
     _is_ensemble = True
-    _is_fully_bayesian = True  # a sample is a Gaussian of its own, not a draw
+    _is_fully_bayesian = True  # a hyperparameter sample has its own Gaussian, it is no draw
 
     def __init__(self, surrogate: Surrogate) -> None:
-        """Wrap a surrogate that was fitted; what it is fitted to later, the model predicts."""
+        """Wrap a fitted surrogate; the model follows later fits of it."""
         super().__init__()
         self.surrogate = surrogate
         self._samples: int | None = None
 
     @property
     def num_outputs(self) -> int:
-        """Count the outputs: one, -error."""
+        """Return the number of outputs: one, -error."""
         return 1
 
     @property
     def batch_shape(self) -> torch.Size:
-        """Return the samples of hyperparameters, as BoTorch names them; none before the first posterior."""
+        """Return the number of hyperparameter samples as a shape; empty before the first posterior."""
         return torch.Size([] if self._samples is None else [self._samples])
 
     def posterior(
@@ -61,12 +61,12 @@ class SurrogateModel(Model):  # type: ignore[misc]
             X: `b x q x d` model columns.
             output_indices: of the one output.
             observation_noise: add the noise of the surrogate, or a variance that broadcasts to `b x S x q x 1`.
-            posterior_transform: applied to what is returned.
+            posterior_transform: applied to the posterior.
 
         Returns: a mixture of S normal posteriors, `b x S x q x 1`.
 
         Raises:
-            UsageError: when another output than the first is asked for.
+            UsageError: another output than the first.
         """
         if output_indices not in (None, [0]):
             msg = f"posterior: expected the one output [0], got {output_indices}. Leave output_indices out."
@@ -91,13 +91,13 @@ class SurrogateModel(Model):  # type: ignore[misc]
 
 
 class _Joint(torch.autograd.Function):
-    """Means and covariances of -error by a surrogate, with its own gradients."""
+    """Autograd function of means and covariances of -error, with the surrogate's gradients."""
 
     @staticmethod
     def forward(ctx: Any, X: torch.Tensor, surrogate: Surrogate) -> tuple[torch.Tensor, torch.Tensor]:
         """Predict `b x q x d` points: means `b x S x q`, covariances `b x S x q x q`."""
         points = X.detach().cpu().numpy()
-        if X.shape[1] == 1:  # nothing is joint: all at once
+        if X.shape[1] == 1:  # single points: one call for the whole batch
             prediction, slopes, bends = surrogate.predict_gradient(points[:, 0])
             parts = [prediction.mean.T[..., None], prediction.var.T[..., None, None]]
             parts += [slopes.swapaxes(0, 1)[:, :, None], 0.5 * bends.swapaxes(0, 1)[:, :, None, None]]
@@ -109,7 +109,7 @@ class _Joint(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """Carry gradients back to the points; a point has part in its row of a covariance and in its column."""
+        """Propagate gradients to the points; each acts on its row and its column of a covariance."""
         dmean, dcovariance = ctx.saved_tensors
         by_mean, by_covariance = gradients
         both = by_covariance + by_covariance.mT

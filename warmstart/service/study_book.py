@@ -83,9 +83,9 @@ class StudyBook:
     @property
     def is_empty(self) -> bool:
         """Whether no study was ever begun; a look at the studies makes no storage."""
-        from warmstart.studies.state.storage import is_still_to_be_made
+        from warmstart.studies.state.storage import is_new_storage
 
-        return self._store is None and is_still_to_be_made(self._named)
+        return self._store is None and is_new_storage(self._named)
 
     @contextlib.contextmanager
     def study(self, name: str) -> Iterator[LeasedTrials]:
@@ -145,7 +145,7 @@ class StudyBook:
         done = complete(wanted)  # asks the history: nobody waits for it
         with self._used() as store:  # beside others: choosing takes long
             queue = begin(store, name, lambda _: done, wanted)
-            queue.let_all_go()
+            queue.release_all()
             return queue.plan.configs == done.configs
 
     def close(self) -> None:
@@ -225,7 +225,7 @@ class StudyBook:
         for each in self._studies.values():
             if each.trials is not None:
                 with contextlib.suppress(Exception):  # whoever reported was told of it
-                    each.trials.queue.let_all_go()
+                    each.trials.queue.release_all()
         self._studies.clear()
 
 

@@ -1,1 +1,1 @@
-"""Studies: objectives, state, execution, and what a study exchanges with a history."""
+"""Studies: objectives, state, execution, results, and exchange with a history."""

@@ -1,8 +1,8 @@
-"""The options of tuning, each stated once: its name, its type, its default, and whether it makes a study another one.
+"""The options of tuning: name, type, default, and whether a value identifies the study.
 
 The groups have no slots, so that ``Search.surrogate`` is the default of the option ``surrogate``. A new option is a field here,
-a keyword of `warmstart.tune` and a parameter of the command; whatever decides the outcome of a study belongs to `Search` or
-`WarmStart` and is kept in the study by that alone.
+a keyword of `warmstart.tune` and a parameter of the command. What decides the outcome of a study belongs to `Search` or
+`WarmStart`: only these are stored in the study.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from warmstart.studies.results.progress import StudyProgress
 
 Warm = Literal["design", "initial", "extra", "none"]
-"""How warm configurations count: they are the whole design; its first; or come before it; there are none."""
+"""Warm configurations are the whole initial design, its first part, or added before it; or there are none."""
 Initial = PathLike | tuple[Any, ...]
-"""Configurations to evaluate first: a file, or themselves; those of a plan are of its space."""
+"""Configurations to evaluate first, or a file of them; those of a plan fit its space."""
 Pruner = Literal["none", "median", "asha", "hyperband", "history"]
 
 _IDENTITY = "identity"
@@ -34,30 +34,30 @@ _log = logging.getLogger("warmstart")
 
 
 def identity(*values: tuple[str, Callable[[Any], object]] | Callable[[Any], object]) -> dict[str, Any]:
-    """Return the metadata of a field whose value makes a study another one.
+    """Return the metadata of a field that identifies a study.
 
     Args:
-        values: what is compared, a function of the record; or several, each with its label. The field's own value and
-            name when left out.
+        values: functions of the record whose values are compared, with their labels if there are several. The field's
+            value and name when left out.
     """
     return {_IDENTITY: values}
 
 
 def identity_of(record: Any) -> dict[str, object]:
-    """Return what makes a record another one: values by their labels, in the order of the fields."""
-    found: dict[str, object] = {}
-    for each in fields(record):
-        if _IDENTITY not in each.metadata:
+    """Return the fields that identify a study: values by label, in the order of the fields."""
+    identities: dict[str, object] = {}
+    for option in fields(record):
+        if _IDENTITY not in option.metadata:
             continue
-        for value in each.metadata[_IDENTITY] or (lambda record, name=each.name: getattr(record, name),):
-            label, read = value if isinstance(value, tuple) else (f"`{each.name}`", value)
-            found[label] = read(record)
-    return found
+        for value in option.metadata[_IDENTITY] or (lambda record, name=option.name: getattr(record, name),):
+            label, read = value if isinstance(value, tuple) else (f"`{option.name}`", value)
+            identities[label] = read(record)
+    return identities
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What is tuned; see `warmstart.tune` for every option of every group."""
+    """The objective and its space; see `warmstart.tune` for every option of every group."""
 
     objective: str | Callable[..., object] | None = None
     command: str | None = None
@@ -70,7 +70,7 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """How it is searched; kept in the study."""
+    """Options of the search; stored in the study."""
 
     seed: int = field(default=0, metadata=identity())
     surrogate: str = field(default="gp", metadata=identity())
@@ -84,31 +84,31 @@ class Search:
 
 @dataclass(frozen=True, kw_only=True)
 class WarmStart:
-    """What is taken from the history; kept in the study. What is without effect makes no study another one."""
+    """Options of the warm start; stored in the study. An option without effect does not identify it."""
 
     warm: Warm = field(default="design", metadata=identity())
-    k: int = field(default=3, metadata=identity(lambda asked: asked.k if asked.warm != "none" else 0))
+    k: int = field(default=3, metadata=identity(lambda record: record.k if record.warm != "none" else 0))
     strategy: str | None = field(
-        default=None, metadata=identity(lambda asked: asked.strategy if asked.warm != "none" else None)
+        default=None, metadata=identity(lambda record: record.strategy if record.warm != "none" else None)
     )
     exclude_group: tuple[str, ...] = field(
         default=(),
-        metadata=identity(lambda asked: asked.exclude_group if asked.warm != "none" or asked.related else ()),
+        metadata=identity(lambda record: record.exclude_group if record.warm != "none" or record.related else ()),
     )
     n_startup_trials: int = field(
-        default=3, metadata=identity(lambda asked: asked.n_startup_trials if asked.warm != "design" else 0)
+        default=3, metadata=identity(lambda record: record.n_startup_trials if record.warm != "design" else 0)
     )
     rename: tuple[tuple[str, str], ...] = field(
-        default=(), metadata=identity(lambda asked: _equations(asked.rename) if asked.warm != "none" else "")
+        default=(), metadata=identity(lambda record: _equations(record.rename) if record.warm != "none" else "")
     )
-    initial: Initial = field(default=(), metadata=identity(lambda asked: _digest(asked.initial)))
+    initial: Initial = field(default=(), metadata=identity(lambda record: _digest(record.initial)))
     related: tuple[str, ...] = field(default=(), metadata=identity())
     neighbours: int = field(
-        default=NEIGHBOURS, metadata=identity(lambda asked: asked.neighbours if asked.related == (AUTO,) else 0)
+        default=NEIGHBOURS, metadata=identity(lambda record: record.neighbours if record.related == (AUTO,) else 0)
     )
 
     def __post_init__(self) -> None:
-        """Take one name as a tuple of one, and related datasets in any order."""
+        """Normalise names to tuples; sort related datasets and renamings."""
         object.__setattr__(self, "exclude_group", _names(self.exclude_group))
         object.__setattr__(self, "related", tuple(sorted(set(_names(self.related)))))
         object.__setattr__(self, "rename", tuple(sorted((old, new) for old, new in _pairs(self.rename))))
@@ -118,7 +118,7 @@ class WarmStart:
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """Where what is known comes from, and how it is fetched."""
+    """The history, the model of meta-features, and how datasets are loaded."""
 
     history: PathLike | None = None
     model: PathLike | None = None
@@ -128,7 +128,7 @@ class Sources:
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """Where trials run and how much they may take; another call of the same study may have others."""
+    """Where trials run, and their limits; calls of one study may differ."""
 
     trials: int | None = None
     timeout: str | float | None = None
@@ -144,7 +144,7 @@ class Execution:
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """What is written and said."""
+    """Files to write and messages to people."""
 
     log: PathLike | None = None
     record: str | None = None
@@ -156,17 +156,17 @@ class Outputs:
 
 
 def pick(group: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those values that are fields of a group, by their names."""
-    return {each.name: values[each.name] for each in fields(group) if each.init and each.name in values}
+    """Return the values of a group's fields, by name."""
+    return {option.name: values[option.name] for option in fields(group) if option.init and option.name in values}
 
 
 def pick_from(group: type[Any], record: object) -> dict[str, Any]:
-    """Return a record's values of the fields of a group."""
-    return {each.name: getattr(record, each.name) for each in fields(group)}
+    """Return a record's values of a group's fields, by name."""
+    return {option.name: getattr(record, option.name) for option in fields(group)}
 
 
-def _pairs(given: Any) -> Iterable[Any]:
-    return given.items() if isinstance(given, Mapping) else given or ()
+def _pairs(pairs: Any) -> Iterable[Any]:
+    return pairs.items() if isinstance(pairs, Mapping) else pairs or ()
 
 
 def _equations(pairs: Iterable[tuple[str, str]]) -> str:
@@ -174,9 +174,9 @@ def _equations(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def _digest(configs: Any) -> str:
-    """Tell configurations from others, in a few words."""
+    """Return the number and the checksum of configurations."""
     return f"{len(configs)} configurations ({zlib.crc32(repr(configs).encode()):08x})" if configs else ""
 
 
-def _names(given: Any) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given or ())
+def _names(names: Any) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names or ())

@@ -1,4 +1,4 @@
-"""A person's own script or function as a workload, so that a collection measures it on datasets like any other."""
+"""A user's script or function as a workload, so that a collection can measure it on datasets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.base import Report as ReportTrial
 from warmstart.studies.objectives.function import FunctionObjective
 from warmstart.studies.objectives.load import load_objective
-from warmstart.studies.objectives.measured import measured
+from warmstart.studies.objectives.measured import with_metric
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.training.workloads import Budget, Classifier, Dataset, Member, Prepared, Report, TrainingResult, Workload
 
@@ -30,20 +30,21 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
 ALL = "all"
-"""The budget of a script that is given none."""
+"""The budget of a script that has no budget."""
 _DATASET = re.compile(r"\{(warmstart\.)?dataset\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnScript:
-    """What a person measures.
+    """A user's function or command to measure.
 
     Attributes:
-        objective: a function, ``module:name`` or ``folder/file.py:name``; None with a command. Kept as it is sent to the runs.
+        objective: a function, ``module:name`` or ``folder/file.py:name``; None with a command. Stored as it is sent to
+            the runs.
         command: with placeholders; see `CommandObjective`.
-        metric: what it gives.
-        budget: of each run, in its own unit; None = it is given none.
-        log: file to which all that the runs print is appended.
+        metric: that it returns or prints.
+        budget: of each run, in its own unit; None = no budget.
+        log: file to which the output of the runs is appended.
     """
 
     objective: str | Callable[..., object] | FunctionObjective | None = None
@@ -53,13 +54,16 @@ class OwnScript:
     log: Path | None = None
 
     def __post_init__(self) -> None:
-        """Check what a history could not hold.
+        """Check that a history can store the results.
 
         Raises:
-            UsageError: both an objective and a command; a metric without bounds, a budget that is none.
+            UsageError: both an objective and a command, or neither; a metric without bounds; a budget of 0 or less.
         """
-        if (self.objective is None) == (self.command is None):
-            msg = "expected either `objective` or `command`, got both or none of them. Give one of them."
+        if self.objective is not None and self.command is not None:
+            msg = "cannot be used with `objective`."
+            raise UsageError(msg, param="command")
+        if self.objective is None and self.command is None:
+            msg = "expected a command, or `objective`, got neither. Give one of them."
             raise UsageError(msg, param="command")
         if self.objective is not None and not isinstance(self.objective, FunctionObjective):
             object.__setattr__(self, "objective", FunctionObjective(self.objective))
@@ -72,7 +76,7 @@ class OwnScript:
 
     @property
     def label(self) -> str:
-        """Name it for people and in the origin of what it measured: its file, or its function."""
+        """Return the name of the file or function, for people and for the origin of evaluations."""
         if self.command is not None:
             words = [word for word in _words(self.command) if not word.startswith("-") and "{" not in word]
             is_python = len(words) > 1 and Path(words[0]).name.startswith("python")
@@ -83,26 +87,26 @@ class OwnScript:
             name = f"{Path(folder).name}:{name}" if folder else name
         return re.sub(r"[^\w.:-]+", "-", name).strip("-") or "script"
 
-    def on(self, dataset: str | None, space_json: str) -> Objective:
-        """Make the objective of one dataset.
+    def objective_for(self, dataset: str | None, space_json: str) -> Objective:
+        """Return the objective on one dataset.
 
         Raises:
-            UsageError: when it does not fit the space, or its program is not there.
+            UsageError: it does not fit the space, or its program does not exist.
         """
         if isinstance(self.objective, FunctionObjective):
-            return measured(self.objective.on(dataset), self.metric)
-        made = load_objective(names=list(load_space(space_json)), command=self.command, dataset=dataset)
-        return measured(made, self.metric)
+            return with_metric(self.objective.for_dataset(dataset), self.metric)
+        objective = load_objective(names=list(load_space(space_json)), command=self.command, dataset=dataset)
+        return with_metric(objective, self.metric)
 
     def check(self, space_json: str, datasets: Sequence[str]) -> None:
-        """Check it against a space and the datasets that it is to tell apart, before anything runs.
+        """Check the script against a space and the number of datasets, before anything runs.
 
         Raises:
-            UsageError: when it does not fit, or cannot be loaded.
+            UsageError: it does not fit, or cannot be loaded.
         """
-        made = self.on(datasets[0], space_json)
+        objective = self.objective_for(datasets[0], space_json)
         if self.command is None:
-            with TrialRunner(_Telling(made) if len(datasets) > 1 else made, log=self.log):
+            with TrialRunner(_DatasetObjective(objective) if len(datasets) > 1 else objective, log=self.log):
                 pass  # it is imported, and its signature read, where it will run
         elif len(datasets) > 1 and not _DATASET.search(self.command):
             msg = f"expected {{warmstart.dataset}} in a command that is measured on {len(datasets)} datasets, got none. Add it where your script takes the path of its images."
@@ -110,13 +114,13 @@ class OwnScript:
 
 
 @dataclass(slots=True)
-class _Telling:
-    """An objective that is to tell datasets apart."""
+class _DatasetObjective:
+    """An objective that must take the dataset as an argument."""
 
     objective: Objective
 
     def prepare(self) -> None:
-        """Load it, and look whether it takes the dataset."""
+        """Load the function, and check that it takes the dataset."""
         inner = getattr(self.objective, "objective", self.objective)
         assert isinstance(inner, FunctionObjective)  # noqa: S101  no command
         inner.prepare()
@@ -125,7 +129,7 @@ class _Telling:
             raise UsageError(msg, param="objective")
 
     def __call__(self, config: Config, *, seed: int, budget: float | None, report: ReportTrial) -> object:
-        """Evaluate as it does."""
+        """Evaluate a configuration by the objective."""
         return self.objective(config, seed=seed, budget=budget, report=report)
 
 
@@ -138,7 +142,7 @@ def _words(command: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class OwnBudget:
-    """An amount in a script's own unit; see `warmstart.training.workloads.Budget`."""
+    """An amount in a script's unit; see `warmstart.training.workloads.Budget`."""
 
     amount: float | None = None
     label: str = ""
@@ -149,23 +153,23 @@ class OwnBudget:
 
     @property
     def origin(self) -> str:
-        """Name what was measured, and for how long."""
+        """Return the script, amount and metric as text, for the origin of evaluations."""
         amount = ALL if self.amount is None else f"{self.amount:g}"
         return "/".join(filter(None, (f"own:{self.label}", amount, self.metric)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what decides a run, as JSON has it."""
+        """Return the fields that identify a run, for JSON."""
         return {"name": self.name, "script": self.label, "amount": self.amount, "metric": self.metric or None}
 
 
 @dataclass(frozen=True)
 class OwnWorkload(Workload):
-    """A person's script over a space of theirs; each run is a process of its own.
+    """A user's script over a user's space; each run is a separate process.
 
     Attributes:
-        script: what is run.
+        script: to run.
         space_json: of its hyperparameters.
-        paths: of the datasets by their names in the history; what has none there is called by its location.
+        paths: of the datasets, by their names in the history; others are passed by their location.
     """
 
     script: OwnScript
@@ -178,14 +182,14 @@ class OwnWorkload(Workload):
     is_own: ClassVar[bool] = True
 
     def space(self, name: str | None = None) -> ConfigurationSpace:
-        """Return the space that was given."""
+        """Return the space of the script."""
         if name not in (None, *self.spaces):
             msg = f"expected the space {self.spaces[0]!r}, got {name!r}. Leave it out."
             raise UsageError(msg, param="space")
         return load_space(self.space_json)
 
     def budget(self, name: str | None = None, *, amount: float | None = None) -> OwnBudget:
-        """Return the amount that the script is given; the one it was told when left out."""
+        """Return the budget of a run; the script's when left out."""
         if name not in (None, *self.budgets):
             msg = f"expected the budget {self.budgets[0]!r}, got {name!r}. Give an amount instead."
             raise UsageError(msg, param="target_budget")
@@ -201,22 +205,22 @@ class OwnWorkload(Workload):
         unit_rows(self.space_json, [config], f"configuration of {self.script.label}")
 
     def cost(self, config: Config, budget: Budget, *, n_train: int) -> float:  # noqa: ARG002  nothing is known of it
-        """Take all configurations as equally long."""
-        return _own(budget).amount or 1.0
+        """Return the same cost for every configuration."""
+        return _script_budget(budget).amount or 1.0
 
     def prepare(self, dataset: Dataset, *, device: str | None = None) -> PreparedScript:  # noqa: ARG002  the script chooses
-        """Find the dataset's path; the script reads it."""
+        """Return the script with the dataset's path, which it reads itself."""
         path = self.paths.get(dataset.location, dataset.location)
-        return PreparedScript(self, self.script.on(path, self.space_json), dataset)
+        return PreparedScript(self, self.script.objective_for(path, self.space_json), dataset)
 
     def load(self, path: Path) -> Classifier:
-        """Refuse: a script keeps its own networks."""
+        """Raise `ModelError`: a script keeps its own networks."""
         msg = f"{path}: expected a network of a workload that keeps some, got one of a script, which keeps its own. Load it as your script does."
         raise ModelError(msg)
 
     def origin(self, budget: Budget) -> str:
-        """Name the script, its budget and its metric: what they gave is never mixed with another's."""
-        return f"collect/{_own(budget).origin}"
+        """Return the script, its budget and its metric as text: evaluations of others are never mixed with these."""
+        return f"collect/{_script_budget(budget).origin}"
 
 
 class PreparedScript(Prepared):
@@ -235,47 +239,48 @@ class PreparedScript(Prepared):
         timeout_s: float = math.inf,
         keep: bool = False,
     ) -> TrainingResult:
-        """Run once, in a process of its own; whatever becomes of it is a result."""
-        amount = _own(budget).amount
+        """Run the script once in a separate process; a failure is a result, too."""
+        amount = _script_budget(budget).amount
         self.workload.check(config)
         if keep:
-            msg = "expected no `keep` for a script, which keeps its own networks, got it. Leave it out."
+            msg = "`keep` cannot be used with a script, which keeps its own networks."
             raise UsageError(msg)
         if not timeout_s > 0:
             return TrainingResult(math.nan, Status.TIMEOUT, 0.0, ())
         curve: list[tuple[int, float]] = []
 
-        def told(step: float, error: float) -> bool:
-            whole = int(step)
-            if whole == step and whole > (curve[-1][0] if curve else -1) and 0 <= error <= 1:
-                curve.append((whole, error))
+        def record_step(step: float, error: float) -> bool:
+            # A history stores curves at rising integer steps with errors in [0, 1].
+            whole_step = int(step)
+            if whole_step == step and whole_step > (curve[-1][0] if curve else -1) and 0 <= error <= 1:
+                curve.append((whole_step, error))
                 if report is not None:
-                    report(whole, error)
+                    report(whole_step, error)
             return False
 
         with TrialRunner(self.objective, log=self.workload.script.log) as runner:
             title = f"{self.dataset.location}, seed {seed}, {dict(config)}"
-            found = runner.run(config, seed=seed, budget=amount, report=told, timeout=timeout_s, title=title)
-        status, note = STATUS.get(found.status, Status.CRASHED), found.note
-        error = math.nan if found.error is None else found.error
+            outcome = runner.run(config, seed=seed, budget=amount, report=record_step, timeout=timeout_s, title=title)
+        status, note = STATUS.get(outcome.status, Status.CRASHED), outcome.note
+        error = math.nan if outcome.error is None else outcome.error
         if status.has_error and not 0 <= error <= 1:
             note = f"expected an error in [0, 1], got {error:g}: print a share of mistakes, or say with `metric`, `maximize` and `scale` what the number is"
             status, error = Status.CRASHED, math.nan
-        return TrainingResult(error, status, found.duration, tuple(curve), dict(found.metrics), note=note)
+        return TrainingResult(error, status, outcome.duration, tuple(curve), dict(outcome.metrics), note=note)
 
     def constant_error(self) -> float:
-        """Count what always naming the most frequent training class gets wrong of the validation part."""
+        """Return the validation error of always predicting the most frequent training class."""
         labels = self.dataset.labels
-        most = np.bincount(labels[self.dataset.rows("train")]).argmax()
-        return float(np.mean(labels[self.dataset.rows("val")] != most))
+        majority = np.bincount(labels[self.dataset.rows("train")]).argmax()
+        return float(np.mean(labels[self.dataset.rows("val")] != majority))
 
     def combine(self, members: Sequence[Member], models: Sequence[object], **_: float | None) -> Classifier:  # noqa: ARG002  there are none
-        """Refuse: a script keeps its own networks."""
+        """Raise `UsageError`: a script keeps its own networks."""
         msg = "expected a workload whose networks are kept, got a script, which keeps its own. Load them as your script does."
         raise UsageError(msg)
 
 
-def _own(budget: Budget) -> OwnBudget:
+def _script_budget(budget: Budget) -> OwnBudget:
     if not isinstance(budget, OwnBudget):
         msg = f"expected a budget of the workload 'own', got {budget!r}. Make one with `OwnWorkload.budget`."
         raise UsageError(msg, param="target_budget")
@@ -283,10 +288,10 @@ def _own(budget: Budget) -> OwnBudget:
 
 
 def parse_amount(text: str | None) -> float | None:
-    """Read the budget of a script's runs.
+    """Parse the budget of a script's runs.
 
     Raises:
-        UsageError: when it is no number.
+        UsageError: it is no number.
     """
     try:
         return None if text is None else float(text)

@@ -1,4 +1,4 @@
-"""A related dataset of a study: what is known of it, as the plan keeps it."""
+"""A related dataset of a study, as the plan stores it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NEIGHBOURS = 3
 EVALUATIONS = 30
 """Evaluations of a related dataset that are used, at most."""
 TOTAL = 120
-"""Evaluations of all of them together, at most: an ask takes half a CPU second then, the first one three."""
+"""Evaluations of all related datasets, at most: with so many an ask takes half a CPU second, the first one three."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelatedDataset:
-    """What a study learns of another dataset.
+    """Evaluations of another dataset, for a study to learn from.
 
     Attributes:
         name: in the history.
@@ -40,21 +40,21 @@ class RelatedDataset:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Read what `dataclasses.asdict` gave, from JSON."""
+        """Read a record of `dataclasses.asdict`, from JSON."""
         fields = {name: optional_tuple(record[name]) for name in ("configs", "errors", "meta_feature")}
         return cls(record["name"], record["distance"], **fields)
 
     def task(self) -> RelatedTask:
-        """Return it as the optimiser takes it."""
+        """Return the related task for the optimiser."""
         from warmstart.bo.related import RelatedTask
 
         return RelatedTask(self.configs, self.errors, self.meta_feature)
 
     def summary(self) -> dict[str, str | float | int | None]:
-        """Say what was used, without it."""
+        """Return name, distance and number of evaluations."""
         return {"name": self.name, "distance": self.distance, "evaluations": len(self.errors)}
 
 
 def optional_tuple(values: Sequence[Any] | None) -> Any:
-    """Return a tuple, which JSON does not have."""
+    """Return a list from JSON as a tuple, and None as None."""
     return None if values is None else tuple(values)

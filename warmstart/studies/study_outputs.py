@@ -1,4 +1,4 @@
-"""What a study leaves in the end: its record in a history, the file of its networks, its report and the log of its trials."""
+"""Outputs of a study: its record in a history, the file of its networks, its report and the log of its trials."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Literal
 from warmstart.locations import PathLike, history_path
 from warmstart.studies.history.record import check_recordable, record_study
 from warmstart.studies.objectives.base import Objective
-from warmstart.studies.objectives.kept_networks import KeptNetworks
+from warmstart.studies.objectives.best_networks import BestNetworks
 from warmstart.studies.objectives.workload import WorkloadObjective
-from warmstart.studies.output_places import check_apart, check_log, check_report_place, log_beside, study_folder
-from warmstart.studies.results.saved_networks import Saved, check_savable, save_best
+from warmstart.studies.output_paths import check_distinct, check_log, check_report_path, log_beside, study_folder
+from warmstart.studies.results.saved_networks import SavedNetworks, check_savable, save_best
 from warmstart.studies.results.summary import TuneResult
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import Store, local_path
@@ -26,100 +26,100 @@ from warmstart.studies.tune_options import TuneOptions
 
 @dataclass(frozen=True, slots=True)
 class StudyOutputs:
-    """What becomes of one study in the end: its name in the history, and the file of its networks; None = nothing.
+    """The outputs of one study; None = not wanted.
 
     Attributes:
-        record: the name.
-        save_model: the file.
-        networks: of the best trials, until then.
+        record: name of its dataset in the history.
+        save_model: file of its networks.
+        networks: of the best trials, while the study runs.
     """
 
     record: str | None
     save_model: Path | None
-    networks: KeptNetworks | None = None
+    networks: BestNetworks | None = None
 
-    def kept_by(self, target: Objective) -> Objective:
-        """Let an objective keep its networks, where it is a workload."""
+    def with_networks(self, target: Objective) -> Objective:
+        """Return an objective that keeps its networks, if it is a workload."""
         return replace(target, networks=self.networks) if isinstance(target, WorkloadObjective) else target
 
     def check(self, plan: StudySpec, options: TuneOptions) -> None:
-        """Check that there will be what is wanted in the end, and a place for it."""
+        """Check that the study can be recorded and its networks saved."""
         if self.record is not None:
             path = history_path(options.history, workload=plan.workload)
             check_recordable(path, self.record, plan, download=options.download)
         if self.save_model is not None:
-            check_savable(self.save_model, is_own=plan.workload is None)
+            check_savable(self.save_model, is_custom=plan.workload is None)
 
-    def hand_out(
-        self, found: TuneResult, plan: StudySpec, options: TuneOptions, *, over: float = math.inf
-    ) -> tuple[TuneResult, Saved | None]:
-        """Add a study to the history, and save its networks, as far as that is wanted and fits in until the call is over.
+    def record_and_save(
+        self, result: TuneResult, plan: StudySpec, options: TuneOptions, *, deadline: float = math.inf
+    ) -> tuple[TuneResult, SavedNetworks | None]:
+        """Add a study to the history and save its networks, as far as the options say and the time allows.
 
         Args:
-            found: what the study came to.
+            result: of the study.
             plan: of the study.
             options: of the call.
-            over: `time.monotonic` when the call is over.
+            deadline: `time.monotonic` at which the call must end.
 
-        Returns: the result, which tells of it, and what was saved.
+        Returns: the result with the record of the saved networks, and these.
         """
         if self.record is not None:
             path = history_path(options.history, workload=plan.workload)
-            options.on_message(record_study(path, self.record, plan, found.trials, download=options.download).line)
+            options.on_message(record_study(path, self.record, plan, result.trials, download=options.download).line)
         if self.save_model is None:
-            return found, None
+            return result, None
         saved = save_best(
             self.save_model,
             plan,
-            found.trials,
+            result.trials,
             options.ensemble,
             options.on_message,
-            left=lambda: over - time.monotonic(),
+            remaining=lambda: deadline - time.monotonic(),
             networks=self.networks,
             threads=options.workers or 1 if options.cluster is None else 1,
         )
-        return (found, None) if saved is None else (replace(found, saved_model=saved.record), saved)
+        return (result, None) if saved is None else (replace(result, saved_model=saved.record), saved)
 
 
-def networks_of(options: TuneOptions, stack: ExitStack) -> KeptNetworks | None:
-    """Make a folder for the networks of the best trials; other machines could not write to it."""
+def network_folder(options: TuneOptions, stack: ExitStack) -> BestNetworks | None:
+    """Make a temporary folder for the best trials' networks; None on a cluster, whose nodes cannot write to it."""
     if options.save_model is None or options.cluster is not None:
         return None
     folder = stack.enter_context(TemporaryDirectory(prefix="warmstart-networks-", ignore_cleanup_errors=True))
-    return KeptNetworks(folder, options.ensemble)
+    return BestNetworks(folder, options.ensemble)
 
 
-def check_places(options: TuneOptions, plans: Mapping[str, StudySpec], outputs: Mapping[str, StudyOutputs]) -> None:
-    """Check that there is a place for all that a call shall write."""
+def check_outputs(options: TuneOptions, plans: Mapping[str, StudySpec], outputs: Mapping[str, StudyOutputs]) -> None:
+    """Check that all outputs of a call can be written."""
     storage = local_path(options.storage)
-    check_apart(storage=storage, log=options.log, report=options.report, save_model=options.save_model)
+    check_distinct(storage=storage, log=options.log, report=options.report, save_model=options.save_model)
     check_log(options.log)
-    check_report_place(options.report)
+    check_report_path(options.report)
     for name, plan in plans.items():
         outputs[name].check(plan, options)
 
 
-def write_or_tell(place: Path, write: Callable[[], None], options: TuneOptions) -> bool:
-    """Write a report; where that fails, say so: the study is kept all the same."""
+def try_write_report(path: Path, write: Callable[[], None], options: TuneOptions) -> bool:
+    """Write a report; a failure is a message, since the study itself is stored."""
     try:
         if options.report is True:
-            place.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
         write()
     except OSError as error:
         options.on_message(
-            f"{place}: the report could not be written ({error.strerror}); the study itself is kept. The same call writes it: name another file with `report`, or correct this."
+            f"{path}: the report could not be written ({error.strerror}); the study itself is kept. The same call writes it: name another file with `report`, or correct this."
         )
         return False
     return True
 
 
-def report_place(report: PathLike | Literal[True], store: Store, name: str, members: Sequence[str] = ()) -> Path:
-    """Return the place of the report: the one named, else in the folder of the study, or of several together."""
+def report_path(report: PathLike | Literal[True], store: Store, name: str, members: Sequence[str] = ()) -> Path:
+    """Return the path of the report: as named, else in the folder of the study or studies."""
     return study_folder(store.path, name, members) / "report.md" if report is True else Path(report)
 
 
 def with_log(options: TuneOptions, storage: Path | None, name: str, members: Sequence[str] = ()) -> TuneOptions:
-    """Put the log beside the report where it is not named; a cluster's nodes may not see the folder."""
+    """Set the log to a file beside the report, unless named; not on a cluster, whose nodes may not see the folder."""
     if options.report is None or options.log is not None or options.cluster is not None:
         return options
     if options.report is not True:
@@ -134,5 +134,5 @@ def with_log(options: TuneOptions, storage: Path | None, name: str, members: Seq
 
 
 def log_file(options: TuneOptions) -> Path | None:
-    """Return the file of what trials print; None = none."""
+    """Return the path of the trials' log; None = no log."""
     return None if options.log is None else Path(options.log)

@@ -1,4 +1,4 @@
-"""All options of one call of `tune` or `tune_many`, read and checked."""
+"""The options of one call of `tune` or `tune_many`: reading and checks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from warmstart.studies.execution.worker import Limits
 from warmstart.studies.history.warm_start import ask_history
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.load import load_objective, without_broken
-from warmstart.studies.objectives.measured import measured
+from warmstart.studies.objectives.measured import with_metric
 from warmstart.studies.options import (
     Execution,
     Outputs,
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from warmstart.suggestions.query import Query
 
 TRIALS = 50
-"""Trials of a call for which neither their number nor a time is given."""
+"""Trials of a call that limits neither their number nor the time."""
 
 _CHECKS: Mapping[str, Check] = (
     dict.fromkeys(("storage", "history", "model", "log", "save_model"), check_path)
@@ -78,14 +78,14 @@ _CHECKS: Mapping[str, Check] = (
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
-    """The options of a call, by group; the datasets apart."""
+    """The options of a call, without its datasets."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Read options from values by name; what is no option is left out.
+        """Read options from values by name; other names are left out.
 
         Raises:
-            UsageError: when one is of a wrong kind.
+            UsageError: an option of a wrong type, or options that exclude each other.
         """
         check_arguments(_CHECKS, values)
         if values.get("cluster") is not None:
@@ -94,23 +94,23 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             if not isinstance(values["cluster"], Cluster):
                 msg = f"cluster: expected a warmstart.integrations.ray.cluster.Cluster, got {values['cluster']!r}. Leave it out for this machine."
                 raise UsageError(msg)
-        found = cls(**pick(cls, values))
-        if found.initial and found.warm == "none":
-            msg = "expected no configurations to begin with where `warm` is none, got some. Leave one of the two out."
+        options = cls(**pick(cls, values))
+        if options.initial and options.warm == "none":
+            msg = "cannot be used with `warm` none."
             raise UsageError(msg, param="initial")
-        own = "objective" if found.objective is not None else "command" if found.command is not None else None
+        custom = "objective" if options.objective is not None else "command" if options.command is not None else None
         for name in ("workload", "target_budget"):
-            if own is not None and getattr(found, name) != getattr(Problem, name):
-                msg = f"expected none beside `{own}`, which trains in its own way, got {getattr(found, name)!r}. Leave one of the two out."
+            if custom is not None and getattr(options, name) != getattr(Problem, name):
+                msg = f"cannot be used with `{custom}`, which trains in its own way."
                 raise UsageError(msg, param=name)
-        check_given(found, *(each.name for each in fields(cls) if each.default is not None))
-        return found
+        check_given(options, *(option.name for option in fields(cls) if option.default is not None))
+        return options
 
     def limits(self) -> Limits:
-        """Read what may be spent, counted from now, and check all numbers.
+        """Return the limits of the call, counted from now, and check all numbers.
 
         Raises:
-            UsageError: when one does not fit.
+            UsageError: a number out of range, or several networks without a file for them.
         """
         numbers = {
             "k": self.k,
@@ -122,7 +122,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             if number is not None:
                 check_count(name, number)
         if self.ensemble > 1 and self.save_model is None:
-            msg = f"expected `save_model` beside it, got none and {self.ensemble} networks. Name the file that gets them, or leave it out."
+            msg = f"{self.ensemble} networks need `save_model`."
             raise UsageError(msg, param="ensemble")
         is_endless = self.timeout is None and self.time is None
         return Limits(
@@ -133,30 +133,30 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         )
 
     def check_time(self, *, datasets: int = 1, server: bool = False) -> float:
-        """Return the seconds that a whole call has; infinite where it has no such limit.
+        """Return the seconds of the whole call; infinite without such a limit.
 
         Raises:
-            UsageError: it is no length of time, or stands beside what it does not fit.
+            UsageError: it is no length of time, or cannot be used with another option.
         """
         seconds = parse_time(self.time, param="time")
         if self.time is None:
             return seconds
-        refused = {
-            "`timeout`, which begins no trial after a while": self.timeout is not None,
-            "a server, which does not know how fast this machine is": server,
+        exclusions = {
+            "`timeout`": self.timeout is not None,
+            "`server`": server,
             "several datasets": datasets > 1,
-            "Ray, whose machines differ": self.cluster is not None,
+            "Ray": self.cluster is not None,
         }
-        for what, is_given in refused.items():
-            if is_given:
-                msg = f"expected no `time`, which is for the whole command, beside {what}, got both. Leave one of the two out."
+        for option, is_excluded in exclusions.items():
+            if is_excluded:
+                msg = f"cannot be used with {option}."
                 raise UsageError(msg, param="time")
         return seconds
 
     def plan(
         self,
         dataset: str | None,
-        known: StudySpec | None,
+        stored_plan: StudySpec | None,
         *,
         query: Query | None = None,
         members: tuple[str, ...] = (),
@@ -166,13 +166,13 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
 
         Args:
             dataset: path.
-            known: the plan that the study has already.
-            query: what `open` made of it.
+            stored_plan: the plan that the study has already.
+            query: the dataset, opened by `open`.
             members: names of the studies that are tuned together.
             split: how these share their trials.
 
         Raises:
-            UsageError: when something does not fit.
+            UsageError: options that do not fit the study.
             WarmstartError: a dataset, a space or a history that cannot be read.
         """
         check_warm(self.warm)
@@ -181,7 +181,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             raise UsageError(msg, param="strategy", given=self.strategy, choices=STRATEGIES)
         counts: Warm = self.warm if dataset is not None or self.initial else "none"
         _check_space(self.space, self._own_workload())
-        space = _space_text(self.space, known, self.history, workload=self._own_workload())
+        space = _space_text(self.space, stored_plan, self.history, workload=self._own_workload())
         plan = StudySpec(
             space=space,
             objective=_objective_text(self.objective, self.command, self.workload, self.target_budget),
@@ -193,34 +193,35 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             members=members,
             split=split,
             **pick_from(Search, self),
-            **pick_from(WarmStart, self) | {"warm": counts, "initial": self._initial(space, is_new=known is None)},
+            **pick_from(WarmStart, self)
+            | {"warm": counts, "initial": self._initial(space, is_new=stored_plan is None)},
         )
-        plan.sampler()  # a wrong name is told before anything is written
+        plan.sampler()  # raises for a wrong name before anything is written
         return plan
 
     def _own_workload(self) -> str | None:
-        """Name the workload that is tuned; None where the objective is a person's own."""
+        """Return the workload's name; None if the objective is the user's."""
         return None if self.objective is not None or self.command is not None else self.workload
 
     def _initial(self, space: str, *, is_new: bool) -> tuple[Mapping[str, Any], ...]:
-        """Read the configurations to begin with, and put them into the space; what was done is told of a new study."""
+        """Read the initial configurations and translate them into the space; for a new study, print the changes."""
         if not self.initial:
             return ()
         from warmstart.suggestions.initial_configs import put_into, read_initial
 
         configs = read_initial(self.initial)
-        found = put_into(load_space(space), configs, rename=dict(self.rename), seed=self.seed)
-        for note in found.notes if is_new else ():
+        translation = put_into(load_space(space), configs, rename=dict(self.rename), seed=self.seed)
+        for note in translation.notes if is_new else ():
             self.on_message(note)
-        return found.configs
+        return translation.configs
 
     def target(self, plan: StudySpec) -> Objective:
-        """Load what a study evaluates.
+        """Load the objective of a study.
 
         Raises:
-            UsageError: when it cannot be loaded.
+            UsageError: it cannot be loaded.
         """
-        found = load_objective(
+        objective = load_objective(
             self.objective,
             names=list(load_space(plan.space)),
             command=self.command,
@@ -232,48 +233,50 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         )
         if self.objective is None and self.command is None:
             get_workload(self.workload).check_space(load_space(plan.space))
-        return measured(without_broken(found) if plan.skip_broken else found, plan.measure)
+        return with_metric(without_broken(objective) if plan.skip_broken else objective, plan.measure)
 
     def complete(self, plan: StudySpec, query: Query | None = None, *, timed: TimedCall | None = None) -> StudySpec:
-        """Ask the history for a new study, whose dataset may be open already; raises as `ask_history`."""
+        """Complete the plan of a new study by the history's suggestions; raises as `ask_history`."""
         if timed is not None and self.k != WarmStart.k:
-            msg = f"expected no `k` beside `time`, got {self.k}: the plan decides how many configurations fit. Leave one of the two out."
+            msg = "cannot be used with `time`: the plan decides how many configurations fit."
             raise UsageError(msg, param="k")
         return ask_history(plan, sources=self.sources, on_message=self.on_message, query=query, timed=timed)
 
     @property
     def sources(self) -> Sources:
-        """Return where what is known comes from."""
+        """Return the history, model and cache options."""
         return Sources(**pick_from(Sources, self))
 
     def open(self, dataset: str | None) -> Query | None:
-        """Open the dataset of a study; None where its path alone stands for it, whatever it is.
+        """Open the dataset of a study; None if only its path is needed.
 
         Raises:
             WarmstartError: a dataset that cannot be read.
         """
-        is_own = self.objective is not None or self.command is not None
-        is_asked = self.warm != "none" and not self.initial
-        if dataset is None or (is_own and not is_asked and AUTO not in self.related and self.pruner != "history"):
+        is_custom = self.objective is not None or self.command is not None
+        needs_history = self.warm != "none" and not self.initial
+        if dataset is None or (
+            is_custom and not needs_history and AUTO not in self.related and self.pruner != "history"
+        ):
             return None
         from warmstart.suggestions.query import open_query
 
         return open_query(dataset, download=self.download)
 
     def name(self, dataset: str | None) -> str:
-        """Name a study after what is tuned on what.
+        """Return the default name of a study, from its dataset and objective.
 
         Raises:
-            UsageError: when there is neither.
+            UsageError: there is neither.
         """
         return default_name(dataset, self.objective, self.command)
 
 
 def check_count(name: str, number: int) -> None:
-    """Check a number of things.
+    """Check that a count is a whole number of at least 1.
 
     Raises:
-        UsageError: when it is no whole number above 0.
+        UsageError: it is not.
     """
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         msg = f"expected a whole number of at least 1, got {number!r}. Leave it out for the default."
@@ -281,24 +284,26 @@ def check_count(name: str, number: int) -> None:
 
 
 def memory_bytes(text: str | int | None) -> int | None:
-    """Read an amount of memory: bytes, or a text like ``4G``, ``512M``."""
+    """Parse an amount of memory: bytes, or a text like ``4G``, ``512M``."""
     if text is None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)i?B?", str(text).strip())
-    found = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")) if match else 0
-    if found < 1:
+    amount = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")) if match else 0
+    if amount < 1:
         msg = f"expected an amount of memory above 0, got {text!r}. Write 4G, 512M or a number of bytes."
         raise UsageError(msg, param="trial_memory")
-    return found
+    return amount
 
 
 def default_name(dataset: str | None, objective: str | Callable[..., object] | None, command: str | None) -> str:
-    """Name a study after what is tuned on what."""
+    """Return the default name of a study, from its dataset and objective."""
     words = command.split() if command else []
-    what = next((word for word in words if not Path(word).name.startswith("python")), None)
+    target = next((word for word in words if not Path(word).name.startswith("python")), None)
     if objective is not None:
-        what = objective if isinstance(objective, str) else getattr(objective, "__qualname__", type(objective).__name__)
-    parts = [Path(part).name for part in (dataset, what) if part]
+        target = (
+            objective if isinstance(objective, str) else getattr(objective, "__qualname__", type(objective).__name__)
+        )
+    parts = [Path(part).name for part in (dataset, target) if part]
     name = re.sub(r"[^\w.]+", "-", "-".join(parts)).strip("-")
     if not name:
         msg = "tune: expected `dataset`, `objective` or `command`, got none of them. Give `dataset` to tune a network of a workload on it."
@@ -307,7 +312,7 @@ def default_name(dataset: str | None, objective: str | Callable[..., object] | N
 
 
 def dataset_labels(paths: Sequence[str]) -> list[str]:
-    """Name datasets by the ends of their paths, and where these are the same by all of the path too."""
+    """Return names of datasets: the ends of their paths, with a checksum of the path where these are the same."""
     ends = [default_name(path, None, None) for path in paths]
     return [
         end if ends.count(end) == 1 else f"{end}-{zlib.crc32(os.fsencode(path)):08x}"
@@ -316,14 +321,14 @@ def dataset_labels(paths: Sequence[str]) -> list[str]:
 
 
 def with_label(path: Path, label: str) -> Path:
-    """Name a file for one of several datasets."""
+    """Return a file's path for one of several datasets."""
     return path.with_stem(f"{path.stem}-{label}")
 
 
 def _objective_text(
     objective: str | Callable[..., object] | None, command: str | None, workload: str, target_budget: str | None
 ) -> dict[str, str | None]:
-    """Say what is evaluated, as the study keeps it."""
+    """Return the names of the objective, as the study stores them."""
     if objective is not None and not isinstance(objective, str):
         name = getattr(objective, "__qualname__", type(objective).__qualname__)
         objective = f"{getattr(objective, '__module__', '')}:{name}"
@@ -334,34 +339,34 @@ def _objective_text(
 
 
 def _check_space(space: SpaceLike | None, workload: str | None) -> None:
-    """Refuse a space that is named by another workload than the one that is tuned.
+    """Check that a space is not named by another workload.
 
     Raises:
-        UsageError: naming both.
+        UsageError: it is; the message names both.
     """
-    named = workload_named_by(space)
-    if None not in (named, workload) and named != workload:
-        msg = f"expected a space of the workload {workload!r}, got {space!r}. Give `workload` {named}."
+    owner = workload_named_by(space)
+    if None not in (owner, workload) and owner != workload:
+        msg = f"expected a space of the workload {workload!r}, got {space!r}. Give `workload` {owner}."
         raise UsageError(msg, param="space")
 
 
 def _space_text(
-    space: SpaceLike | None, known: StudySpec | None, history: PathLike | None, *, workload: str | None
+    space: SpaceLike | None, stored_plan: StudySpec | None, history: PathLike | None, *, workload: str | None
 ) -> str:
-    """Return the space that was named, else the study's, else the history's; where that is none of the workload's, its usual one."""
+    """Return the space of the call, the study or the history; the workload's default if the history's is another's."""
     from warmstart.spaces import space_text
 
     if space is not None:
         return space_text(space)
-    if known is not None:
-        return known.space
+    if stored_plan is not None:
+        return stored_plan.space
     path = history_path(history, workload=workload)
-    found = glance(path).space_json
-    if workload == DEFAULT and not measures(found, DEFAULT):
-        other = next((name for name in WORKLOADS if measures(found, name)), None)
-        if other is not None:
-            msg = f"expected the workload that {path} measured, {other}, got {DEFAULT}, which is meant where none is named. Give `workload` {other}, or name a `space`."
+    history_space = glance(path).space_json
+    if workload == DEFAULT and not measures(history_space, DEFAULT):
+        measured_workload = next((name for name in WORKLOADS if measures(history_space, name)), None)
+        if measured_workload is not None:
+            msg = f"expected the workload that {path} measured, {measured_workload}, got {DEFAULT}, which is meant where none is named. Give `workload` {measured_workload}, or name a `space`."
             raise UsageError(msg, param="workload")
-    if workload in (None, DEFAULT) or measures(found, workload):
-        return found
+    if workload in (None, DEFAULT) or measures(history_space, workload):
+        return history_space
     return dump_space(get_workload(workload).space())

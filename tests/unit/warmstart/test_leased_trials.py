@@ -203,8 +203,8 @@ def test_workers_of_this_machine_leave_leased_trials_alone_until_they_expire(tri
 
 
 def test_lease_reads_what_it_wrote(queue):
-    lease = Lease("", 0.0).offered("a", 5.0, "k")
-    assert lease.renewed(3.0).until == 5.0
+    lease = Lease("", 0.0).with_offer("a", 5.0, "k")
+    assert lease.with_end(3.0).until == 5.0
     assert (lease.clients, lease.keys) == (("a",), ("k",))
 
 

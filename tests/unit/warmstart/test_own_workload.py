@@ -153,7 +153,7 @@ def test_a_history_of_another_space_or_script_is_refused(folder):
 
 
 def test_options_that_no_history_can_hold_are_refused():
-    with pytest.raises(UsageError, match="either `objective` or `command`"):
+    with pytest.raises(UsageError, match="expected a command, or `objective`, got neither"):
         OwnScript()
     with pytest.raises(UsageError, match="scale: expected fraction or percent"):
         OwnScript(command="python x {a}", metric=Metric("reward", maximize=True, scale="any"))

@@ -1,1 +1,1 @@
-"""Importers of runs of other tools, one tool a file."""
+"""Importers of other tools' runs, one tool a file."""

@@ -1,4 +1,4 @@
-"""JSON files of other tools: read, or refused with the file's name."""
+"""Read JSON files of other tools, with the file's name in errors."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.wording import in_words
 
 
-def read_json(path: Path, what: str) -> Any:
-    """Read a JSON file; `NaN` and `Infinity` are taken, as Python's own writer makes them.
+def read_json(path: Path, content: str) -> Any:
+    """Read a JSON file; `NaN` and `Infinity` are allowed, since Python's writer makes them.
 
     Args:
         path: of the file.
-        what: should be in it, for messages.
+        content: expected content, for messages.
 
     Raises:
-        MissingPathError: nothing there, or it cannot be opened.
+        MissingPathError: it does not exist, or cannot be opened.
         DataError: no JSON.
     """
     try:
         return parse_json(path.read_text(encoding="utf-8"))
     except OSError as error:
-        msg = f"{path}: expected {what}, got {in_words(error)}. Check the path."
+        msg = f"{path}: expected {content}, got {in_words(error)}. Check the path."
         raise MissingPathError(msg) from error
     except ValueError as error:
-        msg = f"{path}: expected {what}, got {in_words(error)}. Write it anew."
+        msg = f"{path}: expected {content}, got {in_words(error)}. Write it anew."
         raise DataError(msg) from error

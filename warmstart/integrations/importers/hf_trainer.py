@@ -1,4 +1,4 @@
-"""Runs of Hugging Face's `Trainer`: the last `trainer_state.json` of each output folder, with its curve."""
+"""Import runs of Hugging Face's `Trainer`: the last `trainer_state.json` of each output folder."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from warmstart.history_store.json_text import parse_json
 from warmstart.integrations.importers.external_json import read_json
 from warmstart.integrations.importers.registry import Importer, by_metric
 from warmstart.integrations.importers.run_folders import (
-    FoundRun,
-    as_foreign,
+    FolderRun,
+    as_foreign_runs,
     choose_metric,
-    ended,
+    end_status,
     find_files,
-    flat,
+    flatten,
     has_files,
     is_maximised,
-    real,
-    rising,
+    rising_curve,
     take_dataset,
+    to_number,
 )
 
 STATE = "trainer_state.json"
 LIKELY = ("eval_accuracy", "eval_acc", "eval_error", "eval_f1", "eval_loss")
 SETTINGS = ("training_args.json", "args.json", "hparams.json", "hyperparameters.json")
-"""Files beside a state that people write their settings to; `training_args.bin` is a pickle, and stays shut."""
+"""Files of settings beside a state; `training_args.bin` is a pickle, and is never opened."""
 _CHECKPOINT = re.compile(r"^checkpoint-\d+$")
 _CARD = re.compile(r"^- (\w+): (.+)$", re.MULTILINE)
 _NOT_EVALUATED = ("_runtime", "_per_second", "_steps", "_model_preparation_time")
@@ -39,10 +39,10 @@ _BOOKKEEPING = frozenset({"output_dir", "logging_dir", "run_name", "logging_step
 
 
 def read_trainer(source: Path, *, metric: str | None = None) -> ForeignRuns:
-    """Read the runs of an output folder, or of a folder of them.
+    """Read the runs of one or several output folders.
 
-    Settings are those of a hyperparameter search (`trial_params`), of a JSON beside the state, of the model card, and what the state
-    says itself. A run that ended before its last step, without having been told to stop, has crashed.
+    Settings are from a hyperparameter search (`trial_params`), a JSON beside the state, the model card, and the state
+    itself. A run that ended before its last step without a stop signal counts as crashed.
 
     Args:
         source: the folder, or one `trainer_state.json`.
@@ -67,70 +67,70 @@ def read_trainer(source: Path, *, metric: str | None = None) -> ForeignRuns:
         raise DataError(msg)
     names = sorted({name for _, state in latest.values() for row in state["log_history"] if isinstance(row, Mapping) for name in row if _is_evaluated(name)})  # fmt: skip
     chosen = choose_metric(names, metric, LIKELY, str(source))
-    place = source.resolve()
-    origin = f"import/hf-trainer/{place.name if source.is_dir() else place.parent.name}"
+    resolved = source.resolve()
+    origin = f"import/hf-trainer/{resolved.name if source.is_dir() else resolved.parent.name}"
     runs = [_run(folder, path, state, chosen, origin) for folder, (path, state) in sorted(latest.items())]
-    kind = f"runs of Trainer {place.name!r}, {chosen}"
-    return as_foreign(kind, runs, maximised=is_maximised(chosen), passed_over=_BOOKKEEPING)
+    kind = f"runs of Trainer {resolved.name!r}, {chosen}"
+    return as_foreign_runs(kind, runs, maximised=is_maximised(chosen), bookkeeping=_BOOKKEEPING)
 
 
-def _run(folder: Path, path: Path, state: Mapping[str, Any], metric: str, origin: str) -> FoundRun:
+def _run(folder: Path, path: Path, state: Mapping[str, Any], metric: str, origin: str) -> FolderRun:
     log = [row for row in state["log_history"] if isinstance(row, Mapping)]
-    points = [(real(row.get("step")), real(row[metric])) for row in log if metric in row]
+    points = [(to_number(row.get("step")), to_number(row[metric])) for row in log if metric in row]
     last = points[-1][1] if points else math.nan
     params = _settings(folder, path, state, log)
     dataset = take_dataset(params)
-    seconds = next((real(row["train_runtime"]) for row in reversed(log) if "train_runtime" in row), math.nan)
-    status = ended(last, complete=_is_complete(state))
-    return FoundRun(params, last, status, rising(points), seconds, origin, dataset)
+    seconds = next((to_number(row["train_runtime"]) for row in reversed(log) if "train_runtime" in row), math.nan)
+    status = end_status(last, complete=_is_complete(state))
+    return FolderRun(params, last, status, rising_curve(points), seconds, origin, dataset)
 
 
 def _settings(folder: Path, path: Path, state: Mapping[str, Any], log: list[Any]) -> dict[str, Any]:
-    rates = [real(row.get("learning_rate")) for row in log if "learning_rate" in row]
-    own: dict[str, Any] = {
+    rates = [to_number(row.get("learning_rate")) for row in log if "learning_rate" in row]
+    from_state: dict[str, Any] = {
         "learning_rate": max((rate for rate in rates if math.isfinite(rate)), default=None),
         "train_batch_size": state.get("train_batch_size"),
         "num_train_epochs": state.get("num_train_epochs"),
     }
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for card in (folder / "README.md", path.parent / "README.md"):
         if card.is_file():
             text = card.read_text(encoding="utf-8", errors="replace").partition("hyperparameters were used during training:")[2]  # fmt: skip
             text = text.partition("\n#")[0]
-            found.update({name: _scalar(value) for name, value in _CARD.findall(text)})
+            settings.update({name: _scalar(value) for name, value in _CARD.findall(text)})
     for name in SETTINGS:
-        for beside in (folder / name, path.parent / name):
-            if beside.is_file():
-                said = read_json(beside, "settings of a run")
-                found.update(flat(said) if isinstance(said, Mapping) else {})
+        for path_beside in (folder / name, path.parent / name):
+            if path_beside.is_file():
+                document = read_json(path_beside, "settings of a run")
+                settings.update(flatten(document) if isinstance(document, Mapping) else {})
     trial = state.get("trial_params")
-    found.update(flat(trial) if isinstance(trial, Mapping) else {})
-    stated = {meaning_of(name) for name in found}  # what the state says besides, under another name, would be a rival
-    found |= {name: value for name, value in own.items() if meaning_of(name) not in stated}
-    return {name: value for name, value in found.items() if value is not None}
+    settings.update(flatten(trial) if isinstance(trial, Mapping) else {})
+    meanings = {meaning_of(name) for name in settings}  # a setting of the state under another name would be a duplicate
+    settings |= {name: value for name, value in from_state.items() if meaning_of(name) not in meanings}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _scalar(text: str) -> Any:
     try:
         return parse_json(text)
     except ValueError:
-        number = real(text)
+        number = to_number(text)
         return text.strip() if math.isnan(number) else number
 
 
 def _step(state: Mapping[str, Any]) -> float:
-    step = real(state.get("global_step"))
+    step = to_number(state.get("global_step"))
     return step if math.isfinite(step) else -1.0
 
 
 def _is_complete(state: Mapping[str, Any]) -> bool:
-    """Tell whether a run came to its last step, or was told to stop before."""
-    most = real(state.get("max_steps"))
+    """Tell whether a run reached its last step or stopped on a signal."""
+    max_steps = to_number(state.get("max_steps"))
     callbacks = state.get("stateful_callbacks")
     control = callbacks.get("TrainerControl") if isinstance(callbacks, Mapping) else None
     args = control.get("args") if isinstance(control, Mapping) else None
-    told = isinstance(args, Mapping) and args.get("should_training_stop") is True
-    return told or not most > 0 or _step(state) >= most
+    is_stopped = isinstance(args, Mapping) and args.get("should_training_stop") is True
+    return is_stopped or not max_steps > 0 or _step(state) >= max_steps
 
 
 def _is_evaluated(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Logs of Lightning's `CSVLogger`: `metrics.csv` beside `hparams.yaml`, a folder a version."""
+"""Import logs of Lightning's `CSVLogger`: `metrics.csv` beside `hparams.yaml`, a folder a version."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from warmstart.history_store.errors import DataError
 from warmstart.history_store.external_runs import ForeignRuns
 from warmstart.integrations.importers.registry import Importer, by_metric
 from warmstart.integrations.importers.run_folders import (
-    FoundRun,
-    as_foreign,
+    FolderRun,
+    as_foreign_runs,
     choose_metric,
-    ended,
+    end_status,
     find_files,
     has_files,
     is_maximised,
     read_flat_yaml,
     read_rows,
-    real,
-    rising,
+    rising_curve,
     take_dataset,
+    to_number,
 )
 
 METRICS, HPARAMS = "metrics.csv", "hparams.yaml"
@@ -29,7 +29,7 @@ _EPOCHS = ("max_epochs", "epochs", "trainer/max_epochs")
 
 
 def read_lightning(source: Path, *, metric: str | None = None) -> ForeignRuns:
-    """Read the versions of a log folder; one without the metric, or with fewer epochs than `max_epochs` asks for, has crashed.
+    """Read the versions of a log folder; without the metric, or with fewer epochs than `max_epochs`, they are crashed.
 
     Args:
         source: `lightning_logs`, one of its versions, or a folder above.
@@ -39,8 +39,8 @@ def read_lightning(source: Path, *, metric: str | None = None) -> ForeignRuns:
         UsageError: no such column.
         DataError: no run, or a file that cannot be read.
     """
-    found = find_files(source, METRICS, HPARAMS) if source.is_dir() else iter([source])
-    folders = list(dict.fromkeys(path.parent for path in found))
+    files = find_files(source, METRICS, HPARAMS) if source.is_dir() else iter([source])
+    folders = list(dict.fromkeys(path.parent for path in files))
     if not folders:
         msg = f"{source}: expected {METRICS} beside {HPARAMS}, got none. Give the folder of CSVLogger."
         raise DataError(msg)
@@ -49,19 +49,24 @@ def read_lightning(source: Path, *, metric: str | None = None) -> ForeignRuns:
     chosen = choose_metric(names, metric, LIKELY, str(source))
     origin = f"import/lightning/{(source if source.is_dir() else source.parent).resolve().name}"
     runs = [_run(folder, table, chosen, origin) for folder, table in zip(folders, tables, strict=True)]
-    return as_foreign(f"Lightning logs {source.resolve().name!r}, {chosen}", runs, maximised=is_maximised(chosen))
+    return as_foreign_runs(f"Lightning logs {source.resolve().name!r}, {chosen}", runs, maximised=is_maximised(chosen))
 
 
-def _run(folder: Path, table: list[dict[str, str]], metric: str, origin: str) -> FoundRun:
+def _run(folder: Path, table: list[dict[str, str]], metric: str, origin: str) -> FolderRun:
     params = read_flat_yaml(folder / HPARAMS) if (folder / HPARAMS).is_file() else {}
-    points = [(real(row.get("step") or row.get("epoch")), real(row[metric])) for row in table if row.get(metric)]
+    points = [
+        (to_number(row.get("step") or row.get("epoch")), to_number(row[metric])) for row in table if row.get(metric)
+    ]
     last = points[-1][1] if points else math.nan
-    wanted = next((real(params[name]) for name in _EPOCHS if name in params), math.nan)
-    epochs = [real(row.get("epoch")) for row in table if row.get("epoch")]
-    complete = not wanted > 0 or (bool(epochs) and max(epochs) + 1 >= wanted)
-    params = {name: value for name, value in params.items() if name not in _EPOCHS or math.isfinite(wanted)}
+    max_epochs = next((to_number(params[name]) for name in _EPOCHS if name in params), math.nan)
+    epochs = [to_number(row.get("epoch")) for row in table if row.get("epoch")]
+    # Epochs count from 0.
+    complete = not max_epochs > 0 or (bool(epochs) and max(epochs) + 1 >= max_epochs)
+    params = {name: value for name, value in params.items() if name not in _EPOCHS or math.isfinite(max_epochs)}
     dataset = take_dataset(params)
-    return FoundRun(params, last, ended(last, complete=complete), rising(points), origin=origin, dataset=dataset)
+    return FolderRun(
+        params, last, end_status(last, complete=complete), rising_curve(points), origin=origin, dataset=dataset
+    )
 
 
 def _matches(source: str) -> bool:

@@ -1,4 +1,4 @@
-"""Experiments of MLflow: a store of files (`mlruns`) or an SQLite database; read as they lie, without MLflow."""
+"""Import experiments of MLflow from files (`mlruns`) or an SQLite database, without MLflow."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from warmstart.history_store.external_runs import ForeignRuns
 from warmstart.history_store.records import Status
 from warmstart.integrations.importers.registry import Importer, Runs
 from warmstart.integrations.importers.run_folders import (
-    FoundRun,
-    as_foreign,
+    FolderRun,
+    as_foreign_runs,
     choose_metric,
     is_maximised,
-    real,
-    rising,
+    rising_curve,
     take_dataset,
+    to_number,
 )
 from warmstart.studies.state.sqlite_file import is_sqlite
 
@@ -34,14 +34,14 @@ META = "meta.yaml"
 LIKELY = ("val_accuracy", "val_acc", "test_accuracy", "accuracy", "val_error", "error")
 _STATUS = {"1": "RUNNING", "2": "SCHEDULED", "3": "FINISHED", "4": "FAILED", "5": "KILLED"}
 _OPEN = ("RUNNING", "SCHEDULED")
-_LOOKED_AT = 100
-"""Folders that are looked at to tell a store of MLflow: it has a folder an experiment."""
+_MAX_FOLDERS = 100
+"""Folders to check for an MLflow store, which has a folder an experiment."""
 _TABLES = {"experiments", "runs", "params", "metrics"}
 
 
 @dataclass(slots=True)
 class _Run:
-    """One run as the store has it."""
+    """One run of a store."""
 
     status: str
     start: float
@@ -52,12 +52,12 @@ class _Run:
 
 
 def read_mlflow(source: str, *, study: str | None = None, metric: str | None = None) -> ForeignRuns:
-    """Read the runs of one experiment; failed and killed ones have crashed, running ones are left out.
+    """Read the runs of one experiment; failed and killed ones count as crashed, running ones are left out.
 
     Args:
         source: `mlruns`, a folder with it, an SQLite file or `sqlite:///` URL.
-        study: name or number of the experiment; may be left out where one alone has runs.
-        metric: the value that is meant.
+        study: name or number of the experiment; may be left out if only one has runs.
+        metric: name of the metric.
 
     Raises:
         UsageError: no experiment or metric of that name, or several to choose from.
@@ -68,32 +68,36 @@ def read_mlflow(source: str, *, study: str | None = None, metric: str | None = N
     if not path.exists():
         msg = f"{source}: expected a store of MLflow, got nothing there. Check the path."
         raise MissingPathError(msg)
-    name, chosen, runs = _of_files(_root(path), study, metric) if path.is_dir() else _of_database(path, study, metric)
+    name, chosen, runs = (
+        _read_files(_root(path), study, metric) if path.is_dir() else _read_database(path, study, metric)
+    )
     left_out = Counter(run.status.lower() for run in runs if run.status in _OPEN)
-    found = [_found(run, f"import/mlflow/{name}") for run in runs if run.status not in _OPEN]
+    folder_runs = [_folder_run(run, f"import/mlflow/{name}") for run in runs if run.status not in _OPEN]
     kind = f"MLflow experiment {name!r}, {chosen}"
-    return as_foreign(kind, found, maximised=is_maximised(chosen), left_out=left_out)
+    return as_foreign_runs(kind, folder_runs, maximised=is_maximised(chosen), left_out=left_out)
 
 
-def _found(run: _Run, origin: str) -> FoundRun:
+def _folder_run(run: _Run, origin: str) -> FolderRun:
     params = {name: _scalar(value) for name, value in run.params.items()}
     dataset = take_dataset(params)
     fine = run.status == "FINISHED" and math.isfinite(run.last)
     status = Status.OK if fine else Status.CRASHED
-    return FoundRun(params, run.last, status, rising(run.points), (run.end - run.start) / 1000.0, origin, dataset)
+    return FolderRun(
+        params, run.last, status, rising_curve(run.points), (run.end - run.start) / 1000.0, origin, dataset
+    )
 
 
-def _choose(experiments: Mapping[str, str], study: str | None, where: str) -> str:
-    """Return the number of the experiment that is meant, of those that have runs."""
+def _choose(experiments: Mapping[str, str], study: str | None, source: str) -> str:
+    """Return the number of the chosen experiment, among those with runs."""
     by_name = {name: number for number, name in experiments.items()}
     if study in by_name or study in experiments:
         return by_name.get(str(study), str(study))
     if study is None and len(experiments) == 1:
         return next(iter(experiments))
     if not experiments:
-        msg = f"{where}: expected a store of MLflow with runs, got none. Check the path."
+        msg = f"{source}: expected a store of MLflow with runs, got none. Check the path."
         raise DataError(msg)
-    msg = f"expected one of the experiments {', '.join(sorted(by_name))} of {where}, got {study or 'none'}. Name the one to import."
+    msg = f"expected one of the experiments {', '.join(sorted(by_name))} of {source}, got {study or 'none'}. Name the one to import."
     raise UsageError(msg, param="study")
 
 
@@ -101,21 +105,21 @@ def _root(path: Path) -> Path:
     return path / "mlruns" if (path / "mlruns").is_dir() else path
 
 
-def _of_files(root: Path, study: str | None, metric: str | None) -> tuple[str, str, list[_Run]]:
+def _read_files(root: Path, study: str | None, metric: str | None) -> tuple[str, str, list[_Run]]:
     if (root / META).is_file() and not (root / "params").is_dir():  # one experiment of a store
         root, study = root.parent, study or root.name
     if (root / "params").is_dir():  # one run
         experiment, folders = root.parent, [root]
     else:
-        names = {place.name: _meta(place / META).get("name", place.name) for place in _folders(root) if (place / META).is_file()}  # fmt: skip
-        held = {number: name for number, name in names.items() if any(_run_folders(root / number))}
-        experiment = root / _choose(held, study, str(root))
+        names = {subfolder.name: _meta(subfolder / META).get("name", subfolder.name) for subfolder in _folders(root) if (subfolder / META).is_file()}  # fmt: skip
+        non_empty = {number: name for number, name in names.items() if any(_run_folders(root / number))}
+        experiment = root / _choose(non_empty, study, str(root))
         folders = list(_run_folders(experiment))
     metas = [(folder, _meta(folder / META)) for folder in folders]
-    kept = [(folder, meta) for folder, meta in metas if meta.get("lifecycle_stage", "active") == "active"]
-    known = sorted({name for folder, _ in kept for name in _names(folder / "metrics")})
-    chosen = choose_metric(known, metric, LIKELY, str(root))
-    runs = [_file_run(folder, meta, chosen) for folder, meta in kept]
+    active = [(folder, meta) for folder, meta in metas if meta.get("lifecycle_stage", "active") == "active"]
+    metrics = sorted({name for folder, _ in active for name in _names(folder / "metrics")})
+    chosen = choose_metric(metrics, metric, LIKELY, str(root))
+    runs = [_file_run(folder, meta, chosen) for folder, meta in active]
     return str(_meta(experiment / META).get("name", experiment.name)), chosen, runs
 
 
@@ -129,20 +133,20 @@ def _run_folders(experiment: Path) -> Iterable[Path]:
 
 
 def _names(folder: Path, prefix: str = "") -> list[str]:
-    """Name the files of a folder; those of folders in it behind a slash, as MLflow has them."""
+    """Return the names of a folder's files; in subfolders with slashes, as MLflow names them."""
     try:
         with os.scandir(folder) as entries:
             inside = list(entries)
     except OSError:
         return []
-    found = [prefix + entry.name for entry in inside if entry.is_file()]
-    return found + [
+    names = [prefix + entry.name for entry in inside if entry.is_file()]
+    return names + [
         name for entry in inside if entry.is_dir() for name in _names(Path(entry.path), f"{prefix}{entry.name}/")
     ]
 
 
 def _meta(path: Path) -> dict[str, str]:
-    """Read the flat lines of a `meta.yaml`: MLflow writes nothing else, and ten thousand of them are to be read."""
+    """Read the flat lines of a `meta.yaml` without a YAML parser: there may be ten thousand such files."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -154,7 +158,7 @@ def _meta(path: Path) -> dict[str, str]:
 
 def _file_run(folder: Path, meta: Mapping[str, str], metric: str) -> _Run:
     status = meta.get("status", "3")
-    run = _Run(_STATUS.get(status, status), real(meta.get("start_time")), real(meta.get("end_time")))
+    run = _Run(_STATUS.get(status, status), to_number(meta.get("start_time")), to_number(meta.get("end_time")))
     for name in _names(folder / "params"):
         run.params[name] = (folder / "params" / name).read_text(encoding="utf-8", errors="replace").strip()
     path = folder / "metrics" / metric
@@ -162,53 +166,55 @@ def _file_run(folder: Path, meta: Mapping[str, str], metric: str) -> _Run:
         for line in path.read_text(encoding="utf-8").splitlines():
             parts = line.split()  # time, value, step
             if len(parts) >= 2:
-                run.points.append((real(parts[2]) if len(parts) > 2 else len(run.points), real(parts[1])))
+                run.points.append((to_number(parts[2]) if len(parts) > 2 else len(run.points), to_number(parts[1])))
         run.last = sorted(run.points, key=lambda point: point[0])[-1][1] if run.points else math.nan
     return run
 
 
-def _of_database(path: Path, study: str | None, metric: str | None) -> tuple[str, str, list[_Run]]:
+def _read_database(path: Path, study: str | None, metric: str | None) -> tuple[str, str, list[_Run]]:
     try:
         with contextlib.closing(sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro", uri=True)) as base:
-            return _rows(base, str(path), study, metric)
+            return _read_tables(base, str(path), study, metric)
     except sqlite3.Error as error:
         msg = f"{path}: expected a database of MLflow that answers, got: {error}. Check the file; `mlflow db upgrade` brings an old one up to date."
         raise StorageError(msg) from error
 
 
-def _rows(base: sqlite3.Connection, where: str, study: str | None, metric: str | None) -> tuple[str, str, list[_Run]]:
+def _read_tables(
+    base: sqlite3.Connection, source: str, study: str | None, metric: str | None
+) -> tuple[str, str, list[_Run]]:
     active = "lifecycle_stage = 'active'"
     ids = {str(key): str(name) for key, name in base.execute(
         f"SELECT experiment_id, name FROM experiments WHERE experiment_id IN (SELECT experiment_id FROM runs WHERE {active})"  # noqa: S608  no value of a person
     )}  # fmt: skip
-    number = _choose(ids, study, where)
-    mine = f"SELECT run_uuid FROM runs WHERE experiment_id = ? AND {active}"  # noqa: S608
+    number = _choose(ids, study, source)
+    run_ids = f"SELECT run_uuid FROM runs WHERE experiment_id = ? AND {active}"  # noqa: S608
     runs: dict[str, _Run] = {
-        key: _Run(str(status), real(start), real(end))
+        key: _Run(str(status), to_number(start), to_number(end))
         for key, status, start, end in base.execute(
             f"SELECT run_uuid, status, start_time, end_time FROM runs WHERE experiment_id = ? AND {active} ORDER BY start_time, run_uuid",  # noqa: S608
             (number,),
         )
     }
-    for key, name, value in base.execute(f"SELECT run_uuid, key, value FROM params WHERE run_uuid IN ({mine})", (number,)):  # noqa: S608  # fmt: skip
+    for key, name, value in base.execute(f"SELECT run_uuid, key, value FROM params WHERE run_uuid IN ({run_ids})", (number,)):  # noqa: S608  # fmt: skip
         runs[key].params[name] = value
-    known = [name for (name,) in base.execute(f"SELECT DISTINCT key FROM metrics WHERE run_uuid IN ({mine})", (number,))]  # noqa: S608  # fmt: skip
-    chosen = choose_metric(known, metric, LIKELY, where)
-    points = base.execute(f"SELECT run_uuid, value, step, is_nan FROM metrics WHERE key = ? AND run_uuid IN ({mine}) ORDER BY step, timestamp", (chosen, number))  # noqa: S608  # fmt: skip
+    metrics = [name for (name,) in base.execute(f"SELECT DISTINCT key FROM metrics WHERE run_uuid IN ({run_ids})", (number,))]  # noqa: S608  # fmt: skip
+    chosen = choose_metric(metrics, metric, LIKELY, source)
+    points = base.execute(f"SELECT run_uuid, value, step, is_nan FROM metrics WHERE key = ? AND run_uuid IN ({run_ids}) ORDER BY step, timestamp", (chosen, number))  # noqa: S608  # fmt: skip
     for key, value, step, is_nan in points:
-        reading = real(value)  # infinity is kept as the largest number
+        reading = to_number(value)  # MLflow stores infinity as the largest number
         runs[key].last = math.nan if is_nan or abs(reading) >= sys.float_info.max else reading
-        runs[key].points.append((real(step), runs[key].last))
+        runs[key].points.append((to_number(step), runs[key].last))
     return ids[number], chosen, list(runs.values())
 
 
 def _scalar(text: Any) -> Any:
-    """Read a parameter, which MLflow keeps as text."""
+    """Parse a parameter, which MLflow stores as text."""
     if text in ("None", "null", ""):
         return None
     if text in ("True", "False"):
         return text == "True"
-    number = real(text)
+    number = to_number(text)
     if not math.isfinite(number):
         return text
     return int(text) if str(text).lstrip("+-").isdigit() else number
@@ -222,7 +228,7 @@ def _matches(source: str) -> bool:
         root = _root(path)
         if (root / META).is_file():
             return (root / "params").is_dir() or any(_run_folders(root))
-        return any((place / META).is_file() for place in islice(_folders(root), _LOOKED_AT))
+        return any((folder / META).is_file() for folder in islice(_folders(root), _MAX_FOLDERS))
     return path.is_file() and _tables(path) >= _TABLES
 
 

@@ -1,4 +1,4 @@
-"""Result folders of Ray Tune as runs: one folder a trial with `params.json` and `result.json`; no pickle is opened."""
+"""Import result folders of Ray Tune: a folder a trial with `params.json` and `result.json`; no pickle is opened."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from warmstart.history_store.external_runs import Curve, ForeignRuns, as_columns
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.records import Status
 from warmstart.integrations.importers.external_json import read_json
-from warmstart.integrations.importers.run_folders import flat
+from warmstart.integrations.importers.run_folders import flatten
 
 PARAMS, RESULTS, FAILURE = "params.json", "result.json", "error.txt"
 ITERATION, SECONDS = "training_iteration", "time_total_s"
@@ -23,12 +23,12 @@ ITERATION, SECONDS = "training_iteration", "time_total_s"
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """One folder.
+    """A trial in its folder.
 
     Attributes:
         params: flat, nested names joined by `/`.
-        results: what was reported, flat likewise, in order.
-        failed: whether it ended by an error.
+        results: reports in order, flat too.
+        failed: whether it ended with an error.
     """
 
     params: Mapping[str, object]
@@ -37,24 +37,23 @@ class _Trial:
 
     @property
     def length(self) -> int:
-        """Count its iterations."""
+        """Return the number of iterations."""
         return int(self.results[-1].get(ITERATION, len(self.results))) if self.results else 0
 
 
 def read_results(source: Path, *, metric: str | None = None) -> ForeignRuns:
-    """Read an experiment: a trial's value is the last that it reported.
+    """Read an experiment: a trial's value is its last report.
 
-    Ray does not write down which trials a scheduler has stopped; those that ended after fewer iterations than the
-    longest are left out.
+    Ray does not record which trials a scheduler stopped: trials with fewer iterations than the longest are left out.
 
     Args:
         source: folder of the experiment, `~/ray_results/NAME`.
-        metric: reported value that is meant; nested names are joined by `/`.
+        metric: name of the reported value; nested names are joined by `/`.
 
     Raises:
-        MissingPathError: no folder there.
-        UsageError: no metric is named, or none of that name was reported.
-        DataError: no trial in it, or a file that cannot be read.
+        MissingPathError: the folder does not exist.
+        UsageError: no metric, or one that was never reported.
+        DataError: no trial, or a file that cannot be read.
     """
     if not source.is_dir():
         msg = f"{source}: expected a result folder of Ray Tune, got {'a file' if source.exists() else 'nothing there'}. Check the path."
@@ -70,20 +69,20 @@ def read_results(source: Path, *, metric: str | None = None) -> ForeignRuns:
         msg = f"expected one of {', '.join(name for name in reported if not name.startswith('config/'))}, which the trials of {source} reported, got {metric or 'none'}. Name the one that is the error."
         raise UsageError(msg, param="metric")
     longest = max((trial.length for trial in trials if not trial.failed), default=0)
-    kept = [trial for trial in trials if trial.failed or (trial.length == longest and trial.results)]
-    stopped = len(trials) - len(kept)
-    values = np.array([_value(trial, metric) for trial in kept], dtype=np.float64)
+    complete = [trial for trial in trials if trial.failed or (trial.length == longest and trial.results)]
+    stopped = len(trials) - len(complete)
+    values = np.array([_value(trial, metric) for trial in complete], dtype=np.float64)
     name = source.resolve().name
     return ForeignRuns(
         kind=f"Ray Tune experiment {name!r}",
-        params=as_columns([trial.params for trial in kept]),
+        params=as_columns([trial.params for trial in complete]),
         values=values,
         status=[Status.OK if fine else Status.CRASHED for fine in np.isfinite(values).tolist()],
-        datasets=[None] * len(kept),
-        durations=np.array([_seconds(trial) for trial in kept], dtype=np.float64),
-        seeds=[None] * len(kept),
-        origins=[f"import/ray/{name}"] * len(kept),
-        curves=[_curve(trial, metric) for trial in kept],
+        datasets=[None] * len(complete),
+        durations=np.array([_seconds(trial) for trial in complete], dtype=np.float64),
+        seeds=[None] * len(complete),
+        origins=[f"import/ray/{name}"] * len(complete),
+        curves=[_curve(trial, metric) for trial in complete],
         maximised=None,
         left_out={f"ended before iteration {longest}: stopped or still running": stopped} if stopped else {},
     )
@@ -99,13 +98,13 @@ def _read(folder: Path) -> _Trial:
     lines = path.read_bytes().rstrip(b"\n").split(b"\n") if path.is_file() else []
     for number, line in enumerate(lines, start=1):
         try:
-            results.append(flat(parse_json(line.decode())))
+            results.append(flatten(parse_json(line.decode())))
         except (ValueError, AttributeError) as error:
             if number == len(lines):
                 break  # the trial was killed while it wrote
             msg = f"{path} line {number}: expected a JSON object, got {line[:60].decode(errors='backslashreplace')!r}. Take the line out."
             raise DataError(msg) from error
-    return _Trial(flat(params), results, (folder / FAILURE).is_file())
+    return _Trial(flatten(params), results, (folder / FAILURE).is_file())
 
 
 def _is_real(value: Any) -> bool:

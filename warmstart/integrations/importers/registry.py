@@ -19,31 +19,31 @@ TABLES = (".csv", ".parquet", ".pq")
 
 
 class Read(Protocol):
-    """Reads the runs of a source."""
+    """Function that reads the runs of a source."""
 
     def __call__(self, source: str, *, study: str | None, metric: str | None) -> Runs:
         """Read runs, and the datasets that the source describes.
 
         Args:
             source: file, folder, URL or name, as given.
-            study: one of several studies or spaces; None where the importer knows no such option.
-            metric: the objective that is the error; likewise.
+            study: one of several studies or spaces; None without this option.
+            metric: the objective that is the error; None without this option.
 
         Raises:
-            UsageError: when what was asked does not fit the source.
-            DataError: when the runs cannot be read.
+            UsageError: an option that does not fit the source.
+            DataError: the runs cannot be read.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Importer:
-    """One kind of source of runs.
+    """Importer of one kind of source.
 
     Attributes:
-        matches: tells at a glance whether a source is of the kind; importers are asked in order, ours first.
-        read: reads it.
-        options: of ``study`` and ``metric``, those that say something here; the others are refused.
+        matches: tells quickly whether a source is of this kind; importers are tried in order, ours first.
+        read: reads the runs.
+        options: which of ``study`` and ``metric`` can be used.
     """
 
     matches: Callable[[str], bool]
@@ -52,19 +52,19 @@ class Importer:
 
 
 def by_metric(read: Callable[..., ForeignRuns]) -> Read:
-    """Make a `Read` of one that takes a path and the metric, and describes no datasets."""
+    """Return a `Read` from a function of a path and a metric, without dataset descriptions."""
 
-    def found(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
+    def read_source(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
         return read(Path(source), metric=metric), ()
 
-    return found
+    return read_source
 
 
 def find_importer(source: str) -> Importer:
     """Return the importer of a source.
 
     Raises:
-        MissingPathError: when there is nothing at the path, and no importer knows the name.
+        MissingPathError: the path does not exist, and no importer matches.
     """
     for importer in IMPORTERS.values():
         if importer.matches(source):
@@ -76,18 +76,18 @@ def find_importer(source: str) -> Importer:
 
 
 def read_source(source: str, *, study: str | None = None, metric: str | None = None) -> Runs:
-    """Read the runs of a source, whatever kind it is, and the datasets that it describes.
+    """Read the runs of a source of any kind, and the datasets that it describes.
 
     Raises:
-        UsageError: when what was asked does not fit the source.
-        MissingPathError: when there is nothing at `source`.
-        DataError: when the runs cannot be read.
-        StorageError: when a storage cannot be read.
+        UsageError: an option that does not fit the source.
+        MissingPathError: the source does not exist.
+        DataError: the runs cannot be read.
+        StorageError: a storage cannot be read.
     """
     importer = find_importer(source)
     for option, value in (("study", study), ("metric", metric)):
         if value is not None and option not in importer.options:
-            msg = f"expected none for {source}, got {value!r}. Leave it out."
+            msg = f"cannot be used with {source}."
             raise UsageError(msg, param=option)
     return importer.read(source, study=study, metric=metric)
 
@@ -103,7 +103,7 @@ def _read_table(source: str, *, study: str | None, metric: str | None) -> Runs: 
     from warmstart.integrations.importers.run_folders import is_maximised
 
     runs, described = read_table(Path(source), metric=metric)
-    # A column called `error` is one; `val_acc` says by its name that it is none.
+    # Without a metric the column is `error`, to minimise; a name such as `val_acc` says its direction.
     return replace(runs, maximised=False if metric is None else is_maximised(metric)), described
 
 
@@ -133,16 +133,16 @@ def _is_smac(source: str) -> bool:
 
 
 def _lazy(module: str, options: Collection[str] = ("study", "metric")) -> Importer:
-    """Make an importer whose module is loaded when a source is looked at; it has an `IMPORTER`."""
+    """Return an importer whose module, with its `IMPORTER`, is loaded at first use."""
 
-    def found() -> Importer:
+    def load() -> Importer:
         importer: Importer = import_module(f"warmstart.integrations.importers.{module}").IMPORTER
         return importer
 
     def read(source: str, *, study: str | None, metric: str | None) -> Runs:
-        return found().read(source, study=study, metric=metric)
+        return load().read(source, study=study, metric=metric)
 
-    return Importer(lambda source: found().matches(source), read, options)
+    return Importer(lambda source: load().matches(source), read, options)
 
 
 IMPORTERS: Registry[Importer] = Registry(
@@ -158,14 +158,14 @@ IMPORTERS: Registry[Importer] = Registry(
         "lightning": _lazy("lightning_logs", ("metric",)),
         "wandb": _lazy("wandb_runs", ("metric",)),
     },
-    check=lambda found: isinstance(found, Importer),
+    check=lambda entry: isinstance(entry, Importer),
     wanted="a warmstart.integrations.importers.registry.Importer",
 )
-"""Importers of sources that say what they are, in the order in which they are asked."""
+"""Importers of sources with recognisable content, in the order in which they are tried."""
 
 _BY_SHAPE = (
     Importer(lambda source: Path(source).is_dir(), _read_ray, ("metric",)),
     Importer(lambda source: Path(source).suffix.lower() == ".json", _read_hpob, ("study",)),
     Importer(lambda _: True, _read_optuna),
 )
-"""Asked last: any folder is taken for Ray's, any JSON file for HPO-B's, any other file for a storage of Optuna."""
+"""Importers tried last: any folder as Ray's, any JSON file as HPO-B's, any other file as a storage of Optuna."""

@@ -1,4 +1,4 @@
-"""What importers of run folders share: finding files, flat YAML read fast, which value is meant, runs as columns."""
+"""Shared functions of importers of run folders: find files, read flat YAML fast, choose the metric, make columns."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from warmstart.history_store.records import Status
 from warmstart.studies.objectives.metric import LARGER, SMALLER
 
 DEPTH = 4
-"""Folders below the one that was named in which run folders are looked for."""
+"""Levels of subfolders that are searched for run folders."""
 DATASETS = ("dataset", "dataset_name", "data_name", "data_dir", "data", "data_path", "data_root", "dataset_path")
-"""Settings that say what a run was on, by name or by path."""
+"""Settings that name the dataset of a run, or its path."""
 _NO_NAMES = frozenset({"train", "training", "val", "valid", "validation", "test", "images", "imagefolder"})
-"""Parts of paths, and loaders, that say nothing of what the images show."""
+"""Parts of paths, and loaders, that name no dataset."""
 _ERRORS = frozenset({"err", "error", "wer"})
 """Metrics that are errors in [0, 1]."""
 _DEEPEST, _MOST_VALUES = 100, 100_000
-"""Levels and values that the settings of one run may have."""
+"""Limits of levels and values in the settings of one run."""
 _PLAIN = re.compile(r"^([A-Za-z_][\w./-]*): ?(.*)$")
 _NUMBER = re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
 _WORDS = {"": None, "null": None, "~": None, "true": True, "false": False, "True": True, "False": False, "None": None}
 
 
 @dataclass(slots=True)
-class FoundRun:
-    """One run as its folder tells it.
+class FolderRun:
+    """A run that was read from its folder.
 
     Attributes:
         params: its settings.
-        value: of the metric; NaN where it gave none.
+        value: of the metric; NaN without one.
         status: how it ended.
         curve: (step, value), rising steps.
         seconds: NaN = unknown.
-        origin: the same each time.
+        origin: the same at every import.
     """
 
     params: dict[str, Any]
@@ -59,38 +59,38 @@ class FoundRun:
 
 
 def find_files(root: Path, *names: str, depth: int = DEPTH) -> Iterator[Path]:
-    """Find files of some names in a folder and in those below it, in order; hidden folders are passed over.
+    """Yield files with some names in a folder and its subfolders, in order; hidden folders are skipped.
 
-    A link to a folder is followed once, whatever leads to it: links may run in circles. A file that is there without a link too is
-    found once; those behind links come last.
+    A folder is followed by one link only, since links may be circular. A file that is also found without a link is
+    yielded once; files behind links come last.
     """
     level, followed = [(str(root), False)], set[tuple[int, int]]()
-    found, behind = set[tuple[int, int]](), list[Path]()
+    direct, behind_links = set[tuple[int, int]](), list[Path]()
     for _ in range(depth + 1):
         below: list[tuple[str, bool]] = []
-        for folder, is_behind in level:
+        for folder, is_behind_link in level:
             try:
                 with os.scandir(folder) as entries:
                     inside = sorted(entries, key=lambda entry: entry.name)
             except OSError:
                 continue
             hits = [Path(entry.path) for entry in inside if entry.name in names]
-            if is_behind:
-                behind += hits
+            if is_behind_link:
+                behind_links += hits
             else:
-                found |= {_identity(path) for path in hits}
+                direct |= {_identity(path) for path in hits}
                 yield from hits
             below += [
-                (entry.path, is_behind or entry.is_symlink())
+                (entry.path, is_behind_link or entry.is_symlink())
                 for entry in inside
-                if entry.name[0] != "." and _leads_on(entry, followed)
+                if entry.name[0] != "." and _is_new_folder(entry, followed)
             ]
         level = below
-    yield from (path for path in behind if _identity(path) not in found)
+    yield from (path for path in behind_links if _identity(path) not in direct)
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    """Name a file, whatever path leads to it; one that is gone like no other."""
+    """Return device and inode of a file; unique values for one that is gone."""
     try:
         status = path.stat()
     except OSError:
@@ -98,32 +98,32 @@ def _identity(path: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _leads_on(entry: os.DirEntry[str], followed: set[tuple[int, int]]) -> bool:
-    """Tell whether an entry is a folder, or a link to one that no link led to before."""
+def _is_new_folder(entry: os.DirEntry[str], followed: set[tuple[int, int]]) -> bool:
+    """Tell whether an entry is a folder, or a link to one that no earlier link led to."""
     try:
         if not entry.is_dir() or not entry.is_symlink():
             return entry.is_dir()
         target = entry.stat()
     except OSError:  # a link to itself
         return False
-    known = (target.st_dev, target.st_ino) in followed
+    is_followed = (target.st_dev, target.st_ino) in followed
     followed.add((target.st_dev, target.st_ino))
-    return not known
+    return not is_followed
 
 
 def has_files(source: str, *names: str) -> bool:
-    """Tell whether a folder, or one below it, holds a file of one of the names, or the source is such a file."""
+    """Tell whether a source is a file with one of the names, or a folder with such a file in it or below."""
     path = Path(source)
     if path.is_file():
         return path.name in names
     return path.is_dir() and next(find_files(path, *names), None) is not None
 
 
-def read_rows(path: Path, what: str) -> list[dict[str, str]]:
-    """Read the whole lines of a CSV file; none where there is no file.
+def read_rows(path: Path, content: str) -> list[dict[str, str]]:
+    """Read the complete lines of a CSV file; empty if it does not exist.
 
     Raises:
-        DataError: it cannot be read; `what` says what was expected.
+        DataError: it cannot be read; the message names `content`.
     """
     if not path.is_file():
         return []
@@ -131,12 +131,12 @@ def read_rows(path: Path, what: str) -> list[dict[str, str]]:
         with path.open(encoding="utf-8", newline="") as file:
             return [row for row in csv.DictReader(file) if None not in row.values()]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        msg = f"{path}: expected {what}, got a file that cannot be read ({error}). Take the folder out."
+        msg = f"{path}: expected {content}, got a file that cannot be read ({error}). Take the folder out."
         raise DataError(msg) from error
 
 
 def read_flat_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML mapping, nested names joined by `/`; plain lines quickly, anything else by PyYAML without objects.
+    """Read a YAML mapping, nested names joined by `/`: plain lines quickly, others by PyYAML without objects.
 
     Raises:
         DataError: it is no mapping.
@@ -146,17 +146,17 @@ def read_flat_yaml(path: Path) -> dict[str, Any]:
     except OSError as error:
         msg = f"{path}: expected settings of a run as YAML, got {error.strerror or error}. Check its permissions."
         raise DataError(msg) from error
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     block: list[str] = []
     before: tuple[str, str] | None = None  # the pair of the line before, and that line
     for line in [*(line.rstrip("\r") for line in lines), ""]:
         pair = _pair(line)
-        if before is not None and line[:1] in (" ", "\t") and line.strip():  # its text goes on
-            del found[before[0]]
+        if before is not None and line[:1] in (" ", "\t") and line.strip():  # a continued text: leave it to PyYAML
+            del settings[before[0]]
             block = [before[1]]
         before = None
         if block and (not line or line[0] not in " -#\t") and line:
-            found.update(_parsed("\n".join(block), path))
+            settings.update(_parse_yaml("\n".join(block), path))
             block = []
         if pair is None:
             if line.strip() and not line.startswith("#") and line != "---":
@@ -166,10 +166,10 @@ def read_flat_yaml(path: Path) -> dict[str, Any]:
         if value is _DEEP:
             block = [line]
         else:
-            found[key], before = value, (key, line)
+            settings[key], before = value, (key, line)
     if block:
-        found.update(_parsed("\n".join(block), path))
-    return {name: value for name, value in found.items() if not (isinstance(value, dict) and not value)}
+        settings.update(_parse_yaml("\n".join(block), path))
+    return {name: value for name, value in settings.items() if not (isinstance(value, dict) and not value)}
 
 
 _DEEP = object()
@@ -177,7 +177,7 @@ _DEEP = object()
 
 @lru_cache(maxsize=65_536)
 def _pair(line: str) -> tuple[str, Any] | None:
-    """Read `name: scalar`; `_DEEP` where more lines may belong to it; None for any other line."""
+    """Parse a line `name: scalar`; the value is `_DEEP` if PyYAML must read it; None for any other line."""
     match = _PLAIN.match(line)
     if match is None:
         return None
@@ -192,7 +192,7 @@ def _pair(line: str) -> tuple[str, Any] | None:
 
 
 class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
-    """Reads tagged objects as what they are made of, and makes none."""
+    """YAML loader that reads tagged objects as plain values."""
 
 
 def _untagged(loader: Any, _suffix: str, node: Any) -> Any:
@@ -207,25 +207,25 @@ _Loader.add_multi_constructor("", _untagged)
 _Loader.add_multi_constructor("tag:", _untagged)
 
 
-def _parsed(text: str, path: Path) -> dict[str, Any]:
+def _parse_yaml(text: str, path: Path) -> dict[str, Any]:
     try:
         _check_depth(text)
-        found = yaml.load(text, _Loader)  # noqa: S506  a safe loader
-        _check_size(found)
+        document = yaml.load(text, _Loader)  # noqa: S506  a safe loader
+        _check_size(document)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         msg = f"{path}: expected settings of a run as YAML, got something else ({' '.join(str(error).split())[:120]}). Correct the file."
         raise DataError(msg) from error
-    if not isinstance(found, Mapping):
-        msg = f"{path}: expected settings of a run as YAML, got {type(found).__name__}. Correct the file."
+    if not isinstance(document, Mapping):
+        msg = f"{path}: expected settings of a run as YAML, got {type(document).__name__}. Correct the file."
         raise DataError(msg)
-    return flat(found)
+    return flatten(document)
 
 
 def _check_depth(text: str) -> None:
-    """Refuse what is nested so deep that libyaml would overflow its stack.
+    """Check the nesting of YAML: libyaml would overflow its stack.
 
     Raises:
-        ValueError: it is.
+        ValueError: it is deeper than `_DEEPEST`.
     """
     depth = 0
     for event in yaml.parse(text, _Loader):
@@ -235,68 +235,68 @@ def _check_depth(text: str) -> None:
             raise ValueError(msg)
 
 
-def _check_size(found: Any) -> None:
-    """Refuse what its aliases make huge, or endless.
+def _check_size(document: Any) -> None:
+    """Check the size of a value, which aliases can make huge or endless.
 
     Raises:
-        ValueError: it is.
+        ValueError: more than `_MOST_VALUES` values or `_DEEPEST` levels.
     """
-    left, count = [(found, 0)], 0
-    while left:
-        value, depth = left.pop()
+    stack, count = [(document, 0)], 0
+    while stack:
+        value, depth = stack.pop()
         count += 1
         if count > _MOST_VALUES or depth > _DEEPEST:
             msg = f"aliases that stand for more than {_MOST_VALUES:,} values or {_DEEPEST} levels"
             raise ValueError(msg)
         below = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-        left += [(each, depth + 1) for each in below]
+        stack += [(item, depth + 1) for item in below]
 
 
-def flat(values: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
-    """Join nested names by `/`; lists become text."""
-    found: dict[str, Any] = {}
+def flatten(values: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a flat mapping with nested names joined by `/`; lists become text."""
+    flat: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
-            found.update(flat(value, f"{prefix}{name}/"))
+            flat.update(flatten(value, f"{prefix}{name}/"))
         else:
-            found[f"{prefix}{name}"] = value if value is None or isinstance(value, str | int | float) else json.dumps(value, default=str)  # fmt: skip
-    return found
+            flat[f"{prefix}{name}"] = value if value is None or isinstance(value, str | int | float) else json.dumps(value, default=str)  # fmt: skip
+    return flat
 
 
-def real(text: Any) -> float:
-    """Read a number; NaN where it is none."""
+def to_number(text: Any) -> float:
+    """Convert a value to a number; NaN if that is impossible."""
     try:
         return float(text)
     except (TypeError, ValueError, OverflowError):
         return math.nan
 
 
-def choose_metric(names: Sequence[str], wanted: str | None, likely: Sequence[str], where: str) -> str:
-    """Return the name of the value that is meant: the one asked for, else the likeliest that is there.
+def choose_metric(names: Sequence[str], metric: str | None, likely: Sequence[str], source: str) -> str:
+    """Return the name of the metric: as named, else the first likely one among the names.
 
     Raises:
         DataError: no run reported any value.
-        UsageError: none of that name, or none that is told from the others.
+        UsageError: no metric of that name, or several and no likely one.
     """
     if not names:
-        msg = f"{where}: expected runs that reported a value, such as {likely[0]}, got none that did. Give the folder that holds their results too."
+        msg = f"{source}: expected runs that reported a value, such as {likely[0]}, got none that did. Give the folder that holds their results too."
         raise DataError(msg)
-    if wanted is not None:
-        if wanted in names:
-            return wanted
-        msg = f"expected one of {', '.join(sorted(names))}, which the runs of {where} reported, got {wanted!r}. Correct it."
+    if metric is not None:
+        if metric in names:
+            return metric
+        msg = f"expected one of {', '.join(sorted(names))}, which the runs of {source} reported, got {metric!r}. Correct it."
         raise UsageError(msg, param="metric")
-    found = next((name for name in likely if name in names), None)
-    if found is None and len(names) == 1:
-        found = names[0]
-    if found is None:
-        msg = f"expected one of {', '.join(sorted(names))}, which the runs of {where} reported, got none. Name the one that is the error or the accuracy."
+    choice = next((name for name in likely if name in names), None)
+    if choice is None and len(names) == 1:
+        choice = names[0]
+    if choice is None:
+        msg = f"expected one of {', '.join(sorted(names))}, which the runs of {source} reported, got none. Name the one that is the error or the accuracy."
         raise UsageError(msg, param="metric")
-    return found
+    return choice
 
 
 def is_maximised(name: str) -> bool | None:
-    """Tell by its name whether more of a value is better: of an error, or a share of right answers; None where the name does not tell, as for a loss."""
+    """Tell by its name whether a metric is maximised: True for an accuracy, False for an error, else None."""
     words = set(re.split(r"[\W_]+", name.lower()))
     words |= {re.sub(r"\d+$", "", word) for word in words}
     if words & SMALLER:
@@ -305,18 +305,18 @@ def is_maximised(name: str) -> bool | None:
 
 
 def take_dataset(params: dict[str, Any]) -> str | None:
-    """Take out of the settings what says on which data a run was; return a name: the last part of a path that is no split's or loader's."""
-    taken = [params.pop(name) for name in DATASETS if name in params]
-    for value in taken:
+    """Remove the dataset from the settings; return its name: the last part of a path that is no split's or loader's."""
+    values = [params.pop(name) for name in DATASETS if name in params]
+    for value in values:
         parts = PurePosixPath(value.strip()).parts if isinstance(value, str) else ()
-        named = [part for part in parts if part.strip("/ .") and part.lower() not in _NO_NAMES]
-        if named:
-            return named[-1]
+        name_parts = [part for part in parts if part.strip("/ .") and part.lower() not in _NO_NAMES]
+        if name_parts:
+            return name_parts[-1]
     return None
 
 
 def take_seed(params: Mapping[str, Any]) -> int | None:
-    """Return the seed of a run where its settings name one."""
+    """Return the seed in the settings of a run, or None."""
     for name in ("seed", "random_seed", "random_state"):
         value = params.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
@@ -324,43 +324,43 @@ def take_seed(params: Mapping[str, Any]) -> int | None:
     return None
 
 
-def rising(points: Sequence[tuple[float, float]]) -> Curve:
-    """Return a curve whose steps rise; the last value of a step counts."""
-    found = {int(step): value for step, value in points if math.isfinite(step) and math.isfinite(value)}
-    return tuple(sorted(found.items()))
+def rising_curve(points: Sequence[tuple[float, float]]) -> Curve:
+    """Return a curve in the order of steps; of several values of a step the last counts."""
+    value_by_step = {int(step): value for step, value in points if math.isfinite(step) and math.isfinite(value)}
+    return tuple(sorted(value_by_step.items()))
 
 
-def as_foreign(
+def as_foreign_runs(
     kind: str,
-    runs: Sequence[FoundRun],
+    runs: Sequence[FolderRun],
     *,
     maximised: bool | None,
     left_out: Mapping[str, int] | None = None,
-    passed_over: frozenset[str] = frozenset(),
+    bookkeeping: frozenset[str] = frozenset(),
     are_fractions: bool = False,
 ) -> ForeignRuns:
-    """Return runs as columns; settings that are empty in all of them are left out, and those that never vary are marked.
+    """Return runs as columns; settings that are empty in all runs are left out, and constant switches are marked.
 
     Args:
-        kind: what they are, for people.
+        kind: of the runs, for people.
         runs: of the source.
         maximised: whether more of the metric is better.
-        left_out: number of runs that are no result, by reason.
-        passed_over: settings that say where and how, not what.
-        are_fractions: whether values that the source has in per cent are fractions here.
+        left_out: number of runs without a result, by reason.
+        bookkeeping: settings that are no hyperparameters, such as paths.
+        are_fractions: whether percentages of the source were converted to fractions.
     """
     params = as_columns([run.params for run in runs])
     seeds = [take_seed(run.params) for run in runs]
-    kept = {
+    settings = {
         name: values
         for name, values in params.items()
-        if name not in passed_over
+        if name not in bookkeeping
         and name not in ("seed", "random_seed", "random_state")
         and any(value not in (None, "") for value in values)
     }
     return ForeignRuns(
         kind=kind,
-        params=kept,
+        params=settings,
         values=np.array([run.value if run.status is Status.OK else math.nan for run in runs], dtype=np.float64),
         status=[run.status for run in runs],
         datasets=[run.dataset for run in runs],
@@ -372,15 +372,15 @@ def as_foreign(
         left_out=dict(left_out or {}),
         are_hints=True,
         are_fractions=are_fractions,
-        switches=frozenset(name for name, values in kept.items() if _is_switch(values)),
+        switches=frozenset(name for name, values in settings.items() if _is_switch(values)),
     )
 
 
 def _is_switch(values: Sequence[object]) -> bool:
-    """Tell whether values are one and the same truth: programs have dozens of such settings."""
+    """Tell whether a setting is a constant truth value: programs have dozens of them."""
     return isinstance(values[0], bool) and all(value is values[0] for value in values)
 
 
-def ended(value: float, *, complete: bool) -> Status:
-    """Tell how a run ended: ok with a finite value at its end, else crashed."""
+def end_status(value: float, *, complete: bool) -> Status:
+    """Return the status of a run: ok if complete with a finite value, else crashed."""
     return Status.OK if complete and math.isfinite(value) else Status.CRASHED

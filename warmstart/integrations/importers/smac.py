@@ -1,4 +1,4 @@
-"""Run histories of SMAC3 2.x as runs: `runhistory.json`, with `configspace.json` and `scenario.json` where they lie beside it."""
+"""Import run histories of SMAC3 2.x: `runhistory.json`, with `configspace.json` and `scenario.json` if beside it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from warmstart.integrations.importers.external_json import read_json
 
 RUNHISTORY = "runhistory.json"
 STATUS = {1: Status.OK, 2: Status.CRASHED, 3: Status.TIMEOUT, 4: Status.OOM}
-_WHAT = "a run history of SMAC3"
+_EXPECTED = "a run history of SMAC3"
 _FIELDS = (
     "config_id",
     "instance",
@@ -34,7 +34,7 @@ _FIELDS = (
     "endtime",
     "additional_info",
 )
-"""Of a row that is a list, as SMAC3 wrote it before 2.3; 2.1 put `cpu_time` behind `time`."""
+"""Fields of a row that is a list, as in SMAC3 before 2.3; 2.1 has `cpu_time` after `time`."""
 
 
 def read_runhistory(source: Path, *, metric: str | None = None) -> ForeignRuns:
@@ -42,7 +42,7 @@ def read_runhistory(source: Path, *, metric: str | None = None) -> ForeignRuns:
 
     Args:
         source: `runhistory.json`, or the folder with it.
-        metric: name or number of the objective, where there are several.
+        metric: name or number of the objective, if there are several.
 
     Raises:
         MissingPathError: no file there.
@@ -50,33 +50,33 @@ def read_runhistory(source: Path, *, metric: str | None = None) -> ForeignRuns:
         DataError: it is no run history.
     """
     path = source / RUNHISTORY if source.is_dir() else source
-    content = read_json(path, _WHAT)
+    content = read_json(path, _EXPECTED)
     name, objectives = _scenario(path.parent)
     try:
         configs, rows = content["configs"], [_row(row) for row in content["data"]]
         ended = [row for row in rows if int(row["status"]) in STATUS]
         largest = max((_budget(row) for row in ended), default=0.0)
-        kept = [row for row in ended if _budget(row) == largest]
-        index = objective_number(_objectives(kept, objectives), metric, str(path))
-        values = np.array([_cost(row, index) for row in kept], dtype=np.float64)
-        left_out = {"still running": len(rows) - len(ended), "of a smaller budget": len(ended) - len(kept)}
+        largest_runs = [row for row in ended if _budget(row) == largest]
+        index = objective_number(_objectives(largest_runs, objectives), metric, str(path))
+        values = np.array([_cost(row, index) for row in largest_runs], dtype=np.float64)
+        left_out = {"still running": len(rows) - len(ended), "of a smaller budget": len(ended) - len(largest_runs)}
         return ForeignRuns(
             kind=f"SMAC3 run {name!r}",
-            params=as_columns([configs[str(row["config_id"])] for row in kept]),
+            params=as_columns([configs[str(row["config_id"])] for row in largest_runs]),
             values=values,
-            status=[_status(row, value) for row, value in zip(kept, values.tolist(), strict=True)],
-            datasets=[row["instance"] for row in kept],
-            durations=np.array([float(row["time"]) for row in kept], dtype=np.float64),
-            seeds=[None if row["seed"] is None else int(row["seed"]) for row in kept],
-            origins=[f"import/smac/{name}"] * len(kept),
-            curves=[()] * len(kept),
+            status=[_status(row, value) for row, value in zip(largest_runs, values.tolist(), strict=True)],
+            datasets=[row["instance"] for row in largest_runs],
+            durations=np.array([float(row["time"]) for row in largest_runs], dtype=np.float64),
+            seeds=[None if row["seed"] is None else int(row["seed"]) for row in largest_runs],
+            origins=[f"import/smac/{name}"] * len(largest_runs),
+            curves=[()] * len(largest_runs),
             space=_space(path.parent / "configspace.json"),
             left_out={reason: count for reason, count in left_out.items() if count},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, UsageError | DataError):
             raise
-        msg = f"{path}: expected {_WHAT} 2.x, got {in_words(error)}. Runs of SMAC 1 need its own tools."
+        msg = f"{path}: expected {_EXPECTED} 2.x, got {in_words(error)}. Runs of SMAC 1 need its own tools."
         raise DataError(msg) from error
 
 
@@ -94,14 +94,14 @@ def _budget(row: Mapping[str, Any]) -> float:
 
 
 def _objectives(rows: Sequence[Mapping[str, Any]], named: Sequence[str]) -> Sequence[str]:
-    """Name the objectives; by their numbers where their names are not known."""
+    """Return the names of the objectives; numbers if the names are unknown."""
     sizes = Counter(len(row["cost"]) if isinstance(row["cost"], list) else 1 for row in rows)
     count = max(sizes, default=1)
     return named if len(named) == count else [str(index) for index in range(count)]
 
 
 def _cost(row: Mapping[str, Any], index: int) -> float:
-    """Return the cost of a run that ended well; SMAC gives the others one that it made up."""
+    """Return the cost of a successful run; NaN for others, whose cost SMAC invents."""
     if int(row["status"]) != 1:
         return math.nan
     cost = float(row["cost"][index] if isinstance(row["cost"], list) else row["cost"])
@@ -114,7 +114,7 @@ def _status(row: Mapping[str, Any], value: float) -> Status:
 
 
 def _scenario(folder: Path) -> tuple[str, tuple[str, ...]]:
-    """Return the name of the run and of its objectives, from `scenario.json` where it is there."""
+    """Return the names of the run and of its objectives, from `scenario.json` if it exists."""
     path = folder / "scenario.json"
     if not path.is_file():
         return folder.resolve().name, ()

@@ -1,4 +1,4 @@
-"""Run folders of timm's `train.py`: `args.yaml` with the settings, `summary.csv` with a line an epoch."""
+"""Import run folders of timm's `train.py`: `args.yaml` with the settings, `summary.csv` with a line an epoch."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from warmstart.history_store.errors import DataError
 from warmstart.history_store.external_runs import ForeignRuns
 from warmstart.integrations.importers.registry import Importer, by_metric
 from warmstart.integrations.importers.run_folders import (
-    FoundRun,
-    as_foreign,
+    FolderRun,
+    as_foreign_runs,
     choose_metric,
-    ended,
+    end_status,
     find_files,
     has_files,
     is_maximised,
     read_flat_yaml,
     read_rows,
-    real,
-    rising,
+    rising_curve,
     take_dataset,
+    to_number,
 )
 
 ARGS, SUMMARY = "args.yaml", "summary.csv"
@@ -46,7 +46,7 @@ _BOOKKEEPING = frozenset(
 
 
 def read_timm(source: Path, *, metric: str | None = None) -> ForeignRuns:
-    """Read run folders; a run that has fewer epochs than its settings ask for has crashed.
+    """Read run folders; a run with fewer epochs than in its settings counts as crashed.
 
     Args:
         source: folder of one run or of many.
@@ -56,32 +56,34 @@ def read_timm(source: Path, *, metric: str | None = None) -> ForeignRuns:
         UsageError: no such column.
         DataError: no run, or a file that cannot be read.
     """
-    places = list(find_files(source, ARGS)) if source.is_dir() else [source]
-    if not places:
+    args_files = list(find_files(source, ARGS)) if source.is_dir() else [source]
+    if not args_files:
         msg = f"{source}: expected run folders of timm with {ARGS}, got none. Give the folder that timm wrote its runs to."
         raise DataError(msg)
-    tables = [read_rows(place.with_name(SUMMARY), "the summary of a run") for place in places]
+    tables = [read_rows(args_file.with_name(SUMMARY), "the summary of a run") for args_file in args_files]
     names = sorted({name for table in tables for name in (table[0] if table else ()) if name not in ("epoch", "lr")})
     chosen = choose_metric(names, metric, LIKELY, str(source))
     origin = f"import/timm/{source.resolve().name if source.is_dir() else source.resolve().parent.name}"
-    runs = [_run(place, table, chosen, origin) for place, table in zip(places, tables, strict=True)]
+    runs = [_run(args_file, table, chosen, origin) for args_file, table in zip(args_files, tables, strict=True)]
     kind, is_percent = f"timm runs {source.resolve().name!r}, {chosen}", chosen.rpartition("_")[2] in _PERCENT
-    return as_foreign(
-        kind, runs, maximised=is_maximised(chosen), passed_over=_BOOKKEEPING, are_fractions=is_percent
+    return as_foreign_runs(
+        kind, runs, maximised=is_maximised(chosen), bookkeeping=_BOOKKEEPING, are_fractions=is_percent
     )  # fmt: skip
 
 
-def _run(place: Path, table: list[dict[str, str]], metric: str, origin: str) -> FoundRun:
-    params: dict[str, Any] = read_flat_yaml(place)
+def _run(args_file: Path, table: list[dict[str, str]], metric: str, origin: str) -> FolderRun:
+    params: dict[str, Any] = read_flat_yaml(args_file)
     scale = 0.01 if metric.rpartition("_")[2] in _PERCENT else 1.0
-    points = [(real(row.get("epoch")), scale * real(row.get(metric))) for row in table]
+    points = [(to_number(row.get("epoch")), scale * to_number(row.get(metric))) for row in table]
     last = points[-1][1] if points else math.nan
-    wanted = real(params.get("epochs")) + max(real(params.get("cooldown_epochs") or 0), 0.0)
-    done = points[-1][0] + 1 if points else 0.0
+    n_planned = to_number(params.get("epochs")) + max(to_number(params.get("cooldown_epochs") or 0), 0.0)
+    n_epochs = points[-1][0] + 1 if points else 0.0
     # With epochs counted by updates (`--sched-on-updates`) or a cooldown that was turned off, `epochs` alone suffices.
-    complete = math.isnan(wanted) or done >= min(wanted, real(params.get("epochs")))
+    complete = math.isnan(n_planned) or n_epochs >= min(n_planned, to_number(params.get("epochs")))
     dataset = take_dataset(params)
-    return FoundRun(params, last, ended(last, complete=complete), rising(points), origin=origin, dataset=dataset)
+    return FolderRun(
+        params, last, end_status(last, complete=complete), rising_curve(points), origin=origin, dataset=dataset
+    )
 
 
 IMPORTER = Importer(lambda source: has_files(source, ARGS), by_metric(read_timm), ("metric",))

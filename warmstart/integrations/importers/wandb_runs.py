@@ -1,4 +1,4 @@
-"""Runs of Weights & Biases: its local run folders, and JSON of its API; CSV exports are tables."""
+"""Import runs of Weights & Biases: local run folders, and JSON of its API; CSV exports are tables."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ from warmstart.history_store.tracker_table import ENDED, OPEN
 from warmstart.integrations.importers.external_json import read_json
 from warmstart.integrations.importers.registry import Importer, by_metric
 from warmstart.integrations.importers.run_folders import (
-    FoundRun,
-    as_foreign,
+    FolderRun,
+    as_foreign_runs,
     choose_metric,
     find_files,
-    flat,
+    flatten,
     is_maximised,
     read_flat_yaml,
-    real,
-    rising,
+    rising_curve,
     take_dataset,
+    to_number,
 )
 
 CONFIG, SUMMARY = "config.yaml", "wandb-summary.json"
 LIKELY = ("val_accuracy", "val_acc", "val/accuracy", "val/acc", "accuracy", "val_error", "val/error", "error")
-_WHAT = "runs of Weights & Biases, each with config and summary"
+_EXPECTED = "runs of Weights & Biases, each with config and summary"
 
 
 def read_wandb(source: Path, *, metric: str | None = None) -> ForeignRuns:
-    """Read runs; those that failed, crashed or were killed, and those without the metric, have crashed.
+    """Read runs; failed, crashed and killed ones, and those without the metric, count as crashed.
 
     Args:
         source: the folder `wandb`, one of its runs, or a `.json` or `.jsonl` file with a run an entry: `config`, `summary`,
-            `state` and perhaps `history`, as `wandb.Api().runs(...)` gives them.
+            `state` and perhaps `history`, as of `wandb.Api().runs(...)`.
         metric: of the summary.
 
     Raises:
         UsageError: no such value.
         DataError: no run, or a file that cannot be read.
     """
-    entries = list(_of_folder(source) if source.is_dir() else _of_file(source))
+    entries = list(_folder_entries(source) if source.is_dir() else _file_entries(source))
     if not entries and _is_offline(source):
-        msg = f"{source}: expected {_WHAT}, got runs kept offline, in a log that only wandb reads. Send them with `wandb sync`, then export: `json.dump([{{'config': dict(r.config), 'summary': dict(r.summary._json_dict), 'state': r.state}} for r in wandb.Api().runs('TEAM/PROJECT')], open('runs.json', 'w'))`."
+        msg = f"{source}: expected {_EXPECTED}, got runs kept offline, in a log that only wandb reads. Send them with `wandb sync`, then export: `json.dump([{{'config': dict(r.config), 'summary': dict(r.summary._json_dict), 'state': r.state}} for r in wandb.Api().runs('TEAM/PROJECT')], open('runs.json', 'w'))`."
         raise DataError(msg)
     if not entries:
-        msg = f"{source}: expected {_WHAT}, got none. Give the folder `wandb`, or an export."
+        msg = f"{source}: expected {_EXPECTED}, got none. Give the folder `wandb`, or an export."
         raise DataError(msg)
     names = sorted({name for _, summary, _, _ in entries for name, value in summary.items() if _is_value(name, value)})
     chosen = choose_metric(names, metric, LIKELY, str(source))
@@ -59,7 +59,7 @@ def read_wandb(source: Path, *, metric: str | None = None) -> ForeignRuns:
     left_out = Counter(state for _, _, state, _ in entries if state in OPEN)
     runs = [_run(config, summary, state, history, chosen, f"import/wandb/{name}") for config, summary, state, history in entries if state not in OPEN]  # fmt: skip
     kind = f"Weights & Biases runs {name!r}, {chosen}"
-    return as_foreign(kind, runs, maximised=is_maximised(chosen), left_out=left_out)
+    return as_foreign_runs(kind, runs, maximised=is_maximised(chosen), left_out=left_out)
 
 
 Entry = tuple[dict[str, Any], dict[str, Any], str, list[Any]]
@@ -68,75 +68,78 @@ Entry = tuple[dict[str, Any], dict[str, Any], str, list[Any]]
 
 def _run(
     config: dict[str, Any], summary: dict[str, Any], state: str, history: list[Any], metric: str, origin: str
-) -> FoundRun:
-    value = real(summary.get(metric))
-    rows = [flat(row) for row in history if isinstance(row, Mapping)]
-    points = [(real(row.get("_step", place)), real(row[metric])) for place, row in enumerate(rows) if row.get(metric) is not None]  # fmt: skip
-    seconds = next((real(summary[name]) for name in ("_wandb/runtime", "_runtime") if name in summary), math.nan)
+) -> FolderRun:
+    value = to_number(summary.get(metric))
+    rows = [flatten(row) for row in history if isinstance(row, Mapping)]
+    points = [(to_number(row.get("_step", index)), to_number(row[metric])) for index, row in enumerate(rows) if row.get(metric) is not None]  # fmt: skip
+    seconds = next((to_number(summary[name]) for name in ("_wandb/runtime", "_runtime") if name in summary), math.nan)
     fine = (not state or state in ENDED) and math.isfinite(value)
     dataset = take_dataset(config)
-    return FoundRun(config, value, Status.OK if fine else Status.CRASHED, rising(points), seconds, origin, dataset)
+    return FolderRun(
+        config, value, Status.OK if fine else Status.CRASHED, rising_curve(points), seconds, origin, dataset
+    )
 
 
-def _of_folder(root: Path) -> Iterator[Entry]:
-    """Read the folders `run-*/files`; a run without a summary wrote no value."""
-    seen: set[Path] = set()
+def _folder_entries(root: Path) -> Iterator[Entry]:
+    """Yield the runs of the folders `run-*/files`; one without a summary has no value."""
+    folders: set[Path] = set()
     for path in find_files(root, CONFIG, SUMMARY):
         folder = path.parent
-        if folder in seen or folder.name != "files" or folder.parent.name == "latest-run":
+        # `latest-run` is a link to a run folder that is found anyway.
+        if folder in folders or folder.name != "files" or folder.parent.name == "latest-run":
             continue
-        seen.add(folder)
+        folders.add(folder)
         config = read_flat_yaml(folder / CONFIG) if (folder / CONFIG).is_file() else {}
         summary = read_json(folder / SUMMARY, "the summary of a run") if (folder / SUMMARY).is_file() else {}
-        yield _settings(config), flat(summary) if isinstance(summary, Mapping) else {}, "", []
+        yield _settings(config), flatten(summary) if isinstance(summary, Mapping) else {}, "", []
 
 
 def _is_offline(root: Path) -> bool:
-    """Tell whether a folder holds runs that W&B has not written out yet: their log alone."""
+    """Tell whether a folder has offline runs, of which W&B wrote only the log."""
     return root.is_dir() and any(True for pattern in ("run-*.wandb", "*run-*/run-*.wandb") for _ in root.glob(pattern))
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Take the values out of `name: {desc, value}`, and leave out what W&B says of itself."""
-    found = {}
-    for name, value in flat(config).items():
+    """Return the settings from `name: {desc, value}`, without those of W&B itself."""
+    settings = {}
+    for name, value in flatten(config).items():
         if name.startswith(("_wandb", "wandb_version")) or name.endswith("/desc"):
             continue
-        found[name.removesuffix("/value").replace("/value/", "/")] = value
-    return found
+        settings[name.removesuffix("/value").replace("/value/", "/")] = value
+    return settings
 
 
-def _of_file(path: Path) -> Iterator[Entry]:
+def _file_entries(path: Path) -> Iterator[Entry]:
     if path.suffix.lower() == ".jsonl":
         try:
             lines = path.read_text(encoding="utf-8").split("\n")
-            found: Any = [parse_json(line) for line in lines if line.strip()]
+            document: Any = [parse_json(line) for line in lines if line.strip()]
         except (OSError, ValueError) as error:
-            msg = f"{path}: expected {_WHAT}, a line each, got something else ({error}). Export again."
+            msg = f"{path}: expected {_EXPECTED}, a line each, got something else ({error}). Export again."
             raise DataError(msg) from error
     else:
-        found = read_json(path, _WHAT)
-    entries = found.get("runs", [found]) if isinstance(found, Mapping) else found
+        document = read_json(path, _EXPECTED)
+    entries = document.get("runs", [document]) if isinstance(document, Mapping) else document
     for number, entry in enumerate(entries, start=1):
         if not _is_entry(entry):
-            msg = f"{path}: expected {_WHAT}, got {str(entry)[:60]!r} as entry {number}. Export again."
+            msg = f"{path}: expected {_EXPECTED}, got {str(entry)[:60]!r} as entry {number}. Export again."
             raise DataError(msg)
         summary = entry.get("summary", entry.get("summary_metrics")) or {}
         history = entry.get("history")
         yield (
             _settings(_mapping(entry["config"], path)),
-            flat(_mapping(summary, path)),
+            flatten(_mapping(summary, path)),
             str(entry.get("state") or "").lower(),
             history if isinstance(history, list) else [],
         )
 
 
 def _mapping(value: Any, path: Path) -> dict[str, Any]:
-    """Return a mapping; the API gives some as JSON in a text."""
+    """Return a value as a mapping; the API has some as JSON text."""
     try:
         with_json = parse_json(value) if isinstance(value, str) else value
     except ValueError as error:
-        msg = f"{path}: expected {_WHAT}, got {value[:60]!r} in place of a mapping. Export again."
+        msg = f"{path}: expected {_EXPECTED}, got {value[:60]!r} in place of a mapping. Export again."
         raise DataError(msg) from error
     return dict(with_json) if isinstance(with_json, Mapping) else {}
 
@@ -152,7 +155,9 @@ def _is_value(name: str, value: Any) -> bool:
 def _matches(source: str) -> bool:
     path = Path(source)
     if path.is_dir():
-        return _is_offline(path) or any(found.parent.name == "files" for found in find_files(path, CONFIG, SUMMARY))
+        return _is_offline(path) or any(
+            config_file.parent.name == "files" for config_file in find_files(path, CONFIG, SUMMARY)
+        )
     if path.suffix.lower() not in (".json", ".jsonl") or not path.is_file():
         return False
     with path.open("rb") as file:

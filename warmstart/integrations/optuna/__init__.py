@@ -1,4 +1,4 @@
-"""Optuna: a sampler over our optimiser, a pruner by a history's learning curves, warm starts of its studies, spaces and trials as ours."""
+"""Optuna: sampler, pruner by a history's learning curves, warm starts of studies, conversion of spaces and trials."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from warmstart.integrations.optuna.sampler import WarmStartSampler as WarmStartSampler
     from warmstart.integrations.optuna.warm_trials import warm_start as warm_start
 
-_HOMES = {
+_MODULES = {
     "HistoryPruner": "pruner",
     "WarmStartSampler": "sampler",
     "history_pruner": "pruner",
@@ -18,9 +18,9 @@ __all__ = ["HistoryPruner", "WarmStartSampler", "history_pruner", "warm_start"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:  # the rest of the package needs neither
+    if name not in _MODULES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

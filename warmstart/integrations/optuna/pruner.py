@@ -1,4 +1,4 @@
-"""Stop runs that have little chance to beat the best, by the learning curves of a history."""
+"""Pruner of runs with little chance to be the best, by the learning curves of a history."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("warmstart")
 CHANCE = 0.02
-"""A run stops where its chance to end below the best so far is smaller."""
+"""Chance to end below the best so far under which a run stops."""
 
 
 class HistoryPruner(BasePruner):
-    """Stops a run whose final error, as its reports and a history's learning curves foretell it, has little chance to be the best.
+    """Pruner of runs that are unlikely to be the best, by their reports and a history's learning curves.
 
-    Use it where a run reports its validation error as it goes, and the history was measured with a training job of its kind. A run that
-    starts badly goes on where the history says that such runs come back. Where forecasts turn out wrong on the runs that ended, they get
-    vague, and nothing is stopped: use Optuna's median pruner there.
+    Use it if runs report validation errors, and the history measured a similar training job. A run that starts badly
+    continues if such runs recover in the history. If forecasts are wrong for ended runs, they get uncertain, and
+    nothing is stopped: use Optuna's median pruner then.
 
         study = optuna.create_study(pruner=history_pruner("photos/", space=space))
 
     Args:
         forecasts: of runs on the study's dataset.
         space: of its configurations.
-        length: tells the steps of a whole run, or None; then, and left out, the longest run that ended tells.
+        length: returns the steps of a whole run by configuration; None = the longest ended run's.
         chance: below which a run stops, in (0, 0.5).
 
     Raises:
@@ -63,25 +63,25 @@ class HistoryPruner(BasePruner):
         _check_chance(chance)
         self._forecasts, self._space, self._chance = forecasts, space, chance
         self._length = length or partial(_same_length, None)
-        self._has_told = False
+        self._has_told = False  # the name in pickles of 0.2
 
     def prune(self, study: Study, trial: FrozenTrial) -> bool:
-        """Tell whether a trial should stop, after what it reported last."""
-        self._tell_of_scale(trial)
-        others = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        forecast = self.forecast(trial, others, maximize=study.direction == StudyDirection.MAXIMIZE)
-        ended = [error for error in (_error(t.value, study.direction) for t in others) if error is not None]
+        """Tell whether a trial should stop after its last report."""
+        self._warn_of_scale(trial)
+        completed = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        forecast = self.forecast(trial, completed, maximize=study.direction == StudyDirection.MAXIMIZE)
+        ended = [error for error in (_error(t.value, study.direction) for t in completed) if error is not None]
         return forecast is not None and bool(ended) and forecast.chance_below(min(ended)) < self._chance
 
-    def _tell_of_scale(self, trial: FrozenTrial) -> None:
-        """Say once that reports are no errors in [0, 1], and nothing will be stopped."""
-        found = [value for value in trial.intermediate_values.values() if not 0.0 <= value <= 1.0]
-        if found and not self._has_told:
+    def _warn_of_scale(self, trial: FrozenTrial) -> None:
+        """Warn once that reports are no errors in [0, 1], so nothing will be stopped."""
+        outside = [value for value in trial.intermediate_values.values() if not 0.0 <= value <= 1.0]
+        if outside and not self._has_told:
             self._has_told = True
             _log.warning(
                 "trial %d reported %g, which is no error in [0, 1]: the pruner stops nothing. Report fractions (percent divided by 100), or choose the pruner median.",
                 trial.number,
-                found[0],
+                outside[0],
             )
 
     def forecast(
@@ -90,25 +90,32 @@ class HistoryPruner(BasePruner):
         """Forecast the final error of a trial.
 
         Args:
-            trial: under way.
-            trials: of the study; those that ended well count.
-            maximize: values are accuracies, not errors.
+            trial: running.
+            trials: of the study; completed ones count.
+            maximize: whether values are accuracies, not errors.
 
-        Returns: None before a quarter of the run, and where values are no errors in [0, 1] or nothing tells how long a run is.
+        Returns: None before a quarter of the run, for values outside [0, 1], or if the length of a run is unknown.
         """
-        ended = [each for each in trials if each.state == TrialState.COMPLETE and each.number != trial.number]
-        longest = max((max(each.intermediate_values) for each in ended if each.intermediate_values), default=None)
+        ended = [
+            ended_trial
+            for ended_trial in trials
+            if ended_trial.state == TrialState.COMPLETE and ended_trial.number != trial.number
+        ]
+        longest = max(
+            (max(ended_trial.intermediate_values) for ended_trial in ended if ended_trial.intermediate_values),
+            default=None,
+        )
         direction = StudyDirection.MAXIMIZE if maximize else StudyDirection.MINIMIZE
         run = self._run(trial, longest, direction)
         if run is None or not run.shares or run.shares[-1] < SHARES[0] or run.final is not None:
             return None
-        others = [self._run(each, longest, direction) for each in ended[-OTHERS:]]
+        ended_runs = [self._run(ended_trial, longest, direction) for ended_trial in ended[-OTHERS:]]
         return self._forecasts.forecast(
-            run, [other for other in others if other is not None and other.final is not None]
+            run, [ended_run for ended_run in ended_runs if ended_run is not None and ended_run.final is not None]
         )
 
     def _run(self, trial: FrozenTrial, longest: float | None, direction: StudyDirection) -> TrainingRun | None:
-        """Read a trial as a run; one that ended has its value at the end."""
+        """Return a trial as a training run; a completed one has its value at the last step."""
         length = self._length(trial.params) or longest
         reports: dict[float, float | None] = {
             step: _error(value, direction) for step, value in trial.intermediate_values.items()
@@ -118,10 +125,10 @@ class HistoryPruner(BasePruner):
             reports = {step: error for step, error in reports.items() if step < length} | {
                 length: _error(trial.value, direction)
             }
-        known = {step: error for step, error in reports.items() if error is not None and step > 0}
-        if length is None or len(known) < len(reports) - (0 in reports):
+        errors = {step: error for step, error in reports.items() if error is not None and step > 0}
+        if length is None or len(errors) < len(reports) - (0 in reports):
             return None
-        return self._forecasts.run(self._space, trial.params, known, length=length)
+        return self._forecasts.run(self._space, trial.params, errors, length=length)
 
 
 def history_pruner(
@@ -134,15 +141,15 @@ def history_pruner(
     n_steps: float | None = None,
     chance: float = CHANCE,
 ) -> HistoryPruner:
-    """Make a pruner for studies of one dataset.
+    """Return a pruner for studies of one dataset.
 
     Args:
         dataset: as in `warmstart.suggest`.
         space: of the study; None = the history's.
-        history: whose learning curves count; None = the one that is shipped.
+        history: with learning curves; None = the shipped one.
         model: of the meta-features.
         rename: the history's names by those of the space.
-        n_steps: last step that a whole run reports; None = the longest run that ended tells.
+        n_steps: last step of a whole run; None = the longest ended run's.
         chance: below which a run stops.
 
     Raises:
@@ -157,34 +164,34 @@ def history_pruner(
     _check_chance(chance)
     if n_steps is not None:
         check_positive("n_steps", n_steps)
-    place = Advisor(history=history, model=model).locate(dataset)
-    opened = load_space(place.embedded.space_json) if space is None else read_space(space)
-    found = fit_run_forecasts(place, opened, rename=rename or {})
-    if found is None:
-        raise no_curves(str(place.embedded.path))
-    return HistoryPruner(found, opened, length=partial(_same_length, n_steps), chance=chance)
+    location = Advisor(history=history, model=model).locate(dataset)
+    configuration_space = load_space(location.embedded.space_json) if space is None else read_space(space)
+    forecasts = fit_run_forecasts(location, configuration_space, rename=rename or {})
+    if forecasts is None:
+        raise no_curves_error(str(location.embedded.path))
+    return HistoryPruner(forecasts, configuration_space, length=partial(_same_length, n_steps), chance=chance)
 
 
 def _check_chance(chance: Any) -> None:
-    """Check that a chance is one below which a run may stop."""
+    """Check that a chance is in (0, 0.5)."""
     if isinstance(chance, bool) or not isinstance(chance, numbers.Real) or not 0.0 < float(chance) < 0.5:
         msg = f"expected a chance above 0 and below 0.5, got {chance!r}. Leave it out for {CHANCE}."
         raise UsageError(msg, param="chance")
 
 
 def _same_length(n_steps: float | None, _: Config) -> float | None:
-    """Return the steps of a whole run, whatever its configuration; a function by name, for pruners are pickled."""
+    """Return the steps of a whole run for any configuration; a named function, since pruners are pickled."""
     return n_steps
 
 
-def no_curves(path: str) -> UsageError:
-    """Make the error of a history that cannot forecast."""
+def no_curves_error(path: str) -> UsageError:
+    """Return the error for a history without enough learning curves."""
     msg = f"expected a history with learning curves of at least 12 groups of datasets over hyperparameters of your space, got {path} without. Choose the pruner median."
     return UsageError(msg, param="pruner", given="history")
 
 
 def _error(value: float | None, direction: StudyDirection) -> float | None:
-    """Return the error in [0, 1] that a value says; None where it says none."""
+    """Return the error of a value; None if the value is outside [0, 1]."""
     if value is None or not 0.0 <= value <= 1.0:
         return None
     return 1.0 - value if direction == StudyDirection.MAXIMIZE else value

@@ -1,4 +1,4 @@
-"""Optuna's sampler over our optimiser.
+"""Optuna sampler by `warmstart.bo.Optimizer`.
 
 ::
 
@@ -6,8 +6,8 @@
     warm_start(study, dataset="path/to/images")
     study.optimize(objective, n_trials=30)
 
-The sampler keeps nothing that a study does not: each suggestion is made from the trials in the storage, the seed and the
-trial's number, so that another process goes on as this one would have.
+The sampler has no state beyond the study's: each suggestion depends on the stored trials, the seed and the trial's
+number, so another process continues exactly as this one would.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from warmstart.bo.space.sampling import Design
 from warmstart.history_store.deprecation import renamed
 from warmstart.history_store.errors import SpaceExhaustedError, UsageError
 from warmstart.history_store.records import Config
-from warmstart.integrations.optuna.problem import CLAIM, Known, Problem, read_trials
-from warmstart.integrations.optuna.space import Presence, shown, to_distributions, to_space, value_at
-from warmstart.integrations.optuna.warm_trials import CAME, ORIGIN, WARM, both_scales
+from warmstart.integrations.optuna.problem import CLAIM, Problem, TrialData, read_trials
+from warmstart.integrations.optuna.space import Presence, space_of_trials, to_distributions, to_space, value_at
+from warmstart.integrations.optuna.warm_trials import ACTUAL, ORIGIN, WARM, both_scales
 from warmstart.integrations.optuna.warm_trials import warm_start as warm_start  # its place in 0.1
 from warmstart.spaces import read_space
 
@@ -48,29 +48,30 @@ if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
 
 CHECKPOINT = "warmstart:checkpoint"
-"""System attribute of a trial: what the next suggestion of any process depends on besides the trials."""
+"""System attribute of a trial: the optimiser's state for the next suggestion of any process."""
 COLLISION_S = 0.2
-"""Seconds, at most, before a configuration is chosen anew that another worker chose at the same moment."""
+"""Seconds at most before a new choice, after another worker chose the same configuration at the same moment."""
 PATIENCE_S = 10.0
-"""Seconds after which a worker is not waited for that chose the same and has not chosen anew: it may be dead."""
+"""Seconds to wait for the new choice of another worker that chose the same configuration: it may be dead."""
 SPREAD = 512
-"""Points of the space among which one is sought that fits, where the best of all does not."""
+"""Points spread over the space as candidates that fit, if the best configuration does not."""
 BLOCK = 16
-"""Consecutive trials whose independent values are a Latin hypercube."""
+"""Consecutive trials whose independent values form a Latin hypercube."""
 _log = logging.getLogger("warmstart")
 
 
 class WarmStartSampler(optuna.samplers.BaseSampler):
-    """Bayesian optimisation by `warmstart.bo.Optimizer`: conditional spaces, parallel trials, failures, constraints, related tasks.
+    """Optuna sampler for Bayesian optimisation: conditions, parallel trials, failures, constraints, related tasks.
 
-    Without a space, it is what the completed trials showed; the first trials, and parameters that appear later or change
-    their range, are drawn from a design. Trials that run or wait are pending, failed trials teach where evaluations fail,
-    pruned ones count with the last value that they reported.
+    Without a space, the space of the completed trials is used; the first trials, and parameters that appear later or
+    change their range, are drawn from a design. Running and waiting trials are pending, failed ones inform the model of
+    failures, pruned ones count with their last reported value.
     """
 
+    # Pickles of 0.2 hold these attributes and those of `__init__`, and `Problem` by its fields: the names must stay.
     _fits: Callable[[Sequence[Config]], Sequence[bool]] | None = None
-    _made: tuple[object, tuple[Known, Optimizer, dict[str, Any], dict[str, Any]]] | None = None
-    _part: Problem | None = None  # the last ones: building a space takes time
+    _made: tuple[object, tuple[TrialData, Optimizer, dict[str, Any], dict[str, Any]]] | None = None
+    _part: Problem | None = None  # these three cache the last results: building a space takes time
     _shown: tuple[Any, Problem] | None = None
 
     def __init__(
@@ -97,20 +98,21 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             surrogate: a name in `warmstart.bo.surrogates.SURROGATES`.
             acquisition: a name in `warmstart.bo.models.ACQUISITIONS`.
             initial: configurations of the space to evaluate first and in order; without a space, use `study.enqueue_trial`.
-            related: what is known of related tasks over the space, for the surrogates `mt-...`.
-            meta_feature: of the task at hand, where the related ones have one; without related tasks it is not used.
-            design: how to go on after the initial configurations: `uniform`, `latin`, `halton` or `sobol`.
-            n_startup_trials: trials before the surrogate is asked, enqueued ones included; None = 3, or, with related tasks, 0.
-            seed: of everything random; None = another one in every process.
-            constraints_func: gives the constraints of a finished trial, met where they are at most 0; `trial.set_constraint`
-                says them too.
+            related: evaluations of related tasks over the space, for the surrogates `mt-...`.
+            meta_feature: of the task at hand, if the related ones have one; not used without related tasks.
+            design: after the initial configurations: `uniform`, `latin`, `halton` or `sobol`.
+            n_startup_trials: trials before the surrogate is used, with enqueued ones; None = 3, or 0 with related
+                tasks.
+            seed: of everything random; None = a random one in every process.
+            constraints_func: returns the constraints of a finished trial, met if at most 0; see also
+                `trial.set_constraint`.
             restarts: search elsewhere, four times of five, once the search has converged; see `warmstart.bo.Optimizer`.
-            warp_errors: model logarithms of errors wherever their evidence prefers these; see `warmstart.bo.Optimizer`.
+            warp_errors: model logarithms of errors if their evidence is higher; see `warmstart.bo.Optimizer`.
             startup: the name of `n_startup_trials` in 0.1.
 
         Raises:
-            UsageError: when an argument does not fit.
-            DataError: when a configuration does not fit the space.
+            UsageError: an argument does not fit.
+            DataError: a configuration does not fit the space.
         """
         initial, related = tuple(initial or ()), tuple(related or ())
         if space is None and (initial or related):
@@ -128,7 +130,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             "warp_errors": warp_errors,
         }
         n_startup_trials = renamed("startup", startup, new="n_startup_trials", value=n_startup_trials)
-        usual = None if related else N_STARTUP_TRIALS  # None: as the optimiser has it with related tasks
+        usual = None if related else N_STARTUP_TRIALS  # None: the optimiser's default with related tasks
         self._n_startup_trials = usual if n_startup_trials is None else n_startup_trials
         self._constraints_func = constraints_func
         any_space = read_space({"x": [0.0, 1.0]} if space is None else space)
@@ -141,129 +143,137 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
 
     @property
     def space(self) -> ConfigurationSpace | None:
-        """Return the space that the sampler was given; None = what the trials show."""
+        """Return the stated space; None = the space of the trials."""
         return None if self._given is None else self._given.space
 
     def choose_among(self, fits: Callable[[Sequence[Config]], Sequence[bool]]) -> None:
-        """Suggest from now on only what fits, where anything does; see `finds_one`.
+        """Restrict suggestions to configurations that fit, if there are any; see `has_fitting`.
 
         Args:
-            fits: tells of configurations which of them may be suggested; asked anew for each trial.
+            fits: tells for each configuration whether it may be suggested; called for each trial.
         """
         self._fits, self._made = fits, None
 
-    def finds_one(self, study: optuna.Study) -> bool:
-        """Tell whether the next trial is given a configuration that fits; without a space, or a limit, always."""
+    def has_fitting(self, study: optuna.Study) -> bool:
+        """Tell whether the next trial gets a configuration that fits; always true without a space or a restriction."""
         if self._given is None or self._fits is None:
             return True
         trials = _all_trials(study)
         return bool(self._fits([self._proposal(study, trials, self._given, len(trials))[2]])[0])
 
     def reseed_rng(self) -> None:
-        """Draw another seed in another process where none was given; threads share one, for their trials are of one design."""
+        """Draw a new seed in a new process, unless one is set; threads share a seed: their trials share a design."""
         if self._process is not None and self._process != os.getpid():
             self._process, self._seed = os.getpid(), int(np.random.SeedSequence().generate_state(1)[0])
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:  # noqa: ARG002  Optuna's signature
-        """Return the parameters that are sampled together: those of the space, or those that completed trials showed."""
+        """Return the parameters to sample jointly: of the space, or of the completed trials."""
         self._raise_error_if_multi_objective(study)
         if self._given is not None:
-            found: Mapping[str, BaseDistribution] = self._given.distributions
+            distributions: Mapping[str, BaseDistribution] = self._given.distributions
         else:
-            found, _ = shown(_completed(_all_trials(study)))
-        return {name: distribution for name, distribution in found.items() if _is_searched(distribution)}
+            distributions, _ = space_of_trials(_complete_trials(_all_trials(study)))
+        return {name: distribution for name, distribution in distributions.items() if _is_searched(distribution)}
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Suggest a configuration that no other trial has, and note it with the trial before it is returned.
+        """Suggest a configuration that no other trial has, and store it with the trial before returning it.
 
-        A trial whose process ended after that keeps it: some of its parameters may be stored already.
+        A trial whose process ended after that gets the same one again: some of its parameters may be stored already.
         """
         self._raise_error_if_multi_objective(study)
         if not search_space:
-            if self._given is not None:  # nothing varies: its one configuration
-                _note(study, trial, CLAIM, dict(self._given.space.get_default_configuration()))
+            if self._given is not None:  # a space with one configuration
+                _store_attribute(study, trial, CLAIM, dict(self._given.space.get_default_configuration()))
             return {}
-        if CHECKPOINT in trial.system_attrs:  # noted last
+        if CHECKPOINT in trial.system_attrs:  # stored last, so the configuration is complete
             return {name: value for name, value in trial.system_attrs[CLAIM].items() if name in search_space}
         while True:
-            trials = _others(study, trial)
-            problem = self._given_problem(search_space) or self._shown_problem(trials, search_space)
-            known, optimizer, config, checkpoint = self._proposal(study, trials, problem, trial.number)
-            _note(study, trial, CLAIM, config)
-            ended = {other.number for other in trials if other.state.is_finished()}
-            if known.holds(config) or not self._is_taken(study, trial, config, problem, ended=ended):
+            trials = _other_trials(study, trial)
+            problem = self._stated_problem(search_space) or self._problem_of_trials(trials, search_space)
+            data, optimizer, config, checkpoint = self._proposal(study, trials, problem, trial.number)
+            # Stored before the check, so that of two workers with the same choice at least one sees the other.
+            _store_attribute(study, trial, CLAIM, config)
+            ended = {rival.number for rival in trials if rival.state.is_finished()}
+            if data.contains(config) or not self._is_taken(study, trial, config, problem, ended=ended):
                 break
             time.sleep(random.SystemRandom().uniform(0.0, COLLISION_S))  # workers in step would collide again
-        if known.holds(config):
+        if data.contains(config):
             _log.warning("trial %d: every configuration was proposed already, and one is repeated", trial.number)
-        _note(study, trial, CHECKPOINT, optimizer.checkpoint() | checkpoint)
+        _store_attribute(study, trial, CHECKPOINT, optimizer.checkpoint() | checkpoint)
         return {name: value for name, value in config.items() if name in search_space}
 
     @staticmethod
     def _is_taken(
         study: optuna.Study, trial: FrozenTrial, config: Mapping[str, Any], problem: Problem, *, ended: Collection[int]
     ) -> bool:
-        """Tell whether another worker chose a configuration meanwhile.
+        """Tell whether another worker chose the same configuration meanwhile.
 
-        Of those that chose it at the same moment the earliest trial keeps it, once the others have chosen anew: were
-        all to do so, the last configuration of a space could stay without a trial.
+        Of several at the same moment the earliest trial keeps it, after the others chose anew: if all did, the last
+        configuration of a space could stay without a trial.
         """
         until = time.monotonic() + PATIENCE_S
         while True:
-            moved = [other for other in _others(study, trial) if other.number not in ended]
-            rivals = [other for other in moved if read_trials([other], problem, study.direction).holds(config)]
+            changed = [candidate for candidate in _other_trials(study, trial) if candidate.number not in ended]
+            rivals = [
+                candidate
+                for candidate in changed
+                if read_trials([candidate], problem, study.direction).contains(config)
+            ]
             if not rivals:
                 return False
-            gives_way = all(other.number > trial.number and _is_choosing(other) for other in rivals)
+            gives_way = all(candidate.number > trial.number and _is_choosing(candidate) for candidate in rivals)
             if not gives_way or time.monotonic() >= until:
                 return True
             time.sleep(COLLISION_S / 4)
 
     def log_gain(self, study: optuna.Study) -> float | None:
-        """Return the log of the improvement that the next trial promises, in the unit of its value; None without a space, or where no model knows."""
+        """Return the log expected improvement of the next trial, in the value's unit; None without a space or model."""
         self._raise_error_if_multi_objective(study)
         trials = _all_trials(study)
         return None if self._given is None else self._proposal(study, trials, self._given, len(trials))[1].log_gain
 
     def _proposal(
         self, study: optuna.Study, trials: Sequence[FrozenTrial], problem: Problem, number: int
-    ) -> tuple[Known, Optimizer, dict[str, Any], dict[str, Any]]:
-        """Choose the configuration of a trial from what others say; the last choice is kept until they say more.
+    ) -> tuple[TrialData, Optimizer, dict[str, Any], dict[str, Any]]:
+        """Choose the configuration of a trial by the other trials; cached until these change.
 
-        Returns: what they say, the optimiser that chose, its choice, and what its checkpoint is good for.
+        Returns: the read trials, the optimiser, its configuration, and the setup and related tasks of its checkpoint.
         """
-        asked = self._seed, number, study.study_name, study.direction, problem.digest, tuple(map(_said, trials))
-        made = self._made
-        if made is None or made[0] != asked:
+        key = self._seed, number, study.study_name, study.direction, problem.digest, tuple(map(_trial_state, trials))
+        cached = self._made
+        if cached is None or cached[0] != key:
             setup = f"{problem.digest} {self._settings['surrogate']} {self._settings['acquisition']}"
-            known = self._known(trials, problem, study)
-            optimizer = self._optimizer(problem, known, _newest(trials, setup), number)
+            data = self._read_trials(trials, problem, study)
+            optimizer = self._optimizer(problem, data, _newest_checkpoint(trials, setup), number)
             try:
                 config = optimizer.ask()[0]
                 if self._fits is not None and not self._fits([config])[0]:
-                    optimizer, config = self._fitting(problem, known, trials, setup, number) or (optimizer, config)
+                    optimizer, config = self._fitting_proposal(problem, data, trials, setup, number) or (
+                        optimizer,
+                        config,
+                    )
             except SpaceExhaustedError:
-                config = problem.repeated(known.pending, rng=np.random.default_rng([self._seed, number]))
-            chosen = known, optimizer, config, {"setup": setup, "related": self._related}
-            self._made = made = asked, chosen
-        return made[1]
+                config = problem.draw_unpending(data.pending, rng=np.random.default_rng([self._seed, number]))
+            proposal = data, optimizer, config, {"setup": setup, "related": self._related}
+            self._made = cached = key, proposal
+        return cached[1]
 
-    def _fitting(
-        self, problem: Problem, known: Known, trials: Sequence[FrozenTrial], setup: str, number: int
+    def _fitting_proposal(
+        self, problem: Problem, data: TrialData, trials: Sequence[FrozenTrial], setup: str, number: int
     ) -> tuple[Optimizer, dict[str, Any]] | None:
-        """Choose among initial configurations, and points all over the space, that fit; None where none that is new does."""
+        """Choose among the fitting initial configurations and points spread over the space; None if no new one fits."""
         assert self._fits is not None  # noqa: S101  asked where there is a limit
         rng = np.random.default_rng([self._seed, number])
         spread = problem.encoding.decode(problem.encoding.sample(SPREAD, rng=rng))
         candidates = [*self._settings["initial"], *spread]
-        kept = [config for config, fits in zip(candidates, self._fits(candidates), strict=True) if fits]
-        if not kept:
+        fitting = [config for config, fits in zip(candidates, self._fits(candidates), strict=True) if fits]
+        if not fitting:
             return None
-        initial = tuple(config for config in self._settings["initial"] if config in kept)
-        settings = {**self._settings, "initial": initial, "candidates": kept}
-        optimizer = self._optimizer(problem, known, _newest(trials, setup), number, settings=settings)
+        initial = tuple(config for config in self._settings["initial"] if config in fitting)
+        settings = {**self._settings, "initial": initial, "candidates": fitting}
+        optimizer = self._optimizer(problem, data, _newest_checkpoint(trials, setup), number, settings=settings)
         try:
             return optimizer, optimizer.ask()[0]
         except SpaceExhaustedError:
@@ -272,11 +282,11 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """Draw one parameter from a design: 16 consecutive trials are a Latin hypercube in all parameters."""
+        """Draw one parameter from a design: 16 consecutive trials form a Latin hypercube in all parameters."""
         self._raise_error_if_multi_objective(study)
-        block, place = divmod(trial.number, BLOCK)
+        block, offset = divmod(trial.number, BLOCK)
         rng = np.random.default_rng([self._seed, zlib.crc32(param_name.encode()), block])
-        u = float((rng.permutation(BLOCK)[place] + rng.random(BLOCK)[place]) / BLOCK)
+        u = float((rng.permutation(BLOCK)[offset] + rng.random(BLOCK)[offset]) / BLOCK)
         if isinstance(param_distribution, CategoricalDistribution):
             return param_distribution.choices[int(u * len(param_distribution.choices))]
         if (encoding := _range(param_distribution)) is not None:
@@ -290,7 +300,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         state: TrialState,
         values: Sequence[float] | None,
     ) -> None:
-        """Note the constraints of a trial, say what it left of its warm start, and stop where it was the last of a stated space."""
+        """Store a trial's constraints, warn of unused warm values, stop the study after the last configuration."""
         self._raise_error_if_multi_objective(study)
         planned = trial.system_attrs.get("fixed_params", {}) if ORIGIN in trial.user_attrs else {}
         lost = [name for name in planned if not {name, *both_scales(name)} & trial.params.keys()]
@@ -301,35 +311,39 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
                 ", ".join(lost),
             )
         if values and trial.user_attrs.get(WARM) is True:
-            study._storage.set_trial_user_attr(trial._trial_id, CAME, values[0])  # noqa: SLF001
+            study._storage.set_trial_user_attr(trial._trial_id, ACTUAL, values[0])  # noqa: SLF001
         if self._constraints_func is not None:
             _process_constraints_after_trial(self._constraints_func, study, trial, state)
         if self._given is None:
             return
-        self._warn_of_lacking(study, trial, self._given)
+        self._warn_of_extra(study, trial, self._given)
         if self._is_last(study, trial, self._given):
             _log.info("trial %d: every configuration of the space has its trial, and the study stops", trial.number)
-            with contextlib.suppress(RuntimeError):  # told by hand: there is no loop to stop
+            with contextlib.suppress(RuntimeError):  # with `study.tell` there is no loop to stop
                 study.stop()
 
     @staticmethod
     def _is_last(study: optuna.Study, trial: FrozenTrial, problem: Problem) -> bool:
-        """Tell whether every configuration of a space has its trial, those that other workers run included.
+        """Tell whether every configuration of a space has a trial, with running ones of other workers.
 
-        Where trials have parameters beyond the space, one of its configurations is not one evaluation.
+        Never if trials have parameters outside the space: then a configuration has many evaluations.
         """
-        others = [other for other in _others(study, trial) if other.state != TrialState.WAITING]
+        active = [candidate for candidate in _other_trials(study, trial) if candidate.state != TrialState.WAITING]
         size = problem.encoding.size
-        if len(others) + 1 < size or any(_beyond(each, problem) for each in [*others, trial]):
+        if len(active) + 1 < size or any(_extra_parameters(checked, problem) for checked in [*active, trial]):
             return False
-        known = read_trials(others, problem, study.direction)
-        own = problem.config(trial)
-        configs = [*(told.config for told in known.told), *known.pending, *([] if own is None else [own])]
+        data = read_trials(active, problem, study.direction)
+        config = problem.config(trial)
+        configs = [
+            *(observation.config for observation in data.observations),
+            *data.pending,
+            *([] if config is None else [config]),
+        ]
         return len(set(problem.encoding.keys(problem.encoding.encode(configs)))) >= size
 
-    def _warn_of_lacking(self, study: optuna.Study, trial: FrozenTrial, problem: Problem) -> None:
-        """Say once a study of each parameter that its trials vary and the space lacks."""
-        for name in _beyond(trial, problem):
+    def _warn_of_extra(self, study: optuna.Study, trial: FrozenTrial, problem: Problem) -> None:
+        """Warn once per study of each varying parameter that is not in the space."""
+        for name in _extra_parameters(trial, problem):
             if (study.study_name, name) not in self._lacking:
                 self._lacking.add((study.study_name, name))
                 text = (
@@ -337,8 +351,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
                 )
                 _log.warning(text, trial.number, name)
 
-    def _given_problem(self, search_space: Mapping[str, BaseDistribution]) -> Problem | None:
-        """Return the stated space, or the part of it that is searched where another sampler fixes the rest; None without a space."""
+    def _stated_problem(self, search_space: Mapping[str, BaseDistribution]) -> Problem | None:
+        """Return the problem of the stated space, or of the part that is searched; None without a space."""
         if self._given is None:
             return None
         varying = {name for name, distribution in self._given.distributions.items() if _is_searched(distribution)}
@@ -348,74 +362,76 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             self._part = self._given.part(search_space)
         return self._part
 
-    def _shown_problem(self, trials: Sequence[FrozenTrial], search_space: Mapping[str, BaseDistribution]) -> Problem:
-        """Return the space of distributions, with the conditions that completed trials show."""
-        found, conditions = shown(_completed(trials))
-        kept = {
+    def _problem_of_trials(
+        self, trials: Sequence[FrozenTrial], search_space: Mapping[str, BaseDistribution]
+    ) -> Problem:
+        """Return the problem of distributions, with the conditions of the completed trials."""
+        distributions, conditions = space_of_trials(_complete_trials(trials))
+        valid = {
             child: presence
             for child, presence in conditions.items()
-            if child in search_space and search_space.get(presence.parent) == found[presence.parent]
+            if child in search_space and search_space.get(presence.parent) == distributions[presence.parent]
         }
-        asked: tuple[Mapping[str, BaseDistribution], Mapping[str, Presence]] = dict(search_space), kept
+        key: tuple[Mapping[str, BaseDistribution], Mapping[str, Presence]] = dict(search_space), valid
         last = self._shown
-        if last is None or last[0] != asked:
-            self._shown = last = asked, Problem(to_space(*asked), asked[0], is_given=False)
+        if last is None or last[0] != key:
+            self._shown = last = key, Problem(to_space(*key), key[0], is_given=False)
         return last[1]
 
-    def _known(self, trials: Sequence[FrozenTrial], problem: Problem, study: optuna.Study) -> Known:
-        """Read trials, and say once of each that is passed over."""
-        known = read_trials(trials, problem, study.direction)
-        for number in known.unread:
+    def _read_trials(self, trials: Sequence[FrozenTrial], problem: Problem, study: optuna.Study) -> TrialData:
+        """Read trials, and warn once of each that is outside the space."""
+        data = read_trials(trials, problem, study.direction)
+        for number in data.unread:
             if (study.study_name, number) in self._unread:
                 continue
             self._unread.add((study.study_name, number))
             _log.warning("trial %d: its parameters are no configuration of the space, and it is passed over", number)
-        return known
+        return data
 
     def _optimizer(
         self,
         problem: Problem,
-        known: Known,
+        data: TrialData,
         checkpoint: Mapping[str, Any] | None,
         number: int,
         *,
         settings: Mapping[str, Any] | None = None,
     ) -> Optimizer:
-        """Set up the optimiser that suggests for a trial, with other settings where some are given."""
-        wanted = self._n_startup_trials
-        n_designed = wanted if wanted is None or known.count < wanted else 0
+        """Return the optimiser for a trial, resumed from a checkpoint; `settings` replace the sampler's."""
+        n_startup = self._n_startup_trials
+        n_designed = n_startup if n_startup is None or data.count < n_startup else 0
         settings = self._settings if settings is None else settings
         if problem is not self._given:  # both are of the whole space
             settings, n_designed = {**settings, "initial": (), "related": ()}, n_designed or 0
         optimizer = Optimizer(problem.space, **settings, n_startup_trials=n_designed, seed=self._seed)
-        optimizer.tell_all(known.told)
+        optimizer.tell_all(data.observations)
         last = checkpoint or optimizer.checkpoint()
         count, digest = last.get("related", self._related)
         if count != self._related[0]:
             last = {**last, "models": {}}  # their chains are about other tasks
         elif digest != self._related[1]:
-            last = {**last, "told": last["told"] - 1}  # the related tasks were told more
-        optimizer.resume({**last, "asked": number}, pending=known.pending)
+            last = {**last, "told": last["told"] - 1}  # the related tasks have new evaluations: fit again
+        optimizer.resume({**last, "asked": number}, pending=data.pending)
         return optimizer
 
 
 def _all_trials(study: optuna.Study) -> list[FrozenTrial]:
-    """Return the trials of a study in order of their numbers; Optuna's Hyperband shows samplers one bracket alone."""
+    """Return all trials of a study in order of their numbers; Optuna's own call has one bracket of Hyperband only."""
     return study._storage.get_all_trials(study._study_id, deepcopy=False)  # noqa: SLF001
 
 
-def _others(study: optuna.Study, trial: FrozenTrial) -> list[FrozenTrial]:
+def _other_trials(study: optuna.Study, trial: FrozenTrial) -> list[FrozenTrial]:
     """Return the other trials of a study, in order of their numbers."""
-    return [other for other in _all_trials(study) if other.number != trial.number]
+    return [candidate for candidate in _all_trials(study) if candidate.number != trial.number]
 
 
 def _is_choosing(trial: FrozenTrial) -> bool:
-    """Tell whether a worker has noted a choice that it may yet give up."""
+    """Tell whether a worker stored a choice that it may still change."""
     return trial.state == TrialState.RUNNING and CLAIM in trial.system_attrs and CHECKPOINT not in trial.system_attrs
 
 
-def _beyond(trial: FrozenTrial, problem: Problem) -> list[str]:
-    """Return the parameters that a trial varies and a space lacks."""
+def _extra_parameters(trial: FrozenTrial, problem: Problem) -> list[str]:
+    """Return the varying parameters of a trial that are not in a space."""
     return [
         name
         for name, distribution in trial.distributions.items()
@@ -423,47 +439,48 @@ def _beyond(trial: FrozenTrial, problem: Problem) -> list[str]:
     ]
 
 
-def _completed(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    """Return the trials that show a space: those that ended of themselves."""
+def _complete_trials(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """Return the completed trials."""
     return [trial for trial in trials if trial.state == TrialState.COMPLETE]
 
 
-def _said(trial: FrozenTrial) -> tuple[Any, ...]:
-    """Return what tells whether a trial says something else than before."""
+def _trial_state(trial: FrozenTrial) -> tuple[Any, ...]:
+    """Return the parts of a trial that change a suggestion, to compare with later."""
     return trial.number, trial.state, trial.system_attrs.get(CLAIM), trial.params, trial.values, trial.constraints
 
 
-def _note(study: optuna.Study, trial: FrozenTrial, key: str, value: Any) -> None:
-    """Keep a system attribute of a trial."""
-    study._storage.set_trial_system_attr(trial._trial_id, key, value)  # noqa: SLF001  where samplers keep what they must
+def _store_attribute(study: optuna.Study, trial: FrozenTrial, key: str, value: Any) -> None:
+    """Store a system attribute of a trial."""
+    study._storage.set_trial_system_attr(trial._trial_id, key, value)  # noqa: SLF001  as Optuna's samplers do
 
 
 def _digest(related: Sequence[RelatedTask]) -> list[int]:
-    """Count related tasks, and tell what they say from anything else."""
+    """Return the number and a hash of related tasks."""
     return [len(related), zlib.crc32(json.dumps([task.to_dict() for task in related]).encode())]
 
 
-def _newest(trials: Sequence[FrozenTrial], setup: str) -> dict[str, Any] | None:
-    """Find the newest checkpoint that is good for a setup; a trial that Optuna retries carries a copy of an older one.
+def _newest_checkpoint(trials: Sequence[FrozenTrial], setup: str) -> dict[str, Any] | None:
+    """Return the newest checkpoint of a setup, by its count: a trial that Optuna retries has a copy of an older one.
 
-    With it comes what others forecast with as many related tasks: of workers that choose at the same moment, none knows of the others.
+    Forecasts of other checkpoints with as many related tasks are merged: workers that choose at the same moment miss
+    each other's.
     """
-    kept: list[dict[str, Any]] = [
+    checkpoints: list[dict[str, Any]] = [
         trial.system_attrs[CHECKPOINT] for trial in trials if CHECKPOINT in trial.system_attrs
     ]
-    good = [checkpoint for checkpoint in reversed(kept) if checkpoint["setup"] == setup]
+    good = [checkpoint for checkpoint in reversed(checkpoints) if checkpoint["setup"] == setup]
     newest = max(good, key=lambda checkpoint: int(checkpoint["asked"]), default=None)
     if newest is None or FORECASTS not in newest["models"]:
         return newest
     forecasts: dict[str, Any] = {}
-    for each in sorted(good, key=lambda checkpoint: int(checkpoint["asked"])):
-        if each.get("related", [None])[0] == newest.get("related", [None])[0]:
-            forecasts = each["models"].get(FORECASTS, {}) | forecasts  # the first one of a point counts
+    for older in sorted(good, key=lambda checkpoint: int(checkpoint["asked"])):
+        if older.get("related", [None])[0] == newest.get("related", [None])[0]:
+            forecasts = older["models"].get(FORECASTS, {}) | forecasts  # the first one of a point counts
     return {**newest, "models": {**newest["models"], FORECASTS: forecasts}}
 
 
 def _is_searched(distribution: BaseDistribution) -> bool:
-    """Tell whether a parameter varies and has a space."""
+    """Tell whether a parameter varies and ConfigSpace can express it."""
     if isinstance(distribution, CategoricalDistribution):
         try:
             to_space({"": distribution})
@@ -475,7 +492,7 @@ def _is_searched(distribution: BaseDistribution) -> bool:
 
 @functools.lru_cache(maxsize=256)  # thousands of steps take half a second
 def _range(distribution: BaseDistribution) -> Encoding | None:
-    """Return the space of one number as an array; None where ConfigSpace cannot express it."""
+    """Return the encoding of one number; None if ConfigSpace cannot express it."""
     try:
         return Encoding(to_space({"": distribution}))
     except UsageError:

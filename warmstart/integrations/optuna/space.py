@@ -1,8 +1,8 @@
-"""Search spaces of ConfigSpace as Optuna's distributions, and back; the space that Optuna's trials show.
+"""Convert between spaces of ConfigSpace and distributions of Optuna; infer the space of Optuna's trials.
 
 Optuna has no ordered choices: an ordinal of ConfigSpace becomes a categorical. ConfigSpace has no steps and no range of one
-value: these become an ordinal and a constant that carry Optuna's distribution in their `meta`, so that every distribution
-that has a space comes back as it was.
+value: these become an ordinal and a constant with Optuna's distribution in their `meta`, so that every distribution
+that has a space is restored exactly.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ from warmstart.bo.space.axes import Real, axis_of
 from warmstart.history_store.errors import UsageError
 
 META = "optuna"
-"""The key of a hyperparameter's `meta` under which Optuna's distribution is kept, as JSON."""
+"""Key of a hyperparameter's `meta` for Optuna's distribution, as JSON."""
 STEPS = 10_001
-"""The most steps of a range that become an ordinal."""
+"""Largest number of steps of a range that becomes an ordinal."""
 ROUNDING = 1e-6
-"""How far, as a share of a range, or of the lower bound on a logarithmic scale, ConfigSpace may move a bound."""
+"""Largest shift of a bound by ConfigSpace, as a share of the range, or of the lower bound on a logarithmic scale."""
 SETTLED = 5
-"""Trials in a row with a range after which another one that was there before is taken for given up."""
+"""Consecutive trials with a new range after which it replaces the earlier one."""
 SURE = 20
-"""The same where ranges came and went, as when workers learn of a change one after another."""
+"""The same if ranges alternated, as when workers learn of a change one after another."""
 PARENT_VALUES = 100
-"""Values above which an integer is not taken for what decides whether another parameter is there."""
+"""Number of values from which an integer cannot be the parent of a conditional parameter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """What decides whether a parameter is there: its parent has one of these values."""
+    """Condition of a parameter: it is active if its parent has one of these values."""
 
     parent: str
     values: tuple[Any, ...]
 
 
 def to_distributions(space: ConfigurationSpace) -> dict[str, BaseDistribution]:
-    """Return the distribution of every hyperparameter of a space; conditions, clauses, priors and defaults are left behind.
+    """Return the distribution of every hyperparameter of a space, without conditions, clauses, priors and defaults.
 
     Raises:
-        UsageError: when a choice is of a kind that Optuna cannot store.
+        UsageError: a choice of a type that Optuna cannot store.
     """
     return {name: _distribution(hyperparameter) for name, hyperparameter in space.items()}
 
@@ -67,17 +67,18 @@ def to_space(
 
     Args:
         distributions: of every parameter.
-        conditions: of the parameters that are not always there, by name.
+        conditions: of the conditional parameters, by name.
 
     Raises:
-        UsageError: when ConfigSpace cannot express a distribution: choices that are equal or no plain values, a range that
-            overflows or has bounds of too many decimals, more than 10,001 steps; or a condition on values that its parent lacks.
+        UsageError: a distribution that ConfigSpace cannot express: equal choices or no plain values, a range that
+            overflows or has bounds with too many decimals, more than 10,001 steps; or a condition on values that its
+            parent lacks.
     """
     space = ConfigurationSpace()
     for name, distribution in distributions.items():
         try:
             with np.errstate(over="raise"):
-                space.add(_hyperparameter(name, _renewed(distribution)))
+                space.add(_hyperparameter(name, _as_current_class(distribution)))
         except (ValueError, ArithmeticError, TypeError) as error:
             if isinstance(error, UsageError):
                 raise
@@ -92,67 +93,72 @@ def to_space(
     return space
 
 
-def shown(trials: Sequence[FrozenTrial]) -> tuple[dict[str, BaseDistribution], dict[str, Presence]]:
-    """Tell the space that finished trials show: the parameters whose distribution stays as it is, and when each is there.
+def space_of_trials(trials: Sequence[FrozenTrial]) -> tuple[dict[str, BaseDistribution], dict[str, Presence]]:
+    """Infer the space of finished trials: parameters with a stable distribution, and their conditions.
 
-    A range that was changed by hand counts from the fifth trial on that has it; one that came and went may depend on something, and
-    counts from the twentieth in a row.
-    A parameter that some trials lack is conditional where the values of one categorical or integer parameter tell the trials
-    with it from those without; else it counts as always there. Values not seen yet count as without. A parameter is left out
-    where its parent's range no longer holds a value with it.
+    A changed range counts from the fifth trial in a row with it; one that alternated may depend on something, and
+    counts from the twentieth. A parameter that some trials lack is conditional if the values of one categorical or
+    integer parameter separate the trials with it from those without; else it counts as always active. Values not seen
+    yet count as without. A parameter is left out if its parent's range has no value with it any more.
 
     Returns: distributions by name, in order of the names' first appearance; conditions by name.
     """
-    had: dict[str, list[BaseDistribution]] = {}
+    all_distributions: dict[str, list[BaseDistribution]] = {}
     for trial in trials:
         for name, distribution in trial.distributions.items():
-            had.setdefault(name, []).append(distribution)
-    found = {name: each[-1] for name, each in had.items() if _has_settled(each)}
-    rows = {name: frozenset(i for i, trial in enumerate(trials) if name in trial.distributions) for name in found}
+            all_distributions.setdefault(name, []).append(distribution)
+    distributions = {name: values[-1] for name, values in all_distributions.items() if _is_settled(values)}
+    rows = {
+        name: frozenset(i for i, trial in enumerate(trials) if name in trial.distributions) for name in distributions
+    }
     conditions: dict[str, Presence] = {}
-    for child, there in rows.items():
-        # Only what is there in more trials can be a parent, so that nobody is their own grandparent.
-        parents = (name for name in found if there < rows[name] and _can_decide(found[name]))
-        if len(there) < len(trials) and (presence := _presence(trials, there, parents)):
+    for child, with_child in rows.items():
+        # A parent must be active in strictly more trials: so conditions cannot be circular.
+        parents = (name for name in distributions if with_child < rows[name] and _can_be_parent(distributions[name]))
+        if len(with_child) < len(trials) and (presence := _presence(trials, with_child, parents)):
             conditions[child] = presence
-    kept = {name: distribution for name, distribution in found.items() if _can_be_there(name, found, conditions)}
-    return kept, {
-        child: Presence(presence.parent, _kept_values(presence, found))
+    reachable = {
+        name: distribution
+        for name, distribution in distributions.items()
+        if _is_reachable(name, distributions, conditions)
+    }
+    return reachable, {
+        child: Presence(presence.parent, _values_in_range(presence, distributions))
         for child, presence in conditions.items()
-        if child in kept
+        if child in reachable
     }
 
 
-def _can_be_there(name: str, distributions: Mapping[str, BaseDistribution], conditions: Mapping[str, Presence]) -> bool:
-    """Tell whether any values of a parameter's parents, and of theirs, that are still in range have it."""
+def _is_reachable(name: str, distributions: Mapping[str, BaseDistribution], conditions: Mapping[str, Presence]) -> bool:
+    """Tell whether a parameter can be active with values of its ancestors that are still in range."""
     if name not in conditions:
         return True
     presence = conditions[name]
-    return bool(_kept_values(presence, distributions)) and _can_be_there(presence.parent, distributions, conditions)
+    return bool(_values_in_range(presence, distributions)) and _is_reachable(presence.parent, distributions, conditions)
 
 
-def _kept_values(presence: Presence, distributions: Mapping[str, BaseDistribution]) -> tuple[Any, ...]:
-    """Return the values that the distribution of the parent holds: a range may have been changed, and an enqueued value lie outside."""
+def _values_in_range(presence: Presence, distributions: Mapping[str, BaseDistribution]) -> tuple[Any, ...]:
+    """Return the values of a condition within the parent's range, which may have changed."""
     parent: Any = distributions[presence.parent]
     if isinstance(parent, CategoricalDistribution):
         return tuple(value for value in presence.values if value in parent.choices)
     return tuple(value for value in presence.values if value in range(parent.low, parent.high + 1, parent.step))
 
 
-def _has_settled(distributions: Sequence[BaseDistribution]) -> bool:
-    """Tell whether the distributions of a parameter, in order, are one, or were changed for good some trials ago."""
-    runs = [(repr(distribution), len(list(same))) for distribution, same in itertools.groupby(distributions)]
-    came_and_went = len(dict(runs)) < len(runs)
-    return len(runs) == 1 or runs[-1][1] >= (SURE if came_and_went else SETTLED)
+def _is_settled(distributions: Sequence[BaseDistribution]) -> bool:
+    """Tell whether the distribution of a parameter never changed, or changed for good some trials ago."""
+    runs = [(repr(distribution), len(list(group))) for distribution, group in itertools.groupby(distributions)]
+    has_alternated = len(dict(runs)) < len(runs)
+    return len(runs) == 1 or runs[-1][1] >= (SURE if has_alternated else SETTLED)
 
 
-def snapped(distribution: BaseDistribution, value: Any, hyperparameter: Any = None) -> Any:
-    """Return the value of a stepped range that a value stands for, exactly; other values, and those outside, are left as they are.
+def snap_to_step(distribution: BaseDistribution, value: Any, hyperparameter: Any = None) -> Any:
+    """Return the exact value of a stepped range nearest to a value; other values, and values outside, unchanged.
 
     Args:
         distribution: of the parameter.
         value: of a trial.
-        hyperparameter: of the space; an ordinal says how it writes its values, which differ from Optuna's by rounding.
+        hyperparameter: of the space; the values of an ordinal, which differ from Optuna's by rounding, are used.
     """
     step = _step(distribution)
     if step is None or not isinstance(value, int | float):
@@ -166,7 +172,7 @@ def snapped(distribution: BaseDistribution, value: Any, hyperparameter: Any = No
 
 
 def value_at(distribution: Any, u: float) -> Any:
-    """Return the number of a range that a share of it in [0, 1) stands for: equal shares of every value, or of the logarithm."""
+    """Return the number at a share in [0, 1) of a range: equal shares for every value, or for the logarithm."""
     low, high = distribution.low, distribution.high
     if distribution.log:
         value = math.exp((1.0 - u) * math.log(low) + u * math.log(high))
@@ -177,8 +183,8 @@ def value_at(distribution: Any, u: float) -> Any:
     return _at(distribution, min(int(u * count), count - 1))
 
 
-def _renewed(distribution: BaseDistribution) -> BaseDistribution:
-    """Return the distribution that Optuna writes since its version 3 in place of one of an older class."""
+def _as_current_class(distribution: BaseDistribution) -> BaseDistribution:
+    """Return a distribution of an older class as the class of Optuna 3."""
     if isinstance(distribution, FloatDistribution) and type(distribution) is not FloatDistribution:
         return FloatDistribution(distribution.low, distribution.high, log=distribution.log, step=distribution.step)
     if isinstance(distribution, IntDistribution) and type(distribution) is not IntDistribution:
@@ -188,9 +194,9 @@ def _renewed(distribution: BaseDistribution) -> BaseDistribution:
 
 def _distribution(hyperparameter: Any) -> BaseDistribution:
     """Return the distribution of one hyperparameter."""
-    kept = (hyperparameter.meta or {}).get(META)
-    if kept is not None:
-        return json_to_distribution(kept)
+    text = (hyperparameter.meta or {}).get(META)
+    if text is not None:
+        return json_to_distribution(text)
     axis = axis_of(hyperparameter)
     if isinstance(axis, Real):
         return FloatDistribution(axis.low, axis.high, log=axis.log)
@@ -220,22 +226,23 @@ def _hyperparameter(name: str, distribution: BaseDistribution) -> Any:
     low, high, log = distribution.low, distribution.high, distribution.log
     if isinstance(distribution, IntDistribution):
         return Integer(name, (int(low), int(high)), log=log)
-    inner = _inward(low, 1.0), _inward(high, -1.0)
+    inner = _round_inward(low, 1.0), _round_inward(high, -1.0)
     if max(inner[0] - low, high - inner[1]) > ROUNDING * (low if log else high - low):
         msg = f"parameter {name}: expected bounds of at most 13 decimals, as ConfigSpace keeps them, got [{low}, {high}]. Search its logarithm, or another unit."
         raise UsageError(msg)
     return Float(name, inner, log=log, meta=None if inner == (low, high) else meta)
 
 
-def _inward(bound: float, direction: float) -> float:
-    """Round a bound as ConfigSpace does, to 13 decimals, but never to the outside of its range."""
+def _round_inward(bound: float, direction: float) -> float:
+    """Round a bound to 13 decimals, as ConfigSpace does, but never outward."""
     step = max(1e-13, float(np.spacing(abs(bound))))
+    # Rounding to the nearest may go outward: then try the next decimals inward.
     rounded = (float(np.round(bound + direction * k * step, 13)) for k in range(4))
-    return next((found for found in rounded if (found - bound) * direction >= 0), bound)
+    return next((candidate for candidate in rounded if (candidate - bound) * direction >= 0), bound)
 
 
 def _step(distribution: BaseDistribution) -> float | None:
-    """Return the step of a range that ConfigSpace does not have; None where there is none."""
+    """Return the step of a range, unless it is an integer's 1; None without one."""
     step = getattr(distribution, "step", None)
     return None if step == 1 and isinstance(distribution, IntDistribution) else step
 
@@ -246,7 +253,7 @@ def _at(distribution: Any, k: int) -> Any:
 
 
 def _check_choices(name: str, choices: Sequence[Any]) -> None:
-    """Refuse choices that Optuna's storages cannot keep."""
+    """Check that Optuna's storages can store the choices."""
     for choice in choices:
         if not _is_plain(choice):
             msg = f"parameter {name}: expected choices among None, truth values, numbers and texts, got {choice!r}. Name the choices, and look them up in the objective."
@@ -254,27 +261,27 @@ def _check_choices(name: str, choices: Sequence[Any]) -> None:
 
 
 def _is_plain(choice: Any) -> bool:
-    """Tell whether Optuna's storages keep a choice as it is: a list, say, is none, and a tuple comes back as one."""
+    """Tell whether Optuna's storages store a choice exactly: not a list, nor a tuple, which comes back as a list."""
     return choice is None or isinstance(choice, bool | int | float | str)
 
 
-def _can_decide(distribution: BaseDistribution) -> bool:
-    """Tell whether the values of a parameter may decide on another one."""
+def _can_be_parent(distribution: BaseDistribution) -> bool:
+    """Tell whether a parameter can be the parent of a conditional one."""
     if isinstance(distribution, IntDistribution):
         return distribution.high - distribution.low < PARENT_VALUES
     return isinstance(distribution, CategoricalDistribution) and all(map(_is_plain, distribution.choices))
 
 
-def _presence(trials: Sequence[FrozenTrial], there: frozenset[int], parents: Any) -> Presence | None:
-    """Find the parameter whose values tell trials with a child from trials without: the one of the fewest values seen."""
-    found: list[tuple[int, str, tuple[Any, ...]]] = []
+def _presence(trials: Sequence[FrozenTrial], with_child_rows: frozenset[int], parents: Any) -> Presence | None:
+    """Return the condition that separates trials with a child from others, on the parent with the fewest values."""
+    candidates: list[tuple[int, str, tuple[Any, ...]]] = []
     for parent in parents:
         values = [trial.params.get(parent) for trial in trials]
-        with_child = list(dict.fromkeys(values[i] for i in sorted(there)))
-        without = {values[i] for i, trial in enumerate(trials) if i not in there and parent in trial.params}
+        with_child = list(dict.fromkeys(values[i] for i in sorted(with_child_rows)))
+        without = {values[i] for i, trial in enumerate(trials) if i not in with_child_rows and parent in trial.params}
         if not without & set(with_child):
-            found.append((len(without) + len(with_child), parent, tuple(with_child)))
-    if not found:
+            candidates.append((len(without) + len(with_child), parent, tuple(with_child)))
+    if not candidates:
         return None
-    _, parent, known = min(found, key=lambda one: one[0])
-    return Presence(parent, known)
+    _, parent, parent_values = min(candidates, key=lambda candidate: candidate[0])
+    return Presence(parent, parent_values)

@@ -1,4 +1,4 @@
-"""Studies of Optuna as runs: from a storage's URL, an SQLite file or a journal file, none of which is written to."""
+"""Import studies of Optuna from a storage's URL, an SQLite file or a journal file; nothing is written."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ LEFT_OUT = {
 
 
 def read_study(source: str, *, study: str | None = None, metric: str | None = None) -> ForeignRuns:
-    """Read a study: completed trials have their value, failed ones are crashed runs.
+    """Read a study as runs; failed trials count as crashed.
 
     Args:
         source: a storage URL, an SQLite file or a journal file.
-        study: its name; may be left out where there is one only.
-        metric: name or number of the objective, where a study has several.
+        study: its name; may be left out if there is only one.
+        metric: name or number of the objective, if a study has several.
 
     Raises:
         MissingPathError: no file there.
@@ -61,13 +61,13 @@ def read_study(source: str, *, study: str | None = None, metric: str | None = No
         if study not in names and (study is not None or len(names) > 1):
             msg = f"expected one of {', '.join(names)}, got {study or 'none'}. Name the study to import."
             raise UsageError(msg, param="study")
-        opened = optuna.load_study(study_name=study or names[0], storage=storage)
-        trials = _trials(opened, storage)
-        objectives = opened.metric_names or [str(number) for number in range(len(opened.directions))]
-        objective = objective_number(objectives, metric, f"study {opened.study_name!r}")
-        maximised = opened.directions[objective] == optuna.study.StudyDirection.MAXIMIZE
-    kind = f"Optuna study {opened.study_name!r}"
-    return _runs(kind, f"import/optuna/{opened.study_name}", trials, objective=objective, maximised=maximised)
+        loaded = optuna.load_study(study_name=study or names[0], storage=storage)
+        trials = _trials(loaded, storage)
+        objectives = loaded.metric_names or [str(number) for number in range(len(loaded.directions))]
+        objective = objective_number(objectives, metric, f"study {loaded.study_name!r}")
+        maximised = loaded.directions[objective] == optuna.study.StudyDirection.MAXIMIZE
+    kind = f"Optuna study {loaded.study_name!r}"
+    return _runs(kind, f"import/optuna/{loaded.study_name}", trials, objective=objective, maximised=maximised)
 
 
 def _runs(kind: str, origin: str, trials: Sequence[FrozenTrial], *, objective: int, maximised: bool) -> ForeignRuns:
@@ -91,7 +91,7 @@ def _runs(kind: str, origin: str, trials: Sequence[FrozenTrial], *, objective: i
 
 
 def _trials(study: optuna.Study, storage: optuna.storages.BaseStorage) -> Sequence[FrozenTrial]:
-    """Read all trials; those of a database table by table, for the rows of its objects take a minute for 100,000 trials."""
+    """Return all trials; from a database table by table, since Optuna's own way takes a minute for 100,000 trials."""
     if not isinstance(storage, optuna.storages.RDBStorage):
         return study.get_trials(deepcopy=False)
     from optuna.storages._rdb import models
@@ -101,31 +101,33 @@ def _trials(study: optuna.Study, storage: optuna.storages.BaseStorage) -> Sequen
     value, report = models.TrialValueModel.__table__.c, models.TrialIntermediateValueModel.__table__.c
     note = models.TrialSystemAttributeModel.__table__.c
     study_id = study._study_id  # noqa: SLF001 - the id that the tables use
-    found: dict[int, FrozenTrial] = {}
+    trials: dict[int, FrozenTrial] = {}
     distributions: dict[str, BaseDistribution] = {}
     with storage.engine.connect() as base:
         rows: Any = select(trial.trial_id, trial.number, trial.state, trial.datetime_start, trial.datetime_complete)
         for key, number, state, start, end in base.execute(rows.where(trial.study_id == study_id)):
-            found[key] = FrozenTrial(number, state, None, start, end, {}, {}, {}, {}, {}, key, values=[])
-        is_known = (trial.study_id == study_id) & (trial.trial_id <= max(found, default=0))  # others go on writing
-        mine = select(trial.trial_id).where(is_known)
+            trials[key] = FrozenTrial(number, state, None, start, end, {}, {}, {}, {}, {}, key, values=[])
+        is_in_snapshot = (trial.study_id == study_id) & (
+            trial.trial_id <= max(trials, default=0)
+        )  # others go on writing
+        trial_ids = select(trial.trial_id).where(is_in_snapshot)
         rows = select(param.trial_id, param.param_name, param.param_value, param.distribution_json)
-        for key, name, number, text in base.execute(rows.where(param.trial_id.in_(mine)).order_by(param.param_id)):
+        for key, name, number, text in base.execute(rows.where(param.trial_id.in_(trial_ids)).order_by(param.param_id)):
             if text not in distributions:
                 distributions[text] = json_to_distribution(text)
-            found[key].distributions[name] = distributions[text]
-            found[key].params[name] = distributions[text].to_external_repr(number)
-        rows = select(value.trial_id, value.value, value.value_type).where(value.trial_id.in_(mine))
+            trials[key].distributions[name] = distributions[text]
+            trials[key].params[name] = distributions[text].to_external_repr(number)
+        rows = select(value.trial_id, value.value, value.value_type).where(value.trial_id.in_(trial_ids))
         for key, number, kind in base.execute(rows.order_by(value.objective)):
-            found[key].values.append(models.TrialValueModel.stored_repr_to_value(number, kind))
+            trials[key].values.append(models.TrialValueModel.stored_repr_to_value(number, kind))
         rows = select(report.trial_id, report.step, report.intermediate_value, report.intermediate_value_type)
-        for key, step, number, kind in base.execute(rows.where(report.trial_id.in_(mine))):
+        for key, step, number, kind in base.execute(rows.where(report.trial_id.in_(trial_ids))):
             read = models.TrialIntermediateValueModel.stored_repr_to_intermediate_value
-            found[key].intermediate_values[step] = read(number, kind)
-        rows = select(note.trial_id, note.key, note.value_json).where(note.trial_id.in_(mine))
+            trials[key].intermediate_values[step] = read(number, kind)
+        rows = select(note.trial_id, note.key, note.value_json).where(note.trial_id.in_(trial_ids))
         for key, name, text in base.execute(rows.where(note.key.startswith(STEP, autoescape=True))):
-            found[key].system_attrs[name] = json.loads(text)
-    return sorted(found.values(), key=lambda each: each.number)
+            trials[key].system_attrs[name] = json.loads(text)
+    return sorted(trials.values(), key=lambda frozen: frozen.number)
 
 
 def _open(source: str) -> optuna.storages.BaseStorage:
@@ -146,7 +148,7 @@ def _open(source: str) -> optuna.storages.BaseStorage:
 
 @contextmanager
 def _storage_errors(source: str) -> Iterator[None]:
-    """Turn what Optuna and its back ends raise into errors of ours."""
+    """Turn errors of Optuna and its back ends into a `StorageError`."""
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
@@ -169,25 +171,25 @@ def _seconds(trial: FrozenTrial) -> float:
 
 
 def _curve(trial: FrozenTrial) -> Curve:
-    """Read the reports at whole steps: a history's curves count updates."""
+    """Return the reports at integer steps, since curves of a history have integer steps."""
     steps = steps_of(trial.system_attrs)
     points = ((steps.get(number, number), float(value)) for number, value in trial.intermediate_values.items())
     return tuple((int(step), value) for step, value in points if step == int(step))
 
 
 def _space(trials: Sequence[FrozenTrial]) -> dict[str, ForeignParameter]:
-    """Describe the hyperparameters, over all trials: ranges may have changed on the way."""
-    found: dict[str, dict[BaseDistribution, None]] = {}
+    """Return the hyperparameters over all trials: their ranges may have changed."""
+    distributions_by_name: dict[str, dict[BaseDistribution, None]] = {}
     for trial in trials:
         for name, distribution in trial.distributions.items():
-            found.setdefault(name, {})[distribution] = None
-    return {name: _parameter(list(distributions)) for name, distributions in found.items()}
+            distributions_by_name.setdefault(name, {})[distribution] = None
+    return {name: _parameter(list(distributions)) for name, distributions in distributions_by_name.items()}
 
 
 def _parameter(distributions: Sequence[BaseDistribution]) -> ForeignParameter:
     choices = [d.choices for d in distributions if isinstance(d, CategoricalDistribution)]
     if choices:
-        return ForeignParameter(choices=tuple(dict.fromkeys(choice for each in choices for choice in each)))
+        return ForeignParameter(choices=tuple(dict.fromkeys(choice for options in choices for choice in options)))
     numeric = [d for d in distributions if isinstance(d, FloatDistribution | IntDistribution)]
     low, high = min(d.low for d in numeric), max(d.high for d in numeric)
     return ForeignParameter(float(low), float(high), log=any(d.log for d in numeric))

@@ -1,4 +1,4 @@
-"""Warm trials of Optuna's studies: what `warmstart.suggest` says, enqueued."""
+"""Warm start of Optuna's studies: enqueue suggestions of `warmstart.suggest`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from warmstart.suggestions.answer import InitialDesign
 
 ORIGIN = "warmstart"
-"""User attribute of an enqueued trial: where its configuration comes from."""
+"""User attribute of an enqueued trial: the source of its configuration."""
 _ORIGIN = ("from", "distance", "source_error", "measured", "not_measured")
-WARM, SOURCE, PROMISED, CAME = "warm", "source", "promised", "came"
-"""User attributes of an enqueued trial, for people: that it is warm, where from, the error there, and the value here."""
+WARM, SOURCE, PROMISED, ACTUAL = "warm", "source", "promised", "came"
+"""User attributes of an enqueued trial, for people: a mark, the source, the promised error, and the value here."""
 _log = logging.getLogger("warmstart")
 
 
@@ -46,26 +46,26 @@ def warm_start(
     download: bool = False,
     workload: str | None = None,
 ) -> list[InitialDesign]:
-    """Enqueue the configurations that `warmstart.suggest` gives for a dataset, best first; those enqueued before are not again.
+    """Enqueue the suggestions for a dataset, best first; those enqueued earlier are skipped.
 
-    With a space, or a sampler of ours that was given one, the suggestions are put into it: its names, its scales, and only
-    values that it allows, so that no `trial.suggest_...` refuses one. What the history never measured is varied over them;
-    see docs/import.md. Without a space, a value on a logarithmic scale is enqueued under both of its names, so that an
-    objective may ask for `log10_learning_rate` or for `learning_rate`. A sampler of ours says so where an objective asks
-    for neither.
+    With a space, or a `WarmStartSampler` with a space, the suggestions are translated into it: its names, its scales,
+    and only its values, so that every `trial.suggest_...` accepts them. Hyperparameters that the history never measured
+    are varied; see docs/import.md. Without a space, a value on a logarithmic scale is enqueued under both of its names,
+    so that an objective may use `log10_learning_rate` or `learning_rate`. A `WarmStartSampler` warns if an objective
+    uses neither.
 
     Args:
         study: any study, with any sampler.
         dataset: a path as `warmstart.suggest` takes it.
         images: instead of a path; `labels` with it.
         labels: of `images`.
-        k: how many; all where the history has fewer.
-        strategy: as in `warmstart.suggest`, and so the arguments below that are not named here.
+        k: number of suggestions; all if the history has fewer.
+        strategy: see `warmstart.suggest`.
         history: the history file.
         model: the meta-feature model.
-        space: what the study searches, in any form that `warmstart.spaces.read_space` takes: a dict of Optuna's
-            distributions, a ConfigSpace space, a short form or a file of one. Left out, that of a sampler of ours.
-        rename: the study's name of a hyperparameter, by its name in the history or its natural one.
+        space: of the study, in any form that `warmstart.spaces.read_space` takes: a dict of Optuna's distributions, a
+            ConfigSpace space, a short form or a file of one. Left out, the space of a `WarmStartSampler`.
+        rename: the study's names of hyperparameters, by their names in the history or their natural ones.
         exclude_group: groups of the history to leave out.
         skip_broken: go on without pictures that cannot be decoded.
         seed: of the images chosen.
@@ -73,13 +73,13 @@ def warm_start(
         threads: CPU threads of the network.
         cache: keep and use meta-features.
         download: let torchvision fetch what is missing.
-        workload: what the configurations train, ``transfer`` for example; its history answers.
+        workload: that the configurations train, such as ``transfer``; its history is used.
 
-    Returns: the suggestions; the trials carry their origin as the user attribute `warmstart`.
+    Returns: the suggestions; the trials have their origin in the user attribute `warmstart`.
 
     Raises:
-        UsageError: when `rename` names what no suggestion has, or an argument does not fit.
-        DataError: when the space is none.
+        UsageError: `rename` has an unknown name, or an argument does not fit.
+        DataError: the space cannot be read.
         MissingPathError, StorageError: as `warmstart.suggest`.
     """
     from warmstart.api import suggest
@@ -93,7 +93,7 @@ def warm_start(
         dataset,
         images=images,
         labels=labels,
-        k=_at_most(k, history, workload),
+        k=_limited_k(k, history, workload),
         strategy=strategy,
         history=history,
         model=model,
@@ -108,44 +108,47 @@ def warm_start(
         download=download,
         workload=workload,
     )
-    enqueued = [dict(each.config) if space is not None else _renamed(each, rename or {}) for each in designs]
+    enqueued = [
+        dict(suggestion.config) if space is not None else _study_params(suggestion, rename or {})
+        for suggestion in designs
+    ]
     for design, params in zip(designs, enqueued, strict=True):
         origin = {key: value for key, value in design.to_dict().items() if key in _ORIGIN}
-        study.enqueue_trial(params, user_attrs={ORIGIN: origin, **_readable(design)}, skip_if_exists=True)
+        study.enqueue_trial(params, user_attrs={ORIGIN: origin, **_user_attributes(design)}, skip_if_exists=True)
     return designs
 
 
-def _readable(design: InitialDesign) -> dict[str, bool | str | float]:
-    """Return the attributes that people read in a dashboard: warm, source, promised."""
+def _user_attributes(design: InitialDesign) -> dict[str, bool | str | float]:
+    """Return the user attributes for dashboards: warm, source, promised."""
     error = design.source_error if design.measured else None
     error = error if design.expected_error is None else design.expected_error.value
     promised = {} if error is None else {PROMISED: round(error, 4)}
     return {WARM: True, SOURCE: design.origin, **promised}
 
 
-def _at_most(k: int, history: PathLike | None, workload: str | None) -> int:
-    """Return k, or the number of configurations of a history that has fewer; what is no number is told later."""
+def _limited_k(k: int, history: PathLike | None, workload: str | None) -> int:
+    """Return k, limited to the number of configurations of the history; wrong types are checked later."""
     from warmstart.history_store.history import History
     from warmstart.locations import history_path
 
-    given: tuple[object, object] = k, history
-    if not isinstance(given[0], int) or not isinstance(given[1], str | os.PathLike | None):
+    arguments: tuple[object, object] = k, history
+    if not isinstance(arguments[0], int) or not isinstance(arguments[1], str | os.PathLike | None):
         return k
     with History.open(history_path(history, workload=workload)) as opened:
-        there = len(opened.configs)
-    if there >= k or not there:
+        n_configs = len(opened.configs)
+    if n_configs >= k or not n_configs:
         return k
-    _log.warning("warm_start: %d configurations were asked for, the history has %d", k, there)
-    return there
+    _log.warning("warm_start: %d configurations were asked for, the history has %d", k, n_configs)
+    return n_configs
 
 
-def _renamed(design: InitialDesign, rename: Mapping[str, str]) -> dict[str, Any]:
-    """Return a suggestion under a study's names: both scales of a value, or the one that is renamed."""
+def _study_params(design: InitialDesign, rename: Mapping[str, str]) -> dict[str, Any]:
+    """Return a suggestion by the study's names: both scales of a value, or only the renamed one."""
     values = {**design.config, **design.natural}
     if unknown := rename.keys() - values.keys():
         msg = f"expected names among {', '.join(values)}, got {min(unknown)!r}. Correct the name."
         raise UsageError(msg, param="rename", given=min(unknown), choices=values)
-    twins = {other for name in rename for other in both_scales(name) if other not in rename}
+    twins = {twin for name in rename for twin in both_scales(name) if twin not in rename}
     olds: dict[str, str] = {}
     for old in (name for name in values if name not in twins):
         new = rename.get(old, old)
@@ -157,6 +160,6 @@ def _renamed(design: InitialDesign, rename: Mapping[str, str]) -> dict[str, Any]
 
 
 def both_scales(name: str) -> tuple[str, str]:
-    """Return both names of a value: natural and logarithmic."""
+    """Return the natural and the logarithmic name of a value."""
     bare = name.removeprefix("log10_")
     return bare, f"log10_{bare}"

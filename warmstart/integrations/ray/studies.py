@@ -1,4 +1,4 @@
-"""Workers of a study as tasks on a Ray cluster; see docs/ray.md."""
+"""Run workers of a study as tasks on a Ray cluster; see docs/ray.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from warmstart.history_store.errors import AllTrialsFailedError, UsageError, WarmstartError
-from warmstart.integrations.ray.cluster import Cluster, living
+from warmstart.integrations.ray.cluster import Cluster, live_nodes
 from warmstart.studies.execution.local_workers import LOSSES
 from warmstart.studies.execution.worker import Job
 from warmstart.studies.state.storage import Store
@@ -21,26 +21,26 @@ LOOK_S = 0.5
 
 
 def run_on_cluster(job: Job, cluster: Cluster, store: Store, *, workers: int | None, look: Callable[[], int]) -> None:
-    """Work on a study from the nodes of a cluster; a worker that is lost is replaced, and its trial is run again.
+    """Run a job by workers on a cluster's nodes; a lost worker is replaced, and its trial runs again.
 
     Args:
         job: of every worker.
-        cluster: where, and what each worker takes there.
-        store: that `job` names, as this machine has it.
-        workers: at a time, as far as the cluster has places for them or makes some; None = as many as it has places.
-        look: called about twice a second; counts the trials that ended.
+        cluster: with the resources of a worker.
+        store: of the job, opened on this machine.
+        workers: at a time, as many as fit on the cluster or its autoscaler adds; None = as many as fit.
+        look: called about twice a second; returns the number of ended trials.
 
     Raises:
-        UsageError: when there is no such cluster, no node that a worker fits on, or a node that the storage is not on.
-        AllTrialsFailedError: when workers are lost again and again without a trial that ends.
-        WarmstartError: what a worker raised; the others are ended then.
+        UsageError: no such cluster, no node that a worker fits on, or nodes that cannot reach the storage.
+        AllTrialsFailedError: workers are lost again and again without an ended trial.
+        WarmstartError: raised by a worker; the others are ended.
     """
     with cluster.connect():
         import ray
 
         cluster.check_fits(workers)
         _check_shared(store)
-        # The clock that counts here means nothing on another machine.
+        # `time.monotonic` has another origin on another machine: send wall time.
         deadline = time.time() + (job.limits.until - time.monotonic())
         serve = ray.remote(_serve).options(max_retries=0, **cluster.resources)
         calls: list[Any] = []
@@ -49,20 +49,21 @@ def run_on_cluster(job: Job, cluster: Cluster, store: Store, *, workers: int | N
         is_over = False
         try:
             while ended < job.limits.trials and not (is_over and not calls):
-                wanted = 0 if is_over else workers or cluster.places()
-                calls += [serve.remote(job, folder, deadline) for _ in range(wanted - len(calls))]
+                target = 0 if is_over else workers or cluster.places()
+                calls += [serve.remote(job, folder, deadline) for _ in range(target - len(calls))]
                 ready, calls = ray.wait(calls, num_returns=1, timeout=LOOK_S) if calls else ([], [])
                 for call in ready:
-                    problem = _last_word(ray, call)
+                    problem = _final_message(ray, call)
                     if isinstance(problem, WarmstartError):
                         raise problem
                     is_over |= problem is None
                     losses += problem is not None
-                    # A node may take all its workers with it.
-                    if losses >= LOSSES + wanted:
+                    # A lost node takes all its workers with it.
+                    if losses >= LOSSES + target:
                         msg = f"tune: expected workers that keep running, got {losses} lost in a row ({problem}). Look at their trials with -v, or start fewer."
                         raise AllTrialsFailedError(msg)
                 now = look()
+                # Only losses without progress count: any ended trial resets the number.
                 losses, ended = (losses, ended) if now == ended else (0, now)
                 if not ready and not calls:
                     time.sleep(LOOK_S)
@@ -72,19 +73,19 @@ def run_on_cluster(job: Job, cluster: Cluster, store: Store, *, workers: int | N
 
 
 def _check_shared(store: Store) -> None:
-    """Refuse a file where workers run on other machines.
+    """Check that the storage is no file if workers run on other machines.
 
     Raises:
-        UsageError: when there is a node elsewhere.
+        UsageError: it is, and they do.
     """
-    others = sorted({node["NodeManagerHostname"] for node in living()} - {socket.gethostname()})
-    if store.path is not None and others:
-        msg = f"expected a database that {', '.join(others)} can reach, got the file {store.path}. Name one by its URL: postgresql://USER@HOST/NAME."
+    hosts = sorted({node["NodeManagerHostname"] for node in live_nodes()} - {socket.gethostname()})
+    if store.path is not None and hosts:
+        msg = f"expected a database that {', '.join(hosts)} can reach, got the file {store.path}. Name one by its URL: postgresql://USER@HOST/NAME."
         raise UsageError(msg, param="storage")
 
 
-def _last_word(ray: Any, call: Any) -> WarmstartError | str | None:
-    """Take what a worker that ended said: an error, how it was lost, or None where all was well."""
+def _final_message(ray: Any, call: Any) -> WarmstartError | str | None:
+    """Return the error of an ended worker, or how it was lost; None after a success."""
     try:
         error: WarmstartError | None = ray.get(call)
     except ray.exceptions.RayError as lost:
@@ -93,7 +94,7 @@ def _last_word(ray: Any, call: Any) -> WarmstartError | str | None:
 
 
 def _serve(job: Job, folder: str, deadline: float) -> WarmstartError | None:
-    """Work on whatever node this is; gives what it raised."""
+    """Run a job on this node; return its error, or None."""
     with contextlib.suppress(OSError):  # other machines may not have it
         os.chdir(folder)
     until = time.monotonic() + (deadline - time.time())

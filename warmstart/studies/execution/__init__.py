@@ -1,1 +1,1 @@
-"""Execution of trials: workers, and the processes of trials."""
+"""Execution of trials: workers and trial processes."""

@@ -1,4 +1,4 @@
-"""Child process of a trial: it evaluates, and reports the outcome to its parent."""
+"""Child process of trials: evaluate configurations, and send reports and outcomes to the parent."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from typing import Any
 from warmstart.history_store.errors import BrokenImagesError, UsageError, WarmstartError
 from warmstart.history_store.records import Config
 from warmstart.studies.objectives.base import Objective, Outcome, Pruned, TrialStatus
-from warmstart.studies.objectives.result import one_line, plain_number, read_result, shown_value
+from warmstart.studies.objectives.result import one_line, plain_number, read_result, safe_repr
 from warmstart.training.processes.memory import out_of_memory
 
 STEPS = 2.0**63
-"""Steps of reports are 0 or more and below this: storages keep 64 bits."""
+"""Upper limit of steps, since storages have 64 bits."""
 
 
 def serve(pipe: Connection, pickled: bytes) -> None:
-    """Evaluate until the parent closes the pipe; stop after a trial that may have left something behind.
+    """Evaluate trials until the parent closes the pipe, or a trial may have left the process in a bad state.
 
     Messages to the parent: ("ready", process), ("unusable", error), ("begun", token, process), ("report", token, process,
-    step, error), ("refused", token, process, error), ("done", token, process, outcome, spent). The token is the one that came with
-    the trial. A dataset whose pictures cannot be decoded is refused: no other configuration would fare better.
+    step, error), ("refused", token, process, error), ("done", token, process, outcome, spent). The token comes with the
+    trial. A dataset whose pictures cannot be decoded is refused: it would fail with every configuration.
     """
-    _settle_in()
+    _set_up_process()
     with contextlib.suppress(EOFError, OSError):
         try:
             objective = _load(pickled)
@@ -45,7 +45,7 @@ def serve(pipe: Connection, pickled: bytes) -> None:
         while not spent:
             token, config, seed, budget = pipe.recv()
             pipe.send(("begun", token, os.getpid()))
-            line = _Line(pipe, token, refused)
+            line = _Channel(pipe, token, refused)
             try:
                 outcome, spent = _evaluate(objective, line, config, seed, budget)
             except BrokenImagesError as error:
@@ -55,20 +55,20 @@ def serve(pipe: Connection, pickled: bytes) -> None:
 
 
 class Refusals:
-    """How many answers were refused since the last look, counted across forks in a page that they share."""
+    """Counter of refused messages, in a memory page that forks share."""
 
     def __init__(self) -> None:
         self._page = mmap.mmap(-1, mmap.PAGESIZE)
 
-    def add(self, what: str) -> None:
-        """Count one, and say so in the log."""
+    def add(self, message: str) -> None:
+        """Count a refused message, and write a line to the log."""
         sys.stderr.write(
-            f"warmstart: {what} was refused: each trial answers once, from its own process, before it ends\n"
+            f"warmstart: {message} was refused: each trial answers once, from its own process, before it ends\n"
         )
         self._page[0] = min(self._page[0] + 1, 255)
 
     def take(self) -> str:
-        """Return the note of those since the last look, empty where there were none."""
+        """Return a note on the refused messages since the last call; empty without any."""
         count, self._page[0] = self._page[0], 0
         if not count:
             return ""
@@ -77,36 +77,36 @@ class Refusals:
         )
 
 
-class _Line:
-    """What one trial tells the parent: its own process, until it ended, and no one else.
+class _Channel:
+    """Messages of one trial to the parent: only from its own process, and only until it ends.
 
     Attributes:
-        fault: a report that no storage could keep; it fails the trial, whatever that returns.
+        fault: message on an invalid report, which fails the trial; empty without one.
     """
 
     def __init__(self, pipe: Connection, token: str, refused: Refusals) -> None:
         self._pipe, self._token, self._refused = pipe, token, refused
         self._process = os.getpid()
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._over = False
         self.fault = ""
 
     @property
-    def is_mine(self) -> bool:
-        """Tell whether this is the process of the trial, and no fork of it."""
+    def is_own_process(self) -> bool:
+        """Tell whether this is the process of the trial, not a fork of it."""
         return os.getpid() == self._process
 
     def report(self, step: float, error: float) -> None:
-        """Report; raises `Pruned` where the parent has seen enough, `ValueError` where no storage could keep it."""
+        """Send a report; raises `Pruned` if the parent stops the trial, `ValueError` for an invalid report."""
         try:
             step, error = _checked_report(step, error)
         except ValueError as fault:
             self.fault = str(fault)
             raise
-        if not self.is_mine:  # its turn may be taken for ever: the thread that has it was not forked
+        if not self.is_own_process:  # before the lock: in a fork its holder may not exist, and it would never be free
             self._refused.add(f"a report of process {os.getpid()}, forked in a trial,")
             return
-        with self._turn:
+        with self._lock:
             if self._over:
                 self._refused.add("a report of a trial that had ended")
                 return
@@ -116,12 +116,12 @@ class _Line:
             raise Pruned
 
     def end(self, outcome: Outcome, *, spent: bool) -> None:
-        """Tell the outcome, the last thing of a trial; a fork of its process ends here instead."""
-        if not self.is_mine:
+        """Send the outcome, the last message of a trial; a fork of its process exits here instead."""
+        if not self.is_own_process:
             self._refused.add(f"the result of process {os.getpid()}, forked in a trial,")
             sys.stderr.flush()
             os._exit(1)
-        with self._turn:
+        with self._lock:
             self._over = True
             note = self._refused.take()
             if note:
@@ -130,15 +130,15 @@ class _Line:
 
 
 def _checked_report(step: object, error: object) -> tuple[float, float]:
-    """Return step and error as numbers; an error may be NaN or infinite, as that of a trial that diverges.
+    """Return step and error as numbers; the error of a diverging trial may be NaN or infinite.
 
     Raises:
-        ValueError: no numbers, or a step that is negative or that no storage keeps.
+        ValueError: no numbers, or a step below 0 or of 2^63 and more.
     """
     numbers = plain_number(step), plain_number(error)
     if numbers[0] is None or numbers[1] is None:
-        what, given = ("a step", step) if numbers[0] is None else ("an error", error)
-        msg = f"expected {what} that is one number in a report, got {shown_value(given)}"
+        label, value = ("a step", step) if numbers[0] is None else ("an error", error)
+        msg = f"expected {label} that is one number in a report, got {safe_repr(value)}"
         raise ValueError(msg)
     if not abs(numbers[0]) < STEPS:
         msg = f"expected a finite step below 2^63 in a report, got {numbers[0]:g}"
@@ -149,19 +149,19 @@ def _checked_report(step: object, error: object) -> tuple[float, float]:
     return numbers[0], numbers[1]
 
 
-def _settle_in() -> None:
-    """Set up the streams, which go to the log, and offer this process to a kernel that is out of memory."""
+def _set_up_process() -> None:
+    """Set up the streams for the log, and make this process the kernel's first choice when memory runs out."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
-    with contextlib.suppress(OSError):  # where memory ends, the kernel shall end the trial and not the study
+    with contextlib.suppress(OSError):  # out of memory, the kernel should kill the trial, not the study
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
 def _load(pickled: bytes) -> Objective:
-    """Unpickle the objective and let it prepare.
+    """Unpickle and prepare the objective.
 
     Raises:
-        WarmstartError: when it cannot.
+        WarmstartError: it cannot be loaded.
     """
     try:
         objective: Objective = pickle.loads(pickled)  # noqa: S301  our parent's
@@ -178,12 +178,12 @@ def _load(pickled: bytes) -> Objective:
 
 
 def _evaluate(
-    objective: Objective, line: _Line, config: Config, seed: int, budget: float | None
+    objective: Objective, line: _Channel, config: Config, seed: int, budget: float | None
 ) -> tuple[Outcome, bool]:
-    """Evaluate once; tells also whether this process should not be used again.
+    """Evaluate a configuration; return the outcome, and whether this process must not be used again.
 
     Raises:
-        BrokenImagesError: what the objective raised.
+        BrokenImagesError: raised by the objective.
     """
     started = time.perf_counter()
 
@@ -208,7 +208,7 @@ def _evaluate(
 
 
 def describe(error: BaseException) -> str:
-    """Say on one line what was raised and where."""
+    """Return an exception and its place in the code as one line."""
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return one_line(f"{type(error).__name__}: {error}") + where
+    location = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return one_line(f"{type(error).__name__}: {error}") + location

@@ -1,4 +1,4 @@
-"""The last training of a study: which networks are saved, and which of them gets the time that is kept for it."""
+"""The last training of a study: choose the networks to save, and the one that is retrained in the reserved time."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from warmstart.training.workloads import Budget, Workload
 
 _SURE = 0.8
-"""Share of the time that is surely there once the networks have been joined and the heads are fitted again."""
+"""Share of the time that surely remains after joining the networks and refitting the heads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A trial that ended well.
+    """A trial whose network may be saved.
 
     Attributes:
         config: of its network.
-        error: that it reached.
-        seconds: that it took; 0 = unknown.
-        steps: that it made; 0 = unknown.
+        error: of the trial.
+        seconds: of the trial; 0 = unknown.
+        steps: of the trial; 0 = unknown.
     """
 
     config: Config
@@ -37,7 +37,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class LastTraining:
-    """How the networks of a study are trained once more before they are saved.
+    """The retraining of a study's networks before they are saved.
 
     Attributes:
         workload: that trains them.
@@ -49,46 +49,48 @@ class LastTraining:
 
     @classmethod
     def of(cls, plan: StudySpec) -> Self:
-        """Return that of a study of a workload."""
+        """Return the last training of a workload's study."""
         workload = get_workload(plan.workload or DEFAULT)
         return cls(workload, workload.budget(plan.objective["target_budget"], amount=plan.budget))
 
     def steps(self, trial: Candidate) -> int:
-        """Return for how many steps a network is trained once more; 0 = it is not."""
+        """Return the steps of retraining a network; 0 = it is not retrained."""
         return self.workload.steps_again(trial.config, self.budget)
 
     def choose(self, candidates: Sequence[Candidate], k: int, *, seconds: float) -> list[int]:
-        """Choose the networks that are saved: those of the least errors.
+        """Choose the networks to save: those with the least errors.
 
-        Where none of these is trained once more, and several are saved, the last place is for the one that is, if its error is then
-        expected to be less than that of the network whose place it takes.
+        If several are saved and none of them is retrained, the last one is replaced by the best retrained one, if that
+        is expected to have the smaller error.
 
         Args:
-            candidates: all trials that ended well.
-            k: networks; fewer where there are fewer.
-            seconds: that there are for training one once more; infinite = no time is kept for that.
+            candidates: all candidates.
+            k: number of networks; fewer if there are fewer.
+            seconds: for retraining one network; infinite = no limited time.
 
-        Returns: their places, best first; equal ones as they stand.
+        Returns: their indices, best first; ties in the order of the candidates.
         """
-        order = sorted(range(len(candidates)), key=lambda place: candidates[place].error)
-        chosen, rest = order[:k], order[k:]
-        if k < 2 or math.isinf(seconds) or any(self.steps(candidates[place]) for place in chosen):
+        order = sorted(range(len(candidates)), key=lambda index: candidates[index].error)
+        chosen, remainder = order[:k], order[k:]
+        if k < 2 or math.isinf(seconds) or any(self.steps(candidates[index]) for index in chosen):
             return chosen
-        later = {place: self._error(candidates[place], seconds) for place in rest}
-        best = min(later, key=lambda place: later[place], default=None)
+        later = {index: self._error(candidates[index], seconds) for index in remainder}
+        best = min(later, key=lambda index: later[index], default=None)
         if best is not None and later[best] < candidates[chosen[-1]].error:
             chosen[-1] = best
         return chosen
 
     def leading(self, chosen: Sequence[Candidate], *, seconds: float) -> int | None:
-        """Return the place of the first network that gains by being trained once more in a limited time; None where none does."""
+        """Return the index of the first network that retraining in a limited time improves, or None."""
         if math.isinf(seconds):
             return None
-        gain = (place for place, each in enumerate(chosen) if self._error(each, _SURE * seconds) < each.error)
+        gain = (
+            index for index, candidate in enumerate(chosen) if self._error(candidate, _SURE * seconds) < candidate.error
+        )
         return next(gain, None)
 
     def _error(self, trial: Candidate, seconds: float) -> float:
-        """Return the error that is expected after so many seconds; infinite where a network is not trained once more."""
+        """Return the expected error after so many seconds of retraining; infinite for a network without retraining."""
         if not (self.steps(trial) and trial.seconds > 0 and trial.steps > 0):
             return math.inf
         longer = seconds / trial.seconds

@@ -13,29 +13,29 @@ from warmstart.training.processes.supervisor import GRACE_S, SupervisedProcess, 
 
 LOOK_S = 0.5
 LOSSES = 5
-"""Workers that may die without a trial having ended in between."""
+"""Deaths of workers without an ended trial in between, before the call fails."""
 
 
 def run_workers(job: Job, workers: int, look: Callable[[], int]) -> None:
-    """Work on a study with several processes; one that dies is replaced, and its trial is run again.
+    """Run a job in several processes; one that dies is replaced, and its trial runs again.
 
     Args:
         job: of every worker.
         workers: processes at a time.
-        look: called about twice a second; counts the trials that ended.
+        look: called about twice a second; returns the number of ended trials.
 
     Raises:
-        AllTrialsFailedError: when workers die again and again.
-        WarmstartError: what a worker raised; the others are ended then.
+        AllTrialsFailedError: workers die again and again.
+        WarmstartError: raised by a worker; the others are ended.
     """
     running = [_begin(job) for _ in range(workers)]
     losses, ended = 0, look()
     try:
         while running:
             news = wait([member.pipe for member in running], LOOK_S)
-            for member in [each for each in running if each.pipe in news]:
+            for member in [process for process in running if process.pipe in news]:
                 running.remove(member)
-                problem = _last_word(member)
+                problem = _final_message(member)
                 if isinstance(problem, WarmstartError):
                     raise problem
                 if problem is not None:
@@ -45,6 +45,7 @@ def run_workers(job: Job, workers: int, look: Callable[[], int]) -> None:
                         raise AllTrialsFailedError(msg)
                     running.append(_begin(job))
             now = look()
+            # Only deaths without progress count: any ended trial resets the number.
             losses, ended = (losses, ended) if now == ended else (0, now)
     finally:
         end_all(running)
@@ -55,8 +56,8 @@ def _begin(job: Job) -> SupervisedProcess:
         return SupervisedProcess(_serve, job)
 
 
-def _last_word(member: SupervisedProcess) -> WarmstartError | str | None:
-    """Take what a worker that ended said: an error, how it died, or None where all was well."""
+def _final_message(member: SupervisedProcess) -> WarmstartError | str | None:
+    """Return the error of an ended worker, or how it died; None after a success."""
     try:
         error: WarmstartError | None = member.pipe.recv()
     except (EOFError, OSError):
@@ -67,11 +68,11 @@ def _last_word(member: SupervisedProcess) -> WarmstartError | str | None:
 
 
 def _serve(pipe: Connection, job: Job) -> None:
-    """Work in a process of our own, and tell the parent how that ended."""
-    said: WarmstartError | None = None
+    """Run a job in this process, and send its error, or None, to the parent."""
+    problem: WarmstartError | None = None
     try:
         job()
     except WarmstartError as error:
-        said = error
+        problem = error
     with contextlib.suppress(OSError):
-        pipe.send(said)
+        pipe.send(problem)

@@ -1,4 +1,4 @@
-"""How the time of one call is used: which configurations still end within it, by what the trials took so far."""
+"""Time limit of one call: choose configurations that end in time, by the durations of earlier trials."""
 
 from __future__ import annotations
 
@@ -28,163 +28,167 @@ if TYPE_CHECKING:
     from warmstart.suggestions.durations import Durations
 
 LIKELY = 0.5
-"""Chance to end in time from which a trial is begun..."""
-_SLIM = 0.1
-"""...and from which the surest warm one is, while the study holds no result: what is left is of no other use."""
+"""Smallest chance to end in time with which a trial is begun..."""
+_MIN_CHANCE = 0.1
+"""...and for the surest warm configuration while the study has no result: the time has no other use."""
 _LATE, _LATE_S = 4.0, 60.0
-"""A trial whose times in the storage are so many times its duration, and so much more, lay with no worker for a while."""
+"""Factor and seconds by which a trial's stored times may exceed its duration; beyond, it had no worker for a while."""
 _SPREAD = 0.15
-"""Standard deviation of the logarithm of seconds that were extrapolated from the reports of a trial that was ended."""
+"""Standard deviation of log seconds that are extrapolated from the reports of a stopped trial."""
 _LOADING = math.log(2.0)
-"""The same of the first trial of a worker, which loads what the later ones find loaded."""
-_SEEN = 0.1
-"""Share of a trial between its first and its last report from which on its pace is told."""
-_SLOW = 1.15
-"""A trial whose rest takes so many times what is left does not end in time."""
+"""The same for the first trial of a worker, which also loads data."""
+_MIN_SHARE = 0.1
+"""Smallest share of a trial between its first and its last report for an extrapolation."""
+_OVERRUN = 1.15
+"""A trial is too slow if its rest takes more than so many times the remaining time."""
 _SHORTER = 0.8
-"""What is run instead of a trial takes at most such a share of it."""
-_MORE = 1.5
-"""Training the best once more, on more images, takes at most so many times as long."""
-_TRIED = 128
-"""Configurations all over the space among which one is sought that would still end in time."""
+"""Largest share of a trial's seconds for a shorter replacement."""
+_RETRAIN_FACTOR = 1.5
+"""Largest factor of the seconds for retraining on more images."""
+_N_SPREAD = 128
+"""Configurations spread over the space that are checked for one that would end in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The end of a call, and what is known of how long trials take on this machine.
+    """The end of a call, and the durations of trials on this machine.
 
     Attributes:
-        ends: `time.monotonic` at which the last trial has ended, on this machine.
+        ends: `time.monotonic` at which the last trial must have ended, on this machine.
         durations: forecasts over the space of the study.
-        told: what a short run told.
-        over: `time.monotonic` at which the whole call is over.
-        choices: seconds that each choice of a trial took so far; the end of the call fits the same model once more.
-        again: seconds that are kept at most for training a network once more.
-        last: how that is done; None = no networks are saved.
-        saved: so many networks are saved; the one of them that gains by the time, or else the first that is trained once more, gets it.
-        kept: seconds that were kept for it after the trials so far, the latest last.
+        timed_runs: seconds of a short run on this machine.
+        over: `time.monotonic` at which the whole call must end.
+        choices: seconds of each choice of a trial so far; the end of the call fits the same model once more.
+        again: largest number of seconds that are reserved for retraining a network.
+        last: the retraining; None = no networks are saved.
+        saved: number of networks to save; the time goes to the one that gains by it, or else to the first that is
+            retrained.
+        reserves: seconds reserved for retraining after each trial, the latest last.
     """
 
     ends: float
     durations: Durations
-    told: tuple[TimedRun, ...] = ()
+    timed_runs: tuple[TimedRun, ...] = ()
     over: float = math.inf
     choices: list[float] = field(default_factory=list)
     again: float = 0.0
     last: LastTraining | None = None
     saved: int = 1
-    kept: list[float] = field(default_factory=list)
+    reserves: list[float] = field(default_factory=list)
 
     @property
     def slowest(self) -> float:
-        """Return the seconds of the slowest choice, which is what fitting the model takes."""
+        """Return the seconds of the slowest choice, an estimate of fitting the model."""
         return max(self.choices, default=0.0)
 
     @property
     def left(self) -> float:
-        """Return the seconds that are left for trials, at least 0."""
-        again = self.kept[-1] if self.kept else 0.0
+        """Return the remaining seconds for trials, at least 0."""
+        again = self.reserves[-1] if self.reserves else 0.0
         return max(min(self.ends, self.over - self.slowest) - again - time.monotonic(), 0.0)
 
-    def look(self, trials: Sequence[FrozenTrial]) -> None:
-        """See how long it takes to train a network of the best trials so far once more, for all its steps."""
+    def update_reserve(self, trials: Sequence[FrozenTrial]) -> None:
+        """Update the seconds that are reserved for retraining a network of the best trials."""
         if not self.again or self.last is None:
             return
-        ended = _ended_well(trials)
-        chosen = [ended[place] for place in self.last.choose(ended, self.saved, seconds=self.again)]
+        ended = _candidates(trials)
+        chosen = [ended[index] for index in self.last.choose(ended, self.saved, seconds=self.again)]
         leading = self.last.leading(chosen, seconds=self.again)
         if leading is not None:
             chosen = [chosen[leading]]
         for trial in chosen:
             if steps := self.last.steps(trial):
-                whole = trial.seconds * max(steps / trial.steps, 1.0) if trial.steps else trial.seconds
-                self.kept.append(min(self.again, _MORE * whole))
+                seconds = trial.seconds * max(steps / trial.steps, 1.0) if trial.steps else trial.seconds
+                self.reserves.append(min(self.again, _RETRAIN_FACTOR * seconds))
                 return
-        self.kept.append(0.0)
+        self.reserves.append(0.0)
 
     def fits(self, queue: TrialQueue, space: ConfigurationSpace, configs: Sequence[Config]) -> list[bool]:
-        """Tell of configurations which are likely to end in time; all where nothing is known of how long they take.
+        """Tell for each configuration whether it is likely to end in time; all do if no durations are known.
 
-        What is likely is not enough where a warm configuration that has not had its turn is surer to end: for other
-        configurations, and while the study holds no result for warm ones, too. Then the surest may be unlikely.
+        If an untried warm configuration is surer to end, others must be about as sure; while the study has no result,
+        warm ones too. Then even an unlikely one may be begun, if it is the surest.
         """
         trials = queue.trials()
-        self.look(trials)
-        told, left = self._known(space, trials), self.left
-        if told is None:
+        self.update_reserve(trials)
+        timed_runs, left = self._all_timed_runs(space, trials), self.left
+        if timed_runs is None:
             return [left > 0] * len(configs)
-        warm, chances = _untried(queue, trials), self._chances(space, configs, told, left=left)
+        warm, chances = _untried(queue, trials), self._chances(space, configs, timed_runs, left=left)
         if not warm:
             return [bool(chance >= LIKELY) for chance in chances]
-        surest = float(self._chances(space, warm, told, left=left).max())
+        surest = float(self._chances(space, warm, timed_runs, left=left).max())
         least = min(SURE, max(LIKELY, surest - 1e-9))
-        of_warm = LIKELY if has_result(trials) else min(least, max(surest - 1e-9, _SLIM))
+        of_warm = LIKELY if has_result(trials) else min(least, max(surest - 1e-9, _MIN_CHANCE))
         are_warm = [warm_of(config, queue.plan.configs) is not None for config in configs]
         return [
             bool(chance >= (of_warm if is_warm else least)) for chance, is_warm in zip(chances, are_warm, strict=True)
         ]
 
-    def finds_other(self, queue: TrialQueue, space: ConfigurationSpace, slow: TimedRun) -> bool:
-        """Tell whether something else is likely to be chosen and end in time, were a trial ended now that takes so long."""
+    def has_alternative(self, queue: TrialQueue, space: ConfigurationSpace, slow: TimedRun) -> bool:
+        """Tell whether another configuration would likely end in time, if a slow trial were stopped now."""
         trials = queue.trials()
-        told = self._known(space, trials) or []
-        others = [*_untried(queue, trials), *queue.spread(_TRIED, rng=np.random.default_rng(0))]
-        found = self._chances(space, others, [*told, slow], left=max(self.left - self.slowest, 0.0))
-        return bool((found >= LIKELY).any())
+        timed_runs = self._all_timed_runs(space, trials) or []
+        candidates = [*_untried(queue, trials), *queue.spread(_N_SPREAD, rng=np.random.default_rng(0))]
+        chances = self._chances(space, candidates, [*timed_runs, slow], left=max(self.left - self.slowest, 0.0))
+        return bool((chances >= LIKELY).any())
 
     def forecast(self, space: ConfigurationSpace, configs: Sequence[Config]) -> list[ExpectedSeconds]:
-        """Forecast the seconds of configurations before any trial; none where nothing is known."""
-        return self._forecast(space, configs, self._known(space, ()))
+        """Forecast the seconds of configurations before any trial; empty if no durations are known."""
+        return self._forecast(space, configs, self._all_timed_runs(space, ()))
 
     def watch(self, queue: TrialQueue, space: ConfigurationSpace, run: Run) -> PacedRun:
-        """Follow a trial that begins now."""
+        """Return the observer of a trial that begins now."""
         trials = queue.trials()
-        self.look(trials)
-        told, has_one = self._known(space, trials), has_result(trials)
-        own = self._forecast(space, [run.config], told)
+        self.update_reserve(trials)
+        timed_runs, has_error = self._all_timed_runs(space, trials), has_result(trials)
+        expected = self._forecast(space, [run.config], timed_runs)
         shorter = math.inf
-        if own and not has_one:
-            others = [each.high for each in self._forecast(space, _untried(queue, trials), told)]
-            shorter = min((high for high in others if high < _SHORTER * own[0].value), default=math.inf)
-        return PacedRun(self, queue, space, run, own[0] if own else None, shorter)
+        if expected and not has_error:
+            seconds = [forecast.high for forecast in self._forecast(space, _untried(queue, trials), timed_runs)]
+            shorter = min((high for high in seconds if high < _SHORTER * expected[0].value), default=math.inf)
+        return PacedRun(self, queue, space, run, expected[0] if expected else None, shorter)
 
-    def _known(self, space: ConfigurationSpace, trials: Sequence[FrozenTrial]) -> list[TimedRun] | None:
-        """Return what runs here told of seconds; None where nothing at all is known of them."""
+    def _all_timed_runs(self, space: ConfigurationSpace, trials: Sequence[FrozenTrial]) -> list[TimedRun] | None:
+        """Return the timed runs on this machine; None if there are none and the history has no durations."""
         first, later = finished_here(trials)
-        told = [*self.told, *self.durations.timed(space, later)]
-        told += self.durations.timed(space, first, spread=0.0 if self.told else _LOADING)  # a short run has loaded it
-        told += self.durations.timed(space, cut_here(trials), spread=_SPREAD)
-        return told if told or self.durations.forecaster.knows_level else None
+        timed_runs = [*self.timed_runs, *self.durations.timed(space, later)]
+        timed_runs += self.durations.timed(
+            space, first, spread=0.0 if self.timed_runs else _LOADING
+        )  # a short run has loaded it
+        timed_runs += self.durations.timed(space, cut_here(trials), spread=_SPREAD)
+        return timed_runs if timed_runs or self.durations.forecaster.knows_level else None
 
     def _forecast(
-        self, space: ConfigurationSpace, configs: Sequence[Config], told: Sequence[TimedRun] | None
+        self, space: ConfigurationSpace, configs: Sequence[Config], timed_runs: Sequence[TimedRun] | None
     ) -> list[ExpectedSeconds]:
-        if told is None or not configs:
+        if timed_runs is None or not configs:
             return []
-        return self.durations.forecast(space, configs, told)
+        return self.durations.forecast(space, configs, timed_runs)
 
     def _chances(
-        self, space: ConfigurationSpace, configs: Sequence[Config], told: Sequence[TimedRun], *, left: float
+        self, space: ConfigurationSpace, configs: Sequence[Config], timed_runs: Sequence[TimedRun], *, left: float
     ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         with one_thread():
-            return self.durations.chance_within(space, configs, left, told)
+            return self.durations.chance_within(space, configs, left, timed_runs)
 
 
 @dataclass(slots=True)
 class PacedRun:
-    """A trial under way, beside the end of its call: what cannot end in time gives way to what can.
+    """A running trial under the time limit of its call, stopped if it cannot end in time but another can.
 
     Attributes:
         pace: of the call.
         queue: the study.
         space: of it.
         run: the trial.
-        expected: seconds that it takes; None where nothing is known.
-        shorter: seconds of a shorter configuration, to be run where this one does not end; infinite where there is none, or a result is at hand.
-        began: `time.monotonic`.
-        reports: when it reported, and at which share of it.
-        is_slow: it was ended since it would not have ended in time.
-        is_over: it reported after the time was over.
+        expected: its seconds; None if unknown.
+        shorter: seconds of a shorter configuration to run instead; infinite if there is none, or the study has a
+            result.
+        began: `time.monotonic` at its beginning.
+        reports: `time.monotonic` and finished share at each report.
+        is_slow: whether it was stopped because it would not end in time.
+        is_over: whether it reported after the end of the time.
     """
 
     pace: Pace
@@ -200,26 +204,26 @@ class PacedRun:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds that the trial may take: all that are left, or, where it overruns, all but those of a shorter one."""
+        """Return the time limit of the trial: the remaining seconds; if it overruns, minus those of a shorter one."""
         left = self.pace.left
         if self.expected is None or math.isinf(self.shorter):
             return max(left, 1e-3)
-        # Where it takes longer than expected, so does the shorter one.
+        # If it takes longer than expected, the shorter one will too, by the same factor.
         last_chance = left / (1 + self.shorter / self.expected.value)
         return max(last_chance if last_chance >= self.expected.high else left, 1e-3)
 
     @property
     def whole(self) -> float | None:
-        """Return the seconds that all of it takes, by the pace of its reports; None while they tell too little."""
+        """Return the extrapolated seconds of the whole trial, by its reports; None while they are too few."""
         if len(self.reports) < 2:
             return None
         (first, few), (last, many) = self.reports[0], self.reports[-1]
-        if many - few < _SEEN or last <= first:
+        if many - few < _MIN_SHARE or last <= first:
             return None
         return last - self.began + (1 - min(many, 1.0)) * (last - first) / (many - few)
 
     def report(self, step: float) -> bool:
-        """Note a report; tell whether the trial should give way: it does not end in time, and something else would."""
+        """Record a report; return whether to stop the trial, because it will not end in time and another would."""
         length = self.queue.plan.length(self.run.config)
         self.is_over = self.pace.left <= 0
         if self.is_over or not length:
@@ -227,18 +231,18 @@ class PacedRun:
         now = time.monotonic()
         self.reports.append((now, step / length))
         whole = self.whole
-        if whole is None or whole - (now - self.began) <= _SLOW * self.pace.left:
+        if whole is None or whole - (now - self.began) <= _OVERRUN * self.pace.left:
             return False
         (slow,) = self.pace.durations.timed(self.space, [(self.run.config, whole)], spread=_SPREAD)
-        self.is_slow = self.pace.finds_other(self.queue, self.space, slow)
+        self.is_slow = self.pace.has_alternative(self.queue, self.space, slow)
         return self.is_slow
 
-    def ended(self, outcome: Outcome, *, timeout: float) -> Outcome:
-        """Say of a trial that was ended for the time of its call that it was; it is no failure, and no result.
+    def final_outcome(self, outcome: Outcome, *, timeout: float) -> Outcome:
+        """Return the outcome of the trial; if the time limit of the call stopped it, as pruned with a note.
 
         Args:
             outcome: of the trial.
-            timeout: seconds that a trial may take in any case.
+            timeout: time limit of every trial, in seconds.
         """
         ran = time.monotonic() - self.began
         after = f"after {outcome.duration:.3g} s"
@@ -259,19 +263,23 @@ class PacedRun:
 
 
 def _untried(queue: TrialQueue, trials: Sequence[FrozenTrial]) -> list[Config]:
-    """Return the warm configurations that no trial has, but those that told nothing."""
-    from warmstart.integrations.optuna.problem import tells_nothing
+    """Return the warm configurations without a trial, or only with trials that gave no information."""
+    from warmstart.integrations.optuna.problem import is_uninformative
 
     tried = [
-        trial.user_attrs[RUN]["config"] for trial in trials if RUN in trial.user_attrs and not tells_nothing(trial)
+        trial.user_attrs[RUN]["config"] for trial in trials if RUN in trial.user_attrs and not is_uninformative(trial)
     ]
-    known = [warm_of(config, queue.plan.configs) for config in tried]
-    return [dict(each.config) for each in queue.plan.configs if not any(each is other for other in known)]
+    tried_warm = [warm_of(config, queue.plan.configs) for config in tried]
+    return [
+        dict(design.config)
+        for design in queue.plan.configs
+        if not any(design is tried_config for tried_config in tried_warm)
+    ]
 
 
-def _ended_well(trials: Sequence[FrozenTrial]) -> list[Candidate]:
-    """Return the trials that gave an error."""
-    told = [(trial.user_attrs.get(OUTCOME, {}), trial) for trial in trials]
+def _candidates(trials: Sequence[FrozenTrial]) -> list[Candidate]:
+    """Return the ended trials with an error, as candidates for saving."""
+    outcomes = [(trial.user_attrs.get(OUTCOME, {}), trial) for trial in trials]
     return [
         Candidate(
             trial.user_attrs[RUN]["config"],
@@ -279,7 +287,7 @@ def _ended_well(trials: Sequence[FrozenTrial]) -> list[Candidate]:
             outcome.get("duration") or 0.0,
             max(trial.intermediate_values, default=0),
         )
-        for outcome, trial in told
+        for outcome, trial in outcomes
         if outcome.get("status") == TrialStatus.OK.value and outcome.get("error") is not None
     ]
 
@@ -292,29 +300,29 @@ def has_result(trials: Sequence[FrozenTrial]) -> bool:
 def finished_here(
     trials: Sequence[FrozenTrial],
 ) -> tuple[list[tuple[Config, float]], list[tuple[Config, float]]]:
-    """Return configurations and seconds of the trials that ran to their end on this machine: the first of each worker, and the later ones.
+    """Return configurations and seconds of completed trials on this machine: first trials of workers, and later ones.
 
-    Later trials count by the clock. The first one counts what it counts itself: by the clock it loads what a worker needs.
+    Later trials count by the clock. First ones count by their own measurement, since by the clock they include loading.
     """
     first: list[tuple[Config, float]] = []
     later: list[tuple[Config, float]] = []
-    known = set[str]()
+    workers = set[str]()
     for trial in trials:
         outcome = trial.user_attrs.get(OUTCOME, {})
         if outcome.get("status") != TrialStatus.OK.value or not _is_here(trial) or trial.duration is None:
             continue
-        wall, own = trial.duration.total_seconds(), outcome.get("duration") or math.nan
-        is_late = wall <= 0 or wall > _LATE * own + _LATE_S
-        is_first = trial.user_attrs[WORKER] not in known
-        known.add(trial.user_attrs[WORKER])
-        seconds = own if is_late or (is_first and own < wall) else wall
+        wall, measured = trial.duration.total_seconds(), outcome.get("duration") or math.nan
+        is_late = wall <= 0 or wall > _LATE * measured + _LATE_S
+        is_first = trial.user_attrs[WORKER] not in workers
+        workers.add(trial.user_attrs[WORKER])
+        seconds = measured if is_late or (is_first and measured < wall) else wall
         if seconds > 0:
             (first if is_first else later).append((trial.user_attrs[RUN]["config"], seconds))
     return first, later
 
 
 def cut_here(trials: Sequence[FrozenTrial]) -> list[tuple[Config, float]]:
-    """Return configurations and the least seconds of the trials that were ended with the time of a command on this machine."""
+    """Return configurations and lower bounds of the seconds of trials on this machine that a time limit stopped."""
     from warmstart.integrations.optuna.problem import CUT
 
     cut = [(trial, trial.user_attrs.get(CUT)) for trial in trials if _is_here(trial)]

@@ -1,4 +1,4 @@
-"""Trials in a child process: whatever a trial does becomes an outcome."""
+"""Run trials in a child process, where every failure becomes an outcome."""
 
 from __future__ import annotations
 
@@ -27,35 +27,34 @@ from warmstart.training.processes.supervisor import PATIENCE_S, SupervisedProces
 
 GRACE_S = 2.0
 START_S = 120.0
-"""A child that loads its objective is given up after so long without any work; data may take far longer to load."""
-UNSEEN_START_S = 3600.0
-"""The same where the system does not tell whether it works."""
+"""Seconds without CPU work after which a loading child counts as stuck; loading itself may take far longer."""
+NO_PROC_START_S = 3600.0
+"""The same on systems without /proc, which do not show CPU work."""
 STARTS = 3
 LOOK_S = 0.2
 LOOK_WORK_S = 1.0
-"""Between two looks whether a child that loads works."""
+"""Seconds between two looks at the CPU work of a loading child."""
 TAIL_BYTES = 4096
 TRIAL_TITLE = "== "
-"""How the line begins that names a trial in a log."""
+"""Beginning of the line in a log that names a trial."""
 
 
 class TrialRunner:
-    """Evaluates an objective in one child process, kept warm between trials.
+    """Runner of trials of an objective in one child process, which stays between trials.
 
-    The child is replaced after a trial that raised, was killed or was stopped. It leaves Ctrl-C to this process, ends
-    with all that it started when this one is gone, however it went, and writes what it prints to a log.
-    Not for several threads at once.
+    The child is replaced after a trial that raised, was killed or was stopped. It ignores Ctrl-C, ends with its own
+    children when this process ends, however that ends, and prints to a log. Not thread-safe.
     """
 
     def __init__(self, objective: Objective, *, log: Path | None = None) -> None:
-        """Take an objective; the child starts with the `with` block.
+        """Pickle the objective; the child starts with the `with` block.
 
         Args:
-            objective: picklable, by value where need be.
-            log: file to which all that the trials print is appended; None = kept for the trial under way only.
+            objective: picklable, if needed by value.
+            log: file to which the output of the trials is appended; None = only the running trial's output is stored.
 
         Raises:
-            UsageError: when the objective cannot be pickled.
+            UsageError: the objective cannot be pickled.
         """
         self._pickled = dump_function(objective)
         self._path = log
@@ -63,13 +62,13 @@ class TrialRunner:
         self._log: Any = None
 
     def __enter__(self) -> Self:
-        """Start the child and let the objective prepare.
+        """Start the child and prepare the objective.
 
         Raises:
-            UsageError: when the objective cannot be loaded.
-            WarmstartError: what it raised while it prepared.
+            UsageError: the objective cannot be loaded.
+            WarmstartError: raised by the objective's `prepare`.
         """
-        self._log = _nameless_file() if self._path is None else self._path.open("ab+")
+        self._log = _anonymous_file() if self._path is None else self._path.open("ab+")
         try:
             self._child = self._start()
         except BaseException:
@@ -97,21 +96,21 @@ class TrialRunner:
         memory: int | None = None,
         title: str = "",
     ) -> Outcome:
-        """Evaluate a configuration; whatever becomes of the child is an outcome.
+        """Evaluate a configuration; a failure of the child is an outcome, too.
 
         Args:
             config: hyperparameter values by name.
             seed: of everything random in it.
             budget: how much may be spent, in the objective's own unit; None = all.
-            report: called here with each (step, error) that the trial reports; true = stop the trial.
-            timeout: wall seconds of the trial, the time in `report` left out.
-            memory: bytes of memory that the child and its children may hold; looked at several times a second.
-            title: line of a log that is kept, before what the trial prints.
+            report: called in this process with each reported (step, error); true = stop the trial.
+            timeout: wall seconds of the trial, without the time in `report`.
+            memory: bytes of memory of the child and its children; checked several times a second.
+            title: line before the trial's output in the log file.
 
         Raises:
-            UsageError: when the timeout or the memory is not positive, or memory cannot be watched here; when a new
-                child is needed and cannot load the objective any more.
-            BrokenImagesError: when the objective finds pictures that it cannot decode.
+            UsageError: a timeout or memory of 0 or less, or a system that cannot watch memory; or a new child cannot
+                load the objective any more.
+            BrokenImagesError: the objective cannot decode some pictures.
         """
         if not timeout > 0 or (memory is not None and not memory > 0):
             msg = f"trial: expected a positive timeout and memory, got timeout={timeout}, memory={memory}. Leave them out for no limit."
@@ -136,7 +135,7 @@ class TrialRunner:
         return outcome if trial.ended else replace(outcome, note=self._with_tail(outcome.note, start))
 
     def _start(self) -> _Child:
-        """Start a child; one that dies before it is ready is replaced, some times."""
+        """Start a child; one that dies while loading is replaced, up to `STARTS` times."""
         start = self._begin_log()
         fate = ""
         for _ in range(STARTS):
@@ -163,15 +162,15 @@ class TrialRunner:
             os.write(self._log.fileno(), f"{TRIAL_TITLE}{title} ==\n".encode())
 
     def _begin_log(self) -> int:
-        """Return the place where the log of a trial begins."""
+        """Return the position in the log where a trial's output begins."""
         if self._path is None:
             self._log.truncate(0)
         return int(self._log.seek(0, os.SEEK_END))
 
     def _with_tail(self, note: str, start: int) -> str:
-        """Add the last line that a trial printed."""
+        """Return a note with the last line that a trial printed."""
         end = self._log.seek(0, os.SEEK_END)
-        # The child moves the place in the file too: it is not ours to seek.
+        # The child shares the file's position: seeking back would move its writes.
         tail = os.pread(self._log.fileno(), TAIL_BYTES, max(start, end - TAIL_BYTES))
         lines = [one_line(line) for line in tail.decode(errors="replace").splitlines()]
         last = next((line for line in reversed(lines) if line), "")
@@ -179,7 +178,7 @@ class TrialRunner:
 
 
 class _Child:
-    """The process, seen from here."""
+    """The child process and its pipe."""
 
     def __init__(self, pickled: bytes, log: int) -> None:
         with hidden_main():
@@ -188,41 +187,41 @@ class _Child:
         self.pid = 0
 
     def ready(self) -> bool:
-        """Wait until it is; tell whether it is, or died on the way. Raises what the objective raised."""
-        patience, worked, seen = START_S if PROC.is_dir() else UNSEEN_START_S, 0, time.monotonic()
+        """Wait until the child is ready; return False if it died. Raises the objective's error."""
+        patience, worked, last_work = START_S if PROC.is_dir() else NO_PROC_START_S, 0, time.monotonic()
         while not wait([self.pipe], min(LOOK_WORK_S, patience)):
             now = work_below(self.process.pid)
             if now != worked:
-                worked, seen = now, time.monotonic()
-            elif time.monotonic() - seen >= patience:
+                worked, last_work = now, time.monotonic()
+            elif time.monotonic() - last_work >= patience:
                 msg = f"objective: expected one that loads, got none after {patience:g} s in which nothing was done. Import it in a fresh Python to see why."
                 raise UsageError(msg)
         try:
             message = self.pipe.recv()
         except (EOFError, OSError):
-            self.fate()
+            self.exit_code()
             return False
         if message[0] == "unusable":
             raise message[1]
         self.pid = message[1]
         return True
 
-    def fate(self) -> int | None:
-        """Wait for its end, and that of what it left behind; gives its exit code, None where it stays."""
+    def exit_code(self) -> int | None:
+        """Wait for the end of the child and its children; return its exit code, None if it still runs."""
         return self.process.wait(PATIENCE_S + self.process.grace_s)
 
     def end(self, wait_s: float) -> None:
-        """End it and all that it started; it has wait_s to leave by itself."""
+        """End the child and its children; it has `wait_s` seconds to exit by itself."""
         self.process.end(wait_s)
 
 
 class _Trial:
-    """One trial under way.
+    """A running trial.
 
     Attributes:
-        spent: the child is not to be used again.
-        ended: the child said that the trial is over.
-        is_lost: the child died before it began, as where it was killed while it waited: another can do the trial.
+        spent: the child must not be used again.
+        ended: the child sent an outcome.
+        is_lost: the child died before the trial began: another child can run it.
     """
 
     def __init__(
@@ -230,59 +229,60 @@ class _Trial:
     ) -> None:
         self.child, self.report, self.timeout, self.memory = child, report, timeout, memory
         self.curve: list[tuple[float, float]] = []
+        # Late messages of an earlier trial in the same child have another token, and are refused.
         self.token = secrets.token_hex(8)
-        self.refused = 0
+        self.n_refused = 0
         self.spent = self.ended = self.begun = self.is_lost = False
         self.started = self.look = time.monotonic()
 
     def run(self, config: Config, seed: int, budget: float | None) -> Outcome:
-        """Evaluate, answering the reports."""
-        with contextlib.suppress(OSError):  # it just died: the next read tells
+        """Evaluate a configuration, and answer its reports."""
+        with contextlib.suppress(OSError):  # the child just died: the next read shows it
             self.child.pipe.send((self.token, config, seed, budget))
         outcome = None
         while outcome is None:
             outcome = self._step()
-        if self.refused:
-            note = f"{self.refused} message(s) of another trial or process were refused"
+        if self.n_refused:
+            note = f"{self.n_refused} message(s) of another trial or process were refused"
             outcome = replace(outcome, note=one_line("; ".join(filter(None, [outcome.note, note]))))
         return replace(outcome, curve=tuple(self.curve))
 
     def _step(self) -> Outcome | None:
-        """Wait for the next thing to happen; gives the outcome where that ends the trial."""
+        """Wait for the next message or limit; return the outcome if that ends the trial."""
         pipe, limit = self.child.pipe, self.started + self.timeout
-        news = bool(wait([pipe], max(min(limit, self.look) - time.monotonic(), 0.0)))
+        has_message = bool(wait([pipe], max(min(limit, self.look) - time.monotonic(), 0.0)))
         if time.monotonic() >= self.look:
             self.look = time.monotonic() + LOOK_S
-            held = 0 if self.memory is None else memory_below(self.child.process.pid)
-            if self.memory is not None and held > self.memory:
-                return self._stopped(TrialStatus.OOM, f"held {held:,} bytes of memory, {self.memory:,} allowed")
+            memory_bytes = 0 if self.memory is None else memory_below(self.child.process.pid)
+            if self.memory is not None and memory_bytes > self.memory:
+                return self._spend(TrialStatus.OOM, f"held {memory_bytes:,} bytes of memory, {self.memory:,} allowed")
             if self.child.process.code is not None and not pipe.poll():  # its children may hold the pipe open
-                return self._died()
-        if news:
+                return self._outcome_of_death()
+        if has_message:
             return self._read()
         if time.monotonic() >= limit:
-            return self._stopped(TrialStatus.TIMEOUT, f"no result after {self.timeout:g} s")
+            return self._spend(TrialStatus.TIMEOUT, f"no result after {self.timeout:g} s")
         return None
 
     def _read(self) -> Outcome | None:
         try:
             message = self.child.pipe.recv()
         except (EOFError, OSError):
-            return self._died()
-        kind, token, process, *said = message
+            return self._outcome_of_death()
+        kind, token, process, *content = message
         if (token, process) != (self.token, self.child.pid):
-            self.refused += 1
+            self.n_refused += 1
             return None
         if kind == "begun":
             self.begun = True
             return None
         if kind == "refused":
-            raise said[0]
+            raise content[0]
         if kind == "done":
-            outcome, self.spent = said
+            outcome, self.spent = content
             self.ended = True
             return outcome  # type: ignore[no-any-return]
-        step, error = said
+        step, error = content
         if math.isfinite(step) and math.isfinite(error):
             self.curve.append((step, error))
         before = time.monotonic()
@@ -292,36 +292,36 @@ class _Trial:
             self.child.pipe.send(stop)
         return None
 
-    def _died(self) -> Outcome:
+    def _outcome_of_death(self) -> Outcome:
         self.is_lost = not self.begun
-        code = self.child.fate()
+        code = self.child.exit_code()
         if code is None:
-            return self._stopped(TrialStatus.CRASHED, "its process closed the pipe to this one")
+            return self._spend(TrialStatus.CRASHED, "its process closed the pipe to this one")
         status = TrialStatus.KILLED if code < 0 else TrialStatus.CRASHED
-        return self._stopped(status, f"its process {describe_end(code)}")
+        return self._spend(status, f"its process {describe_end(code)}")
 
-    def _stopped(self, status: TrialStatus, note: str) -> Outcome:
+    def _spend(self, status: TrialStatus, note: str) -> Outcome:
         self.spent = True
         return Outcome(None, status, time.monotonic() - self.started, note)
 
 
 def work_below(root: int) -> int:
-    """Count the clock ticks that all processes below one have worked; 0 where /proc is not."""
+    """Return the CPU clock ticks of all processes below one; 0 without /proc."""
     return sum(map(_ticks, descendants(root)))
 
 
 def _ticks(pid: int) -> int:
-    """Count the clock ticks of a process, and of those that it has waited for."""
+    """Return the CPU clock ticks of a process and of its ended children."""
     try:
-        # After the name, which may hold anything; times are the 12th to 15th field from there.
+        # Split after the last ")": the name may have any characters. The times are the 12th to 15th field from there.
         fields = (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return 0
     return sum(map(int, fields[11:15]))
 
 
-def _nameless_file() -> Any:
-    """Open a temporary file that no kill leaves behind, to append to."""
+def _anonymous_file() -> Any:
+    """Open an unnamed temporary file for appending; even a kill leaves nothing behind."""
     file = tempfile.TemporaryFile()  # noqa: SIM115  the caller closes it
     fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
     return file

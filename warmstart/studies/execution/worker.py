@@ -1,4 +1,4 @@
-"""Worker of one study, or of several: take a trial, run it, store the outcome, until none is left."""
+"""Worker of one or several studies: take a trial, run it, store the outcome, until none is left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warmstart.studies.execution.pace import Pace
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.objectives.base import Objective, Outcome
 from warmstart.studies.objectives.load import load_objective, without_broken
-from warmstart.studies.objectives.measured import measured
+from warmstart.studies.objectives.measured import with_metric
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.study_group import StudyGroup
@@ -24,21 +24,21 @@ from warmstart.studies.state.trial_queue import Run, TrialQueue, Wait
 from warmstart.training.workloads import DEFAULT
 
 WAIT_S = 0.3
-"""Between two looks for a trial while the last ones run elsewhere."""
-KEPT = 4
-"""Processes of objectives that stay while others run: each holds what it loaded."""
+"""Seconds between two looks for a trial while the last ones run elsewhere."""
+MAX_RUNNING = 4
+"""Processes of objectives at most: each holds its loaded data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one call of a study may spend; not part of its plan.
+    """Limits of one call; not part of the study's plan.
 
     Attributes:
-        trials: that the study shall have.
+        trials: of the study, in all.
         until: `time.monotonic` after which no trial begins, on this machine.
         trial_timeout: wall seconds of a trial.
         trial_memory: bytes of memory of a trial; None = any.
-        pace: chooses what ends in time, where the call has one in which all of it is over.
+        pace: of a call with a time limit; chooses configurations that end in time.
     """
 
     trials: float = math.inf
@@ -50,13 +50,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """All that another process needs to work on a study.
+    """The picklable job of a worker process.
 
     Attributes:
-        storage: as `open_store` takes it.
+        storage: name for `open_store`.
         studies: their names; several are tuned together.
         limits: of this call.
-        objectives: one a study, where the plans alone cannot make them: a function that has no name to import it by.
+        objectives: one a study; empty = made from the plans, which is impossible for a function without an importable
+            name.
         log: file for what the trials print.
     """
 
@@ -67,19 +68,19 @@ class Job:
     log: Path | None = None
 
     def __call__(self) -> None:
-        """Work until there is nothing left to do; raises as `work` and `open_queue`."""
+        """Work until no trial is left; raises as `work` and `open_queue`."""
         with StudyGroup.open(open_store(self.storage), self.studies) as group:
             objectives = self.objectives or [objective_of(queue.plan) for queue in group.queues]
             work(group, objectives, self.limits, log=self.log)
 
 
 def objective_of(plan: StudySpec) -> Objective:
-    """Make the objective of a plan.
+    """Load the objective of a plan.
 
     Raises:
-        UsageError: when it is not here.
+        UsageError: it cannot be loaded on this machine.
     """
-    found = load_objective(
+    objective = load_objective(
         plan.objective.get("function"),
         names=list(load_space(plan.space)),
         command=plan.objective.get("command"),
@@ -89,7 +90,7 @@ def objective_of(plan: StudySpec) -> Objective:
         device=plan.device,
         folder=Path(plan.folder),
     )
-    return measured(without_broken(found) if plan.skip_broken else found, plan.measure)
+    return with_metric(without_broken(objective) if plan.skip_broken else objective, plan.measure)
 
 
 def work(
@@ -98,31 +99,31 @@ def work(
     limits: Limits,
     *,
     log: Path | None = None,
-    ended: Callable[[], object] = lambda: None,
-    begun: Callable[[], object] = lambda: None,
-    reported: Callable[[], object] = lambda: None,
+    on_end: Callable[[], object] = lambda: None,
+    on_begin: Callable[[], object] = lambda: None,
+    on_report: Callable[[], object] = lambda: None,
     runners: Runners | None = None,
 ) -> None:
-    """Run trials until the studies have as many as wanted, the time is up, or the first ones show that the objective fails.
+    """Run trials until the studies have enough, the time is over, or the first trials show that the objective fails.
 
     Args:
         group: the studies.
-        objectives: what is evaluated, one a study.
+        objectives: one a study.
         limits: of this call.
         log: file for what the trials print.
-        ended: called after each trial of this worker.
-        begun: called when a trial of this worker begins.
-        reported: called when it reports.
-        runners: of the objectives, with what they loaded; None = they are started here.
+        on_end: called after each trial of this worker.
+        on_begin: called when a trial of this worker begins.
+        on_report: called when a trial of this worker reports.
+        runners: of the objectives, already loaded; None = started here.
 
     Raises:
-        UsageError: when the objective cannot be loaded; no trial was begun then.
-        StorageError: when the storage does not answer; what was told stays.
+        UsageError: the objective cannot be loaded; then no trial was begun.
+        StorageError: the storage does not answer; earlier outcomes stay.
     """
     with ExitStack() as stack:
         runners = runners or Runners(objectives, log, stack)
         if limits.pace is not None:
-            _keep_to(limits.pace, group)
+            _restrict_to_pace(limits.pace, group)
         first: list[Outcome] = []
         while time.monotonic() < limits.until:
             chosen = _next(group, limits)
@@ -132,31 +133,31 @@ def work(
                 time.sleep(WAIT_S)
                 continue
             i, run = chosen
-            outcome = _evaluated(group.queues[i], run, runners[i], limits, begun=begun, reported=reported)
+            outcome = _run_trial(group.queues[i], run, runners[i], limits, on_begin=on_begin, on_report=on_report)
             group.queues[i].end(run, outcome)
-            ended()
+            on_end()
             if len(first) < ALIKE:
                 first.append(outcome)
                 if len(first) == ALIKE and _is_broken(first, group):
                     return
 
 
-def _evaluated(
+def _run_trial(
     queue: TrialQueue,
     run: Run,
     runner: TrialRunner,
     limits: Limits,
     *,
-    begun: Callable[[], object],
-    reported: Callable[[], object],
+    on_begin: Callable[[], object],
+    on_report: Callable[[], object],
 ) -> Outcome:
-    """Run a trial, and give what came of it."""
+    """Run a trial, and return its outcome."""
     paced = None if limits.pace is None else limits.pace.watch(queue, load_space(queue.plan.space), run)
-    begun()
+    on_begin()
 
     def report(step: float, error: float) -> bool:
         stop = queue.report(run, step, error)
-        reported()
+        on_report()
         return stop or (paced is not None and paced.report(step))
 
     outcome = runner.run(
@@ -168,16 +169,16 @@ def _evaluated(
         memory=limits.trial_memory,
         title=f"{queue.name}, trial {run.number}",
     )
-    return outcome if paced is None else paced.ended(outcome, timeout=limits.trial_timeout)
+    return outcome if paced is None else paced.final_outcome(outcome, timeout=limits.trial_timeout)
 
 
 def _is_broken(first: Sequence[Outcome], group: StudyGroup) -> bool:
-    """Tell whether the first trials of a worker failed alike, and the studies have none that gave an error."""
-    return fail_alike((each.status, each.note) for each in first) and not group.has_error()
+    """Tell whether the first trials of a worker failed alike, and no trial of the studies has an error."""
+    return fail_alike((outcome.status, outcome.note) for outcome in first) and not group.has_error()
 
 
 def _next(group: StudyGroup, limits: Limits) -> tuple[int, Run] | Wait | None:
-    """Choose a trial; none where the choice took all the time that was left: then it is kept for another call."""
+    """Choose a trial; None if the choice took the rest of the time: then the trial is left for another call."""
     began = time.monotonic()
     chosen = group.next(limits.trials)
     if limits.pace is None or chosen is None or chosen == "wait":
@@ -186,29 +187,29 @@ def _next(group: StudyGroup, limits: Limits) -> tuple[int, Run] | Wait | None:
     if limits.pace.left > 0:
         return chosen
     i, run = chosen
-    group.queues[i].let_go(run)
+    group.queues[i].release_claim(run)
     return None
 
 
-def _keep_to(pace: Pace, group: StudyGroup) -> None:
-    """Let studies choose from now on what ends in time, by what it promises per second."""
+def _restrict_to_pace(pace: Pace, group: StudyGroup) -> None:
+    """Restrict the studies to configurations that end in time, chosen by improvement per second."""
     for queue in group.queues:
         queue.choose_among(partial(pace.fits, queue, load_space(queue.plan.space)))
 
 
 class Runners:
-    """The processes of several objectives; each has loaded its own once, and the latest few stay."""
+    """The processes of several objectives: each loads its objective once, and the latest few stay."""
 
     def __init__(self, objectives: Sequence[Objective], log: Path | None, stack: ExitStack) -> None:
-        """Start all in turn, so that one that cannot be loaded is told of before any trial.
+        """Start all runners in turn, so that a failure to load is raised before any trial.
 
         Args:
             objectives: of the runners.
             log: of their trials.
-            stack: ends those that are left.
+            stack: ends the runners.
 
         Raises:
-            UsageError: when an objective cannot be loaded.
+            UsageError: an objective cannot be loaded.
         """
         self._objectives, self._log = objectives, log
         self._started: dict[int, tuple[TrialRunner, ExitStack]] = {}
@@ -217,12 +218,12 @@ class Runners:
             self[i]
 
     def __getitem__(self, i: int) -> TrialRunner:
-        """Return the runner of an objective, started anew where it was ended for others."""
-        found = self._started.pop(i, None)
-        if found is None:
-            if len(self._started) == KEPT:
+        """Return the runner of an objective; start it again if it was ended to make room."""
+        started = self._started.pop(i, None)
+        if started is None:
+            if len(self._started) == MAX_RUNNING:
                 self._started.pop(next(iter(self._started)))[1].close()
             life = self._stack.enter_context(ExitStack())
-            found = life.enter_context(TrialRunner(self._objectives[i], log=self._log)), life
-        self._started[i] = found  # the latest is the last
-        return found[0]
+            started = life.enter_context(TrialRunner(self._objectives[i], log=self._log)), life
+        self._started[i] = started  # the latest is the last
+        return started[0]

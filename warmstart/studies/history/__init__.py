@@ -1,1 +1,1 @@
-"""Exchange of a study with a history: warm start, related datasets, recorded trials."""
+"""Studies and histories: warm start, related datasets, time plans, recorded trials."""

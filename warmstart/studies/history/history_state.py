@@ -1,13 +1,13 @@
-"""The state of a history when a study asked it."""
+"""The state of a history when a study read it."""
 
 from pathlib import Path
 
 
 def history_state(path: Path) -> dict[str, str | int]:
-    """Return what tells states of a history apart.
+    """Return the path, id and revision of a history.
 
     Raises:
-        StorageError: when it cannot be read.
+        StorageError: it cannot be read.
     """
     from warmstart.history_store.history import History
 

@@ -1,4 +1,4 @@
-"""What a study gives back: its dataset and its trials, as evaluations of a history."""
+"""Add the dataset and the trials of a study to a history."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ STATUS = {
     TrialStatus.TIMEOUT: Status.TIMEOUT,
     TrialStatus.OOM: Status.OOM,
 }
-"""A pruned trial has no error of its whole run, and is no failure: a history has no room for it."""
+"""Status of a trial in a history. A pruned trial has no error of a whole run, and is no failure: it is left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What was added to a history.
+    """Counts of the trials that were added to a history and left out.
 
     Attributes:
         history: its path.
         name: of the dataset in it.
         added: evaluations that are new in it.
-        left_out: trials that a history has no room for: pruned, or with an error outside [0, 1].
+        left_out: trials that a history cannot store: pruned, or with an error outside [0, 1].
     """
 
     history: str
@@ -50,7 +50,7 @@ class Recorded:
 
     @property
     def line(self) -> str:
-        """Say it in one line."""
+        """Return the counts as a sentence."""
         rest = (
             f"; {counted(self.left_out, 'trial')} pruned or with an error outside [0, 1], left out"
             if self.left_out
@@ -62,7 +62,7 @@ class Recorded:
 def record_study(
     path: Path, name: str, plan: StudySpec, trials: Sequence[Trial], *, download: bool = False
 ) -> Recorded:
-    """Add the dataset of a study and its trials to a history that may take them; what it has already is not added again.
+    """Add the dataset of a study and its trials to a history; those that it has already are not added again.
 
     Args:
         path: the history.
@@ -72,7 +72,7 @@ def record_study(
         download: let torchvision fetch what is missing of the dataset.
 
     Raises:
-        DataError: a dataset that cannot be read, or other images than those that the history knows by this name.
+        DataError: a dataset that cannot be read, or other images than the history's of this name.
         StorageError: a history that cannot be written.
     """
     from warmstart.histories.add import DatasetCard, add_source
@@ -85,17 +85,17 @@ def record_study(
         if name in history.names:
             _check_same(path, history.dataset(name), source)
         else:
-            card = DatasetCard(name, name, f"tuned by {plan.measured}")
+            card = DatasetCard(name, name, f"tuned by {plan.objective_label}")
             add_source(history, source, card, skip_broken=plan.skip_broken, seed=0)
-        known = {_key(evaluation) for evaluation in history.evaluations(name)}
-        found = [evaluation for trial in trials if (evaluation := _evaluation(trial, name, plan)) is not None]
-        new = [evaluation for evaluation in found if _key(evaluation) not in known]
+        stored = {_key(evaluation) for evaluation in history.evaluations(name)}
+        evaluations = [evaluation for trial in trials if (evaluation := _evaluation(trial, name, plan)) is not None]
+        new = [evaluation for evaluation in evaluations if _key(evaluation) not in stored]
         history.extend(new)
-    return Recorded(str(path), name, len(new), len(trials) - len(found))
+    return Recorded(str(path), name, len(new), len(trials) - len(evaluations))
 
 
 def check_recordable(path: Path, name: str, plan: StudySpec, *, download: bool = False) -> None:
-    """Check that a history could take the trials of a study, before any of them is run.
+    """Check that a history can store the trials of a study, before any trial runs.
 
     Args:
         path: the history.
@@ -105,8 +105,8 @@ def check_recordable(path: Path, name: str, plan: StudySpec, *, download: bool =
 
     Raises:
         UsageError: a study without a dataset, or over another space than the history's; images that the history has under
-            another name; the history that was shipped.
-        DataError: a dataset that cannot be read, or other images than those that the history knows by this name.
+            another name; the shipped history.
+        DataError: a dataset that cannot be read, or other images than the history's of this name.
         StorageError: a history that cannot be written.
     """
     from warmstart.history_store.history import History
@@ -114,7 +114,7 @@ def check_recordable(path: Path, name: str, plan: StudySpec, *, download: bool =
     from warmstart.suggestions.query import open_path
 
     if plan.dataset is None:
-        msg = "expected a study of a dataset, got one without. Give `dataset`."
+        msg = "needs `dataset`."
         raise UsageError(msg, param="record")
     if is_shipped(path):
         msg = "expected a history of your own, got the shipped one, which an upgrade replaces. Make a copy with an id of its own, `warmstart history create grown.h5 --from-default`, and name it with `history`."
@@ -128,36 +128,37 @@ def check_recordable(path: Path, name: str, plan: StudySpec, *, download: bool =
     if name in datasets:
         _check_same(path, datasets[name], source)
         return
-    own, content = _own_name(path, source), source.fingerprint("content")
-    twins = [info.name for info in datasets.values() if info.fingerprint == content and info.fraction == 1]
-    known = own or next(iter(twins), None)
-    if known is not None:
-        msg = f"expected {known!r}, under which {path} has these images already, got {name!r}. Record under that name."
+    twin, content = _own_name(path, source), source.fingerprint("content")
+    duplicates = [info.name for info in datasets.values() if info.fingerprint == content and info.fraction == 1]
+    recorded_name = twin or next(iter(duplicates), None)
+    if recorded_name is not None:
+        msg = f"expected {recorded_name!r}, under which {path} has these images already, got {name!r}. Record under that name."
         raise UsageError(msg, param="record")
 
 
 def _own_name(path: Path, source: ImageSource) -> str | None:
-    """Return the name of a source in a history where it is one of its datasets."""
-    file, _, own = source.location.rpartition("::")
-    return own if source.layout == "history" and Path(file).resolve() == path.resolve() else None
+    """Return the name of a source in a history; None if it is no dataset of that history."""
+    file, _, name = source.location.rpartition("::")
+    return name if source.layout == "history" and Path(file).resolve() == path.resolve() else None
 
 
-def _check_same(path: Path, known: DatasetInfo, source: ImageSource) -> None:
-    """Check that a dataset is the one that a history knows by a name."""
-    if _own_name(path, source) == known.name:
+def _check_same(path: Path, dataset: DatasetInfo, source: ImageSource) -> None:
+    """Check that a source has the images of a history's dataset."""
+    if _own_name(path, source) == dataset.name:
         return
-    got = source.fingerprint("content")
-    if known.fingerprint != got:
-        msg = f"{path}:{known.name}: expected the images that it knows by this name ({known.fingerprint or 'no fingerprint'}), got {got}. Record under another name."
+    fingerprint = source.fingerprint("content")
+    if dataset.fingerprint != fingerprint:
+        msg = f"{path}:{dataset.name}: expected the images that it knows by this name ({dataset.fingerprint or 'no fingerprint'}), got {fingerprint}. Record under another name."
         raise DataError(msg)
 
 
 def _evaluation(trial: Trial, name: str, plan: StudySpec) -> Evaluation | None:
-    """Make the evaluation of a trial; None where a history has no room for it."""
+    """Return the evaluation of a trial; None if a history cannot store it."""
     status = STATUS.get(trial.status)
     if status is None or (trial.error is not None and not 0 <= trial.error <= 1):
         return None
     curve: list[tuple[int, float]] = []
+    # A history stores curves at rising integer steps with errors in [0, 1].
     for step, error in trial.curve:
         if step == int(step) and step > (curve[-1][0] if curve else -1) and 0 <= error <= 1:
             curve.append((int(step), error))
@@ -174,5 +175,5 @@ def _evaluation(trial: Trial, name: str, plan: StudySpec) -> Evaluation | None:
 
 
 def _key(evaluation: Evaluation) -> tuple[object, ...]:
-    """Tell evaluations apart."""
+    """Return the fields that identify an evaluation."""
     return (tuple(sorted(evaluation.config.items())), evaluation.seed, evaluation.origin)

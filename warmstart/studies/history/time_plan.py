@@ -1,4 +1,4 @@
-"""How the time of one call of a study is to be used: what the history says of seconds, a short run here, and the plan."""
+"""Plan the time of one call of a study: durations from the history, a short run on this machine, and the plan."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ if TYPE_CHECKING:
     from warmstart.suggestions.query import Query
 
 FINISH_S, FINISH_SHARE, BUSY_SHARE = 10.0, 0.2, 0.25
-"""Of the time of a call, so much is kept for its end (a trial that is ended, the report, its pictures), but no more than that share; where the
-machine is busy, as long as the start took, but no more than the second share."""
+"""Reserve for the end of a call (stopping a trial, the report, its pictures): seconds, at most the first share of its
+time; on a busy machine as long as the start took, at most the second share."""
 SLACK = 0.95
-"""Share of the time that is planned: some goes by between two trials."""
+"""Share of the time that is planned: some passes between two trials."""
 SHARE = 0.25
-"""Share of the time that a short run may take at most, and what the process loads before it."""
+"""Largest share of the time for loading the process, and again for a short run."""
 _WORTH_LOADING_S = 120.0
-"""Seconds for trials from which more workers are worth it: each of them loads torch and the dataset."""
+"""Seconds for trials from which more workers pay: each loads torch and the dataset."""
 
 
 @dataclass(slots=True)
 class TimedCall:
-    """The time of one call.
+    """The time budget of one call.
 
     Attributes:
         began: `time.monotonic` when the call began.
-        seconds: that it has.
+        seconds: of the call.
         workers: trials at a time.
-        target: what is evaluated.
-        on_message: called with each line that a person should hear.
-        runner: of the target, where trials run in this process's child; else a short run starts one.
-        plan: what the history planned, where the study begins with that.
-        start: seconds that the call took until this was made.
-        loads: seconds until several workers, processes of their own, have loaded what they run.
+        target: objective of the trials.
+        on_message: called with each message line.
+        runner: of the target, if trials run in a child of this process; else a short run starts one.
+        plan: of the history's configurations, if the study begins with them.
+        start: seconds from the beginning of the call to this object.
+        loads: seconds in which several workers load their objectives.
     """
 
     began: float
@@ -70,7 +70,7 @@ class TimedCall:
     loads: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
-        """Note how long the start took, which tells how long the end will."""
+        """Record how long the start took, as an estimate of the end."""
         self.start = time.monotonic() - self.began
 
     @property
@@ -80,9 +80,9 @@ class TimedCall:
         return self.began + self.seconds - max(usual, busy)
 
     def runs_by(self, load: Callable[[], Runners | None]) -> Runners | None:
-        """Load the targets, let that process make the short run, and return it; None where a cluster runs them.
+        """Load the runners of the trials, and use the first for short runs; None on a cluster.
 
-        Several workers load the same again: themselves, and the process of their trials.
+        With several workers the loading time counts twice: each worker loads, and so does its trial process.
         """
         began = time.monotonic()
         runners = load()
@@ -93,26 +93,26 @@ class TimedCall:
 
     @property
     def over(self) -> float:
-        """Return `time.monotonic` at which the call shall have ended."""
+        """Return `time.monotonic` at which the call must end."""
         return self.began + self.seconds
 
     @property
     def left(self) -> float:
-        """Return the seconds that are left for trials."""
+        """Return the remaining seconds for trials."""
         return self.ends - self.loads - time.monotonic()
 
     def limit(self, spec: StudySpec) -> TimeLimit:
-        """Return how much time the history may plan, with what makes short runs of a study's workload."""
-        asked = self.left
+        """Return the time limit for a plan, with a function for short runs of a study's workload."""
+        available = self.left
         return TimeLimit(
-            asked,
+            available,
             lambda _origin, config: self.short_run(spec, config),
             self.workers,
-            spent=lambda: asked - SLACK * max(self.left, 0.0),
+            spent=lambda: available - SLACK * max(self.left, 0.0),
         )
 
     def short_run(self, spec: StudySpec, config: Config) -> ShortRun | None:
-        """Run a part of a configuration; None where the objective is a person's own, or a run has no parts that are known."""
+        """Time a part of a run; None for a user's objective, or if a run has no known steps."""
         if spec.workload is None:
             return None
         workload = get_workload(spec.workload)
@@ -125,7 +125,7 @@ class TimedCall:
             return self._short_run_by(runner, config, amount)
 
     def _short_run_by(self, runner: TrialRunner, config: Config, amount: float) -> ShortRun | None:
-        """Make a short run by a runner, within a share of the time; where it gives no result, say so."""
+        """Time a part of a run by a runner, within a share of the time; print why if there is no result."""
         end, note, has_loaded = time.monotonic() + SHARE * max(self.left, 1.0), "too slow", False
 
         def train(config: Config, part: float) -> bool:
@@ -138,36 +138,40 @@ class TimedCall:
                 end, has_loaded = time.monotonic() + SHARE * max(self.left, 1.0), True
             return outcome.error is not None
 
-        found = short_run_by(train, config, amount, longer_s=LONGER_SHARE * max(self.left, 0.0))
-        if found is None:
-            said = "The short run that was to tell how fast this machine is gave no result"
-            self.on_message(f"{said} ({note}): the first trials tell.")
-        return found
+        short_run = short_run_by(train, config, amount, longer_s=LONGER_SHARE * max(self.left, 0.0))
+        if short_run is None:
+            failure = "The short run that was to tell how fast this machine is gave no result"
+            self.on_message(f"{failure} ({note}): the first trials tell.")
+        return short_run
 
     def pace(self, queue: TrialQueue, *, sources: Sources, query: Query | None) -> Pace:
-        """Return what is known of how long the trials of a study take here, and when they must have ended.
+        """Return the durations of a study's trials on this machine, with the time at which they must end.
 
         Args:
             queue: the study.
             sources: the history.
-            query: the dataset of the study, where it is open.
+            query: the dataset of the study, if it is open.
         """
         if self.plan is not None:
             return Pace(self.ends, self.plan.durations, self.plan.told, self.over)
         spec, space = queue.plan, load_space(queue.plan.space)
         durations = known_durations(spec, sources=sources, query=query) or no_durations(space)
-        told = list[TimedRun]()
+        timed_runs = list[TimedRun]()
         if spec.workload is not None and not any(finished_here(queue.trials())):
-            configs = [dict(each.config) for each in spec.configs] or [dict(space.get_default_configuration())]
-            seconds = [each.value for each in durations.forecast(space, configs)]
+            configs = [dict(item.config) for item in spec.configs] or [dict(space.get_default_configuration())]
+            seconds = [item.value for item in durations.forecast(space, configs)]
             config = configs[seconds.index(min(seconds))]  # the quickest, as in a plan
-            found = self.short_run(spec, config)
-            told = [] if found is None else durations.timed(space, [(config, found.seconds)], spread=found.spread)
-        return Pace(self.ends, durations, tuple(told), self.over)
+            short_run = self.short_run(spec, config)
+            timed_runs = (
+                []
+                if short_run is None
+                else durations.timed(space, [(config, short_run.seconds)], spread=short_run.spread)
+            )
+        return Pace(self.ends, durations, tuple(timed_runs), self.over)
 
 
 def known_durations(spec: StudySpec, *, sources: Sources, query: Query | None) -> Durations | None:
-    """Return what the history says of how long trials take; None where it says nothing of this job, or is gone."""
+    """Return the history's durations of a study's trials; None if it has none of this objective, or is gone."""
     from warmstart.suggestions.advisor import Advisor
 
     if query is None:
@@ -175,40 +179,40 @@ def known_durations(spec: StudySpec, *, sources: Sources, query: Query | None) -
     try:
         sources = replace(sources, history=history_path(sources.history, workload=spec.workload))
         advisor = Advisor(**asdict(sources), exclude_group=spec.exclude_group, seed=spec.seed)
-        place = advisor.locate(query)
-        if not has_durations_of(spec, place):
+        location = advisor.locate(query)
+        if not has_durations_of(spec, location):
             return None
-        found = fit_history(place, load_space(spec.space))
+        durations = fit_history(location, load_space(spec.space))
     except WarmstartError:  # the study does not need the history any more
         return None
-    return None if found is None or not _is_measured_by(spec, found.origin) else _levelled(found, spec)
+    return None if durations is None or not _is_measured_by(spec, durations.origin) else _without_level(durations, spec)
 
 
-def has_durations_of(spec: StudySpec, place: Location) -> bool:
-    """Tell whether a history is over the space of a study, so that its durations may count."""
-    return same_space(place.embedded.space_json, spec.space)
+def has_durations_of(spec: StudySpec, location: Location) -> bool:
+    """Tell whether a history is over the space of a study, so that its durations apply."""
+    return same_space(location.embedded.space_json, spec.space)
 
 
-def can_plan(spec: StudySpec, place: Location) -> bool:
-    """Tell whether a history can plan the first trials of a study: over its space, with durations of its job."""
+def can_plan(spec: StudySpec, location: Location) -> bool:
+    """Tell whether a history can plan the first trials of a study: over its space, with durations of its objective."""
     from warmstart.history_store.history import History
     from warmstart.suggestions.durations import read_durations
 
-    if spec.rename or not has_durations_of(spec, place):
+    if spec.rename or not has_durations_of(spec, location):
         return False
-    names = [place.embedded.names[row] for row in place.with_runs.rows]
-    with History.open(place.embedded.path) as history:
+    names = [location.embedded.names[row] for row in location.with_runs.rows]
+    with History.open(location.embedded.path) as history:
         _, origin = read_durations(history, names)
     return _is_measured_by(spec, origin)
 
 
 def _is_measured_by(spec: StudySpec, origin: str) -> bool:
-    """Tell whether runs of an origin are of what a study evaluates."""
+    """Tell whether runs of an origin measured the objective of a study."""
     if not origin:
         return False
     if spec.workload is not None:
-        named = workload_of(origin)
-        return named is not None and named[0].name == spec.workload
+        measured_with = workload_of(origin)
+        return measured_with is not None and measured_with[0].name == spec.workload
     if origin == spec.origin:
         return True
     try:
@@ -218,70 +222,75 @@ def _is_measured_by(spec: StudySpec, origin: str) -> bool:
     return origin.split("/")[:2] == ["collect", f"own:{script.label}"]
 
 
-def _levelled(found: Durations, spec: StudySpec) -> Durations:
-    """Leave of durations of another budget only which configurations take longer, not how long."""
-    named = workload_of(found.origin)
-    is_same = named is None or named[1] == spec.objective.get("target_budget")
+def _without_level(durations: Durations, spec: StudySpec) -> Durations:
+    """Drop the level of durations of another budget: only the ratios between configurations apply."""
+    measured_with = workload_of(durations.origin)
+    is_same = measured_with is None or measured_with[1] == spec.objective.get("target_budget")
     if is_same and spec.budget is None:
-        return found
-    return replace(found, forecaster=replace(found.forecaster, level_spread=UNKNOWN))
+        return durations
+    return replace(durations, forecaster=replace(durations.forecaster, level_spread=UNKNOWN))
 
 
-def plan_lines(call: TimedCall, pace: Pace, spec: StudySpec, *, done: int) -> list[str]:
-    """Say for people what will be done in the time.
+def plan_lines(call: TimedCall, pace: Pace, spec: StudySpec, *, n_ended: int) -> list[str]:
+    """Return the plan of a call as lines for people.
 
     Args:
         call: the call.
-        pace: what is known of seconds.
+        pace: durations of its trials.
         spec: of the study.
-        done: trials that ended before.
+        n_ended: trials that ended before.
     """
     left, plan = max(call.left, 0.0), call.plan
     if plan is None:
-        if not pace.told and not pace.durations.forecaster.knows_level and not done:
+        if not pace.timed_runs and not pace.durations.forecaster.knows_level and not n_ended:
             return [f"Plan: {exact_duration(left)} for trials; the first ones tell how long each takes."]
         return [f"Plan: {exact_duration(left)} for trials, each begun only where it is likely to end in time."]
     if not plan.steps:
         return [f"Plan: of the history's configurations none ends in {exact_duration(left)}."]
     start = "start and end" if plan.short_run is None else "start, short run and end"
-    rest_of_it = f"The other {exact_duration(call.seconds - plan.limit)} are for {start}."
-    lines = [f"Plan: {plan.line} {rest_of_it}"]
-    promised: Mapping[int, float | None] = {n: each.promised for n, each in enumerate(spec.configs)}
+    overhead = f"The other {exact_duration(call.seconds - plan.limit)} are for {start}."
+    lines = [f"Plan: {plan.line} {overhead}"]
+    expected_errors: Mapping[int, float | None] = {n: design.promised for n, design in enumerate(spec.configs)}
     for n, step in enumerate(plan.steps):
         values = ", ".join(f"{name} {_short(value)}" for name, value in shown(step.config).items())
-        error = promised.get(n)
+        error = expected_errors.get(n)
         expected = "" if error is None else f", error expected {error:.3g}"
         lines.append(f"  {n + 1}. {values}: {exact_duration(step.seconds.value)}{expected}")
-    rest, unmeasured = int(plan.left * plan.workers / plan.usual), sum(not each.measured for each in spec.configs)
-    if rest and unmeasured:
-        named = counted(unmeasured, "configuration")
-        lines.append(f"  then {named} of unknown duration (the history did not measure them), then the search")
-    elif rest:
-        lines.append(f"  then the search: about {rest} trials of some {exact_duration(plan.usual)}")
+    n_further, unmeasured = (
+        int(plan.left * plan.workers / plan.usual),
+        sum(not design.measured for design in spec.configs),
+    )
+    if n_further and unmeasured:
+        count = counted(unmeasured, "configuration")
+        lines.append(f"  then {count} of unknown duration (the history did not measure them), then the search")
+    elif n_further:
+        lines.append(f"  then the search: about {n_further} trials of some {exact_duration(plan.usual)}")
     return lines
 
 
-def tell_unrun(call: TimedCall | None, found: TuneResult, spec: StudySpec, *, trials: float) -> None:
-    """Say how many runs of the plan of a call, if there is one, did not end: for the time, or for the number of trials that a study may have.
+def warn_unrun_plan(call: TimedCall | None, result: TuneResult, spec: StudySpec, *, trials: float) -> None:
+    """Print how many runs of a call's plan did not end, for lack of time or by the limit of trials.
 
-    What a pruner stopped did end.
+    A pruned trial counts as ended.
     """
     if call is None or call.plan is None:
         return
-    had = [trial.config for trial in found.trials if trial.status is not TrialStatus.PRUNED or spec.pruner != "none"]
-    unrun = sum(dict(step.config) not in had for step in call.plan.steps)
+    configs = [
+        trial.config for trial in result.trials if trial.status is not TrialStatus.PRUNED or spec.pruner != "none"
+    ]
+    unrun = sum(dict(step.config) not in configs for step in call.plan.steps)
     if unrun:
-        runs, them = counted(len(call.plan.steps), "planned run"), "it" if unrun == 1 else "them"
-        if len(found.trials) - found.n_extra >= trials:
+        runs, pronoun = counted(len(call.plan.steps), "planned run"), "it" if unrun == 1 else "them"
+        if len(result.trials) - result.n_extra >= trials:
             call.on_message(
-                f"Of {runs} {unrun} did not end before the last of {trials:g} trials. A larger `trials` runs {them}."
+                f"Of {runs} {unrun} did not end before the last of {trials:g} trials. A larger `trials` runs {pronoun}."
             )
         else:
-            call.on_message(f"Of {runs} {unrun} did not end in this time. The same command again runs {them}.")
+            call.on_message(f"Of {runs} {unrun} did not end in this time. The same command again runs {pronoun}.")
 
 
-def tell_idle_cores(call: TimedCall, *, device: str) -> None:
-    """Say that trials of a built-in network leave all cores but one idle, where there is time for more workers to load."""
+def warn_idle_cores(call: TimedCall, *, device: str) -> None:
+    """Print that trials of a built-in network use one core, if there is time for more workers to load."""
     from joblib import cpu_count
 
     from warmstart.metafeat.device import resolve_device

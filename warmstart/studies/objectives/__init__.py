@@ -1,1 +1,1 @@
-"""Objectives: how one trial is evaluated, and its outcome."""
+"""Objectives: functions, commands and workloads to evaluate, and the outcome of a trial."""

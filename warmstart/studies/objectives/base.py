@@ -10,11 +10,11 @@ from typing import Protocol
 from warmstart.history_store.records import Config
 
 Report = Callable[[float, float], None]
-"""Tells (step, error so far); raises `Pruned` where the study says that this is enough."""
+"""Called with (step, error so far); raises `Pruned` if the study stops the trial."""
 
 
 class Pruned(Exception):  # noqa: N818  a decision, no error
-    """The study stops a trial early."""
+    """Raised in a trial that the study stops early."""
 
 
 class TrialStatus(StrEnum):
@@ -24,29 +24,29 @@ class TrialStatus(StrEnum):
     DIVERGED = "diverged"
     """The loss left the finite numbers: its error is that of a constant prediction."""
     FAILED = "failed"
-    """It came back without an error that could be used: NaN, text, several values."""
+    """The result is no error: NaN, text, several values."""
     CRASHED = "crashed"
-    """It raised, or its process ended itself."""
+    """It raised an exception, or its process exited."""
     TIMEOUT = "timeout"
     OOM = "oom"
     KILLED = "killed"
-    """A signal that was not ours ended its process."""
+    """A signal from outside ended its process."""
     PRUNED = "pruned"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one trial came to.
+    """The result of one trial.
 
     Attributes:
-        error: what is minimised, finite; None exactly where the status carries none.
+        error: to minimise, finite; None exactly if the status carries none.
         status: how the trial ended.
-        duration: seconds, as the objective gives them, else of wall time.
-        note: one line on what went wrong, empty where nothing did.
-        curve: pairs (step, error) in the order in which they were reported, finite.
-        metrics: whatever other numbers the objective gave.
-        constraints: by name; met where ≤ 0.
-        whole: seconds that all of it takes, at least, where it was ended with the time of a command; else None.
+        duration: seconds, as the objective returns them, else of wall time.
+        note: one line on the failure; empty without one.
+        curve: pairs (step, error) in the order of the reports, finite.
+        metrics: other numbers that the objective returned.
+        constraints: by name; met if ≤ 0.
+        whole: lower bound of the trial's full seconds, if it ended with the time of a command; else None.
     """
 
     error: float | None
@@ -60,11 +60,11 @@ class Outcome:
 
 
 class Objective(Protocol):
-    """What a child process evaluates; it must be picklable.
+    """A function of a configuration that a child process calls; picklable.
 
-    One with a method ``prepare()`` has it called once a child, before the first trial: what is loaded there costs no
-    trial's time, and an error raised there is the caller's, not a trial's. One with a true attribute ``single_use``
-    gets a child of its own for each trial that it prunes.
+    An optional method ``prepare()`` is called once a child, before the first trial: loading there costs no trial's
+    time, and an error there goes to the caller, not to a trial. With a true attribute ``single_use`` a pruned trial
+    ends its child.
     """
 
     def __call__(self, config: Config, *, seed: int, budget: float | None, report: Report) -> object:
@@ -76,7 +76,7 @@ class Objective(Protocol):
             budget: how much may be spent, in the objective's own unit; None = all.
             report: to be called with (step, error so far).
 
-        Returns: the error, or a mapping with ``error`` and, if wanted, ``duration`` in seconds, ``constraints``
-        (truth values, or numbers that are met where ≤ 0), ``status`` and other numbers.
+        Returns: the error, or a mapping with ``error`` and optionally ``duration`` in seconds, ``constraints``
+        (truth values, or numbers that are met if ≤ 0), ``status`` and other numbers.
         """
         ...

@@ -1,4 +1,4 @@
-"""An objective that is a command: placeholders in, JSON on its last line out."""
+"""Objective by a command: hyperparameters through placeholders, the result as JSON on the last line."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from warmstart.studies.objectives.base import Report, TrialStatus
 from warmstart.studies.objectives.metric import LAST_HINT, NUMBER, Metric, MetricReader
 from warmstart.training.processes.supervisor import Supervised, describe_end
 
-_PLACE = re.compile(r"\{([^{}]+)\}")
-OWN = ("seed", "budget", "dataset", "config")
-"""What a placeholder stands for besides hyperparameters, as `warmstart.seed`, or `seed` where no hyperparameter has that name."""
-_OF_TRIAL, _OF_SPACE = "warmstart.", "space."
+_PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+TRIAL_VALUES = ("seed", "budget", "dataset", "config")
+"""Names of a trial's values, as in `warmstart.seed`, or `seed` if no hyperparameter has that name."""
+_TRIAL_PREFIX, _SPACE_PREFIX = "warmstart.", "space."
 _LOG = "log10_"
 _OPERATORS = frozenset({"&&", "||", "|", ";", ">", ">>", "<", "2>", "2>&1", "&>", "&"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _BUILTINS = frozenset({"cd", "export", "source", ".", "set", "ulimit", "eval", "exec"})
 LISTEN_S = 10.0
-"""Seconds within which all that an ended command wrote to stderr must have been read."""
+"""Seconds for reading the rest of stderr after a command ended."""
 
 
 @dataclass(slots=True)
 class CommandObjective:
-    """Runs a command, without a shell, with the configuration in its arguments.
+    """Objective that runs a command, without a shell, with the configuration in its arguments.
 
     A placeholder is ``{name}`` of a hyperparameter, or ``{learning_rate}`` for the natural value of a
     ``log10_learning_rate``; ``{warmstart.seed}``, ``{warmstart.dataset}``, ``{warmstart.budget}``, or
@@ -50,13 +50,13 @@ class CommandObjective:
     has no budget, is left out; so is an option before it, where the argument is the placeholder alone.
 
     The command prints JSON lines: ``{"step": 3, "error": 0.4}`` is a report; the last line is the result, a number or
-    an object with ``error``. Its exit code is 0 where it went well.
+    an object with ``error``. Its exit code is 0 on success.
 
     Attributes:
         command: as typed in a shell.
         names: of the hyperparameters.
-        dataset: what ``{warmstart.dataset}`` stands for.
-        metric: that the command prints or writes, where that is no error in JSON.
+        dataset: value of ``{warmstart.dataset}``.
+        metric: that the command prints or writes, if that is no error in JSON.
     """
 
     command: str
@@ -71,7 +71,7 @@ class CommandObjective:
         """Check the command against the hyperparameters.
 
         Raises:
-            UsageError: when it cannot be read, names something else or not all, or its program is not there.
+            UsageError: open quotes, a missing or unknown placeholder, or a program that does not exist.
         """
         try:
             self._words = shlex.split(self.command)
@@ -79,85 +79,92 @@ class CommandObjective:
             msg = f"expected a command as typed in a shell, got {self.command!r}, whose quotes or backslash stay open. Close them."
             raise UsageError(msg, param="command") from error
         _check_no_shell(self.command)
-        used = {name for word in self._words for name in _PLACE.findall(word)}
+        used = {name for word in self._words for name in _PLACEHOLDER.findall(word)}
         self._check_names(used)
-        unused = [name for name in self.names if not {*_spellings(name), "config", f"{_OF_TRIAL}config"} & used]
+        unused = [name for name in self.names if not {*_spellings(name), "config", f"{_TRIAL_PREFIX}config"} & used]
         if unused:
             bare = unused[0].removeprefix(_LOG)
-            own = f"{_OF_SPACE}{bare}" if bare in OWN else bare
-            place = f"{{{own}}}" if len(own.split()) == 1 else f"'{{{own}}}' in quotes"
-            msg = f"expected a placeholder for every hyperparameter, got none for {', '.join(unused)}. Add {place}, or {{{_OF_TRIAL}config}} for all as JSON."
+            spelling = f"{_SPACE_PREFIX}{bare}" if bare in TRIAL_VALUES else bare
+            placeholder = f"{{{spelling}}}" if len(spelling.split()) == 1 else f"'{{{spelling}}}' in quotes"
+            msg = f"expected a placeholder for every hyperparameter, got none for {', '.join(unused)}. Add {placeholder}, or {{{_TRIAL_PREFIX}config}} for all as JSON."
             raise UsageError(msg, param="command")
-        if self.dataset is None and (short := {"dataset", f"{_OF_TRIAL}dataset"} & used - set(self.names)):
-            msg = f"expected a dataset for {{{min(short)}}}, got none. Give `dataset`."
+        if self.dataset is None and (short := {"dataset", f"{_TRIAL_PREFIX}dataset"} & used - set(self.names)):
+            msg = f"{{{min(short)}}} needs `dataset`."
             raise UsageError(msg, param="command")
-        if not self._words or (not _PLACE.search(self._words[0]) and shutil.which(self._words[0]) is None):
+        if not self._words or (not _PLACEHOLDER.search(self._words[0]) and shutil.which(self._words[0]) is None):
             msg = f"expected a program that can be run, got {''.join(self._words[:1])!r}. Check its name and path."
             raise UsageError(msg, param="command")
 
     def _check_names(self, used: Collection[str]) -> None:
-        """Refuse placeholders that stand for nothing, or for two things."""
-        spelled = {each for name in self.names for each in _spellings(name)}
-        if taken := [name for name in self.names if name.startswith(_OF_TRIAL) and name.removeprefix(_OF_TRIAL) in OWN]:
-            msg = f"expected no hyperparameter that is named like {{{taken[0]}}} of the trial, got one. Give it another name in the space."
+        """Check that every placeholder is known and unambiguous."""
+        spelled = {spelling for name in self.names for spelling in _spellings(name)}
+        if reserved := [
+            name
+            for name in self.names
+            if name.startswith(_TRIAL_PREFIX) and name.removeprefix(_TRIAL_PREFIX) in TRIAL_VALUES
+        ]:
+            msg = f"expected no hyperparameter that is named like {{{reserved[0]}}} of the trial, got one. Give it another name in the space."
             raise UsageError(msg, param="command")
-        if both := [name for name in OWN if name in used and name in spelled]:
-            name = both[0]
-            msg = f"expected {{{_OF_TRIAL}{name}}} for the trial's {name} or {{{_OF_SPACE}{name}}} for the hyperparameter of that name, got {{{name}}}, which may be either. Write the one that you mean."
+        if ambiguous := [name for name in TRIAL_VALUES if name in used and name in spelled]:
+            name = ambiguous[0]
+            msg = f"expected {{{_TRIAL_PREFIX}{name}}} for the trial's {name} or {{{_SPACE_PREFIX}{name}}} for the hyperparameter of that name, got {{{name}}}, which may be either. Write the one that you mean."
             raise UsageError(msg, param="command")
-        known = {*spelled, *OWN, *(f"{_OF_TRIAL}{name}" for name in OWN)}
-        mine = (name for name in used if name.isidentifier() or name.startswith((_OF_TRIAL, _OF_SPACE)))
-        if unknown := sorted(name for name in mine if name not in known):
-            shown = sorted(name for name in known if not name.startswith(_OF_SPACE))
-            msg = f"expected placeholders among {', '.join(shown)}, got {{{unknown[0]}}}. Correct its name."
-            raise UsageError(msg, param="command", given=unknown[0], choices=shown)
+        valid = {*spelled, *TRIAL_VALUES, *(f"{_TRIAL_PREFIX}{name}" for name in TRIAL_VALUES)}
+        placeholders = (name for name in used if name.isidentifier() or name.startswith((_TRIAL_PREFIX, _SPACE_PREFIX)))
+        if unknown := sorted(name for name in placeholders if name not in valid):
+            choices = sorted(name for name in valid if not name.startswith(_SPACE_PREFIX))
+            msg = f"expected placeholders among {', '.join(choices)}, got {{{unknown[0]}}}. Correct its name."
+            raise UsageError(msg, param="command", given=unknown[0], choices=choices)
 
     def __call__(self, config: Config, *, seed: int, budget: float | None, report: Report) -> object:
-        """Run the command; raises `Pruned` where a report is answered by it."""
+        """Run the command; raises `Pruned` from a report."""
         values = self._values(config, seed, budget)
-        words, reader = fill(self._words, values, self.names), self._reader(values)
+        words, reader = fill_placeholders(self._words, values, self.names), self._reader(values)
         # Python's output would wait in a buffer, and the reports with it.
         env = os.environ | {"PYTHONUNBUFFERED": "1"}
         process = Supervised(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
-        said: deque[str] = deque(maxlen=1)
-        listener = threading.Thread(target=lambda: said.extend(_copy(process.process.stderr, sys.stderr)), daemon=True)
+        last_error: deque[str] = deque(maxlen=1)
+        listener = threading.Thread(
+            target=lambda: last_error.extend(_tee_lines(process.process.stderr, sys.stderr)), daemon=True
+        )
         listener.start()
         last = ""
         try:
-            for line in _copy(process.process.stdout, sys.stdout):
+            for line in _tee_lines(process.process.stdout, sys.stdout):
                 last = line
-                _pass_on(line, report) if reader is None else _read(line, reader, report)
+                _report_json(line, report) if reader is None else _report_metric(line, reader, report)
             code = process.wait()
             listener.join(LISTEN_S)
         finally:
             process.end()
         if code:
             status = TrialStatus.KILLED if code < 0 else TrialStatus.CRASHED
-            note = ": ".join([f"{words[0]} {describe_end(code)}", *said])
+            note = ": ".join([f"{words[0]} {describe_end(code)}", *last_error])
             return {"status": status, "note": note}
         return _result(last) if reader is None else reader.result()
 
     def _reader(self, values: Mapping[str, str]) -> MetricReader | None:
-        """Begin to look for the metric, in a file whose path may have placeholders too."""
+        """Return a reader of the metric; the path of its file may have placeholders."""
         if self.metric is None:
             return None
         file = self.metric.file
         return MetricReader(
-            self.metric, None if file is None else Path("".join(fill([file[0]], values, self.names)) or file[0])
+            self.metric,
+            None if file is None else Path("".join(fill_placeholders([file[0]], values, self.names)) or file[0]),
         )
 
     def _values(self, config: Config, seed: int, budget: float | None) -> dict[str, str]:
         """Return the text of every placeholder that has a value."""
-        own = natural(config) | dict(config)
-        whole = int(budget) if budget is not None and budget == int(budget) else budget
-        trial = {"config": json.dumps(own), "seed": seed, "dataset": self.dataset, "budget": whole}
-        values: dict[str, Any] = {f"{_OF_SPACE}{name}": value for name, value in own.items()}
-        values |= trial | own | {f"{_OF_TRIAL}{name}": value for name, value in trial.items()}
+        hyperparameters = natural(config) | dict(config)
+        amount = int(budget) if budget is not None and budget == int(budget) else budget
+        trial = {"config": json.dumps(hyperparameters), "seed": seed, "dataset": self.dataset, "budget": amount}
+        values: dict[str, Any] = {f"{_SPACE_PREFIX}{name}": value for name, value in hyperparameters.items()}
+        values |= trial | hyperparameters | {f"{_TRIAL_PREFIX}{name}": value for name, value in trial.items()}
         return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def _check_no_shell(command: str) -> None:
-    """Refuse what only a shell understands: operators outside quotes, variables before the program, commands of its own."""
+    """Check that a command has no shell syntax: operators, variables before the program, built-in commands."""
     try:
         words = shlex.split(command, posix=False)  # with their quotes
     except ValueError:  # an apostrophe inside a word
@@ -171,13 +178,13 @@ def _check_no_shell(command: str) -> None:
 
 
 def _spellings(name: str) -> tuple[str, ...]:
-    """List the placeholders of a hyperparameter: its value and its natural value."""
+    """Return the placeholders of a hyperparameter: its value and its natural value."""
     bare = name.removeprefix(_LOG)
-    return name, bare, f"{_OF_SPACE}{name}", f"{_OF_SPACE}{bare}"
+    return name, bare, f"{_SPACE_PREFIX}{name}", f"{_SPACE_PREFIX}{bare}"
 
 
-def fill(words: list[str], values: Mapping[str, str], names: Collection[str] = ()) -> list[str]:
-    """Put values into the placeholders of a command; see `CommandObjective` for those without one.
+def fill_placeholders(words: list[str], values: Mapping[str, str], names: Collection[str] = ()) -> list[str]:
+    """Fill the placeholders of a command; see `CommandObjective` for those without a value.
 
     Args:
         words: of the command.
@@ -187,21 +194,21 @@ def fill(words: list[str], values: Mapping[str, str], names: Collection[str] = (
     filled: list[str] = []
     follows_option = False
     for word in words:
-        places = [name for name in _PLACE.findall(word) if name in values or _is_place(name, names)]
-        if all(name in values for name in places):
-            filled.append(_PLACE.sub(lambda place: values.get(place[1], place[0]), word))
-        elif _PLACE.fullmatch(word) and follows_option:
+        placeholders = [name for name in _PLACEHOLDER.findall(word) if name in values or _is_placeholder(name, names)]
+        if all(name in values for name in placeholders):
+            filled.append(_PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), word))
+        elif _PLACEHOLDER.fullmatch(word) and follows_option:
             filled.pop()
-        follows_option = word.startswith("-") and not places
+        follows_option = word.startswith("-") and not placeholders
     return filled
 
 
-def _is_place(name: str, names: Collection[str]) -> bool:
-    return name.isidentifier() or name in names or name.startswith((_OF_TRIAL, _OF_SPACE))
+def _is_placeholder(name: str, names: Collection[str]) -> bool:
+    return name.isidentifier() or name in names or name.startswith((_TRIAL_PREFIX, _SPACE_PREFIX))
 
 
-def _copy(stream: IO[bytes] | None, log: TextIO) -> Iterator[str]:
-    """Copy lines into the log of the trial, and give those that are not empty."""
+def _tee_lines(stream: IO[bytes] | None, log: TextIO) -> Iterator[str]:
+    """Copy lines into the log of the trial, and yield those that are not empty."""
     assert stream is not None  # noqa: S101  a pipe
     with io.TextIOWrapper(stream, errors="replace") as lines:
         for line in lines:
@@ -210,44 +217,44 @@ def _copy(stream: IO[bytes] | None, log: TextIO) -> Iterator[str]:
                 yield line.strip()
 
 
-def _pass_on(line: str, report: Report) -> None:
-    """Report what a line says of a step."""
+def _report_json(line: str, report: Report) -> None:
+    """Report the step and error of a JSON line."""
     if not line.startswith("{"):
         return
     try:
-        said = parse_json(line)
-        given = said["step"], said["error"]
+        record = parse_json(line)
+        pair = record["step"], record["error"]
     except (ValueError, KeyError, RecursionError):
         return
-    _report(given, line, report, what="an error")
+    _report_pair(pair, line, report, label="an error")
 
 
-def _report(given: tuple[object, object], line: str, report: Report, *, what: str) -> None:
-    """Report a step and what it came to; where they are no numbers, their line is named in the log."""
-    step, value = (_number_in(each) for each in given)
+def _report_pair(pair: tuple[object, object], line: str, report: Report, *, label: str) -> None:
+    """Report a step and its value; if they are no numbers, write their line to the log."""
+    step, value = (_to_number(number) for number in pair)
     if step is None or value is None:
-        sys.stderr.write(f"warmstart: no report: expected a step and {what} that are numbers, got {line[:80]}\n")
+        sys.stderr.write(f"warmstart: no report: expected a step and {label} that are numbers, got {line[:80]}\n")
         return
     report(step, value)
 
 
-def _number_in(given: object) -> float | None:
-    """Return a number of JSON, or of a text in it as a shell writes it; None where there is none."""
-    if isinstance(given, bool):
+def _to_number(value: object) -> float | None:
+    """Return a JSON value as a number, also from text, as a shell writes it; None if it is no number."""
+    if isinstance(value, bool):
         return None
     try:
-        return float(given)  # type: ignore[arg-type]  # what it cannot take, it says
+        return float(value)  # type: ignore[arg-type]  # what it cannot take, it says
     except OverflowError:
         return math.inf
     except (TypeError, ValueError):
         return None
 
 
-def _read(line: str, reader: MetricReader, report: Report) -> None:
-    """Look for the metric in a line, and report it where it says of a step."""
-    given = reader.read(line)
-    if given is not None:
-        _report(given, line, report, what="a metric")
+def _report_metric(line: str, reader: MetricReader, report: Report) -> None:
+    """Read a line by the metric's reader, and report the metric if it has a step."""
+    pair = reader.read(line)
+    if pair is not None:
+        _report_pair(pair, line, report, label="a metric")
 
 
 def _result(line: str) -> object:

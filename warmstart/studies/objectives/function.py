@@ -1,4 +1,4 @@
-"""An objective that is a Python function, called with what its signature asks for."""
+"""Objective by a Python function, called by its signature."""
 
 from __future__ import annotations
 
@@ -33,69 +33,69 @@ _STEP = "Take the configuration first, and any of dataset, budget, reporter and 
 
 @dataclass(slots=True)
 class FunctionObjective:
-    """Calls a function with the configuration and whichever of dataset, budget, reporter and seed it takes.
+    """Objective that calls a function with the configuration, and dataset, budget, reporter and seed if it takes them.
 
     The first parameter gets the configuration, whatever its name; the others are known by theirs. `**kwargs` gets all.
 
-    A function itself is sent to the child as it is when the objective is made: by value where it is of a notebook, of the
-    script that runs, or of another function, else by the name of its module.
+    A function object is pickled for the child when the objective is made: by value if it is defined in a notebook, in
+    the running script or inside a function, else by the name of its module.
 
     Attributes:
         function: itself, or ``module:name`` or ``folder/file.py:name``, imported in the child; bytes: its pickle.
-        dataset: what the function gets as `dataset`.
+        dataset: argument `dataset` of the function.
         folder: first on the path of the import; of ``folder/file.py`` it is that folder.
     """
 
     function: str | bytes | Callable[..., object]
     dataset: str | None = None
     folder: Path = field(default_factory=Path.cwd)
-    _called: tuple[Callable[..., object], tuple[str, ...], dict[str, str]] | None = field(default=None, repr=False)
-    _sent: str | bytes = field(default=b"", repr=False)
+    _bound: tuple[Callable[..., object], tuple[str, ...], dict[str, str]] | None = field(default=None, repr=False)
+    _payload: str | bytes = field(default=b"", repr=False)
     _name: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        """Check the spelling, or the signature; a module is imported where the function is called.
+        """Check the name or the signature; a module is imported only in the child.
 
         Raises:
-            UsageError: when it is no function that a trial's process can call.
+            UsageError: no function that a trial's process can call.
         """
-        given: object = self.function
-        if isinstance(given, bytes):
-            self._sent = given
-        elif isinstance(given, str):
-            _split(given)
-            self._sent = given
-        elif not callable(given):
-            msg = f"expected a function, or text that names one, got {given!r}. Write train:objective for the function objective of train.py."
+        function: object = self.function
+        if isinstance(function, bytes):
+            self._payload = function
+        elif isinstance(function, str):
+            _module_and_name(function)
+            self._payload = function
+        elif not callable(function):
+            msg = f"expected a function, or text that names one, got {function!r}. Write train:objective for the function objective of train.py."
             raise UsageError(msg, param="objective")
         else:
-            self._name = _called_name(given)
-            _bind(given, self._name)
-            self._sent = _pickled(given)
+            self._name = _function_name(function)
+            _bind_parameters(function, self._name)
+            self._payload = _pickled(function)
 
     def __reduce__(self) -> tuple[type[FunctionObjective], tuple[object, ...]]:
-        """Pickle what is sent, so that processes on the way need not load the function."""
-        return type(self), (self._sent, self.dataset, self.folder, None, b"", self._name)
+        """Pickle the payload, so that processes in between need not load the function."""
+        return type(self), (self._payload, self.dataset, self.folder, None, b"", self._name)
 
     @property
     def name(self) -> str:
-        """Name the function for people."""
+        """Return the function's name for people."""
         return self.function if isinstance(self.function, str) else self._name
 
     @property
     def takes_dataset(self) -> bool:
-        """Tell whether the function asks for the dataset; known once it is prepared."""
-        return self._called is not None and "dataset" in (*self._called[1], *self._called[2].values())
+        """Tell whether the function takes the dataset; False before `prepare`."""
+        return self._bound is not None and "dataset" in (*self._bound[1], *self._bound[2].values())
 
-    def on(self, dataset: str | None) -> FunctionObjective:
+    def for_dataset(self, dataset: str | None) -> FunctionObjective:
         """Return the same function for another dataset."""
-        return FunctionObjective(self._sent, dataset, self.folder, _name=self.name)
+        return FunctionObjective(self._payload, dataset, self.folder, _name=self.name)
 
     def prepare(self) -> None:
         """Import the function and read its signature.
 
         Raises:
-            UsageError: when the module has no such function, or it asks for something else.
+            UsageError: the module has no such function, or its parameters are wrong.
         """
         function = self.function
         if isinstance(function, bytes):
@@ -103,36 +103,45 @@ class FunctionObjective:
             assert callable(function)  # noqa: S101  checked before it was sent
         elif isinstance(function, str):
             function = self._import(function)
-        shown = self.function if isinstance(self.function, str) else _called_name(function)
-        self._called = (function, *_bind(function, shown))
+        label = self.function if isinstance(self.function, str) else _function_name(function)
+        self._bound = (function, *_bind_parameters(function, label))
 
     def __call__(self, config: Config, *, seed: int, budget: float | None, report: Report) -> object:
-        """Call the function; raises and returns what it does."""
-        if self._called is None:
+        """Call the function; its exceptions pass through."""
+        if self._bound is None:
             self.prepare()
-        assert self._called is not None  # noqa: S101  prepared
-        function, positional, named = self._called
-        have = {"config": dict(config), "dataset": self.dataset, "budget": budget, "reporter": report, "seed": seed}
-        return function(*(have[role] for role in positional), **{name: have[role] for name, role in named.items()})
+        assert self._bound is not None  # noqa: S101  prepared
+        function, positional, named = self._bound
+        arguments = {
+            "config": dict(config),
+            "dataset": self.dataset,
+            "budget": budget,
+            "reporter": report,
+            "seed": seed,
+        }
+        return function(
+            *(arguments[role] for role in positional), **{name: arguments[role] for name, role in named.items()}
+        )
 
     def _import(self, text: str) -> Callable[..., object]:
-        module, name = _split(text)
+        module, name = _module_and_name(text)
         folder = self.folder
         if module.endswith(".py"):
             folder, module = self.folder / Path(module).parent, Path(module).stem
         sys.path.insert(0, str(folder.absolute()))
         try:
             with _importing(text):
-                found = importlib.import_module(module)
+                loaded = importlib.import_module(module)
         except ModuleNotFoundError as error:
+            # The module exists, but imports a missing one: that error says more.
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
                 raise
             msg = f"expected a module that can be imported from {folder}, got {module!r} ({in_words(error)}). Start in its folder, or write folder/file.py:{name}."
             raise UsageError(msg, param="objective") from error
         try:
-            function = operator.attrgetter(name)(found)
+            function = operator.attrgetter(name)(loaded)
         except AttributeError as error:
-            msg = f"expected a function of {getattr(found, '__file__', module)}, got {name!r}, which it has not. Check the name after the colon."
+            msg = f"expected a function of {getattr(loaded, '__file__', module)}, got {name!r}, which it has not. Check the name after the colon."
             raise UsageError(msg, param="objective") from error
         if not callable(function):
             msg = f"expected a function, got {text!r}, which is a {type(function).__name__}. Name one."
@@ -140,35 +149,35 @@ class FunctionObjective:
         return function  # type: ignore[no-any-return]
 
 
-_under_way: ContextVar[str] = ContextVar("objective that is being imported", default="")
+_objective_in_import: ContextVar[str] = ContextVar("objective that is being imported", default="")
 
 
 @contextmanager
 def _importing(text: str) -> Iterator[None]:
-    """Note which objective is being imported, for `check_not_importing`."""
-    token = _under_way.set(text)
+    """Record the objective during its import, for `check_not_importing`."""
+    token = _objective_in_import.set(text)
     try:
         yield
     finally:
-        _under_way.reset(token)
+        _objective_in_import.reset(token)
 
 
 def check_not_importing() -> None:
-    """Check that no study begins while a trial's process imports its objective: that would begin another, and so on.
+    """Check that no study begins during the import of its objective: that would start studies without end.
 
     Raises:
-        UsageError: when one does.
+        UsageError: it does.
     """
-    if text := _under_way.get():
+    if text := _objective_in_import.get():
         msg = f"expected a module that defines a function, got {text}, which tunes when it is imported. Put its last lines under if __name__ == '__main__':."
         raise UsageError(msg, param="objective")
 
 
 def _pickled(function: Callable[..., object]) -> str | bytes:
-    """Return the pickle of a function; where it uses what cannot be sent, ``script.py:name`` if the script that runs has it.
+    """Return the pickle of a function, or ``script.py:name`` if it cannot be pickled and is in the running script.
 
     Raises:
-        UsageError: when there is neither.
+        UsageError: neither is possible.
     """
     try:
         return dump_function(function)
@@ -176,19 +185,19 @@ def _pickled(function: Callable[..., object]) -> str | bytes:
         name, main = getattr(function, "__qualname__", ""), sys.modules["__main__"]
         file = Path(getattr(main, "__file__", None) or "")
         try:
-            is_there = function.__module__ == "__main__" and operator.attrgetter(name)(main) is function
+            is_importable = function.__module__ == "__main__" and operator.attrgetter(name)(main) is function
         except AttributeError:
-            is_there = False
-        if not is_there or file.suffix != ".py" or not file.is_file():
+            is_importable = False
+        if not is_importable or file.suffix != ".py" or not file.is_file():
             raise
         return f"{file.absolute()}:{name}"
 
 
-def _called_name(function: object) -> str:
+def _function_name(function: object) -> str:
     return str(getattr(function, "__qualname__", None) or repr(function))
 
 
-def _split(text: str) -> tuple[str, str]:
+def _module_and_name(text: str) -> tuple[str, str]:
     module, _, name = text.rpartition(":")
     parts = name.split(".") if module.endswith(".py") else [*module.split("."), *name.split(".")]
     if not module or not all(part.isidentifier() for part in parts):
@@ -197,8 +206,8 @@ def _split(text: str) -> tuple[str, str]:
     return module, name
 
 
-def _bind(function: Callable[..., object], where: str) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Decide what a function gets: roles by position, and roles by parameter name."""
+def _bind_parameters(function: Callable[..., object], label: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the arguments of a function: roles by position, and roles by parameter name."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except ValueError:  # a function of C that does not say
@@ -208,19 +217,19 @@ def _bind(function: Callable[..., object], where: str) -> tuple[tuple[str, ...],
     for number, parameter in enumerate(parameters):
         role = ROLES.get(parameter.name, "config" if number == 0 else None)
         if parameter.kind is parameter.VAR_KEYWORD:
-            taken = {*positional, *named.values()}
-            named |= {role: role for role in dict.fromkeys(ROLES.values()) if role not in taken}
+            used = {*positional, *named.values()}
+            named |= {role: role for role in dict.fromkeys(ROLES.values()) if role not in used}
         elif parameter.kind is parameter.VAR_POSITIONAL:
             positional += ["config"] * (number == 0)
         elif role is None:
             if parameter.default is parameter.empty:
-                msg = f"expected a function of configuration, dataset, budget, reporter, seed, got {where}, which needs {parameter.name!r}. {_STEP}"
+                msg = f"expected a function of configuration, dataset, budget, reporter, seed, got {label}, which needs {parameter.name!r}. {_STEP}"
                 raise UsageError(msg, param="objective")
         elif parameter.kind is parameter.POSITIONAL_ONLY:
             positional.append(role)
         else:
             named[parameter.name] = role
     if "config" not in (*positional, *named.values()):
-        msg = f"expected a function that takes a configuration, got {where} with the parameters ({', '.join(p.name for p in parameters)}). {_STEP}"
+        msg = f"expected a function that takes a configuration, got {label} with the parameters ({', '.join(p.name for p in parameters)}). {_STEP}"
         raise UsageError(msg, param="objective")
     return tuple(positional), named

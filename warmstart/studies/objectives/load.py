@@ -1,4 +1,4 @@
-"""Loading of an objective by name."""
+"""Load an objective by name."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def load_objective(
     device: str = "auto",
     folder: Path | None = None,
 ) -> Objective:
-    """Make the objective that a person named: a function, a command, or else a workload on their dataset.
+    """Return the objective by its name: a function, a command, or else a workload on a dataset.
 
     Args:
         function: itself, or ``module:name`` or ``folder/file.py:name``.
         names: of the space's hyperparameters.
         command: with placeholders; see `CommandObjective`.
-        dataset: path; a workload needs it, the others are given it.
+        dataset: path; needed by a workload, passed to the others.
         workload: name in `warmstart.training.workloads.WORKLOADS`.
         target_budget: name of the workload's budget; None = the usual one.
         device: of the workload.
         folder: first on the path of the function's import; None = the working folder.
 
     Raises:
-        UsageError: both a function and a command, or neither and no dataset; or what was named does not fit.
+        UsageError: both a function and a command, neither and no dataset, or a name that does not fit.
     """
     if function is not None and command is not None:
-        msg = f"tune: expected either `objective` or `command`, got {function!r} and {command!r}. Give one of them."
+        msg = "tune: `objective` and `command` cannot be used together."
         raise UsageError(msg)
     if function is not None:
         return FunctionObjective(function, dataset, folder or Path.cwd())
@@ -55,5 +55,5 @@ def load_objective(
 
 
 def without_broken(objective: Objective) -> Objective:
-    """Let a workload go on without pictures that cannot be decoded; an objective of a person's own sees to that itself."""
+    """Return an objective that skips broken pictures, if it is a workload; a user's objective handles them itself."""
     return replace(objective, skip_broken=True) if isinstance(objective, WorkloadObjective) else objective

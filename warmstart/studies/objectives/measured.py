@@ -1,4 +1,4 @@
-"""Objective with a metric of one's own: the study gets the error that it stands for."""
+"""Objectives with a metric other than an error, which is converted to an error."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from warmstart.studies.objectives.workload import WorkloadObjective
 
 
 @dataclass(slots=True)
-class MeasuredObjective:
-    """Turns what an objective gives and reports into errors.
+class MetricObjective:
+    """Objective that converts the metric of another objective's results and reports to errors.
 
     Attributes:
-        objective: whose result is, or holds, the metric.
-        metric: see there.
+        objective: whose result is or contains the metric.
+        metric: to read.
     """
 
     objective: Objective
@@ -26,11 +26,11 @@ class MeasuredObjective:
 
     @property
     def single_use(self) -> bool:
-        """As the objective has it."""
+        """Tell whether the objective is `single_use`."""
         return bool(getattr(self.objective, "single_use", False))
 
     def prepare(self) -> None:
-        """Let the objective prepare; raises what that does."""
+        """Prepare the objective; its exceptions pass through."""
         prepare = getattr(self.objective, "prepare", None)
         if prepare is not None:
             prepare()
@@ -38,7 +38,7 @@ class MeasuredObjective:
     def __call__(self, config: Config, *, seed: int, budget: float | None, report: Report) -> object:
         """Evaluate a configuration; a value that contradicts the metric fails the trial."""
 
-        def told(step: float, value: float) -> None:
+        def report_error(step: float, value: float) -> None:
             try:
                 number = float(value)
             except (TypeError, ValueError):
@@ -47,18 +47,18 @@ class MeasuredObjective:
                 report(step, self.metric.to_error(number))
 
         try:
-            found = self.objective(config, seed=seed, budget=budget, report=told)
+            result = self.objective(config, seed=seed, budget=budget, report=report_error)
         except ContradictionError as problem:
             return {"status": TrialStatus.FAILED, "note": str(problem)}
         # A command reads its metric from all that it prints, and gives the error already.
-        return found if isinstance(self.objective, CommandObjective) else self.metric.result(found)
+        return result if isinstance(self.objective, CommandObjective) else self.metric.result(result)
 
 
-def measured(objective: Objective, metric: Metric) -> Objective:
-    """Return an objective that gives errors, whatever its metric is.
+def with_metric(objective: Objective, metric: Metric) -> Objective:
+    """Return an objective whose results are errors, by its metric.
 
     Raises:
-        UsageError: when the objective has no such metric.
+        UsageError: the objective cannot have such a metric.
     """
     if metric.is_plain:
         return objective
@@ -66,8 +66,8 @@ def measured(objective: Objective, metric: Metric) -> Objective:
         msg = "expected an objective or a command of your own, got the built-in network, which gives its validation error. Leave it out."
         raise UsageError(msg, param="metric" if metric.spec is not None else "maximize" if metric.maximize else "scale")
     if isinstance(objective, CommandObjective):
-        return MeasuredObjective(replace(objective, metric=metric), metric)
+        return MetricObjective(replace(objective, metric=metric), metric)
     if metric.spec is not None and metric.key is None:
         msg = f"expected the key of a number in what the function returns, got {metric.spec!r}, which is for commands. Return the number, or a mapping."
         raise UsageError(msg, param="metric")
-    return MeasuredObjective(objective, metric)
+    return MetricObjective(objective, metric)

@@ -1,4 +1,4 @@
-"""Metrics other than an error: where the number is found, which direction is better, and the error it stands for."""
+"""Metrics: where to read the number, which direction is better, and its conversion to an error."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.wording import in_words
 
 Scale = Literal["fraction", "percent", "any"]
-"""What a metric may be: 0 to 1, 0 to 100, or any number."""
+"""Range of a metric: 0 to 1, 0 to 100, or any number."""
 LAST = "last"
 LAST_HINT = "`metric` last takes the last number printed; add `maximize` where larger is better"
 _DIGITS = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 NUMBER = re.compile(rf"(?<![\w.])[-+]?{_DIGITS}(?![\w.]*\w)")
-"""A number in a line that a person reads."""
+"""A number in a line of text."""
 _ANY_NUMBER = re.compile(rf"(?<![\w.])[-+]?(?:{_DIGITS}|(?i:nan|inf(?:inity)?))(?![\w.]*\w)")
-"""The same, or what a program prints where it has none."""
+"""A number, or NaN or infinity as programs print them."""
 LARGER = frozenset(
     [
         "acc",
@@ -50,7 +50,7 @@ _REGEX, _FILE = "regex:", "file:"
 
 
 def is_larger_better(name: str) -> bool:
-    """Tell whether the words of a name are those of a metric of which more is better."""
+    """Tell whether a name is of a metric of which more is better."""
     return bool(_words(name) & LARGER) and not _words(name) & SMALLER
 
 
@@ -59,19 +59,19 @@ def _words(name: str) -> set[str]:
 
 
 class ContradictionError(ValueError):
-    """A number that cannot be what the metric is said to be."""
+    """A number outside the range of its metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """The number that a study is about.
+    """The number that a study optimises.
 
     Attributes:
         spec: ``KEY`` of a JSON object, dots for objects in it; ``last`` number printed; ``regex:PATTERN``, whose first group, or
             all of it, is the number, the last match counting; ``file:PATH:KEY`` of a JSON file that the trial writes; None =
-            the number that the objective gives.
+            the number that the objective returns.
         maximize: whether larger is better.
-        scale: what it may be; None = ``any``, but at most 1 where larger is better.
+        scale: its range; None = ``any``, but at most 1 if larger is better.
     """
 
     spec: str | None = None
@@ -79,10 +79,10 @@ class Metric:
     scale: Scale | None = None
 
     def __post_init__(self) -> None:
-        """Check that it can be read, and that its name says nothing else.
+        """Check the spec and the scale, and that the name does not contradict the direction.
 
         Raises:
-            UsageError: when it cannot, or its name does.
+            UsageError: one of them is wrong.
         """
         spec: object = self.spec
         if spec is not None and not (isinstance(spec, str) and spec.strip()):
@@ -111,22 +111,22 @@ class Metric:
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether the number is the error itself, as objectives give it."""
+        """Tell whether the number is the error itself."""
         return self == PLAIN
 
     @property
     def key(self) -> str | None:
-        """Return the key in what the objective gives; None where the number lies elsewhere."""
+        """Return the key in the objective's result; None if the number is elsewhere."""
         return None if self.spec is None or self.spec == LAST or self.spec.startswith((_REGEX, _FILE)) else self.spec
 
     @property
     def pattern(self) -> str | None:
-        """Return the regular expression; None where there is none."""
+        """Return the regular expression, or None."""
         return self.spec.removeprefix(_REGEX) if self.spec is not None and self.spec.startswith(_REGEX) else None
 
     @property
     def file(self) -> tuple[str, str] | None:
-        """Return path and key of the file; None where there is none."""
+        """Return path and key of the file, or None."""
         if self.spec is None or not self.spec.startswith(_FILE):
             return None
         path, _, key = self.spec.removeprefix(_FILE).rpartition(":")
@@ -134,14 +134,14 @@ class Metric:
 
     @property
     def name(self) -> str:
-        """Name it for people."""
+        """Return the metric's name for people."""
         if self.file is not None:
             return self.file[1]
         return self.key or ("score" if self.maximize else "error")
 
     @property
     def direction_note(self) -> str:
-        """Say that less is better, where no name tells that and it might be meant otherwise; else nothing."""
+        """Return a hint that less is better, if no name says so; else empty."""
         is_open = self.spec == LAST or (self.pattern is not None and not _words(self.pattern) & SMALLER)
         return (
             f"The least number that {self.spec} finds is the best: add `maximize` where larger is better."
@@ -151,7 +151,7 @@ class Metric:
 
     @property
     def least_error(self) -> float:
-        """Return the error below which there is none; minus infinity where a value may be any number."""
+        """Return the lower bound of the error; minus infinity for an unbounded metric."""
         is_bound = self.scale in ("fraction", "percent") or (self.scale is None and self.maximize)
         return 0.0 if is_bound else -math.inf
 
@@ -159,7 +159,7 @@ class Metric:
         """Return the error of a value: 1 - value where larger is better, percent as a fraction, - value on scale ``any``.
 
         Raises:
-            ContradictionError: when it is outside its scale.
+            ContradictionError: it is outside its scale.
         """
         if not math.isfinite(value):
             return -value if self.maximize else value
@@ -182,26 +182,26 @@ class Metric:
         score = -error if self.scale == "any" else (1 - error) * top
         return float(f"{score if self.maximize else error * top:.12g}")
 
-    def result(self, given: object) -> object:
-        """Return what an objective gave with the error in it, as `read_result` takes it."""
+    def result(self, result: object) -> object:
+        """Return an objective's result with the error added, for `read_result`."""
         from warmstart.studies.objectives.result import plain_number
 
-        if isinstance(given, Mapping):
-            status = given.get("status", "ok")
+        if isinstance(result, Mapping):
+            status = result.get("status", "ok")
             if status not in ("ok", "diverged"):
-                return given
+                return result
             if self.key is None:
-                return _failed(f"expected a number, got {_shown(given)}. Name its key with `metric`.")
-            found = dig(given, self.key)
-            if found is None:
-                return _failed(f"expected {self.key!r} in the result, got {_shown(given)}")
+                return _failed(f"expected a number, got {_short_repr(result)}. Name its key with `metric`.")
+            value = nested_value(result, self.key)
+            if value is None:
+                return _failed(f"expected {self.key!r} in the result, got {_short_repr(result)}")
         else:
-            found, given = given, {}
-        number = plain_number(found)
+            value, result = result, {}
+        number = plain_number(value)
         if number is None or not math.isfinite(number):
-            return _failed(f"expected {self.name} that is one finite number, got {_shown(found)}")
+            return _failed(f"expected {self.name} that is one finite number, got {_short_repr(value)}")
         try:
-            return {**given, self.name: number, "error": self.to_error(number)}
+            return {**result, self.name: number, "error": self.to_error(number)}
         except ContradictionError as problem:
             return _failed(str(problem))
 
@@ -211,90 +211,90 @@ PLAIN = Metric()
 
 
 class MetricReader:
-    """Finds the metric in what one trial prints and writes."""
+    """Reader of the metric from the output and the file of one trial."""
 
     def __init__(self, metric: Metric, file: Path | None = None) -> None:
-        """Begin before the trial does.
+        """Record the state of the file, before the trial begins.
 
         Args:
             metric: to find.
-            file: that the trial writes, where the metric lies in one.
+            file: that the trial writes, if the metric is in a file.
         """
-        self._metric, self._file, self._before = metric, file, _state(file)
-        self._found: object = None
-        self._last = ""
+        self._metric, self._file, self._state_before = metric, file, _file_state(file)
+        self._value: object = None
+        self._last_line = ""
 
     def read(self, line: str) -> tuple[object, object] | None:
-        """Read a line that the trial prints; return step and metric as it gives them, where it is a report.
+        """Read a line of the trial's output; return its step and metric if it is a report.
 
-        A report is a JSON object with `step` and the metric under its name, wherever the result is found.
+        A report is a JSON object with `step` and the metric under its name, also if the result is read elsewhere.
         """
-        metric, self._last = self._metric, line
+        metric, self._last_line = self._metric, line
         try:
-            said: Any = parse_json(line)
+            document: Any = parse_json(line)
         except (ValueError, RecursionError):
-            said = None
+            document = None
         if metric.pattern is not None:
             for match in re.finditer(metric.pattern, line):
-                self._found = _number(match[1] if match.re.groups else match[0])
+                self._value = _number(match[1] if match.re.groups else match[0])
         elif metric.spec == LAST:
             for match in _ANY_NUMBER.finditer(line):
-                self._found = float(match[0])
+                self._value = float(match[0])
         else:
-            self._keep_json(said)
-        value = dig(said, metric.name)
-        return None if value is None or "step" not in said else (said["step"], value)
+            self._take_json(document)
+        value = nested_value(document, metric.name)
+        return None if value is None or "step" not in document else (document["step"], value)
 
     def result(self) -> object:
-        """Return what the trial came to, with its error."""
+        """Return the trial's result with its error."""
         metric = self._metric
         if metric.file is not None:
             assert self._file is not None  # noqa: S101  given with it
-            if _state(self._file) == self._before:
+            if _file_state(self._file) == self._state_before:
                 return _failed(f"expected {self._file} to be written by the trial, got none of it")
             try:
                 document = parse_json(self._file.read_text(encoding="utf-8"))
             except (OSError, ValueError, RecursionError) as problem:
                 return _failed(f"expected {self._file} as JSON, got {in_words(problem)}")
-            found = dig(document, metric.file[1]) if isinstance(document, Mapping) else None
-            if found is None:
-                return _failed(f"expected {metric.file[1]!r} in {self._file}, got {_shown(document)}")
-            return metric.result(found if metric.key is None else {metric.key: found})
-        if self._found is None:
-            what = {LAST: "a number", None: "a number as the last JSON line"}.get(metric.spec, f"{metric.spec!r}")
-            got = f"none; the last line is {_shown(self._last)}" if self._last else "no line"
-            return _failed(f"expected {what} in what it prints, got {got}{self._hint()}")
-        if isinstance(self._found, Mapping):
-            self._found = {name: value for name, value in self._found.items() if name != "step"}
-        return metric.result(self._found)
+            content = nested_value(document, metric.file[1]) if isinstance(document, Mapping) else None
+            if content is None:
+                return _failed(f"expected {metric.file[1]!r} in {self._file}, got {_short_repr(document)}")
+            return metric.result(content if metric.key is None else {metric.key: content})
+        if self._value is None:
+            label = {LAST: "a number", None: "a number as the last JSON line"}.get(metric.spec, f"{metric.spec!r}")
+            got = f"none; the last line is {_short_repr(self._last_line)}" if self._last_line else "no line"
+            return _failed(f"expected {label} in what it prints, got {got}{self._hint()}")
+        if isinstance(self._value, Mapping):
+            self._value = {name: value for name, value in self._value.items() if name != "step"}
+        return metric.result(self._value)
 
     def _hint(self) -> str:
-        """Name the metric that would have found a number in the last line; empty where none would."""
-        number, key = NUMBER.search(self._last), self._metric.key
+        """Return a hint which metric would read the last line; empty if none would."""
+        number, key = NUMBER.search(self._last_line), self._metric.key
         if number is None:
             return ""
-        if key is not None and key in self._last and not self._last.startswith("{"):
+        if key is not None and key in self._last_line and not self._last_line.startswith("{"):
             return f"; `metric` 'regex:{re.escape(key)}[^0-9]*([0-9.]+)' takes that number"
         return f"; {LAST_HINT}" if self._metric.spec is None else ""
 
-    def _keep_json(self, said: object) -> None:
-        """Keep what JSON said, where it holds the metric or is a number alone."""
-        if isinstance(said, dict):
+    def _take_json(self, document: object) -> None:
+        """Take a JSON value as the result, if it has the metric or is a number."""
+        if isinstance(document, dict):
             key = self._metric.key
-            if key is None or dig(said, key) is not None or "status" in said:
-                self._found = said
-        elif isinstance(said, int | float) and not isinstance(said, bool):
-            self._found = said
+            if key is None or nested_value(document, key) is not None or "status" in document:
+                self._value = document
+        elif isinstance(document, int | float) and not isinstance(document, bool):
+            self._value = document
 
 
-def dig(document: Any, key: str | None) -> Any:
-    """Return what lies under a key, or under one in another where it has dots; None where nothing does."""
+def nested_value(document: Any, key: str | None) -> Any:
+    """Return the value of a key, whose dots stand for nested objects; None if there is none."""
     if not isinstance(document, Mapping) or key is None:
         return None
     if key in document:
         return document[key]
-    head, dot, rest = key.partition(".")
-    return dig(document.get(head), rest) if dot else None
+    head, dot, tail = key.partition(".")
+    return nested_value(document.get(head), tail) if dot else None
 
 
 def _check_pattern(pattern: str) -> None:
@@ -306,26 +306,26 @@ def _check_pattern(pattern: str) -> None:
 
 
 def _number(text: str | None) -> object:
-    """Return a text as a number, or as it is."""
+    """Return text as a number if possible, else unchanged."""
     try:
         return float(text or "")
     except ValueError:
         return text
 
 
-def _state(file: Path | None) -> tuple[int, ...] | None:
-    """Return what changes when a file is written."""
+def _file_state(file: Path | None) -> tuple[int, ...] | None:
+    """Return time, size and inode of a file, which change when it is written; None if it does not exist."""
     try:
-        found = None if file is None else file.stat()
+        status = None if file is None else file.stat()
     except OSError:
         return None
-    return None if found is None else (found.st_mtime_ns, found.st_size, found.st_ino)
+    return None if status is None else (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def _failed(note: str) -> dict[str, object]:
     return {"status": "failed", "note": note}
 
 
-def _shown(value: object) -> str:
+def _short_repr(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:79]}…"

@@ -1,4 +1,4 @@
-"""Pickling of functions for the child process: by value where it could not import them, so that no script runs again."""
+"""Pickling of functions for the child process: by value if it could not import them without running a script again."""
 
 from __future__ import annotations
 
@@ -12,40 +12,41 @@ from types import ModuleType
 
 from warmstart.history_store.errors import UsageError
 
-_turn = threading.Lock()
+_main_lock = threading.Lock()
 
 
 def dump_function(function: object) -> bytes:
-    """Return the pickle of a function or another object, by value where it is of a notebook, a script or a closure.
+    """Return the pickle of a function or another object, by value if it is from a notebook, a script or a closure.
 
     Raises:
-        UsageError: when it holds what no process can be sent; the message names it.
+        UsageError: it uses something that cannot be pickled; the message names it.
     """
-    import cloudpickle  # what needs no function needs no pickle either
+    import cloudpickle  # loaded only for functions
 
     try:
         return bytes(cloudpickle.dumps(function))
     except Exception as error:
-        held = _unsendable(function)
-        which = f"; it uses {', '.join(held)}" if held else ""
-        msg = f"expected a function that can be sent to the process of its trials, got {_name(function)} ({_said(error)}{which}). Make that inside the function, or put the function into a file and give 'file.py:function'."
+        culprits = _unpicklable_values(function)
+        reason = f"; it uses {', '.join(culprits)}" if culprits else ""
+        msg = f"expected a function that can be sent to the process of its trials, got {_name(function)} ({_error_text(error)}{reason}). Make that inside the function, or put the function into a file and give 'file.py:function'."
         raise UsageError(msg, param="objective") from error
 
 
 @contextlib.contextmanager
 def hidden_main() -> Iterator[None]:
-    """Hide where the script of this process lies, so that processes started meanwhile don't run it again."""
-    with _turn:
+    """Hide the path of this process's script, so that processes started meanwhile don't run it again."""
+    # One at a time: all threads share `sys.modules`.
+    with _main_lock:
         main = sys.modules["__main__"]
-        sys.modules["__main__"] = _Nameless(main)
+        sys.modules["__main__"] = _FilelessModule(main)
         try:
             yield
         finally:
             sys.modules["__main__"] = main
 
 
-class _Nameless(ModuleType):
-    """The main module for everybody but `multiprocessing`, which finds no file and no name to import."""
+class _FilelessModule(ModuleType):
+    """The main module without file and name, so that `multiprocessing` does not import it."""
 
     def __init__(self, main: ModuleType) -> None:
         super().__init__("__main__")
@@ -57,21 +58,21 @@ class _Nameless(ModuleType):
         return getattr(self.__dict__["_main"], name)
 
 
-def _unsendable(function: object) -> list[str]:
-    """Name what a function uses that cannot be pickled, each with its type."""
+def _unpicklable_values(function: object) -> list[str]:
+    """Return the names and types of the values of a function that cannot be pickled."""
     import cloudpickle
 
-    found = []
-    for name, value in _used(function).items():
+    labels = []
+    for name, value in _referenced_values(function).items():
         try:
             cloudpickle.dumps(value)
         except Exception:  # noqa: BLE001  whatever another's __reduce__ raises
-            found.append(f"{name!r} (a {type(value).__name__})")
-    return found
+            labels.append(f"{name!r} (a {type(value).__name__})")
+    return labels
 
 
-def _used(function: object) -> dict[str, object]:
-    """Return what a callable refers to, by name: global variables, a closure's, defaults, arguments, attributes."""
+def _referenced_values(function: object) -> dict[str, object]:
+    """Return the values that a callable uses, by name: globals, closure variables, defaults, arguments, attributes."""
     if isinstance(function, functools.partial):
         arguments = {f"argument {i}": value for i, value in enumerate(function.args)} | function.keywords
         return {_name(function.func): function.func, **arguments}
@@ -94,5 +95,5 @@ def _name(function: object) -> str:
     return str(getattr(function, "__qualname__", f"a {type(function).__name__}"))
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]

@@ -1,4 +1,4 @@
-"""Conversion of an objective's return value to an outcome. An unusable value is a failed trial, never an exception."""
+"""Convert an objective's return value to an outcome. An unusable value is a failed trial, never an exception."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ NOTE_CHARS = 300
 
 
 def read_result(value: object, duration: float) -> Outcome:
-    """Read what an objective returned.
+    """Convert an objective's return value to an outcome.
 
     Args:
         value: a number, or a mapping as `Objective` describes it.
-        duration: seconds that the call took; what the mapping says goes before it.
+        duration: seconds of the call, unless the mapping has them.
     """
     try:
         return _read(value, duration)
@@ -29,52 +29,52 @@ def read_result(value: object, duration: float) -> Outcome:
 
 
 def one_line(text: str) -> str:
-    """Put a text on one line that a terminal can show."""
+    """Return text as one printable line of limited length."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= NOTE_CHARS else f"{line[: NOTE_CHARS - 1]}…"
 
 
 class _UnusableError(ValueError):
-    """A value that is no result."""
+    """A return value that is no result."""
 
 
 def _read(value: object, duration: float) -> Outcome:
     if not isinstance(value, Mapping):
         return Outcome(_number(value, "an error"), TrialStatus.OK, duration)
-    fields = {str(name): given for name, given in value.items()}
-    given_status = fields.pop("status", TrialStatus.OK)
+    fields = {str(name): item for name, item in value.items()}
+    status_text = fields.pop("status", TrialStatus.OK)
     try:
-        status = TrialStatus(given_status)
+        status = TrialStatus(status_text)
     except ValueError as problem:
-        msg = f"expected a status of {', '.join(TrialStatus)}, got {shown_value(given_status)}"
+        msg = f"expected a status of {', '.join(TrialStatus)}, got {safe_repr(status_text)}"
         raise _UnusableError(msg) from problem
     if "error" not in fields and status in (TrialStatus.OK, TrialStatus.DIVERGED):
-        msg = f"expected a mapping with an error, got {shown_value(dict(value))}"
-        key = next((name for name, each in fields.items() if plain_number(each) is not None), None)
+        msg = f"expected a mapping with an error, got {safe_repr(dict(value))}"
+        key = next((name for name, item in fields.items() if plain_number(item) is not None), None)
         if key is not None:
             more = ", with `maximize`" if is_larger_better(key) else ""
             msg += f"; `metric` {key!r} takes that key{more}"
         raise _UnusableError(msg)
-    given = fields.pop("error", None)
-    error = _number(given, "an error") if status in (TrialStatus.OK, TrialStatus.DIVERGED) else None
+    error_value = fields.pop("error", None)
+    error = _number(error_value, "an error") if status in (TrialStatus.OK, TrialStatus.DIVERGED) else None
     seconds = fields.pop("duration", None)
     constraints = fields.pop("constraints", {})
     note = fields.pop("note", "")
     if not isinstance(constraints, Mapping):
-        msg = f"expected constraints as a mapping, got {shown_value(constraints)}"
+        msg = f"expected constraints as a mapping, got {safe_repr(constraints)}"
         raise _UnusableError(msg)
     return Outcome(
         error,
         status,
         duration if seconds is None else _seconds(seconds),
         one_line(str(note)),
-        metrics={name: number for name, each in fields.items() if (number := plain_number(each)) is not None},
-        constraints={str(name): _violation(name, each) for name, each in constraints.items()},
+        metrics={name: number for name, item in fields.items() if (number := plain_number(item)) is not None},
+        constraints={str(name): _violation(name, item) for name, item in constraints.items()},
     )
 
 
 def plain_number(value: object) -> float | None:
-    """Return a number as Python has it; None for whatever is not one number."""
+    """Return a value as a float; None if it is not one number."""
     value = _item(value)
     if isinstance(value, bool) or not hasattr(value, "__float__") or isinstance(value, str | bytes):
         return None
@@ -85,17 +85,17 @@ def plain_number(value: object) -> float | None:
 
 
 def _item(value: object) -> object:
-    """Return what numpy's and torch's numbers hold, and their arrays of one; other values, arrays of several among them, as they are."""
+    """Return the Python value of a number or one-element array of numpy or torch; other values unchanged."""
     try:
         return value.item()  # type: ignore[attr-defined]  # what has none is no such number
     except (AttributeError, ValueError, RuntimeError, TypeError):
         return value
 
 
-def _number(value: object, what: str) -> float:
+def _number(value: object, label: str) -> float:
     number = plain_number(value)
     if number is None or not math.isfinite(number):
-        msg = f"expected {what} that is one finite number, got {shown_value(value)}"
+        msg = f"expected {label} that is one finite number, got {safe_repr(value)}"
         raise _UnusableError(msg)
     return number
 
@@ -115,8 +115,8 @@ def _violation(name: object, value: Any) -> float:
     return _number(value, f"a constraint {str(name)!r}")
 
 
-def shown_value(value: object) -> str:
-    """Return how a value looks in Python, whatever its class does."""
+def safe_repr(value: object) -> str:
+    """Return the repr of a value, even if its class raises there."""
     if value is None:
         return "nothing (None)"
     try:

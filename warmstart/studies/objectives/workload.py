@@ -1,4 +1,4 @@
-"""The built-in objective: a workload on an image dataset."""
+"""Objective by a workload on an image dataset."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from warmstart.history_store.errors import WarmstartError
 from warmstart.history_store.records import Config
 from warmstart.studies.objectives.base import Report
-from warmstart.studies.objectives.kept_networks import KeptNetworks
+from warmstart.studies.objectives.best_networks import BestNetworks
 from warmstart.training.workloads import DEFAULT, Member, Prepared, SourceDataset, Workload, get_workload
 
 
 @dataclass(slots=True)
 class WorkloadObjective:
-    """Trains a workload and gives its validation error; the dataset is read once a child.
+    """Objective that trains a workload and returns its validation error; the dataset is read once a child.
 
     A trial's budget is an amount of the workload's budget, e.g. its number of updates.
 
@@ -25,7 +25,7 @@ class WorkloadObjective:
         device: ``cpu``, ``cuda`` or ``auto``.
         threads: of torch on a CPU.
         skip_broken: go on without pictures that cannot be decoded.
-        networks: where those of the best trials are kept; None = nowhere.
+        networks: store of the best trials' networks; None = not stored.
     """
 
     dataset: str
@@ -34,14 +34,14 @@ class WorkloadObjective:
     device: str = "auto"
     threads: int = 1
     skip_broken: bool = False
-    networks: KeptNetworks | None = None
+    networks: BestNetworks | None = None
     _prepared: Prepared | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check the names.
 
         Raises:
-            UsageError: when there is no such workload, or it has no such budget, or a package that it needs is not installed.
+            UsageError: an unknown workload or budget, or a package that it needs is not installed.
         """
         workload = get_workload(self.workload)
         workload.budget(self.budget)
@@ -51,9 +51,9 @@ class WorkloadObjective:
         """Read the dataset.
 
         Raises:
-            MissingPathError: when there is nothing at the path.
-            DataError: when what is there cannot be used.
-            UsageError: when torch has no such device.
+            MissingPathError: the path does not exist.
+            DataError: the dataset cannot be used.
+            UsageError: torch has no such device.
         """
         import torch
 
@@ -63,7 +63,7 @@ class WorkloadObjective:
         )
 
     def __call__(self, config: Config, *, seed: int, budget: float | None, report: Report) -> object:
-        """Train once; raises `Pruned` where a report is answered by it."""
+        """Train once; raises `Pruned` from a report."""
         if self._prepared is None:
             self.prepare()
         assert self._prepared is not None  # noqa: S101  prepared
@@ -72,28 +72,28 @@ class WorkloadObjective:
         keep = self.networks is not None
         result = self._prepared.train(config, seed=seed, budget=length, report=report, keep=keep)
         if result.model is not None and workload.seconds_again(config, result.duration):
-            self._keep(Member(0, dict(config), seed, result.error), result.model)
-        found = {"error": result.error, "duration": result.duration, "status": result.status.value}
-        return {**result.metrics, **found}
+            self._save_network(Member(0, dict(config), seed, result.error), result.model)
+        outcome = {"error": result.error, "duration": result.duration, "status": result.status.value}
+        return {**result.metrics, **outcome}
 
-    def _keep(self, member: Member, model: object) -> None:
-        """Keep a network where it is among the best; where there is no place for it, the trial counts all the same."""
+    def _save_network(self, member: Member, model: object) -> None:
+        """Store a network if it is among the best; a failure to write does not fail the trial."""
         assert self._prepared is not None  # noqa: S101  it was trained on it
-        if self.networks is not None and self.networks.wants(member.error):
+        if self.networks is not None and self.networks.is_among_best(member.error):
             with suppress(WarmstartError):
-                self.networks.put(self._prepared, member, model)
+                self.networks.save(self._prepared, member, model)
 
 
 def prepare(workload: Workload, dataset: str, *, device: str = "auto", skip_broken: bool = False) -> Prepared:
-    """Open a dataset and make it ready for a workload.
+    """Open a dataset and prepare it for a workload.
 
     Raises:
-        MissingPathError: when there is nothing at the path.
-        DataError: when what is there cannot be used.
-        UsageError: when torch has no such device.
+        MissingPathError: the path does not exist.
+        DataError: the dataset cannot be used.
+        UsageError: torch has no such device.
     """
     from warmstart.metafeat.device import resolve_device
     from warmstart.suggestions.query import open_path
 
-    where = resolve_device(device)
-    return workload.prepare(SourceDataset(open_path(dataset), skip_broken=skip_broken), device=where)
+    device_name = resolve_device(device)
+    return workload.prepare(SourceDataset(open_path(dataset), skip_broken=skip_broken), device=device_name)

@@ -1,1 +1,1 @@
-"""What a study came to: trials, summary, comparison, report, progress."""
+"""Results of a study: trials, summary, comparison, report, progress."""

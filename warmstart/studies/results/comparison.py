@@ -1,4 +1,4 @@
-"""Was the search worth it: the best found beside the best of as many uniform configurations."""
+"""Comparison of a search with uniform sampling of as many configurations."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
 LEAST = 10
-"""Trials with an error below which nothing is said."""
+"""Smallest number of trials with an error for a comparison."""
 SETS = 40
-"""Sets of uniform configurations; fewer where they are large, at least `SETS // 10`."""
+"""Sets of uniform configurations; fewer large ones, at least `SETS // 10`."""
 POINTS = 8000
 """Uniform configurations of all sets together."""
 DRAWS = 8
-"""Functions drawn a set and posterior sample."""
+"""Function draws per set and posterior sample."""
 LEVEL = 0.9
 Verdict = Literal["better", "worse", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What as many uniform configurations would have come to, under the surrogate that saw all trials.
+    """Errors of the search and of as many uniform configurations, predicted by the final surrogate.
 
     Attributes:
-        n: trials that gave an error, and uniform configurations of a set.
-        found: error of the best configuration as the surrogate sees it, noise left out: the median.
-        uniform: error of the best of n uniform ones likewise; None where nothing can be said.
-        gain: by how much the uniform ones are worse: the ends of a 90 % interval; None likewise.
-        verdict: ``better`` or ``worse`` than uniform where the interval leaves 0 out, else ``unknown``.
+        n: trials with an error, and uniform configurations of a set.
+        found: median predicted error of the best configuration, without noise; None with too few trials.
+        uniform: the same of the best of n uniform configurations; None with too few trials.
+        gain: 90 % interval of uniform - found; None with too few trials.
+        verdict: ``better`` or ``worse`` than uniform if the interval excludes 0, else ``unknown``.
     """
 
     n: int
@@ -49,35 +49,37 @@ class Comparison:
     verdict: Verdict
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as JSON has it."""
+        """Return the fields and the line, for JSON."""
         return asdict(self) | {"gain": None if self.gain is None else list(self.gain), "line": self.line}
 
     @property
     def line(self) -> str:
-        """Say it in one line."""
+        """Return the comparison as a sentence."""
         if self.gain is None or self.found is None or self.uniform is None:
             trials = counted(self.n, "trial")
             return f"Against uniform configurations: cannot tell from {trials} with an error; {LEAST} are needed."
-        how = {"better": "is better than", "worse": "is worse than", "unknown": "cannot be told from"}[self.verdict]
+        relation = {"better": "is better than", "worse": "is worse than", "unknown": "cannot be told from"}[
+            self.verdict
+        ]
         low, high = self.gain
-        return f"Under the final surrogate the best found {how} the best of {self.n} uniform configurations: {self.found:.4g} against {self.uniform:.4g}, a gain of {low:.2g} to {high:.2g} (90 %)."
+        return f"Under the final surrogate the best found {relation} the best of {self.n} uniform configurations: {self.found:.4g} against {self.uniform:.4g}, a gain of {low:.2g} to {high:.2g} (90 %)."
 
 
 def compare_with_uniform(
     space: ConfigurationSpace, trials: Sequence[Trial], *, surrogate: str, seed: int, least: float = -math.inf
 ) -> Comparison:
-    """Compare the best found with the best of as many uniform configurations.
+    """Compare the best trial with the best of as many uniform configurations.
 
-    The surrogate is fitted to all errors, or to their logarithms where the search prefers these. Each of its joint draws gives
-    errors to the best configuration and to a set of uniform ones, of which the one with the least error, noise added as in the
-    study, is taken. Configurations that would fail are not told apart: the uniform ones all count.
+    The surrogate is fitted to all errors, or to their logarithms if the search prefers these. Each joint draw has an
+    error of the best configuration and of a set of uniform ones. Of these the one with the least noisy error counts,
+    with its error without noise. Failures are not modelled: all uniform configurations count.
 
     Args:
         space: of the study.
         trials: that ended.
         surrogate: a name in `warmstart.bo.surrogates.SURROGATES`.
         seed: of everything random.
-        least: error below which there is none; draws below it count as it.
+        least: lower bound of the error; draws are clipped to it.
     """
     valid = [trial for trial in trials if trial.error is not None and trial.feasible]
     n = len(valid)
@@ -85,17 +87,17 @@ def compare_with_uniform(
         return Comparison(n, None, None, None, "unknown")
     n_failed = sum(trial.status is not TrialStatus.PRUNED for trial in trials) - n
     with one_thread():
-        drawn = _drawn(space, valid, n_failed, surrogate, seed)
-    ours, theirs = (np.maximum(each, least) for each in drawn)
-    low, high = np.quantile(theirs - ours, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+        draws = _draw_best_errors(space, valid, n_failed, surrogate, seed)
+    best_errors, uniform_errors = (np.maximum(errors, least) for errors in draws)
+    low, high = np.quantile(uniform_errors - best_errors, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
     verdict: Verdict = "better" if low > 0 else "worse" if high < 0 else "unknown"
-    return Comparison(n, float(np.median(ours)), float(np.median(theirs)), (low, high), verdict)
+    return Comparison(n, float(np.median(best_errors)), float(np.median(uniform_errors)), (low, high), verdict)
 
 
-def _drawn(
+def _draw_best_errors(
     space: ConfigurationSpace, valid: Sequence[Trial], n_failed: int, surrogate: str, seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Draw errors of the best trial, and of the best of as many uniform configurations, from a surrogate of all trials."""
+    """Draw errors of the best trial and of the best of as many uniform configurations from the surrogate."""
     from warmstart.bo.error_units import MANY_FAIL, WARPING, ErrorUnits, preferred_logarithms
     from warmstart.bo.space.encoding import Encoding
     from warmstart.bo.surrogates import SURROGATES
@@ -110,12 +112,13 @@ def _drawn(
     model = SURROGATES[surrogate](conditional=encoding.conditional).fit(X, z, rng=rng)
     best = X[y.argmin()][None]
     noise_sd = np.sqrt(model.predict(best).noise)[:, None, None]
-    found, uniform = [], []
+    best_draws, uniform_draws = [], []
     for _ in range(max(SETS // 10, min(SETS, POINTS // n))):
         points = encoding.columns(encoding.sample(n, design="uniform", rng=rng))
-        drawn = model.sample_joint(np.vstack([best, points]), DRAWS, rng=rng)
-        others = drawn[:, :, 1:]
-        chosen = (others + noise_sd * rng.standard_normal(others.shape)).argmin(axis=2)
-        found.append(drawn[:, :, 0].ravel())
-        uniform.append(np.take_along_axis(others, chosen[:, :, None], axis=2).ravel())
-    return units.errors(np.concatenate(found)), units.errors(np.concatenate(uniform))
+        draws = model.sample_joint(np.vstack([best, points]), DRAWS, rng=rng)
+        candidates = draws[:, :, 1:]
+        # Chosen by the noisy error, as a search does, and judged without the noise.
+        chosen = (candidates + noise_sd * rng.standard_normal(candidates.shape)).argmin(axis=2)
+        best_draws.append(draws[:, :, 0].ravel())
+        uniform_draws.append(np.take_along_axis(candidates, chosen[:, :, None], axis=2).ravel())
+    return units.errors(np.concatenate(best_draws)), units.errors(np.concatenate(uniform_draws))

@@ -1,4 +1,4 @@
-"""What error was expected of a study: before its first trial, and after each one."""
+"""Expected errors of a study: before its first trial, and after each trial."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from warmstart.studies.results.trial import Trial
 from warmstart.studies.state.spec import StudySpec, WarmConfig, warm_of
 
 _RATES = frozenset(["error", "err"])
-"""Words in the name of a metric that is an error as the history has it."""
+"""Words in the name of a metric that is an error in [0, 1], as in a history."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialExpectation:
-    """What was expected of a trial, and what came.
+    """Expected and actual error of a trial.
 
     Attributes:
         trial: its number.
-        expected: its error, by the trials before it; None where the history never measured its configuration.
-        came: its error; None where it gave none.
+        expected: its error, by the trials before it; None if the history never measured its configuration.
+        error: its error; None without one.
         best: error of the best after a search, by the trials up to this one.
     """
 
     trial: int
     expected: ExpectedError | None
-    came: float | None
+    error: float | None
     best: ExpectedError
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON has them."""
+        """Return the fields for JSON."""
         return {
             "trial": self.trial,
             "expected_error": _record(self.expected),
-            "error": self.came,
+            "error": self.error,
             "best": self.best.to_dict(),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class StudyExpectations:
-    """What error the history lets a study expect, before its first trial and after each.
+    """Expected errors of a study by its history, before its first trial and after each.
 
     Attributes:
         promised: error of the best after a search, before the first trial.
-        trials: those that ended, in order of their numbers.
-        warm: error of each warm configuration that the history measured, by all trials; of one that was measured here, what came.
-        next: the first of these that gave no error yet; None where all did.
-        is_as_measured: the study trains what the history measured, for as long.
+        trials: that ended, in order of their numbers.
+        warm: error of each warm configuration that the history measured, by all trials; of an evaluated one, its error.
+        next: index of the first warm configuration without an error; None if all have one.
+        is_as_measured: whether the study trains the history's network at its budget.
     """
 
     promised: ExpectedError
@@ -64,38 +64,38 @@ class StudyExpectations:
 
     @property
     def best(self) -> ExpectedError:
-        """Return the error to expect of the best after a search, by all trials."""
+        """Return the expected error of the best after a search, by all trials."""
         return self.trials[-1].best if self.trials else self.promised
 
     @property
-    def telling(self) -> tuple[TrialExpectation, ...]:
-        """Return the trials of which something was expected, or after which something else is."""
-        before = (self.promised, *(each.best for each in self.trials))
+    def informative(self) -> tuple[TrialExpectation, ...]:
+        """Return the trials with an expectation, and those that changed the expected best."""
+        before = (self.promised, *(trial.best for trial in self.trials))
         return tuple(
-            each
-            for each, best in zip(self.trials, before, strict=False)
-            if each.expected is not None or each.best != best
+            trial
+            for trial, best in zip(self.trials, before, strict=False)
+            if trial.expected is not None or trial.best != best
         )
 
     @property
     def upcoming(self) -> tuple[Config, ExpectedError] | None:
-        """Return the warm configuration that comes next, and the error to expect of it."""
+        """Return the next warm configuration and its expected error."""
         return None if self.next is None else self.warm[self.next]
 
     def of(self, trial: int) -> ExpectedError | None:
-        """Return the error that was expected of a trial that ended."""
-        return next((each.expected for each in self.trials if each.trial == trial), None)
+        """Return the error that was expected of an ended trial."""
+        return next((item.expected for item in self.trials if item.trial == trial), None)
 
     def expected_of(self, config: Config) -> ExpectedError | None:
-        """Return the error to expect of a configuration; None where the history never measured it."""
-        place = _place(config, {row: WarmConfig(known) for row, (known, _) in enumerate(self.warm)})
-        return None if place is None else self.warm[place][1]
+        """Return the expected error of a configuration; None if the history never measured it."""
+        index = _warm_index(config, {row: WarmConfig(warm_config) for row, (warm_config, _) in enumerate(self.warm)})
+        return None if index is None else self.warm[index][1]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON has them."""
+        """Return the fields for JSON."""
         return {
             "promised": self.promised.to_dict(),
-            "trials": [each.to_dict() for each in self.trials],
+            "trials": [trial.to_dict() for trial in self.trials],
             "warm": [{"config": dict(config), "expected_error": error.to_dict()} for config, error in self.warm],
             "next": self.next,
             "is_as_measured": self.is_as_measured,
@@ -103,7 +103,7 @@ class StudyExpectations:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote.
+        """Read a record of `to_dict`.
 
         Raises:
             KeyError, TypeError: it is something else.
@@ -112,58 +112,60 @@ class StudyExpectations:
             ExpectedError(**record["promised"]),
             tuple(
                 TrialExpectation(
-                    each["trial"],
-                    None if each["expected_error"] is None else ExpectedError(**each["expected_error"]),
-                    each["error"],
-                    ExpectedError(**each["best"]),
+                    entry["trial"],
+                    None if entry["expected_error"] is None else ExpectedError(**entry["expected_error"]),
+                    entry["error"],
+                    ExpectedError(**entry["best"]),
                 )
-                for each in record["trials"]
+                for entry in record["trials"]
             ),
-            tuple((each["config"], ExpectedError(**each["expected_error"])) for each in record["warm"]),
+            tuple((entry["config"], ExpectedError(**entry["expected_error"])) for entry in record["warm"]),
             record["next"],
             record.get("is_as_measured", True),
         )
 
 
 def expectations_of(plan: StudySpec, trials: Sequence[Trial]) -> StudyExpectations | None:
-    """Say what was expected of a study, by what its history foresaw and by what came.
+    """Return the expected errors of a study, by its history's expectation and its trials.
 
     Args:
         plan: of the study.
         trials: that ended, in order of their numbers.
 
-    Returns: None where the history foresaw nothing, or the study is about something else than an error in [0, 1].
+    Returns: None if the plan has no expectation, or the metric is no error in [0, 1].
     """
     if not plan.expectation or not _is_rate(plan.measure):
         return None
     valid = [trial for trial in trials if trial.error is not None and trial.feasible]
     if any(not 0.0 <= (trial.error or 0.0) <= 1.0 for trial in valid):
         return None
-    foreseen = DatasetExpectation.from_dict(plan.expectation)
-    configs = plan.configs[: foreseen.n_configs]  # those after them, the history never measured
-    told: dict[int, float] = {}
-    others: list[float] = []
-    now = first = foreseen.errors()
-    seen = []
+    expectation = DatasetExpectation.from_dict(plan.expectation)
+    configs = plan.configs[: expectation.n_configs]  # those after them, the history never measured
+    errors: dict[int, float] = {}
+    novel_errors: list[float] = []
+    current = initial = expectation.errors()
+    expectations = []
     for trial in trials:
-        place = _place(trial.config, {row: each for row, each in enumerate(configs) if row not in told})
-        expected = None if place is None else now[place]
+        index = _warm_index(
+            trial.config, {row: warm_config for row, warm_config in enumerate(configs) if row not in errors}
+        )
+        expected = None if index is None else current[index]
         if trial.error is not None and trial.feasible:
-            if place is not None:
-                told[place] = trial.error
-            elif not others or trial.error < min(others):
-                others = [trial.error]
-            if place is not None or trial.error < now[-1].high:
-                now = foreseen.errors(told, others=others)
-        seen.append(TrialExpectation(trial.number, expected, trial.error, now[-1]))
-    warm = tuple((each.config, error) for each, error in zip(configs, now[:-1], strict=True))
-    upcoming = next((row for row in range(len(configs)) if row not in told), None)
-    is_own = plan.workload is None or plan.budget is not None
-    return StudyExpectations(first[-1], tuple(seen), warm, upcoming, is_as_measured=not is_own)
+            if index is not None:
+                errors[index] = trial.error
+            elif not novel_errors or trial.error < min(novel_errors):
+                novel_errors = [trial.error]
+            if index is not None or trial.error < current[-1].high:
+                current = expectation.errors(errors, others=novel_errors)
+        expectations.append(TrialExpectation(trial.number, expected, trial.error, current[-1]))
+    warm = tuple((warm_config.config, error) for warm_config, error in zip(configs, current[:-1], strict=True))
+    upcoming = next((row for row in range(len(configs)) if row not in errors), None)
+    is_different = plan.workload is None or plan.budget is not None
+    return StudyExpectations(initial[-1], tuple(expectations), warm, upcoming, is_as_measured=not is_different)
 
 
-def promised_beside_came(found: StudyExpectations, best: Trial | None, metric: Metric) -> str:
-    """Say in a line what was promised of a study, what came, and what is expected still."""
+def expectation_line(expectations: StudyExpectations, best: Trial | None, metric: Metric) -> str:
+    """Return a line on the promised error, the best error, and the expected error after more trials."""
 
     def shown(error: ExpectedError) -> str:
         value, *ends = (metric.to_value(round(part, 4)) for part in (error.value, error.low, error.high))
@@ -171,12 +173,12 @@ def promised_beside_came(found: StudyExpectations, best: Trial | None, metric: M
         return f"{value:.3g} ({low:.3g} to {high:.3g})"
 
     name = "a best error" if metric.name == "error" else f"a best {metric.name}"
-    of_whom = "" if found.is_as_measured else ", for the history's network and budget"
-    line = f"Promised before the first trial{of_whom}: {name} of {shown(found.promised)}"
+    scope = "" if expectations.is_as_measured else ", for the history's network and budget"
+    line = f"Promised before the first trial{scope}: {name} of {shown(expectations.promised)}"
     if best is None or best.error is None:
         return f"{line}; none came yet."
-    is_open = found.best.value < best.error - 5e-4
-    more = f" More trials are expected to reach {shown(found.best)}." if is_open else ""
+    is_open = expectations.best.value < best.error - 5e-4
+    more = f" More trials are expected to reach {shown(expectations.best)}." if is_open else ""
     return f"{line}; came: {in_short(metric.to_value(best.error))}.{more}"
 
 
@@ -184,13 +186,13 @@ def _record(error: ExpectedError | None) -> dict[str, float] | None:
     return None if error is None else error.to_dict()
 
 
-def _place(config: Config, known: Mapping[int, WarmConfig]) -> int | None:
-    """Find a configuration among warm ones by their places; None where it is none of them."""
-    return next((place for place, each in known.items() if warm_of(config, (each,)) is not None), None)
+def _warm_index(config: Config, candidates: Mapping[int, WarmConfig]) -> int | None:
+    """Return the index of a configuration among warm ones; None if it is none of them."""
+    return next((index for index, candidate in candidates.items() if warm_of(config, (candidate,)) is not None), None)
 
 
 def _is_rate(metric: Metric) -> bool:
-    """Tell whether a metric stands for an error in [0, 1], as those of histories are."""
+    """Tell whether a metric is an error in [0, 1], as in histories."""
     words = set(re.split(r"[\W_]+", metric.name.lower()))
     return metric.scale in ("fraction", "percent") or (
         metric.scale is None and (metric.maximize or bool(words & _RATES))

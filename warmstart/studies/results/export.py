@@ -1,4 +1,4 @@
-"""The trials of a study as a file: a table a line a trial, or JSON."""
+"""Export of a study's trials: a table with a row a trial, or JSON."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from warmstart.studies.results.study_record import StudyRecord
 
 HEADS = ("study", "dataset", "trial", "status", "error", "duration", "seed")
-"""Columns of a table of a study that has no trials yet: it is known as an export by them."""
+"""Columns of a table without trials: they mark the file as an export."""
 SUFFIXES = (".csv", ".parquet", ".json", ".html")
 
 
 def check_export(path: Path) -> None:
-    """Check, before a study is read, that a file can be written there.
+    """Check that an export can be written to a path, before the study is read.
 
     Raises:
-        UsageError: an ending that is not known, a folder that is not there, or another file than an export.
+        UsageError: an unknown ending, a folder that does not exist, or a file that is no export.
     """
     if path.suffix.lower() not in SUFFIXES:
         msg = f"expected a file that ends in {', '.join(SUFFIXES)}, got {str(path)!r}. The ending says what is written."
@@ -33,8 +33,8 @@ def check_export(path: Path) -> None:
     check_exportable(path)
 
 
-def write_trials(path: Path, found: StudyRecord) -> None:
-    """Write the trials as the ending of the file says, whole or not at all.
+def write_trials(path: Path, record: StudyRecord) -> None:
+    """Write the trials in the format of the file's ending, atomically.
 
     Raises:
         UsageError: Parquet without pyarrow.
@@ -44,15 +44,15 @@ def write_trials(path: Path, found: StudyRecord) -> None:
     if kind == ".json":
         document = {
             "schema_version": 1,
-            **found.row(),
-            "storage": found.storage,
-            "settings": found.settings,
-            "all": found.rows(),
+            **record.row(),
+            "storage": record.storage,
+            "settings": record.settings,
+            "all": record.rows(),
         }
         text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
         replace_file(path, text.encode("utf-8", "backslashreplace"), durable=False)
         return
-    rows = trial_rows(found)
+    rows = trial_rows(record)
     if kind == ".csv":
         from warmstart.suggestions.formats import to_csv
 
@@ -62,17 +62,17 @@ def write_trials(path: Path, found: StudyRecord) -> None:
     replace_file(path, _parquet(rows), durable=False)
 
 
-def trial_rows(found: StudyRecord) -> list[dict[str, Any]]:
-    """Return a flat line a trial; hyperparameters as `config.NAME`, curves as JSON, as `history import` reads them.
+def trial_rows(record: StudyRecord) -> list[dict[str, Any]]:
+    """Return a flat row a trial; hyperparameters as `config.NAME`, curves as JSON, as `history import` reads them.
 
-    What the objective returned beside the error is in `metric.NAME` and `constraint.NAME`.
+    Other values of the objective are in `metric.NAME` and `constraint.NAME`.
     """
     lines = []
-    for row in found.rows():
+    for row in record.rows():
         curve = json.dumps(row.pop("curve"))
         parts = {"metric": row.pop("metrics"), "constraint": row.pop("constraints"), "config": row.pop("config")}
-        named = {f"{kind}.{name}": value for kind, values in parts.items() for name, value in values.items()}
-        lines.append({"study": found.name, "dataset": found.dataset, **row, "curve": curve, **named})
+        values_by_column = {f"{kind}.{name}": value for kind, values in parts.items() for name, value in values.items()}
+        lines.append({"study": record.name, "dataset": record.dataset, **row, "curve": curve, **values_by_column})
     names = list(dict.fromkeys(name for line in lines for name in line))
     return [{name: line.get(name) for name in names} for line in lines]
 
@@ -94,7 +94,7 @@ def _parquet(rows: list[dict[str, Any]]) -> bytes:
 
 
 def _column(values: list[Any]) -> list[Any]:
-    """Return values of one kind; choices of several kinds are text."""
+    """Return values of one type; mixed types become text."""
     kinds = {float if isinstance(value, int | float) and not isinstance(value, bool) else type(value) for value in values if value is not None}  # fmt: skip
     if len(kinds) > 1:
         return [None if value is None else str(value) for value in values]

@@ -1,4 +1,4 @@
-"""What a notebook shows of studies."""
+"""HTML of studies for notebooks."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
     from warmstart.studies.results.summary import JointResult, TuneResult
 
 
-def tune_html(found: TuneResult) -> str:
-    """Return a study: what came of its trials, the best of them, and the comparison."""
-    return section([_study(found)])
+def tune_html(result: TuneResult) -> str:
+    """Return the HTML of a study: counts, best trials, comparison."""
+    return section([_study(result)])
 
 
-def joint_html(found: JointResult) -> str:
-    """Return studies that were tuned together, one after the other."""
-    return section([_study(study) for study in found.studies])
+def joint_html(joint: JointResult) -> str:
+    """Return the HTML of studies that were tuned together."""
+    return section([_study(study) for study in joint.studies])
 
 
-def _study(found: TuneResult) -> str:
-    counts = found.counts_line or "no trial yet"
-    parts = [f"<p>Study {escape(found.study)} in {escape(found.storage)}: {escape(counts)}.</p>"]
-    rows = best_rows(found)
+def _study(result: TuneResult) -> str:
+    counts = result.counts_line or "no trial yet"
+    parts = [f"<p>Study {escape(result.study)} in {escape(result.storage)}: {escape(counts)}.</p>"]
+    rows = best_rows(result)
     if rows:
         parts.append(table("Best trials", rows))
-    if found.comparison is not None:
-        parts.append(f"<p>{escape(found.comparison_line)}</p>")
-    if found.expected is not None:
-        parts.append(f"<p>{escape(found.expected_line)}</p>")
+    if result.comparison is not None:
+        parts.append(f"<p>{escape(result.comparison_line)}</p>")
+    if result.expected is not None:
+        parts.append(f"<p>{escape(result.expected_line)}</p>")
     return "".join(parts)

@@ -1,4 +1,4 @@
-"""How far a study is."""
+"""Progress of a study."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from warmstart.bo.transfer.expected_error import ExpectedError
 
 GLANCE_S = 0.5
-"""Seconds between two looks at what a trial reports."""
+"""Seconds between two looks at a trial's reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningTrial:
-    """A trial that is under way.
+    """A running trial.
 
     Attributes:
         number: in its study.
         since: `time.monotonic` when it was first seen.
-        step: that it reported last, in the objective's own unit; None = none yet.
-        error: that it reported last; None = none yet.
-        share: part of it that is done, by its budget; None where that does not tell.
-        heading: the error at its end, where the study's pruner is ``history`` and a quarter of the trial is done.
-        expected: the error that the history and the trials before it let expect; None where its configuration is new to the history.
+        step: of its last report, in the objective's unit; None = no report yet.
+        error: of its last report; None = no report yet.
+        share: finished part, by its budget; None if unknown.
+        heading: forecast of its final error, if the study's pruner is ``history`` and a quarter of the trial is done.
+        expected: error by the history and the trials before it; None if the history never measured its configuration.
     """
 
     number: int
@@ -49,18 +49,18 @@ class RunningTrial:
 
 @dataclass(frozen=True, slots=True)
 class StudyProgress:
-    """How far a call is.
+    """Progress of a call.
 
     Attributes:
-        done: trials that ended, of the whole study, or of all that are tuned together; results that came too late for their trials left out.
-        total: that there shall be; infinite where time alone decides.
-        best: so far, of the study.
-        left_s: seconds that the rest will take; NaN while nothing is known, as of a trial that runs longer than all before.
+        done: ended trials of the whole study, or of all that are tuned together; without late results.
+        total: trials to run; infinite if only time limits them.
+        best: best trial of the study so far.
+        left_s: remaining seconds; NaN while unknown, e.g. if a trial runs longer than all before.
         latest: the trials of the study that ended since the last progress.
         study: its name.
-        running: the trials of the study that are under way, in order of their numbers.
-        expected: what error the study lets expect by now; None where the history knows too little.
-        n_failed: trials of the study that ended without an error, those that it stopped left out.
+        running: running trials of the study, in order of their numbers.
+        expected: expected errors; None without an expectation by the history.
+        n_failed: trials of the study that ended without an error, without pruned ones.
     """
 
     done: int
@@ -75,91 +75,98 @@ class StudyProgress:
 
 
 class Watch:
-    """Tells how far studies are: each trial that ends once, what those under way report, and the first failure in words."""
+    """Observer of studies: calls back with each ended trial, reports of running trials, and the first failure."""
 
     def __init__(
         self,
         group: StudyGroup,
         limits: Limits,
-        tell: Callable[[StudyProgress], None] | None,
+        progress: Callable[[StudyProgress], None] | None,
         on_message: Callable[[str], object],
     ) -> None:
-        self._queues, self._limits, self._tell, self._on_message = group.queues, limits, tell, on_message
-        self._known: list[set[int]] | None = None
+        self._queues, self._limits, self._progress, self._on_message = group.queues, limits, progress, on_message
+        self._ended_numbers: list[set[int]] | None = None
         self._running: list[tuple[RunningTrial, ...]] = [()] * len(group.queues)
         self._expected: list[StudyExpectations | None] = [None] * len(group.queues)
-        self._began, self._before, self._looked = time.monotonic(), 0, -math.inf
+        self._began, self._n_before, self._last_look = time.monotonic(), 0, -math.inf
 
     def glance(self) -> None:
-        """Look, unless that was done a moment ago."""
-        if self._tell is not None and time.monotonic() - self._looked >= GLANCE_S:
+        """Call `look`, unless that was done less than `GLANCE_S` ago."""
+        if self._progress is not None and time.monotonic() - self._last_look >= GLANCE_S:
             self.look()
 
     def look(self) -> int:
-        """Count the trials that ended, but not what came too late, and tell of what is new; the first look tells how far the first study is."""
+        """Report new progress, at first of the first study; return the number of ended trials without late results."""
         trials = [queue.trials() for queue in self._queues]
-        every = [ended_trials(some) for some in trials]
-        before, self._known = self._known, [{trial.number for trial in ended} for ended in every]
-        for i, ended in enumerate(every):
-            if before is None or self._known[i] != before[i]:
+        ended_by_study = [ended_trials(study_trials) for study_trials in trials]
+        before, self._ended_numbers = (
+            self._ended_numbers,
+            [{trial.number for trial in ended} for ended in ended_by_study],
+        )
+        for i, ended in enumerate(ended_by_study):
+            if before is None or self._ended_numbers[i] != before[i]:
                 self._expected[i] = expectations_of(self._queues[i].plan, ended)
-        was, self._looked = self._running, time.monotonic()
+        running_before, self._last_look = self._running, time.monotonic()
         self._running = [
-            _running(queue, some, old, self._looked, expected)
-            for queue, some, old, expected in zip(self._queues, trials, was, self._expected, strict=True)
+            _running(queue, study_trials, old, self._last_look, expected)
+            for queue, study_trials, old, expected in zip(
+                self._queues, trials, running_before, self._expected, strict=True
+            )
         ]
-        done = sum(trial.state.is_finished() and not is_extra(trial) for some in trials for trial in some)
+        n_ended = sum(
+            trial.state.is_finished() and not is_extra(trial) for study_trials in trials for trial in study_trials
+        )
         if before is None:
-            self._before = done
-        for i, (queue, ended) in enumerate(zip(self._queues, every, strict=True)):
+            self._n_before = n_ended
+        for i, (queue, ended) in enumerate(zip(self._queues, ended_by_study, strict=True)):
             new = () if before is None else tuple(trial for trial in ended if trial.number not in before[i])
             is_first = before is None and i == 0
-            tell_first_failure(queue.study.study_name, new, ended, self._on_message)
-            if self._tell is not None and (new or is_first or self._running[i] != was[i]):
-                left, name = self._left_s(done, every), queue.study.study_name
+            warn_first_failure(queue.study.study_name, new, ended, self._on_message)
+            if self._progress is not None and (new or is_first or self._running[i] != running_before[i]):
+                left, name = self._remaining_s(n_ended, ended_by_study), queue.study.study_name
                 running = () if is_first else self._running[i]
                 total, best, failed = self._limits.trials, best_of(ended), len(failures(ended))
-                self._tell(StudyProgress(done, total, best, left, new, name, running, self._expected[i], failed))
-        return done
+                self._progress(StudyProgress(n_ended, total, best, left, new, name, running, self._expected[i], failed))
+        return n_ended
 
-    def _left_s(self, done: int, every: Sequence[Sequence[Trial]]) -> float:
-        """Extrapolate from what this call did so far; no longer than there is time."""
+    def _remaining_s(self, n_ended: int, ended_by_study: Sequence[Sequence[Trial]]) -> float:
+        """Extrapolate the remaining seconds from this call's trials; at most the time limit."""
         now = time.monotonic()
-        took = [trial.duration for trials in every for trial in trials if trial.duration]
-        running = [_share(trial, took, now) for trials in self._running for trial in trials]
+        durations = [trial.duration for trials in ended_by_study for trial in trials if trial.duration]
+        running = [_share(trial, durations, now) for trials in self._running for trial in trials]
         part, until = sum(running), max(self._limits.until - now, 0.0)
         if math.isnan(part):
             return math.nan
-        made, rest = done - self._before + part, max(self._limits.trials - done - part, 0)
-        if made < 1 and took:  # a call that has only begun says little: what trials of before took
-            return min(sum(took) / len(took) * rest / max(len(running), 1), until)
-        if made <= 0:
+        n_new, n_left = n_ended - self._n_before + part, max(self._limits.trials - n_ended - part, 0)
+        if n_new < 1 and durations:  # too early to extrapolate: use the durations of earlier trials
+            return min(sum(durations) / len(durations) * n_left / max(len(running), 1), until)
+        if n_new <= 0:
             return math.nan
-        return min((now - self._began) / made * rest, until)
+        return min((now - self._began) / n_new * n_left, until)
 
 
-def _share(trial: RunningTrial, took: Sequence[float], now: float) -> float:
-    """Return the part of a trial that is done: as it reports, else of what those took that ran as long; NaN where none did."""
-    if trial.share is not None or not took:
+def _share(trial: RunningTrial, durations: Sequence[float], now: float) -> float:
+    """Return the finished part of a trial: by its reports, else by the trials that took longer; NaN if none did."""
+    if trial.share is not None or not durations:
         return trial.share or 0.0
-    gone = now - trial.since
-    longer = [seconds for seconds in took if seconds > gone]
-    return gone * len(longer) / sum(longer) if longer else math.nan
+    elapsed = now - trial.since
+    longer = [seconds for seconds in durations if seconds > elapsed]
+    return elapsed * len(longer) / sum(longer) if longer else math.nan
 
 
-def tell_first_failure(
+def warn_first_failure(
     study: str, new: Sequence[Trial], ended: Sequence[Trial], on_message: Callable[[str], object]
 ) -> None:
-    """Say why a trial failed, where none failed before it and none has given an error: it may be the objective's fault.
+    """Print why the first trial failed, if no trial has an error yet: the objective may be wrong.
 
     Args:
         study: its name.
-        new: trials that ended since it was last asked.
-        ended: all that ended.
-        on_message: is told.
+        new: trials that ended since the last look.
+        ended: all ended trials.
+        on_message: called with the line.
     """
     failed = failures(ended)
-    # With several workers trial 1 may fail before trial 0. Each is then the first one when it ends, and one is told.
+    # With several workers trial 1 may fail before trial 0: then all failures are new, and only one is reported.
     if failed and all(trial in new for trial in failed) and all(trial.error is None for trial in ended):
         trial = failed[0]
         note = trial.note.rstrip(".") or "no note"
@@ -171,11 +178,11 @@ def _running(
     trials: Sequence[FrozenTrial],
     before: Sequence[RunningTrial],
     now: float,
-    known: StudyExpectations | None,
+    expectations: StudyExpectations | None,
 ) -> tuple[RunningTrial, ...]:
-    """Read the trials of a study that are under way."""
+    """Return the running trials of a study."""
     since = {trial.number: trial.since for trial in before}
-    found = []
+    running = []
     for trial in trials:
         if trial.state.is_finished() or RUN not in trial.user_attrs:
             continue
@@ -185,7 +192,7 @@ def _running(
         share = min(step / length, 1.0) if step is not None and length else None
         error = None if step is None else trial.intermediate_values[step]
         heading = queue.heading(trial, trials)
-        expected = None if known is None else known.expected_of(config)
+        expected = None if expectations is None else expectations.expected_of(config)
         began = since.get(trial.number, now)
-        found.append(RunningTrial(trial.number, began, step, error, share, heading, expected))
-    return tuple(found)
+        running.append(RunningTrial(trial.number, began, step, error, share, heading, expected))
+    return tuple(running)

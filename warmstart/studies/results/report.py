@@ -1,4 +1,4 @@
-"""The report of a study: all of it as JSON, and what a person reads first as Markdown."""
+"""The report of a study: JSON with everything, and a Markdown summary."""
 
 from __future__ import annotations
 
@@ -21,58 +21,63 @@ from warmstart.suggestions.formats import with_config
 if TYPE_CHECKING:
     from warmstart.bo.transfer.expected_error import ExpectedError
 
-SHOWN = 10
-"""Best trials, and failures, in the Markdown."""
+MAX_ROWS = 10
+"""Rows of best trials, and of failures, in the Markdown."""
 RETRAINED = ", before the saved file was trained on these images too"
 
 
 TITLE, JOINT_TITLE = "# Study ", "# Datasets tuned together: "
-"""How reports begin."""
+"""First words of reports."""
 
 
-def write_report(path: Path, found: TuneResult, plan: StudySpec) -> None:
+def write_report(path: Path, result: TuneResult, plan: StudySpec) -> None:
     """Write a report: Markdown at the path, JSON beside it.
 
     Raises:
-        OSError: when that is not possible.
+        OSError: a file cannot be written.
     """
-    document = {**found.to_dict(), "settings": settings_of(plan), "all": [asdict(trial) for trial in found.trials]}
+    document = {**result.to_dict(), "settings": settings_of(plan), "all": [asdict(trial) for trial in result.trials]}
     _write_json(path.with_suffix(".json"), document)
-    _write(path, _markdown(found, plan))
+    _write(path, _markdown(result, plan))
 
 
-def add_classifier(path: Path, said: Predictions, saved: SavedModel) -> None:
-    """Add to a report what the saved classifier says of the validation part: who is taken for whom, and its worst errors.
+def add_classifier(path: Path, predictions: Predictions, saved: SavedModel) -> None:
+    """Add the saved classifier to a report: its confusion matrix and worst errors on the validation part.
 
     Args:
         path: of the report.
-        said: of the validation part.
-        saved: what was written.
+        predictions: on the validation part.
+        saved: the file.
 
     Raises:
-        OSError: when that is not possible.
+        OSError: a file cannot be written.
     """
     worst = [
         {"image": row.image, "truth": row.truth, "answer": row.label, "probability of the truth": row.of_truth}
-        for row in said.worst(SHOWN)
+        for row in predictions.worst(MAX_ROWS)
     ]
-    summary = {"model": said.model, "error": said.error, "confusion": said.confusion(), "worst": worst}
+    summary = {
+        "model": predictions.model,
+        "error": predictions.error,
+        "confusion": predictions.confusion(),
+        "worst": worst,
+    }
     summary["trained_on_validation"] = saved.retrained
     since = RETRAINED if saved.retrained else ""
-    place = path.with_suffix(".json")
+    json_path = path.with_suffix(".json")
     document = {
-        **json.loads(place.read_text(encoding="utf-8")),
+        **json.loads(json_path.read_text(encoding="utf-8")),
         "saved_model": saved.to_dict(),
         "classifier": summary,
     }
-    _write_json(place, document)
+    _write_json(json_path, document)
     lines = [
         "",
         "## The saved classifier",
         "",
-        f"`{said.model}`, on the {len(said.rows)} images of the validation part: error {said.error:.4g}{since}. A row for each true class, a column for each answer:",
+        f"`{predictions.model}`, on the {len(predictions.rows)} images of the validation part: error {predictions.error:.4g}{since}. A row for each true class, a column for each answer:",
         "",
-        *_table(said.confusion()),
+        *_table(predictions.confusion()),
         "",
         "Its worst errors:",
         "",
@@ -81,29 +86,29 @@ def add_classifier(path: Path, said: Predictions, saved: SavedModel) -> None:
     _write(path, path.read_text(encoding="utf-8") + "\n".join(lines) + "\n")
 
 
-def write_joint_report(path: Path, title: str, found: JointResult, plans: Sequence[StudySpec]) -> None:
-    """Write a report on several datasets: what each got and gained, then each by itself; Markdown at the path, JSON beside it.
+def write_joint_report(path: Path, title: str, joint: JointResult, plans: Sequence[StudySpec]) -> None:
+    """Write a report on several datasets: a table of all, then each study; Markdown at the path, JSON beside it.
 
     Raises:
-        OSError: when that is not possible.
+        OSError: a file cannot be written.
     """
-    document = found.to_dict()
-    for entry, study, plan in zip(document["studies"], found.studies, plans, strict=True):
+    document = joint.to_dict()
+    for entry, study, plan in zip(document["studies"], joint.studies, plans, strict=True):
         entry |= {"settings": settings_of(plan), "all": [asdict(trial) for trial in study.trials]}
     _write_json(path.with_suffix(".json"), document)
-    counts = found.counts_line or "none"
+    counts = joint.counts_line or "none"
     lines = [
         f"{JOINT_TITLE}{title}",
         "",
-        f"- kept in: `{found.storage}`",
-        f"- trials: {counts}; split by {found.split}",
+        f"- kept in: `{joint.storage}`",
+        f"- trials: {counts}; split by {joint.split}",
         "",
-        *_table(joint_rows(found)),
+        *_table(joint_rows(joint)),
         "",
     ]
     parts = [
         re.sub("^#", "##", _markdown(study, plan), flags=re.MULTILINE)
-        for study, plan in zip(found.studies, plans, strict=True)
+        for study, plan in zip(joint.studies, plans, strict=True)
     ]
     _write(path, "\n".join([*lines, *parts]))
 
@@ -113,18 +118,18 @@ def _write_json(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all; in a folder that takes no other file, into the one that is there. Raises `OSError`."""
-    place, content = path.resolve(), text.encode("utf-8", "backslashreplace")  # names of files may be no text
+    """Write a file atomically; if the folder takes no new file, overwrite the existing one. Raises `OSError`."""
+    target, content = path.resolve(), text.encode("utf-8", "backslashreplace")  # names of files may be no text
     try:
-        replace_file(place, content, durable=False)
+        replace_file(target, content, durable=False)
     except StorageError as error:
         if isinstance(error, StorageFullError) and isinstance(error.__cause__, OSError):
             raise error.__cause__ from None
-        place.write_bytes(content)
+        target.write_bytes(content)
 
 
-def joint_rows(found: JointResult) -> list[dict[str, Any]]:
-    """Return a row a dataset: its trials, its best error, and what the trials after the design gained."""
+def joint_rows(joint: JointResult) -> list[dict[str, Any]]:
+    """Return a row a dataset: its trials, its best error, and the gain after the initial design."""
     return [
         {
             "dataset": study.dataset,
@@ -134,93 +139,93 @@ def joint_rows(found: JointResult) -> list[dict[str, Any]]:
             "gain": gain,
             "trial": None if study.best is None else study.best.number,
         }
-        for study, gain in zip(found.studies, found.gains, strict=True)
+        for study, gain in zip(joint.studies, joint.gains, strict=True)
     ]
 
 
 def settings_of(plan: StudySpec) -> dict[str, Any]:
-    """Return what a study was begun with as JSON has it."""
+    """Return the settings of a study, for JSON."""
     record: dict[str, Any] = json.loads(plan.to_json())
     left_out = ("schema_version", "space", "configs", "meta_feature", "expectation")
     return {name: value for name, value in record.items() if name not in left_out} | {
         "space": json.loads(plan.space),
-        "tasks": [each.summary() for each in plan.tasks],
+        "tasks": [task.summary() for task in plan.tasks],
     }
 
 
-def _markdown(found: TuneResult, plan: StudySpec) -> str:
-    counts = found.counts_line or "none"
-    known = [trial.duration for trial in found.trials if trial.duration is not None]
-    what = plan.measured
+def _markdown(result: TuneResult, plan: StudySpec) -> str:
+    counts = result.counts_line or "none"
+    durations = [trial.duration for trial in result.trials if trial.duration is not None]
+    objective = plan.objective_label
     lines = [
-        f"{TITLE}{found.study}",
+        f"{TITLE}{result.study}",
         "",
-        f"- kept in: `{found.storage}`",
-        f"- dataset: {f'`{found.dataset}`' if found.dataset else 'none'}",
-        f"- objective: `{what}`",
-        *([] if found.metric.is_plain else [f"- metric: {_metric_text(found)}"]),
+        f"- kept in: `{result.storage}`",
+        f"- dataset: {f'`{result.dataset}`' if result.dataset else 'none'}",
+        f"- objective: `{objective}`",
+        *([] if result.metric.is_plain else [f"- metric: {_metric_text(result)}"]),
         f"- search: {plan.surrogate}, {plan.acquisition}, seed {plan.seed}, pruner {plan.pruner}",
-        f"- trials: {counts}; {sum(known):.1f} s in all",
-        f"- {found.comparison_line}" if found.comparison is not None else "",
+        f"- trials: {counts}; {sum(durations):.1f} s in all",
+        f"- {result.comparison_line}" if result.comparison is not None else "",
         "",
         "## Best",
         "",
-        *_table(best_rows(found)),
+        *_table(best_rows(result)),
         "",
         "## Warm configurations",
         "",
-        *_warm(found, plan),
-        *_promised(found),
+        *_warm_lines(result, plan),
+        *_expectation_lines(result),
     ]
-    if found.related:
-        lines += ["", "## Related datasets", "", *_table([each.summary() for each in found.related])]
-    failures = [trial for trial in found.trials if trial.note]
+    if result.related:
+        lines += ["", "## Related datasets", "", *_table([dataset.summary() for dataset in result.related])]
+    failures = [trial for trial in result.trials if trial.note]
     if failures:
         lines += ["", "## What went wrong", "", f"{counted(len(failures), 'trial')}; the last of them:", ""]
-        lines += [f"- trial {t.number}, {t.status.value}: {t.note}" for t in failures[-SHOWN:]]
+        lines += [f"- trial {t.number}, {t.status.value}: {t.note}" for t in failures[-MAX_ROWS:]]
     return "\n".join(lines) + "\n"
 
 
-def best_rows(found: TuneResult) -> list[dict[str, Any]]:
-    """Return a row each of the best trials: its metric, its error where that is another number, its configuration."""
-    trials = [trial for trial in found.trials if trial.error is not None and trial.feasible]
+def best_rows(result: TuneResult) -> list[dict[str, Any]]:
+    """Return rows of the best trials: metric, error if that is another number, configuration."""
+    trials = [trial for trial in result.trials if trial.error is not None and trial.feasible]
     trials.sort(key=lambda trial: trial.error or 0.0)
-    name = found.metric.name
-    judged = [
-        {"trial": trial.number, **({} if name == "error" else {"error": trial.error}), name: found.value(trial)}
-        for trial in trials[:SHOWN]
+    name = result.metric.name
+    rows = [
+        {"trial": trial.number, **({} if name == "error" else {"error": trial.error}), name: result.value(trial)}
+        for trial in trials[:MAX_ROWS]
     ]
-    return [with_config(row, shown(trial.config)) for row, trial in zip(judged, trials, strict=False)]
+    return [with_config(row, shown(trial.config)) for row, trial in zip(rows, trials, strict=False)]
 
 
-def _metric_text(found: TuneResult) -> str:
-    """Say what the trials are judged by, and which error it stands for."""
-    metric = found.metric
-    way = "larger is better" if metric.maximize else "smaller is better"
-    at = f"; best {found.best_value:.6g}" if found.best_value is not None else ""
+def _metric_text(result: TuneResult) -> str:
+    """Return the metric, its direction and its relation to the error as text."""
+    metric = result.metric
+    direction = "larger is better" if metric.maximize else "smaller is better"
+    best_part = f"; best {result.best_value:.6g}" if result.best_value is not None else ""
     errors = "; errors are fractions" if metric.scale == "percent" else ""
     if metric.maximize:
         errors = "; errors are what the study minimises for it"
-    return f"{metric.name}, {way}{at}{errors}"
+    return f"{metric.name}, {direction}{best_part}{errors}"
 
 
-def _warm(found: TuneResult, plan: StudySpec) -> list[str]:
-    """Tell where the warm configurations came from and what became of them."""
-    if not found.warm:
+def _warm_lines(result: TuneResult, plan: StudySpec) -> list[str]:
+    """Return the lines of the warm configurations: their origin, and their errors there and here."""
+    if not result.warm:
         return ["None: the study began cold."]
-    values = {_key(trial.config): found.value(trial) for trial in reversed(found.trials) if trial.error is not None}
-    name, to_value, rows = found.metric.name, found.metric.to_value, []
-    for each in found.warm:
-        there = (
-            "not measured" if not each.measured else None if each.source_error is None else to_value(each.source_error)
+    values = {_key(trial.config): result.value(trial) for trial in reversed(result.trials) if trial.error is not None}
+    name, to_value, rows = result.metric.name, result.metric.to_value, []
+    for warm in result.warm:
+        source_value = (
+            "not measured" if not warm.measured else None if warm.source_error is None else to_value(warm.source_error)
         )
         row = {
-            "from": "you" if plan.initial else each.origin if plan.history else plan.workload,
-            f"{name} there": there,
-            **_promise(each, to_value),
-            f"{name} here": values.get(_key(each.config)),
+            "from": "you" if plan.initial else warm.origin if plan.history else plan.workload,
+            f"{name} there": source_value,
+            **_promised_cell(warm, to_value),
+            f"{name} here": values.get(_key(warm.config)),
         }
-        config = {head: value for head, value in with_config(row, shown(each.config)).items() if head not in row}
+        config = {head: value for head, value in with_config(row, shown(warm.config)).items() if head not in row}
         rows.append({**config, **row})
     history = plan.history
     if plan.initial:
@@ -232,36 +237,36 @@ def _warm(found: TuneResult, plan: StudySpec) -> list[str]:
     return [f"{origin}; they count as `--warm {plan.warm}`.", "", *_table(rows)]
 
 
-def _promised(found: TuneResult) -> list[str]:
-    """Tell what error was promised, and what came, trial by trial as far as the history spoke of them."""
-    if found.expected is None:
+def _expectation_lines(result: TuneResult) -> list[str]:
+    """Return the lines of expected and actual errors, trial by trial."""
+    if result.expected is None:
         return []
-    to_value = found.metric.to_value
+    to_value = result.metric.to_value
 
     def shown(error: ExpectedError) -> str:
         return _with_range(error.value, error.low, error.high, to_value)
 
     rows = [
         {
-            "trial": each.trial,
-            "expected": "" if each.expected is None else shown(each.expected),
-            "came": None if each.came is None else to_value(each.came),
-            "best expected after it": shown(each.best),
+            "trial": trial.trial,
+            "expected": "" if trial.expected is None else shown(trial.expected),
+            "came": None if trial.error is None else to_value(trial.error),
+            "best expected after it": shown(trial.best),
         }
-        for each in found.expected.telling
+        for trial in result.expected.informative
     ]
-    return ["", "## Promised and came", "", found.expected_line, "", *_table(rows)]
+    return ["", "## Promised and came", "", result.expected_line, "", *_table(rows)]
 
 
-def _promise(warm: WarmConfig, to_value: Callable[[float], float]) -> dict[str, str]:
-    """Return the column of what to expect, where that is known."""
+def _promised_cell(warm: WarmConfig, to_value: Callable[[float], float]) -> dict[str, str]:
+    """Return the cell of the promised error, by its column; empty if unknown."""
     if (error := warm.expected_error) is None:
         return {}
     return {"promised": _with_range(error["value"], error["low"], error["high"], to_value)}
 
 
 def _with_range(value: float, low: float, high: float, to_value: Callable[[float], float]) -> str:
-    """Write an error and its interval as the metric has them."""
+    """Return an error and its interval as text, in the metric's unit."""
     ends = sorted(map(to_value, (low, high)))
     return f"{to_value(value):.3f} ({ends[0]:.3f} to {ends[1]:.3f})"
 

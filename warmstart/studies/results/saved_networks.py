@@ -1,4 +1,4 @@
-"""The best configurations of a study, trained again and joined to one classifier."""
+"""Save the networks of a study's best trials as one classifier, retrained where needed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from warmstart.history_store.wording import counted
 from warmstart.metafeat.device import cpu_threads
 from warmstart.studies.execution.last_training import Candidate, LastTraining
 from warmstart.studies.objectives.base import TrialStatus
-from warmstart.studies.objectives.kept_networks import KeptNetworks
+from warmstart.studies.objectives.best_networks import BestNetworks
 from warmstart.studies.objectives.workload import prepare
-from warmstart.studies.output_places import check_place
+from warmstart.studies.output_paths import check_writable
 from warmstart.studies.results.summary import SavedModel
 from warmstart.studies.results.trial import Trial
 from warmstart.training.workloads import Classifier, Member
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from warmstart.studies.state.spec import StudySpec
     from warmstart.training.workloads import Budget, Prepared, Workload
 
-_END = 1.0
-"""After the last training, as long as the networks took to answer is kept for writing them and the report."""
+_WRITING_SHARE = 1.0
+"""Time reserved for writing the networks and the report, as a share of the time that their predictions took."""
 
 
 def train_best(
@@ -36,76 +36,80 @@ def train_best(
     trials: Sequence[Trial],
     *,
     k: int,
-    left: Callable[[], float] = lambda: math.inf,
-    networks: KeptNetworks | None = None,
+    remaining: Callable[[], float] = lambda: math.inf,
+    networks: BestNetworks | None = None,
     threads: int = 1,
 ) -> tuple[Classifier, Classifier] | None:
-    """Join the k best models of a study of a workload (see `LastTraining.choose`), as far as they were kept; the others are trained again with the seeds of their trials.
+    """Join the k best models of a workload's study (see `LastTraining.choose`): stored, else retrained by their seeds.
 
-    On the device of the study this gives the models that the trials had. Where the workload does that, each is then trained
-    once more, on all images that nobody keeps for later; in a limited time the one that gains by it first, or else the best, for all of what is left.
+    On the device of the study retraining gives the trials' models. If the workload supports it, each model is then
+    trained once more on all images that are not held out; in a limited time first the one that gains most, else the
+    best, for the rest of the time.
 
     Args:
         plan: of the study.
-        trials: that ended, at least one of them well.
-        k: models; fewer where fewer trials ended well, or no more fit into the time: the best one is always trained.
-        left: tells the seconds that are left.
-        networks: of trials, that were kept.
+        trials: that ended, at least one with status ok.
+        k: models; fewer if fewer trials ended well or fit into the time: the best one is always trained.
+        remaining: returns the remaining seconds.
+        networks: stored networks of trials.
         threads: of torch on a CPU in the last training.
 
-    Returns: the classifier that was judged by the validation images; and the one to use, which may have seen these. None where no
-        model was kept, and none came of training again.
+    Returns: the classifier as validated, and the one to use, which may be trained on the validation images too. None if
+    no
+        model was stored and retraining gave none.
 
     Raises:
-        DataError: when the dataset cannot be read any more.
+        DataError: the dataset cannot be read any more.
     """
     assert plan.dataset is not None  # noqa: S101  a workload has one
     last = LastTraining.of(plan)
-    valid, budget = _chosen_first(last, _best_first(trials), k, left()), last.budget
-    found: list[_Trained] = []
+    valid, budget = _in_saving_order(last, _best_first(trials), k, remaining()), last.budget
+    candidates: list[_Network] = []
     with cpu_threads(1):
         prepared = prepare(last.workload, plan.dataset, device=plan.device, skip_broken=plan.skip_broken)
         for trial in valid:
             seconds = last.workload.seconds_again(trial.config, trial.duration or 0.0)
-            model = None if networks is None else networks.get(trial.config, trial.seed)
+            model = None if networks is None else networks.load(trial.config, trial.seed)
             error = trial.error
-            if model is None and (not found or not seconds or 2 * seconds + found[0].seconds <= left()):
+            # Enough time: for this network again and on all images, and for the best one on all images.
+            if model is None and (not candidates or not seconds or 2 * seconds + candidates[0].seconds <= remaining()):
                 result = prepared.train(trial.config, seed=trial.seed, budget=budget, keep=True)
                 model, error = result.model, result.error
             if model is not None:
                 member = Member(trial.number, dict(trial.config), trial.seed, error or 0.0)
-                found.append(_Trained(member, model, seconds, _candidate(trial)))
-            if len(found) == k:
+                candidates.append(_Network(member, model, seconds, _candidate(trial)))
+            if len(candidates) == k:
                 break
-        if not found:
+        if not candidates:
             return None
         began = time.monotonic()
-        members, leading = [each.member for each in found], last.leading([each.trial for each in found], seconds=left())
+        members = [network.member for network in candidates]
+        leading = last.leading([network.trial for network in candidates], seconds=remaining())
         votes: dict[str, Any] = {} if leading is None else {"leading": leading}
-        judged = prepared.combine(members, [each.model for each in found], **votes)
-        kept_back = _END * (time.monotonic() - began)
+        judged = prepared.combine(members, [network.model for network in candidates], **votes)
+        reserved = _WRITING_SHARE * (time.monotonic() - began)
     with cpu_threads(threads):
-        again = _trained_again(prepared, found, budget, lambda: left() - kept_back, leading=leading)
-        if all(each.model is model for each, model in zip(found, again, strict=True)):
+        refitted = _refit(prepared, candidates, budget, lambda: remaining() - reserved, leading=leading)
+        if all(network.model is model for network, model in zip(candidates, refitted, strict=True)):
             return judged, judged
-        return judged, prepared.combine(members, again, error=judged.error, **votes)
+        return judged, prepared.combine(members, refitted, error=judged.error, **votes)
 
 
 def seconds_of_best(workload: Workload, trials: Sequence[Trial], k: int) -> float:
-    """Return the seconds of training the k best trials again, as those of earlier calls are to be saved."""
+    """Return the seconds of retraining the k best trials."""
     return sum(workload.seconds_again(trial.config, trial.duration or 0.0) for trial in _best_first(trials)[:k])
 
 
 def _best_first(trials: Sequence[Trial]) -> list[Trial]:
-    """List the trials whose networks may be saved, the least error first."""
+    """Return the trials whose networks may be saved, the least error first."""
     valid = (trial for trial in trials if trial.status is TrialStatus.OK and trial.feasible)
     return sorted(valid, key=lambda trial: (trial.error, trial.number))
 
 
-def _chosen_first(last: LastTraining, valid: Sequence[Trial], k: int, seconds: float) -> list[Trial]:
-    """Put the trials first whose networks are to be saved; the others take their place where one gives no network."""
+def _in_saving_order(last: LastTraining, valid: Sequence[Trial], k: int, seconds: float) -> list[Trial]:
+    """Return the trials, first those to save; the others replace one that gives no network."""
     chosen = last.choose([_candidate(trial) for trial in valid], k, seconds=seconds)
-    return [valid[place] for place in (*chosen, *(place for place in range(len(valid)) if place not in chosen))]
+    return [valid[row] for row in (*chosen, *(row for row in range(len(valid)) if row not in chosen))]
 
 
 def _candidate(trial: Trial) -> Candidate:
@@ -114,12 +118,12 @@ def _candidate(trial: Trial) -> Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
-    """What was written.
+class SavedNetworks:
+    """The saved networks of a study.
 
     Attributes:
         path: of the file.
-        judged: the classifier as the validation images judged it.
+        judged: the classifier as validated.
         is_retrained: whether it was then trained on these images too.
     """
 
@@ -129,14 +133,14 @@ class Saved:
 
     @property
     def record(self) -> SavedModel:
-        """Return what a study's result tells of it."""
+        """Return the record of the file for a study's result."""
         trials = tuple(member.trial for member in self.judged.members)
         return SavedModel(str(self.path), trials, self.judged.error, self.is_retrained)
 
 
 @dataclass(frozen=True, slots=True)
-class _Trained:
-    """A model of a trial, and the seconds that training it again takes: 0 = next to none."""
+class _Network:
+    """A trial's model, and the seconds of retraining it: 0 = negligible."""
 
     member: Member
     model: object
@@ -144,35 +148,40 @@ class _Trained:
     trial: Candidate
 
 
-def _trained_again(
-    prepared: Prepared, found: Sequence[_Trained], budget: Budget, left: Callable[[], float], *, leading: int | None
+def _refit(
+    prepared: Prepared,
+    networks: Sequence[_Network],
+    budget: Budget,
+    remaining: Callable[[], float],
+    *,
+    leading: int | None,
 ) -> list[object]:
-    """Train models on all images that nobody keeps for later: first what costs nothing, then the leading one, then the best, as they fit."""
-    again = [each.model for each in found]
-    for i in sorted(range(len(found)), key=lambda i: (found[i].seconds > 0, i != leading)):
-        each, most = found[i], left()
-        if each.seconds <= max(most, 0.0):
-            again[i] = prepared.refit(
-                each.member, each.model, budget=budget, seconds=most if each.seconds else math.inf
+    """Retrain models on all images that are not held out, in the time: without cost, the leading one, then the best."""
+    models = [network.model for network in networks]
+    for i in sorted(range(len(networks)), key=lambda i: (networks[i].seconds > 0, i != leading)):
+        network, seconds = networks[i], remaining()
+        if network.seconds <= max(seconds, 0.0):
+            models[i] = prepared.refit(
+                network.member, network.model, budget=budget, seconds=seconds if network.seconds else math.inf
             )
-    return again
+    return models
 
 
-def check_savable(path: Path, *, is_own: bool) -> None:
-    """Check that there will be networks to save in the end, and a place for them.
+def check_savable(path: Path, *, is_custom: bool) -> None:
+    """Check that a study will have networks to save, and that their file can be written.
 
     Args:
         path: of the file.
-        is_own: whether the objective is a person's own.
+        is_custom: whether the objective is the user's.
 
     Raises:
-        UsageError: an objective of one's own, or a file that is none of networks.
-        MissingPathError, StorageError: there is no place for it.
+        UsageError: a user's objective, or a file of something else.
+        MissingPathError, StorageError: the file cannot be written.
     """
-    if is_own:
-        msg = "expected a study of a workload, got an objective of your own. Let that save its models."
+    if is_custom:
+        msg = "cannot be used with your own objective, which must save its models itself."
         raise UsageError(msg, param="save_model")
-    check_place("save_model", path)
+    check_writable("save_model", path)
     check_replaceable("save_model", path, read_header, "networks")
 
 
@@ -183,27 +192,27 @@ def save_best(
     k: int,
     on_message: Callable[[str], object],
     *,
-    left: Callable[[], float] = lambda: math.inf,
-    networks: KeptNetworks | None = None,
+    remaining: Callable[[], float] = lambda: math.inf,
+    networks: BestNetworks | None = None,
     threads: int = 1,
-) -> Saved | None:
-    """Join the best networks of a study and write them; return them as they were judged, None where there are none.
+) -> SavedNetworks | None:
+    """Join the best networks of a study and write them; return them as validated, None if there are none.
 
     Args:
         path: of the file.
         plan: of the study.
         trials: that ended.
         k: networks; see `train_best`.
-        on_message: called with each line that a person should hear.
-        left: tells the seconds that are left.
-        networks: of trials, that were kept.
+        on_message: called with each message line.
+        remaining: returns the remaining seconds.
+        networks: stored networks of trials.
         threads: see `train_best`.
     """
     n_valid = sum(trial.status is TrialStatus.OK and trial.feasible for trial in trials)
     if not n_valid:
         on_message(f"{path}: not written: no trial ended well and met its constraints.")
         return None
-    trained = train_best(plan, trials, k=k, left=left, networks=networks, threads=threads)
+    trained = train_best(plan, trials, k=k, remaining=remaining, networks=networks, threads=threads)
     if trained is None:
         on_message(
             f"{path}: not written: of {counted(n_valid, 'trial')} that ended well none gave a network when it was trained again. The study itself is kept; the same call tries once more."
@@ -212,23 +221,23 @@ def save_best(
     judged, final = trained
     final.dataset = plan.fingerprint
     final.save(path)
-    saved = Saved(path, judged, is_retrained=final is not judged)
-    why = _why_fewer(len(judged.members), k, n_valid, is_timed=math.isfinite(left()))
-    on_message(" ".join(filter(None, [f"{path}: {_said(saved)}", why, _better_alone(judged)])))
+    saved = SavedNetworks(path, judged, is_retrained=final is not judged)
+    shortfall = _why_fewer(len(judged.members), k, n_valid, is_timed=math.isfinite(remaining()))
+    on_message(" ".join(filter(None, [f"{path}: {_summary(saved)}", shortfall, _better_alone(judged)])))
     return saved
 
 
-def _said(saved: Saved) -> str:
-    """Say how many networks were saved, and how good they are."""
+def _summary(saved: SavedNetworks) -> str:
+    """Return the number of networks and their validation error as text."""
     judged = saved.judged
-    together = " together" if len(judged.members) > 1 else ""
+    jointly = " together" if len(judged.members) > 1 else ""
     since = ", before it was trained on the validation images too" if saved.is_retrained else ""
-    of = "" if judged.validated is None else f" of {counted(len(judged.validated), 'image')}"
-    return f"{counted(len(judged.members), 'network')}, validation error {judged.error:.4g}{of}{together}{since}."
+    of_images = "" if judged.validated is None else f" of {counted(len(judged.validated), 'image')}"
+    return f"{counted(len(judged.members), 'network')}, validation error {judged.error:.4g}{of_images}{jointly}{since}."
 
 
 def _why_fewer(n: int, k: int, n_valid: int, *, is_timed: bool) -> str:
-    """Say why fewer networks were saved than asked for; nothing where they are as many."""
+    """Return why fewer networks were saved than wanted; empty if they are as many."""
     if n >= k:
         return ""
     if n == n_valid:
@@ -237,7 +246,7 @@ def _why_fewer(n: int, k: int, n_valid: int, *, is_timed: bool) -> str:
 
 
 def _better_alone(judged: Classifier) -> str:
-    """Say that the best network alone has a smaller validation error; nothing where that is not so, or not known."""
+    """Return a note if the best network alone has a smaller validation error; else empty."""
     alone = judged.first_error
     if alone is None or alone >= judged.error:
         return ""

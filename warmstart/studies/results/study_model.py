@@ -1,4 +1,4 @@
-"""What the surrogate of a study makes of its trials: which hyperparameters matter, and how the error runs along each."""
+"""Importance of hyperparameters and error profiles, by the surrogate of a study."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from warmstart.studies.results.trial import Trial
 
 LEAST = 5
-"""Trials with an error below which a model says nothing."""
+"""Smallest number of trials with an error for a model."""
 MOST = 200
-"""Trials that the model sees; of more, the best ones and others spread over the study."""
+"""Largest number of trials for the model; of more, the best ones and others spread over the study."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StudyModel:
-    """What a surrogate that saw this study's own trials believes.
+    """Importance and error profiles by a surrogate of a study's trials.
 
     Attributes:
-        importance: of each hyperparameter of which two values were tried.
-        profiles: predicted errors along each, the others as in the best trial.
-        never_varied: the other hyperparameters: what the surrogate believes of them comes from no trial.
+        importance: of each hyperparameter with at least two evaluated values.
+        profiles: predicted errors along each hyperparameter, the others as in the best trial.
+        never_varied: the other hyperparameters: no trial informs the surrogate on them.
     """
 
     importance: Importance
@@ -42,8 +42,8 @@ class StudyModel:
     never_varied: tuple[str, ...] = ()
 
 
-def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
-    """Fit the study's surrogate to its trials; related datasets do not count.
+def model_study(record: StudyRecord, *, seed: int = 0) -> StudyModel:
+    """Fit the study's surrogate to its trials, without related datasets.
 
     Raises:
         DataError: fewer than `LEAST` trials with an error, errors that are all equal, or no space.
@@ -53,17 +53,17 @@ def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
     from warmstart.bo.error_units import all_equal
     from warmstart.bo.importance import Importance, importance, profiles
 
-    trials = [trial for trial in found.trials if trial.error is not None and trial.feasible]
-    space = found.space
+    trials = [trial for trial in record.trials if trial.error is not None and trial.feasible]
+    space = record.space
     if space is None or len(trials) < LEAST:
         got = "none that share a space" if space is None else f"{len(trials)}"
-        msg = f"{found.name}: expected at least {LEAST} trials with an error, all constraints met, for importance and slices, got {got}. Run some more."
+        msg = f"{record.name}: expected at least {LEAST} trials with an error, all constraints met, for importance and slices, got {got}. Run some more."
         raise DataError(msg)
     if all_equal(np.array([trial.error for trial in trials], dtype=np.float64)):
-        msg = f"{found.name}: expected errors that differ for importance and slices, got {len(trials)} that are all equal: nothing to tell apart. Run other configurations, or a metric that is finer."
+        msg = f"{record.name}: expected errors that differ for importance and slices, got {len(trials)} that are all equal: nothing to tell apart. Run other configurations, or a metric that is finer."
         raise DataError(msg)
     trials = _thinned(trials)
-    search = found.settings or {}
+    search = record.settings or {}
     surrogate = search.get("surrogate") or "gp"
     optimizer = Optimizer(space, surrogate=surrogate, seed=seed, restarts=False)
     for trial in trials:
@@ -74,9 +74,7 @@ def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
     def predict(points: NDArray[np.float64]) -> tuple[Prediction, ErrorUnits]:
         predicted = fitted.predict(evidence, encoding.columns(points))
         if predicted is None:
-            msg = (
-                f"{found.name}: expected enough trials for the surrogate {surrogate}, got {len(trials)}. Run some more."
-            )
+            msg = f"{record.name}: expected enough trials for the surrogate {surrogate}, got {len(trials)}. Run some more."
             raise DataError(msg)
         return predicted
 
@@ -91,17 +89,17 @@ def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
     best = run.points[int(np.nanargmin(run.errors))]
     rng = np.random.default_rng(seed)
     with one_thread():
-        whole, cuts = importance(means, encoding, rng=rng), profiles(band, encoding, best)
-    tried = [len({trial.config[name] for trial in trials if name in trial.config}) > 1 for name in whole.names]
-    varied = Importance(tuple(compress(whole.names, tried)), whole.total[:, tried], whole.alone[:, tried])
-    return StudyModel(varied, cuts, tuple(name for name in whole.names if name not in varied.names))
+        total, error_profiles = importance(means, encoding, rng=rng), profiles(band, encoding, best)
+    is_varied = [len({trial.config[name] for trial in trials if name in trial.config}) > 1 for name in total.names]
+    varied = Importance(tuple(compress(total.names, is_varied)), total.total[:, is_varied], total.alone[:, is_varied])
+    return StudyModel(varied, error_profiles, tuple(name for name in total.names if name not in varied.names))
 
 
 def _thinned(trials: Sequence[Trial]) -> list[Trial]:
-    """Keep the best trials, and others in equal steps of the study, in their order."""
+    """Return at most `MOST` trials in their order: the best half, and others in equal steps of the study."""
     if len(trials) <= MOST:
         return list(trials)
     ranked = sorted(range(len(trials)), key=lambda row: trials[row].error or 0.0)[: MOST // 2]
-    rest = sorted(set(range(len(trials))) - set(ranked))
-    steps = np.linspace(0, len(rest) - 1, MOST - len(ranked)).round().astype(int)
-    return [trials[row] for row in sorted({*ranked, *(rest[step] for step in steps.tolist())})]
+    remainder = sorted(set(range(len(trials))) - set(ranked))
+    steps = np.linspace(0, len(remainder) - 1, MOST - len(ranked)).round().astype(int)
+    return [trials[row] for row in sorted({*ranked, *(remainder[step] for step in steps.tolist())})]

@@ -1,4 +1,4 @@
-"""A study to look at: what it is of, its trials, what was promised; from a storage or from a report."""
+"""A study for display: objective, trials, expectations; read from a storage or from a report."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.wording import in_short
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
-from warmstart.studies.results.expectations import StudyExpectations, expectations_of, promised_beside_came
+from warmstart.studies.results.expectations import StudyExpectations, expectation_line, expectations_of
 from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials, failures, say_counts
-from warmstart.studies.state.spec import StudySpec, WarmConfig, evaluated_of, warm_of
+from warmstart.studies.state.spec import StudySpec, WarmConfig, objective_name_of, warm_of
 from warmstart.studies.state.sqlite_file import SQLITE
-from warmstart.studies.state.trial_queue import RUN, WORKER, interrupted, plan_of
+from warmstart.studies.state.trial_queue import RUN, WORKER, interrupted_numbers, plan_of
 from warmstart.suggestions.formats import with_config
 
 if TYPE_CHECKING:
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StudyRecord:
-    """A study as it is now.
+    """A study at the time of reading.
 
     Attributes:
         name: of the study.
-        storage: where it is kept, for people.
-        evaluated: what its trials evaluate; empty where another program made it.
-        trials: those that ended, in order of their numbers.
-        running: trials that were begun and have not ended, those left out that are known to be interrupted.
-        space_json: what is searched, as ConfigSpace JSON; empty where the trials do not show it.
-        dataset: path; None where there is none.
-        warm: configurations that the history suggested, or a person gave, best first.
-        metric: what the trials are judged by.
+        storage: path or URL of its storage, for people.
+        evaluated: name of its objective; empty for a study of another program.
+        trials: that ended, in order of their numbers.
+        running: number of running trials, without interrupted ones.
+        space_json: its space as ConfigSpace JSON; empty if the trials do not show it.
+        dataset: path, or None.
+        warm: configurations that the history suggested or a person gave, best first.
+        metric: of the trials.
         settings: of the search, by name.
-        updated: when its last trial ended, ISO 8601 in UTC; None where that is not known.
-        expected: what error was promised, and what is expected after each trial; None where the history knows too little.
-        interrupted: trials that lost their worker, and run again in the next call.
+        updated: end of the last trial, ISO 8601 in UTC; None if unknown.
+        expected: expected errors; None without an expectation by the history.
+        interrupted: number of trials that lost their worker, to run again in the next call.
     """
 
     name: str
@@ -64,15 +64,15 @@ class StudyRecord:
 
     @property
     def space(self) -> ConfigurationSpace | None:
-        """Read the space; None where the trials do not show one."""
+        """Return the space; None if the trials do not show it."""
         from warmstart.history_store.space import load_space
 
         return load_space(self.space_json) if self.space_json else None
 
     @property
     def expected_line(self) -> str:
-        """Say in one line what was promised, what came, and what is expected still; empty where nothing was promised."""
-        return "" if self.expected is None else promised_beside_came(self.expected, self.best, self.metric)
+        """Return a line on the promised, best and expected errors; empty without an expectation."""
+        return "" if self.expected is None else expectation_line(self.expected, self.best, self.metric)
 
     @property
     def best(self) -> Trial | None:
@@ -81,7 +81,7 @@ class StudyRecord:
 
     @property
     def pruned_line(self) -> str:
-        """Say how many trials were pruned, and how far the best of them came; empty where none reported."""
+        """Return a line on the pruned trials and the best report of one; empty if none reported."""
         pruned = [trial for trial in self.trials if trial.status is TrialStatus.PRUNED]
         best = min((trial for trial in pruned if trial.curve), key=lambda trial: trial.curve[-1][1], default=None)
         if best is None:
@@ -92,25 +92,25 @@ class StudyRecord:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Count the trials by status."""
+        """Return the number of trials by status."""
         unended = {"running": self.running, "interrupted": self.interrupted}
         return count_statuses(self.trials) | {status: n for status, n in unended.items() if n}
 
     @property
     def counts_line(self) -> str:
-        """Say how many trials ended in which way; empty where none has."""
+        """Return the numbers of trials by status as text; empty without trials."""
         return say_counts(self.counts, self.trials)
 
     def value(self, trial: Trial) -> float | None:
-        """Return the metric of a trial; None where it has none."""
+        """Return the metric of a trial; None without one."""
         return None if trial.error is None else self.metric.to_value(trial.error)
 
     def warm_of(self, trial: Trial) -> WarmConfig | None:
-        """Return the warm configuration that a trial evaluates; None where it is no warm trial."""
+        """Return the warm configuration of a trial; None if it is no warm trial."""
         return warm_of(trial.config, self.warm)
 
     def row(self) -> dict[str, Any]:
-        """Return a line of a table of studies, native types only."""
+        """Return a row for a table of studies, native types only."""
         best = self.best
         return {
             "study": self.name,
@@ -128,7 +128,7 @@ class StudyRecord:
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a line a trial, native types only: what it was, what was promised for it, what came."""
+        """Return a row a trial, native types only: settings, promised error, result."""
         return [self._row(trial) for trial in self.trials]
 
     def _row(self, trial: Trial) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class StudyRecord:
 
 
 def _in_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values whose numbers JSON has; others, which a study of Optuna may have, are text."""
+    """Return values for JSON; infinite and NaN numbers, which a study of Optuna may have, become text."""
     return {
         name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in values.items()
@@ -163,10 +163,10 @@ def _in_json(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def study_names(store: Store) -> list[str]:
-    """Return the names of the studies of a storage, in order of their making.
+    """Return the names of the studies of a storage, oldest first.
 
     Raises:
-        StorageError: when the storage does not answer.
+        StorageError: the storage does not answer.
     """
     import optuna
 
@@ -175,31 +175,31 @@ def study_names(store: Store) -> list[str]:
 
 
 def choose_study(store: Store, name: str | None) -> str:
-    """Return the name of a study that is there; the only one where none is named.
+    """Check the name of a study; without a name, return the only study's.
 
     Raises:
-        DataError: when there is no study.
-        UsageError: when there are several, and none is named, or none of that name.
+        DataError: the storage has no study.
+        UsageError: several studies and no name, or a name of none.
     """
-    known = study_names(store)
-    if not known:
-        msg = f"{store.shown}: expected a storage with a study, got none in it. `warmstart tune` begins one."
+    names = study_names(store)
+    if not names:
+        msg = f"{store.display_name}: expected a storage with a study, got none in it. `warmstart tune` begins one."
         raise DataError(msg)
-    if name is None and len(known) > 1:
-        msg = f"{store.shown}: expected the name of one of {len(known)} studies, got none. Name one of {', '.join(known)}."
+    if name is None and len(names) > 1:
+        msg = f"{store.display_name}: expected the name of one of {len(names)} studies, got none. Name one of {', '.join(names)}."
         raise UsageError(msg, param="study")
-    if name is not None and name not in known:
-        msg = f"{store.shown}: expected one of the studies {', '.join(known)}, got {name!r}. Check the name."
-        raise UsageError(msg, param="study", given=name, choices=known)
-    return name or known[0]
+    if name is not None and name not in names:
+        msg = f"{store.display_name}: expected one of the studies {', '.join(names)}, got {name!r}. Check the name."
+        raise UsageError(msg, param="study", given=name, choices=names)
+    return name or names[0]
 
 
 def read_study_record(store: Store, name: str) -> StudyRecord:
-    """Read a study of a storage, one of another program too; nothing is written.
+    """Read a study from a storage, also another program's; nothing is written.
 
     Raises:
         DataError: a study with several objectives.
-        StorageError: when the storage does not answer, or the study is damaged.
+        StorageError: the storage does not answer, or the study is damaged.
     """
     import optuna
 
@@ -209,18 +209,18 @@ def read_study_record(store: Store, name: str) -> StudyRecord:
         directions = study.directions
     plan = plan_of(store, study)
     if len(directions) > 1:
-        msg = f"{store.shown}:{name}: expected a study of one objective, got {len(directions)}. Optuna's own pictures show it."
+        msg = f"{store.display_name}:{name}: expected a study of one objective, got {len(directions)}. Optuna's own pictures show it."
         raise DataError(msg)
     running = sum(not trial.state.is_finished() for trial in trials)
     ends = [trial.datetime_complete for trial in trials if trial.datetime_complete is not None]
     updated = max(ends).astimezone().isoformat(timespec="seconds") if ends else None
     if plan is None:
-        return _external(store, study, trials, running, updated)
-    ended, lost = ended_trials(trials), len(interrupted(store, study, plan, trials))
+        return _read_foreign_study(store, study, trials, running, updated)
+    ended, lost = ended_trials(trials), len(interrupted_numbers(store, study, plan, trials))
     return StudyRecord(
         name,
-        store.shown,
-        plan.measured,
+        store.display_name,
+        plan.objective_label,
         ended,
         running - lost,
         plan.space,
@@ -235,7 +235,7 @@ def read_study_record(store: Store, name: str) -> StudyRecord:
 
 
 def settings_of_search(plan: StudySpec) -> dict[str, Any]:
-    """Return what people ask of a search first."""
+    """Return the main settings of a search, by name."""
     return {
         "surrogate": plan.surrogate,
         "acquisition": plan.acquisition,
@@ -245,19 +245,19 @@ def settings_of_search(plan: StudySpec) -> dict[str, Any]:
     }
 
 
-def _external(
+def _read_foreign_study(
     store: Store, study: optuna.Study, trials: Sequence[FrozenTrial], running: int, updated: str | None
 ) -> StudyRecord:
-    """Read a study that another program made: its space is what its trials show."""
+    """Read a study of another program, with the space from its trials."""
     from optuna.study import StudyDirection
 
     from warmstart.history_store.space import dump_space
     from warmstart.integrations.optuna.problem import Problem
-    from warmstart.integrations.optuna.space import shown, to_space
+    from warmstart.integrations.optuna.space import space_of_trials, to_space
 
     metric = Metric(None, True, "any") if study.direction == StudyDirection.MAXIMIZE else PLAIN  # noqa: FBT003
     finished = [trial for trial in trials if trial.state.is_finished()]
-    distributions, conditions = shown(finished)
+    distributions, conditions = space_of_trials(finished)
     space = to_space(distributions, conditions) if distributions else None
     problem = None if space is None else Problem(space, distributions, is_given=False)
     read = []
@@ -269,18 +269,20 @@ def _external(
         curve = tuple((float(step), metric.to_error(value)) for step, value in reports if math.isfinite(value))
         read.append(replace(ended, config=config or ended.config, error=error, duration=seconds, seed=0, curve=curve))
     text = "" if space is None else dump_space(space)
-    return StudyRecord(study.study_name, store.shown, "", tuple(read), running, text, metric=metric, updated=updated)
+    return StudyRecord(
+        study.study_name, store.display_name, "", tuple(read), running, text, metric=metric, updated=updated
+    )
 
 
 def unended_rows(store: Store, name: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return a line a trial under way, and one each that was interrupted: its number, who runs or ran it, its configuration."""
+    """Return rows of running trials and of interrupted ones: number, worker, configuration."""
     import optuna
 
     with store.guard():
         study = optuna.load_study(study_name=name, storage=store.optuna)
         trials = study.get_trials(deepcopy=False)
     plan = plan_of(store, study)
-    lost = [] if plan is None else interrupted(store, study, plan, trials)
+    lost = [] if plan is None else interrupted_numbers(store, study, plan, trials)
     rows = {
         trial.number: with_config(
             {"trial": trial.number, "worker": trial.user_attrs.get(WORKER)},
@@ -292,17 +294,17 @@ def unended_rows(store: Store, name: str) -> tuple[list[dict[str, Any]], list[di
     return [row for number, row in rows.items() if number not in lost], [rows[number] for number in lost]
 
 
-def records_of_report(document: Any, where: str) -> list[StudyRecord]:
-    """Read the studies of a report, the JSON that `warmstart tune` wrote.
+def records_of_report(document: Any, source: str) -> list[StudyRecord]:
+    """Read the studies of a report, the JSON of `warmstart tune`.
 
     Raises:
         DataError: it is no such report.
     """
     entries = document.get("studies", [document]) if isinstance(document, Mapping) else []
     try:
-        return [_of_report(entry, document.get("storage", where)) for entry in entries]
+        return [_from_entry(entry, document.get("storage", source)) for entry in entries]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        msg = f"{where}: expected a report of `warmstart tune`, got other JSON ({type(error).__name__}: {error}). Give the JSON beside the Markdown."
+        msg = f"{source}: expected a report of `warmstart tune`, got other JSON ({type(error).__name__}: {error}). Give the JSON beside the Markdown."
         raise DataError(msg) from error
 
 
@@ -316,12 +318,12 @@ def is_report(document: Any) -> bool:
     )
 
 
-def _of_report(entry: Mapping[str, Any], storage: str) -> StudyRecord:
+def _from_entry(entry: Mapping[str, Any], storage: str) -> StudyRecord:
     from warmstart.history_store.space import load_space
 
     settings, metric = entry["settings"], entry.get("metric")
     space = json.dumps(settings["space"])
-    load_space(space)  # what is none is told here
+    load_space(space)  # raises if it is no space
     trials = tuple(
         Trial(**{**trial, "status": TrialStatus(trial["status"]), "curve": tuple(map(tuple, trial["curve"]))})
         for trial in entry["all"]
@@ -329,11 +331,11 @@ def _of_report(entry: Mapping[str, Any], storage: str) -> StudyRecord:
     return StudyRecord(
         entry["study"],
         storage,
-        evaluated_of(settings["objective"]),
+        objective_name_of(settings["objective"]),
         trials,
         space_json=space,
         dataset=entry["dataset"],
-        warm=tuple(WarmConfig(**each) for each in entry["warm"]),
+        warm=tuple(WarmConfig(**config) for config in entry["warm"]),
         metric=PLAIN if metric is None else Metric(metric["spec"], metric["maximize"], metric["scale"]),
         settings={key: settings.get(key) for key in ("surrogate", "acquisition", "seed", "pruner", "warm")},
         expected=StudyExpectations.from_dict(entry["expectation"]) if entry.get("expectation") else None,
@@ -341,14 +343,14 @@ def _of_report(entry: Mapping[str, Any], storage: str) -> StudyRecord:
 
 
 def file_stem(name: str) -> str:
-    """Return the name of a study as files have it."""
+    """Return the name of a study for file names."""
     import re
 
     return re.sub(r"[^\w.-]+", "-", name)
 
 
 def is_storage(path: Path) -> bool:
-    """Tell whether a file is a storage of studies, by its first bytes: SQLite, or a journal of Optuna."""
+    """Tell by its first bytes whether a file is a storage of studies: SQLite, or a journal of Optuna."""
     with path.open("rb") as file:
         head = file.read(65_536)
     return head.startswith(SQLITE) or (head.startswith(b"{") and b'"op_code"' in head.splitlines()[0])

@@ -1,4 +1,4 @@
-"""What a study came to."""
+"""The results of `tune` and `tune_many`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.comparison import Comparison
-from warmstart.studies.results.expectations import StudyExpectations, expectations_of, promised_beside_came
+from warmstart.studies.results.expectations import StudyExpectations, expectation_line, expectations_of
 from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials, say_counts
 from warmstart.studies.state.lease import is_extra
 from warmstart.studies.state.spec import WarmConfig
@@ -30,9 +30,9 @@ class SavedModel:
 
     Attributes:
         path: of the file.
-        trials: whose networks it has, best first.
-        validation_error: of them together, in [0, 1].
-        retrained: whether they were trained on the validation images too, after these had judged them.
+        trials: numbers of the trials of its networks, best first.
+        validation_error: of the networks together, in [0, 1].
+        retrained: whether they were trained on the validation images too, after validation.
     """
 
     path: str
@@ -41,31 +41,31 @@ class SavedModel:
     retrained: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON has them."""
+        """Return the fields for JSON."""
         return {**asdict(self), "trials": list(self.trials)}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TuneResult:
-    """What a study came to so far.
+    """The result of a study so far.
 
     Attributes:
         study: its name.
-        storage: where it is kept.
+        storage: path or URL of its storage.
         dataset: path, or None.
-        best: the trial with the least error of those that meet their constraints; None where there is none.
-        trials: those that ended, in order of their numbers.
+        best: the trial with the least error of those that meet their constraints, or None.
+        trials: that ended, in order of their numbers.
         warm: the configurations that the history suggested, best first.
-        related: datasets of the history that it learnt from.
-        comparison: with uniform configurations; None where it was not made.
-        report: path of the report, where one was written.
+        related: datasets of the history that the surrogate learns from.
+        comparison: with uniform configurations, or None.
+        report: path of the report, or None.
         seconds: wall time of this call.
-        exhausted: whether every configuration of the space had its trial, so that there are no more.
-        metric: what the trials are judged by; their errors are what it stands for.
-        plan: what the history planned for the time of this call; None where it planned nothing.
-        expected: what error was promised, and what is expected after each trial; None where the history knows too little.
-        n_extra: trials among them that nobody asked for: results that came too late for their own trials.
-        saved_model: the file of its best networks; None where none was written.
+        exhausted: whether every configuration of the space had its trial.
+        metric: of the trials; their errors are computed from it.
+        plan: for the time of this call, or None.
+        expected: expected errors; None without an expectation by the history.
+        n_extra: number of late results among the trials, stored as extra trials.
+        saved_model: the file of its best networks, or None.
     """
 
     study: str
@@ -87,28 +87,28 @@ class TuneResult:
 
     @property
     def expected_line(self) -> str:
-        """Say in one line what was promised, what came, and what is expected still; empty where nothing was promised."""
-        return "" if self.expected is None else promised_beside_came(self.expected, self.best, self.metric)
+        """Return a line on the promised, best and expected errors; empty without an expectation."""
+        return "" if self.expected is None else expectation_line(self.expected, self.best, self.metric)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Count the trials by status."""
+        """Return the number of trials by status."""
         return count_statuses(self.trials)
 
     @property
     def counts_line(self) -> str:
-        """Say how many trials ended in which way; empty where none has."""
+        """Return the numbers of trials by status as text; empty without trials."""
         return say_counts(self.counts, self.trials)
 
     @property
     def unfinished(self) -> Trial | None:
-        """Return, while no trial has ended with an error, the one that reported the least error last before it was ended; else None."""
+        """Return the pruned trial with the least last report, if no trial ended with an error; else None."""
         reported = [trial for trial in self.trials if trial.status is TrialStatus.PRUNED and trial.curve]
         return min(reported, key=lambda trial: trial.curve[-1][1], default=None) if self.best is None else None
 
     @property
     def unfinished_line(self) -> str:
-        """Say what an unfinished trial reported last; empty where there is none, or a better answer."""
+        """Return a line on the last report of the unfinished trial; empty without one."""
         trial = self.unfinished
         if trial is None:
             return ""
@@ -117,23 +117,23 @@ class TuneResult:
 
     @property
     def best_value(self) -> float | None:
-        """Return the metric of the best trial, on its own scale; its error where there is no metric."""
+        """Return the metric of the best trial on its own scale; its error without a metric."""
         return None if self.best is None else self.value(self.best)
 
     @property
     def comparison_line(self) -> str:
-        """Say in one line how the search compares with uniform configurations; empty where that was not asked."""
+        """Return the comparison with uniform configurations as a line; empty without one."""
         if self.comparison is None:
             return ""
         if self.comparison.gain is None:
-            breaks_one = any(trial.error is not None and not trial.feasible for trial in self.trials)
-            return self.comparison.line + (" Those that break a constraint do not count." if breaks_one else "")
+            has_broken = any(trial.error is not None and not trial.feasible for trial in self.trials)
+            return self.comparison.line + (" Those that break a constraint do not count." if has_broken else "")
         of_metric = f" These are errors that {self.metric.name} stands for." if self.metric.maximize else ""
         as_fractions = " These are errors as fractions." if not of_metric and self.metric.scale == "percent" else ""
         return self.comparison.line + of_metric + as_fractions
 
     def value(self, trial: Trial) -> float | None:
-        """Return the metric of a trial; None where it has none."""
+        """Return the metric of a trial; None without one."""
         return None if trial.error is None else self.metric.to_value(trial.error)
 
     def __repr__(self) -> str:
@@ -147,7 +147,7 @@ class TuneResult:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the best trials as a table."""
+        """Return the HTML for notebooks: the best trials as a table."""
         from warmstart.studies.results.html import tune_html
 
         return tune_html(self)
@@ -172,8 +172,8 @@ class TuneResult:
             "metric": None if self.metric.is_plain else {"name": self.metric.name, **asdict(self.metric)},
             "trials": self.counts,
             "exhausted": self.exhausted,
-            "warm": [each.to_dict() for each in self.warm],
-            "related": [each.summary() for each in self.related],
+            "warm": [config.to_dict() for config in self.warm],
+            "related": [dataset.summary() for dataset in self.related],
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "report": self.report,
             "saved_model": None if self.saved_model is None else self.saved_model.to_dict(),
@@ -185,26 +185,26 @@ class TuneResult:
         }
 
     def _unfinished_record(self, trial: Trial) -> dict[str, Any]:
-        """Return what a trial reported before it was ended."""
+        """Return the last report of a pruned trial, for JSON."""
         step, error = trial.curve[-1]
         config = {"config": dict(trial.config), "natural": natural(trial.config)}
         return {**config, "error": error, "value": self.metric.to_value(error), "step": step, "trial": trial.number}
 
     def _plan_record(self, plan: TimePlan) -> dict[str, Any]:
-        """Return a plan, with the errors that were promised of its runs."""
-        return plan.to_dict([each.expected_error for each in self.warm])
+        """Return a plan with the promised errors of its runs, for JSON."""
+        return plan.to_dict([config.expected_error for config in self.warm])
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JointResult:
-    """What several datasets that were tuned together came to so far.
+    """The results of datasets that are tuned together, so far.
 
     Attributes:
-        storage: where their studies are kept.
-        split: how they shared the trials.
+        storage: path or URL of their storage.
+        split: how they share the trials.
         studies: one a dataset.
-        designs: trials of each before the surrogate decided.
-        report: path of the report, where one was written.
+        designs: size of the initial design of each study.
+        report: path of the report, or None.
         seconds: wall time of this call.
     """
 
@@ -217,73 +217,73 @@ class JointResult:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Count the trials of all datasets by status."""
-        return count_statuses(trial for found in self.studies for trial in found.trials)
+        """Return the number of trials of all datasets by status."""
+        return count_statuses(trial for study in self.studies for trial in study.trials)
 
     @property
     def counts_line(self) -> str:
-        """Say how many trials ended in which way; empty where none has."""
-        return say_counts(self.counts, [trial for found in self.studies for trial in found.trials])
+        """Return the numbers of trials by status as text; empty without trials."""
+        return say_counts(self.counts, [trial for study in self.studies for trial in study.trials])
 
     def __repr__(self) -> str:
         """Return a few lines a study."""
         return "\n".join([f"JointResult: {len(self.studies)} studies", *map(repr, self.studies)])
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: a table a dataset."""
+        """Return the HTML for notebooks: a table a dataset."""
         from warmstart.studies.results.html import joint_html
 
         return joint_html(self)
 
     @property
     def gains(self) -> tuple[float | None, ...]:
-        """Return by how much the best error of each dataset is below the best of its design; None where one of them is not known."""
-        return tuple(_gain(found, design) for found, design in zip(self.studies, self.designs, strict=True))
+        """Return the gain of each dataset: best error of its initial design - best error; None if one is unknown."""
+        return tuple(_gain(study, design) for study, design in zip(self.studies, self.designs, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document of ``warmstart tune --format json`` for several datasets, native types only."""
-        own = ("schema_version", "storage", "report", "seconds")
+        shared_keys = ("schema_version", "storage", "report", "seconds")
         return {
             "schema_version": SCHEMA_VERSION,
             "storage": self.storage,
             "split": self.split,
             "trials": self.counts,
-            "exhausted": all(found.exhausted for found in self.studies),
+            "exhausted": all(study.exhausted for study in self.studies),
             "studies": [
-                {**{key: value for key, value in found.to_dict().items() if key not in own}, "gain": gain}
-                for found, gain in zip(self.studies, self.gains, strict=True)
+                {**{key: value for key, value in study.to_dict().items() if key not in shared_keys}, "gain": gain}
+                for study, gain in zip(self.studies, self.gains, strict=True)
             ],
             "report": self.report,
             "seconds": self.seconds,
         }
 
 
-def _gain(found: TuneResult, design: int) -> float | None:
-    first = best_of([trial for trial in found.trials if trial.number < design])
-    if first is None or first.error is None or found.best is None or found.best.error is None:
+def _gain(result: TuneResult, design: int) -> float | None:
+    first = best_of([trial for trial in result.trials if trial.number < design])
+    if first is None or first.error is None or result.best is None or result.best.error is None:
         return None
-    return first.error - found.best.error
+    return first.error - result.best.error
 
 
 def summarise(queue: TrialQueue) -> TuneResult:
-    """Read what a study came to so far.
+    """Read the result of a study so far.
 
     Raises:
-        StorageError: when the storage does not answer.
+        StorageError: the storage does not answer.
     """
-    known = queue.trials()
-    trials = ended_trials(known)
+    all_trials = queue.trials()
+    trials = ended_trials(all_trials)
     plan = queue.plan
     return TuneResult(
         queue.study.study_name,
-        queue.store.shown,
+        queue.store.display_name,
         plan.dataset,
         best_of(trials),
         trials,
         plan.configs,
         plan.tasks,
-        exhausted=queue.is_exhausted(known),
+        exhausted=queue.is_exhausted(all_trials),
         metric=plan.measure,
         expected=expectations_of(plan, trials),
-        n_extra=sum(map(is_extra, known)),
+        n_extra=sum(map(is_extra, all_trials)),
     )

@@ -1,4 +1,4 @@
-"""The trials that ended, as a study keeps them."""
+"""Ended trials of a study."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One trial that ended.
+    """An ended trial.
 
     Attributes:
         number: in the study, from 0 on.
         config: hyperparameter values by name.
-        error: None where it gave none that counts.
+        error: None without a valid one.
         status: see `warmstart.studies.objectives.base.TrialStatus`.
         duration: seconds; None = unknown.
         seed: that it ran with.
         note: one line on what went wrong.
         feasible: whether it meets its constraints.
         curve: pairs (step, error).
-        metrics: what the objective returned beside the error.
+        metrics: other numbers that the objective returned.
         constraints: bounds by name; above 0 = broken.
     """
 
@@ -49,18 +49,18 @@ class Trial:
 
 
 def ended_trials(trials: Sequence[FrozenTrial]) -> tuple[Trial, ...]:
-    """Read the trials that ended, in order of their numbers."""
+    """Return the ended trials, in order of their numbers."""
     return tuple(_read(trial) for trial in trials if trial.state.is_finished())
 
 
 def best_of(trials: Sequence[Trial]) -> Trial | None:
-    """Find the trial with the least error of those that meet their constraints."""
+    """Return the trial with the least error of those that meet their constraints, or None."""
     valid = [trial for trial in trials if trial.error is not None and trial.feasible]
     return min(valid, key=lambda trial: trial.error or 0.0, default=None)
 
 
 def failures(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials that gave no error; one that the study stopped itself is none."""
+    """Return the trials without an error, except pruned ones."""
     return [trial for trial in trials if trial.error is None and trial.status is not TrialStatus.PRUNED]
 
 
@@ -70,19 +70,19 @@ def count_statuses(trials: Iterable[Trial]) -> dict[str, int]:
 
 
 def say_counts(counts: Mapping[str, int], trials: Iterable[Trial]) -> str:
-    """Say how many trials ended in which way, and how many have an error and break a constraint; empty where there is none."""
-    said = ", ".join(f"{count} {status}" for status, count in counts.items())
+    """Return the numbers of trials by status, and of those that break a constraint, as text."""
+    text = ", ".join(f"{count} {status}" for status, count in counts.items())
     broken = sum(trial.error is not None and not trial.feasible for trial in trials)
     if not broken:
-        return said
-    return f"{said}; {broken} {'breaks' if broken == 1 else 'break'} a constraint"
+        return text
+    return f"{text}; {broken} {'breaks' if broken == 1 else 'break'} a constraint"
 
 
 def _read(trial: FrozenTrial) -> Trial:
     run: Mapping[str, Any] = trial.user_attrs.get(RUN, {"config": dict(trial.params), "seed": 0})
     # Other programs may end a trial too: a dashboard, say.
-    told = trial.user_attrs[OUTCOME] if OUTCOME in trial.user_attrs else _told_elsewhere(trial)
-    outcome: Mapping[str, Any] = {"duration": None, "note": "", "curve": (), "metrics": {}} | told
+    stored = trial.user_attrs[OUTCOME] if OUTCOME in trial.user_attrs else _foreign_outcome(trial)
+    outcome: Mapping[str, Any] = {"duration": None, "note": "", "curve": (), "metrics": {}} | stored
     return Trial(
         trial.number,
         run["config"],
@@ -98,8 +98,8 @@ def _read(trial: FrozenTrial) -> Trial:
     )
 
 
-def _told_elsewhere(trial: FrozenTrial) -> dict[str, Any]:
-    """Return what came of a trial by its state and value. The value of a pruned one is what it reported last, and no result."""
+def _foreign_outcome(trial: FrozenTrial) -> dict[str, Any]:
+    """Return the outcome of another program's trial. The value of a pruned trial is its last report, no result."""
     if trial.state.name != "COMPLETE" or trial.value is None:
         return {"error": None, "status": "pruned" if trial.state.name == "PRUNED" else "failed"}
     if not math.isfinite(trial.value):
@@ -108,12 +108,12 @@ def _told_elsewhere(trial: FrozenTrial) -> dict[str, Any]:
 
 
 def check_any_error(name: str, trials: Sequence[Trial], *, workload: str | None) -> None:
-    """Check that a trial gave an error, where any ended; raises `AllTrialsFailedError`.
+    """Check that not all ended trials failed; raises `AllTrialsFailedError`.
 
     Args:
         name: of the study.
         trials: that ended.
-        workload: that was trained; None = the objective is a person's own.
+        workload: of the objective; None = a user's objective.
     """
     failed = failures(trials)
     if failed and len(failed) == len(trials):

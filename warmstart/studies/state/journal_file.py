@@ -1,8 +1,8 @@
-"""A journal file of Optuna whose lines carry checksums: altered and lost lines show.
+"""Journal file of Optuna with checksums, to detect altered and lost lines.
 
-Optuna's format has none. Each line that is written here ends in one more key, which Optuna passes over: the CRC-32 of
-all bytes of the file before it, and of the line up to that key. Lines of other programs have no such key; the next line
-written here covers them too.
+Optuna's format has no checksums. Each line written here ends with one more key, which Optuna ignores: the CRC-32 of all
+bytes of the file before it, and of the line up to that key. Lines of other programs lack the key; the next line written
+here covers them too.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _MARK = f',"{KEY}":'.encode()
 
 
 class Lock(Protocol):
-    """What keeps other writers out."""
+    """Lock against other writers."""
 
     def acquire(self) -> bool:
         """Wait for the lock."""
         ...
 
     def release(self) -> None:
-        """Give it back."""
+        """Release the lock."""
         ...
 
 
 class JournalFile(BaseJournalBackend):
-    """A backend for Optuna's `JournalStorage`.
+    """Backend for Optuna's `JournalStorage`, with checksums.
 
     Args:
-        path: of the file, which must be there.
+        path: of the file, which must exist.
         lock: of its writers; None = only read.
     """
 
@@ -50,7 +50,7 @@ class JournalFile(BaseJournalBackend):
         self._sums = [0]  # CRC-32 of all bytes up to there
 
     def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
-        """Read the operations from a number on.
+        """Yield the operations from a number on.
 
         Raises:
             StorageError: a line is altered, or one before it was altered or lost.
@@ -64,7 +64,7 @@ class JournalFile(BaseJournalBackend):
             file.seek(self._ends[number])
             for line in file:
                 end = self._ends[number] + len(line)
-                if end > size or not line.endswith(b"\n"):  # is being written, or was left by a killed writer
+                if end > size or not line.endswith(b"\n"):  # unfinished: of a writer at work, or a killed one
                     return
                 log = self._read(line, number)
                 if number + 1 == len(self._ends):
@@ -75,7 +75,7 @@ class JournalFile(BaseJournalBackend):
                     yield log
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        """Write operations durably, each with its checksum.
+        """Append operations durably, each with its checksum.
 
         Raises:
             StorageError: the journal is damaged before its end.
@@ -85,7 +85,7 @@ class JournalFile(BaseJournalBackend):
         self._lock.acquire()
         try:
             for _ in self.read_logs(len(self._ends) - 1):
-                pass  # what others have written meanwhile
+                pass  # update the checksum by lines that others wrote meanwhile
             total, text = self._sums[-1], b""
             for log in logs:
                 body = json.dumps(log, separators=(",", ":")).encode()[:-1]
@@ -108,8 +108,8 @@ class JournalFile(BaseJournalBackend):
         if not isinstance(log, dict) or "op_code" not in log:
             msg = f"{self._path}: expected a storage of studies that answers, got no operation of Optuna in line {number + 1}. Bring it back from a copy, or name another file."
             raise StorageError(msg)
-        told = log.pop(KEY, None)
-        if told is not None and told != zlib.crc32(line[: line.rfind(_MARK)], self._sums[number]):
+        checksum = log.pop(KEY, None)
+        if checksum is not None and checksum != zlib.crc32(line[: line.rfind(_MARK)], self._sums[number]):
             msg = f"{self._path}: expected a storage of studies that answers, got line {number + 1}, which does not match its checksum: it was altered, or a line before it was altered or lost. Bring the file back from a copy."
             raise StorageError(msg)
         return log

@@ -1,4 +1,4 @@
-"""Studies that are tuned together, for clients elsewhere: the next trial of all of them, leased."""
+"""Studies that are tuned together by remote clients: leases of the next trial of all."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from warmstart.studies.state.trial_queue import Wait
 
 
 class LeasedGroup(StudyGroup):
-    """Leases trials of several studies to clients, or of one alone.
+    """Group of one or several studies whose trials are leased to clients.
 
     Attributes:
-        members: the studies, in the order of their names, which all servers and workers have to keep.
+        members: the studies, sorted by name: all servers and workers must use the same order.
     """
 
     def __init__(self, members: Sequence[LeasedTrials]) -> None:
-        """Take studies; all have been begun."""
-        super().__init__([each.queue for each in members])
+        """Create the group of existing studies."""
+        super().__init__([member.queue for member in members])
         self.members = tuple(members)
 
     def ask(
         self, client: str, key: str, *, lease_s: float, total: float = math.inf
     ) -> tuple[LeasedTrials, LeasedTrial] | Wait | None:
-        """Offer a trial of the study that gets the next one; as `LeasedTrials.ask`.
+        """Lease the next trial of the group to a client; as `LeasedTrials.ask`.
 
         Args:
-            client: who asks.
+            client: name.
             key: of the request; the same key again gets the same trial.
-            lease_s: seconds in which it is heard of again.
-            total: trials that all studies shall have together.
+            lease_s: seconds of the lease.
+            total: number of trials of all studies together.
 
-        Returns: a trial, and whose it is; "wait" and None as there.
+        Returns: a trial and its study; "wait" and None as there.
 
         Raises:
             LeaseLostError: the trial of this key was offered to another client since.
@@ -41,15 +41,15 @@ class LeasedGroup(StudyGroup):
         """
         first = self.members[0]
         if len(self.members) == 1:
-            found = first.ask(client, key, lease_s=lease_s, total=total)
-            return (first, found) if isinstance(found, LeasedTrial) else found
-        with first.choosing():
+            offer = first.ask(client, key, lease_s=lease_s, total=total)
+            return (first, offer) if isinstance(offer, LeasedTrial) else offer
+        with first.choice_lock():
             for member in self.members:
-                known = member.known(client, key, lease_s=lease_s)
-                if known is not None:
-                    return member, known
-            chosen = self._next_of_several(total)
-            if chosen is None or chosen == "wait":
-                return chosen
-            i, run = chosen
+                earlier = member.earlier_offer(client, key, lease_s=lease_s)
+                if earlier is not None:
+                    return member, earlier
+            next_trial = self._next_of_several(total)
+            if next_trial is None or next_trial == "wait":
+                return next_trial
+            i, run = next_trial
             return self.members[i], self.members[i].offer(run, client, key, lease_s=lease_s)

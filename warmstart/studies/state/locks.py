@@ -1,4 +1,4 @@
-"""Who works on what: claims that end with the process that holds them, however it ends."""
+"""Claims on trials, which end with their process, however it ends."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 ASKING = 0
-"""The claim of whoever chooses the next trial; trial t has claim t + 1."""
+"""Claim for choosing the next trial; trial t has claim t + 1."""
 SPAN = 2**32
-"""Locks of one study."""
+"""Number of claims of one study."""
 LEASING = SPAN - 1
-"""The claim of whoever looks whether leases hold, and changes them: for moments, while choosing a trial may take minutes."""
+"""Claim for reading and changing leases: held for moments, while ASKING may be held for minutes."""
 NO_STUDY = 0
-"""Of those who make the tables; studies count from 1."""
+"""Study number for creating the tables; studies count from 1."""
 YEAR_S = 31_536_000
-"""For ever to a server of MySQL's kind: MariaDB takes no lock with a wait of -1, and ends sessions that are idle for hours."""
+"""Endless waiting for MySQL: MariaDB accepts no wait of -1 for locks, and ends sessions that are idle for hours."""
 
 
 class TrialLocks(Protocol):
-    """Locks on the numbers of one study; no two processes, nor two workers of one process, hold the same."""
+    """Claims on numbers of one study; each has one holder, among processes and workers of a process."""
 
     def take(self, number: int, *, patience: bool = False) -> bool:
-        """Take a claim; tells whether that worked. With patience, waits for it."""
+        """Take a claim; return whether that succeeded. With patience, wait for it."""
         ...
 
     def release(self, number: int) -> None:
-        """Give a claim back."""
+        """Release a claim."""
         ...
 
     def close(self) -> None:
-        """Return everything back."""
+        """Release all claims."""
         ...
 
 
 class DatabaseClaims:
-    """Locks as locks of a session of PostgreSQL or MySQL; the server drops them when the session ends.
+    """Claims as locks of a session of PostgreSQL or MySQL; the server releases them when the session ends.
 
-    There is a session as long as there is a claim, so that whoever has many studies open does not use up the server's.
+    A session is open only while a claim is held, so that many open studies do not use up the server's sessions.
     """
 
     def __init__(self, engine: Engine, study: int) -> None:
-        """Take an engine whose connections are for claims alone."""
+        """Create the claims of a study; `engine` must serve claims only."""
         self._engine, self._offset = engine, study * SPAN
         self._is_postgres = engine.dialect.name == "postgresql"
         self._session: Connection | None = None
@@ -51,7 +51,7 @@ class DatabaseClaims:
 
     def take(self, number: int, *, patience: bool = False) -> bool:
         """Take a claim; see `TrialLocks`."""
-        if number in self._held:  # the database would count how often
+        if number in self._held:  # the database counts: two locks would need two releases
             return True
         if self._session is None:
             self._session = self._opened()
@@ -67,7 +67,7 @@ class DatabaseClaims:
         return is_taken
 
     def release(self, number: int) -> None:
-        """Give a claim back."""
+        """Release a claim."""
         if number not in self._held:
             return
         key = self._offset + number
@@ -78,7 +78,7 @@ class DatabaseClaims:
         self._end_where_idle()
 
     def close(self) -> None:
-        """Return everything back."""
+        """Release all claims."""
         self._held.clear()
         self._end()
 
@@ -97,13 +97,13 @@ class DatabaseClaims:
         return bool(self._ask(f"SELECT pg_try_advisory_lock({key})"))
 
     def _end_where_idle(self) -> None:
-        """Return the session to the engine, which may keep it for the next claims, where it has no locks."""
+        """Return an idle session to the engine, which may reuse it."""
         if not self._held and self._session is not None:
             self._session.close()
             self._session = None
 
     def _end(self) -> None:
-        """End the session, and its locks with it."""
+        """End the session and its locks."""
         if self._session is not None:
             with contextlib.suppress(Exception):  # it may be gone already
                 self._session.invalidate()
@@ -112,10 +112,10 @@ class DatabaseClaims:
 
     @staticmethod
     def _name(key: int) -> str:
-        """Name a lock of MySQL, which has one set of them for all databases of a server."""
+        """Return the SQL name of a lock of MySQL; it has the database, since names hold for the whole server."""
         return f"CONCAT('warmstart ', CRC32(DATABASE()), ' ', {key})"
 
     def _ask(self, statement: str) -> object:
-        """Ask the session for one value; a lost session is an error, never a new one without its locks."""
+        """Return the value of a statement in the session; a lost session is an error, since its locks are lost, too."""
         assert self._session is not None  # noqa: S101  whoever holds a claim has one
         return self._session.exec_driver_sql(statement).scalar()

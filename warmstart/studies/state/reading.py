@@ -1,4 +1,4 @@
-"""Storages opened to look at: nothing is made, locked or changed, whoever works on them."""
+"""Read-only access to storages: nothing is created, locked or changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from warmstart.history_store.errors import MissingPathError, StorageError
-from warmstart.studies.state.sqlite_file import SQLITE, check_not_elsewhere, engine_options
+from warmstart.studies.state.sqlite_file import SQLITE, check_not_misplaced, engine_options
 from warmstart.studies.state.storage import (
     BUSY_S,
     DEFAULT,
@@ -16,7 +16,7 @@ from warmstart.studies.state.storage import (
     Store,
     local_path,
     open_store,
-    telling,
+    translate_errors,
 )
 
 
@@ -24,10 +24,10 @@ from warmstart.studies.state.storage import (
 def open_to_read(text: str | os.PathLike[str] | None = None) -> Iterator[Store]:
     """Open a storage of studies for reading only; see `warmstart.studies.state.storage.open_store` for its names.
 
-    A journal is told from SQLite by its content, so that any name of a file is right.
+    A journal is told from SQLite by its content, so any file name works.
 
     Raises:
-        MissingPathError: nothing there.
+        MissingPathError: the file does not exist.
         UsageError: a URL of another kind.
         StorageError: a storage that cannot be opened, an empty file that is no journal, or a file of something else.
     """
@@ -47,17 +47,17 @@ def _open_file(path: Path) -> Store:
         got = "a folder" if path.is_dir() else "nothing there"
         msg = f"{path}: expected a storage of studies, got {got}. Check the path; `warmstart tune` makes {DEFAULT} where it is run."
         raise MissingPathError(msg)
-    with telling(str(path)):
+    with translate_errors(str(path)):
         with path.open("rb") as file:
             head = file.read(16)
         if not head and path.suffix not in JOURNALS:
-            check_not_elsewhere(path)
+            check_not_misplaced(path)
             msg = f"{path}: expected a storage of studies, got an empty file. Check the path, or bring it back from a copy."
             raise StorageError(msg)
         if head == SQLITE:
             from optuna.storages import RDBStorage
 
-            check_not_elsewhere(path)
+            check_not_misplaced(path)
             url, options = engine_options(path, timeout=BUSY_S, write=False)
             return Store(str(path), RDBStorage(url, engine_kwargs=options), path)
         if head and not head.startswith(b"{"):  # an empty journal is one without studies

@@ -1,4 +1,4 @@
-"""What a study was begun with: kept in the study itself, so that every worker and every later call has the same."""
+"""The plan of a study: stored in the study, so that every worker and every later call has the same."""
 
 from __future__ import annotations
 
@@ -28,19 +28,28 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 PLAN = "warmstart:plan"
-"""The study's system attribute under which its plan lies, and its user attribute with what people ask of it first.
+"""The study's system attribute with its plan, and its user attribute with a short form for people.
 
-Version 0.1 kept the whole plan in the user attribute. It refuses the short one as that of a newer version, so that its workers
-stay away from studies that they cannot read.
+Version 0.1 stored the whole plan in the user attribute. It refuses the short form as a newer version's, so that its
+workers do not touch studies that they cannot read.
 """
-SHORT = 2
-"""Version of the user attribute where the plan lies in the system attribute."""
-_LATER = ("rename", "initial", "measured", "not_measured", "curves", "expected_error", "expectation", "skip_broken")
-"""Fields that version 0.1 does not know..."""
-_NOTHING: tuple[object, ...] = ((), {}, False)
-"""...and what they hold where they say nothing."""
-_STORED = {"n_startup_trials": "startup"}
-"""Names that a field has in a stored plan, which stay."""
+SHORT_SCHEMA = 2
+"""Version of the short form in the user attribute; the plan is in the system attribute."""
+_FIELDS_SINCE_0_2 = (
+    "rename",
+    "initial",
+    "measured",
+    "not_measured",
+    "curves",
+    "expected_error",
+    "expectation",
+    "skip_broken",
+)
+"""Fields that version 0.1 does not know: left out if empty, so that it can read the plan."""
+_EMPTY_VALUES: tuple[object, ...] = ((), {}, False)
+"""Values that count as empty."""
+_STORED_NAMES = {"n_startup_trials": "startup"}
+"""Names in stored plans of fields that were renamed; the stored names stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,71 +66,74 @@ class WarmConfig:
 
     @property
     def origin(self) -> str:
-        """Say where it comes from: a dataset, or what there is in place of one."""
+        """Return the dataset that it is from, else a text such as "all datasets"."""
         return self.source or ("all datasets" if self.measured or self.not_measured else "no dataset")
 
     @property
     def promised(self) -> float | None:
-        """Return the error to expect here, else the one that it had where it came from; None where neither is known."""
+        """Return the expected error here, else its error on the source dataset; None if both are unknown."""
         if self.expected_error is not None:
             return self.expected_error["value"]
         return self.source_error if self.measured else None
 
     def __post_init__(self) -> None:
-        """Take a list, as JSON has it."""
+        """Convert a list from JSON to a tuple."""
         object.__setattr__(self, "not_measured", tuple(self.not_measured))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON types; those that version 0.1 did not have only where they say something."""
+        """Return the fields for JSON; those that version 0.1 did not have only if they differ from the default."""
         record = asdict(self) | {"not_measured": list(self.not_measured)}
         usual = {"measured": True, "not_measured": [], "expected_error": None}
         return {name: value for name, value in record.items() if name not in usual or value != usual[name]}
 
 
 def warm_of(config: Mapping[str, Any], warm: Sequence[WarmConfig]) -> WarmConfig | None:
-    """Return the warm configuration that a configuration is; None where it is none of them."""
-    return next((each for each in warm if _same(each.config, config)), None)
+    """Return the warm configuration that equals a configuration, or None."""
+    return next((candidate for candidate in warm if _is_same(candidate.config, config)), None)
 
 
-def evaluated_of(objective: Mapping[str, str | None]) -> str:
-    """Name what an objective evaluates; see `StudySpec.evaluated`."""
-    own = objective.get("function") or objective.get("command")
+def objective_name_of(objective: Mapping[str, str | None]) -> str:
+    """Return the name of an objective; see `StudySpec.evaluated`."""
+    custom = objective.get("function") or objective.get("command")
     workload, budget = objective.get("workload") or DEFAULT, str(objective.get("target_budget"))
-    return own or (budget if workload == DEFAULT else f"{workload}/{budget}")
+    return custom or (budget if workload == DEFAULT else f"{workload}/{budget}")
 
 
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Tell whether two configurations are one; bounds are rounded on the way through Optuna."""
-    return one.keys() == other.keys() and all(_equal(one[name], other[name]) for name in one)
+def _is_same(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    """Tell whether two configurations are equal, up to Optuna's rounding of floats."""
+    return first.keys() == second.keys() and all(_equal(first[name], second[name]) for name in first)
 
 
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, float) or isinstance(other, float):
-        return isinstance(one, int | float) and isinstance(other, int | float) and math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)  # fmt: skip
-    return bool(one == other)
+def _equal(first: Any, second: Any) -> bool:
+    if isinstance(first, float) or isinstance(second, float):
+        return isinstance(first, int | float) and isinstance(second, int | float) and math.isclose(first, second, rel_tol=1e-9, abs_tol=1e-12)  # fmt: skip
+    return bool(first == second)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudySpec(Search, WarmStart):
-    """The problem and the search of one study; a study never changes its plan. What is not told here: see `warmstart.tune`.
+    """The plan of one study: problem and search; it never changes. For other fields see `warmstart.tune`.
 
     Attributes:
         space: ConfigSpace JSON.
-        objective: what is evaluated: `function`, `command`, or `workload` (the first one, where a study of 0.1 names none) and its `target_budget`.
-        dataset: path, as given; other machines may have it elsewhere.
-        fingerprint: of the dataset, where it holds images.
-        skip_broken: without those that cannot be decoded.
+        objective: `function`, `command`, or `workload` (the default one in a study of 0.1, which names none) and its
+            `target_budget`.
+        dataset: path, as in the call; other machines may have another one.
+        fingerprint: of the dataset, if it has images.
+        skip_broken: without images that cannot be decoded.
         configs: the warm configurations, best first.
-        history: `path`, `id` and `revision` of the history they are from; empty where none was asked.
+        history: `path`, `id` and `revision` of the history of the warm configurations; None without one.
         folder: first on the path of a function's import.
         device: of the workload.
-        tasks: what the history knows of the related datasets.
-        meta_feature: of the dataset, where the tasks have theirs.
-        members: names of the studies of all datasets that are tuned together, this one among them; none where it is alone.
-        split: how these share their trials.
-        curves: `warmstart.suggestions.run_forecasts.RunForecasts` of the dataset as JSON, where the pruner is ``history``; else empty.
-        expectation: `warmstart.bo.transfer.expected_error.DatasetExpectation` of the first `configs`, those that the history measured, in their order, and
-            of the best after a search, as JSON; empty where the history knows too little.
+        tasks: the related datasets with their evaluations.
+        meta_feature: of the dataset, if the tasks have theirs.
+        members: names of the studies of all datasets that are tuned together, with this one; empty for a single study.
+        split: how the members share their trials.
+        curves: `warmstart.suggestions.run_forecasts.RunForecasts` of the dataset as JSON, if the pruner is ``history``;
+            else empty.
+        expectation: `warmstart.bo.transfer.expected_error.DatasetExpectation` as JSON, of the `configs` that the
+            history measured (these are first), in their order, and of the best after a search; empty if the history has
+            too few evaluations.
     """
 
     space: str
@@ -152,60 +164,62 @@ class StudySpec(Search, WarmStart):
     def __post_init__(self) -> None:
         WarmStart.__post_init__(self)
         check_warm(self.warm)
-        _check_known("pruner", self.pruner, Pruner)
-        _check_known("split", self.split, Split)
-        _ = self.measure  # raises where it says what cannot be
+        _check_choice("pruner", self.pruner, Pruner)
+        _check_choice("split", self.split, Split)
+        _ = self.measure  # raises for an invalid metric
         if self.related or self.members:
-            known = multitask_surrogates()
-            if self.surrogate not in known:
+            surrogates = multitask_surrogates()
+            if self.surrogate not in surrogates:
                 several = "" if self.related else " for several datasets"
-                msg = f"expected `surrogate` {', '.join(known)}{several}, got {self.surrogate}. Leave `surrogate` out."
+                msg = f"expected `surrogate` {', '.join(surrogates)}{several}, got {self.surrogate}. Leave `surrogate` out."
                 raise UsageError(msg, param="related" if self.related else "dataset")
 
     @property
     def workload(self) -> str | None:
-        """Name the workload that is tuned; None where the objective is a person's own."""
+        """Return the workload's name; None if the objective is the user's."""
         if self.objective.get("target_budget") is None:
             return None
         return self.objective.get("workload") or DEFAULT
 
     @property
     def evaluated(self) -> str:
-        """Name what is evaluated, as reports and origins of evaluations do; the first workload by its budget alone, as in 0.1."""
-        return evaluated_of(self.objective)
+        """Return the objective's name for reports and origins; of the default workload only its budget, as in 0.1."""
+        return objective_name_of(self.objective)
 
     @property
-    def measured(self) -> str:
-        """Name what is evaluated and, where it was given, the budget of a trial."""
+    def objective_label(self) -> str:
+        """Return the name of the objective, and the budget of a trial if it is set."""
         return self.evaluated if self.budget is None else f"{self.evaluated}, budget {self.budget:g}"
 
     @property
     def origin(self) -> str:
-        """Name who measures the trials, for a history."""
-        return f"tune/{self.measured}"
+        """Return the origin of the trials as evaluations of a history."""
+        return f"tune/{self.objective_label}"
 
     @property
     def measure(self) -> Metric:
-        """Return what its trials are judged by."""
+        """Return the metric of the trials."""
         return Metric(self.metric, self.maximize, self.scale)
 
     @property
     def has_images(self) -> bool:
-        """Tell whether the dataset is known by its images, not by its path alone."""
+        """Tell whether the fingerprint is of the dataset's images, not its path."""
         return self.dataset is not None and self.fingerprint != self.dataset
 
     def to_json(self) -> str:
-        """Write the plan; what version 0.1 does not know is left out where it says nothing."""
-        record = asdict(self) | {"configs": [each.to_dict() for each in self.configs]}
-        record = {name: value for name, value in record.items() if value not in _NOTHING or name not in _LATER}
+        """Return the plan as JSON; fields that version 0.1 does not know are left out if empty."""
+        record = asdict(self) | {"configs": [config.to_dict() for config in self.configs]}
+        record = {
+            name: value for name, value in record.items() if value not in _EMPTY_VALUES or name not in _FIELDS_SINCE_0_2
+        }
         if self.measure.is_plain:
             record = {name: value for name, value in record.items() if name not in ("metric", "maximize", "scale")}
-        record = {_STORED.get(name, name): value for name, value in record.items()}
+        record = {_STORED_NAMES.get(name, name): value for name, value in record.items()}
         return json.dumps({"schema_version": SCHEMA, **record}, allow_nan=False)
 
     def short_json(self) -> str:
-        """Write what people ask of a study first; the whole plan is what `to_json` writes."""
-        about = {
+        """Return the short form of the plan as JSON, for people; see `to_json` for the whole plan."""
+        fields = {
             "dataset": self.dataset,
             "objective": self.evaluated,
             "metric": None if self.measure.is_plain else self.measure.name,
@@ -215,48 +229,50 @@ class StudySpec(Search, WarmStart):
             "history": None if self.history is None else self.history.get("path"),
             "seed": self.seed,
         }
-        known = {name: value for name, value in about.items() if value is not None}
-        return json.dumps({"schema_version": SHORT, **known}, allow_nan=False)
+        summary = {name: value for name, value in fields.items() if value is not None}
+        return json.dumps({"schema_version": SHORT_SCHEMA, **summary}, allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str, where: str) -> Self:
-        """Read a plan that `to_json` wrote.
+    def from_json(cls, text: str, source: str) -> Self:
+        """Read a plan of `to_json`.
 
         Raises:
-            StorageError: when it is of a newer version or damaged.
+            StorageError: it is of a newer version or damaged.
         """
         try:
             record = parse_json(text)
             version = record.pop("schema_version")
             if version != SCHEMA:
-                msg = f"{where}: expected a study of version {SCHEMA}, got {version!r}. Upgrade warmstart."
+                msg = f"{source}: expected a study of version {SCHEMA}, got {version!r}. Upgrade warmstart."
                 raise StorageError(msg)
-            configs = tuple(WarmConfig(**each) for each in record.pop("configs"))
+            configs = tuple(WarmConfig(**item) for item in record.pop("configs"))
             members = tuple(record.pop("members", ()))
-            tasks = tuple(RelatedDataset.from_dict(each) for each in record.pop("tasks", ()))
-            meta = optional_tuple(record.pop("meta_feature", None))
-            named = {name: record.pop(stored) for name, stored in _STORED.items() if stored in record}
-            return cls(**record, **named, configs=configs, tasks=tasks, meta_feature=meta, members=members)
+            tasks = tuple(RelatedDataset.from_dict(item) for item in record.pop("tasks", ()))
+            meta_feature = optional_tuple(record.pop("meta_feature", None))
+            renamed = {
+                name: record.pop(stored_name) for name, stored_name in _STORED_NAMES.items() if stored_name in record
+            }
+            return cls(**record, **renamed, configs=configs, tasks=tasks, meta_feature=meta_feature, members=members)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            msg = f"{where}: expected a study that warmstart made, got a damaged record ({in_words(error)}). Restore the storage, or begin another study with `study`."
+            msg = f"{source}: expected a study that warmstart made, got a damaged record ({in_words(error)}). Restore the storage, or begin another study with `study`."
             raise StorageError(msg) from error
 
-    def check_same(self, other: StudySpec, where: str) -> None:
-        """Check that a call means the study that this plan began.
+    def check_same(self, plan: StudySpec, location: str) -> None:
+        """Check that the plan of a call is the plan of this study.
 
         Raises:
-            UsageError: when it differs in anything that the outcome depends on; the message names it.
+            UsageError: it differs in an option that identifies the study; the message names it.
         """
-        before, after = identity_of(self), identity_of(other)
+        before, after = identity_of(self), identity_of(plan)
         differences = [
-            f"{label} {_shown(after[label])} (the study has {_shown(old)})"
+            f"{label} {_text(after[label])} (the study has {_text(old)})"
             for label, old in before.items()
             if old != after[label]
         ]
-        if not same_space(self.space, other.space):
-            differences.insert(0, f"`space`: {space_difference(self.space, other.space)}")
+        if not same_space(self.space, plan.space):
+            differences.insert(0, f"`space`: {space_difference(self.space, plan.space)}")
         if differences:
-            msg = f"{where}: expected what this study was begun with, got another {'; '.join(differences)}. Give the same again, or another name with `study`."
+            msg = f"{location}: expected what this study was begun with, got another {'; '.join(differences)}. Give the same again, or another name with `study`."
             raise UsageError(msg)
 
     def with_warm(
@@ -265,13 +281,13 @@ class StudySpec(Search, WarmStart):
         history: Mapping[str, str | int],
         expectation: DatasetExpectation | None = None,
     ) -> StudySpec:
-        """Return the plan with what the history suggested, and what it expects of that."""
-        known = {} if expectation is None else expectation.to_dict()
-        return replace(self, configs=configs, history=history, expectation=known)
+        """Return the plan with warm configurations and their expected errors."""
+        expectation_record = {} if expectation is None else expectation.to_dict()
+        return replace(self, configs=configs, history=history, expectation=expectation_record)
 
     @property
     def design(self) -> int:
-        """Count the trials before the surrogate decides."""
+        """Return the number of trials of the initial design."""
         return {
             "design": len(self.configs) or self.n_startup_trials,
             "initial": max(self.n_startup_trials, len(self.configs)),
@@ -279,17 +295,17 @@ class StudySpec(Search, WarmStart):
             "none": 0 if self.tasks else self.n_startup_trials,
         }[self.warm]
 
-    def sampler(self, told: Sequence[RelatedTask] = (), *, acquisition: str | None = None) -> WarmStartSampler:
-        """Make the sampler; it learns from the related datasets, and from what was told of others tuned together with this one.
+    def sampler(self, observations: Sequence[RelatedTask] = (), *, acquisition: str | None = None) -> WarmStartSampler:
+        """Return the sampler, which learns from the related datasets and from other studies of a group.
 
         Args:
-            told: of the others.
+            observations: observations of the other studies.
             acquisition: instead of the study's.
         """
         from warmstart.history_store.space import load_space
         from warmstart.integrations.optuna.sampler import WarmStartSampler
 
-        related = [*(each.task() for each in self.tasks), *told]
+        related = [*(dataset.task() for dataset in self.tasks), *observations]
         is_placed = self.meta_feature is not None and all(task.meta_feature is not None for task in related)
         return WarmStartSampler(
             space=load_space(self.space),
@@ -303,21 +319,21 @@ class StudySpec(Search, WarmStart):
         )
 
     def make_pruner(self, *, least: int | None = None) -> BasePruner:
-        """Make the pruner.
+        """Return the pruner.
 
         Args:
-            least: step from which on Hyperband and ASHA stop trials; None = as Optuna has it.
+            least: first step at which Hyperband and ASHA stop trials; None = Optuna's default.
         """
         from optuna import pruners
 
-        made: dict[str, Callable[[], BasePruner]] = {
+        factories: dict[str, Callable[[], BasePruner]] = {
             "none": pruners.NopPruner,
             "median": pruners.MedianPruner,
             "asha": lambda: pruners.SuccessiveHalvingPruner(min_resource=least or "auto"),
             "hyperband": lambda: pruners.HyperbandPruner(min_resource=least or 1),
             "history": self._history_pruner,
         }
-        return made[self.pruner]()
+        return factories[self.pruner]()
 
     def _history_pruner(self) -> BasePruner:
         from warmstart.history_store.space import load_space
@@ -327,7 +343,7 @@ class StudySpec(Search, WarmStart):
         return HistoryPruner(RunForecasts.from_dict(self.curves), load_space(self.space), length=self.length)
 
     def length(self, config: Config) -> float | None:
-        """Return the step at which a trial of a configuration ends, where the study or the workload tells."""
+        """Return the last step of a trial of a configuration, by the study or the workload; None if unknown."""
         if self.workload is None:
             return self.budget
         workload = get_workload(self.workload)
@@ -335,29 +351,29 @@ class StudySpec(Search, WarmStart):
         return workload.steps(budget, config=config)
 
 
-def _shown(value: object) -> str:
+def _text(value: object) -> str:
     if isinstance(value, tuple):
         value = ", ".join(map(str, value))
     return "none" if value in (None, "") else str(value)
 
 
 def multitask_surrogates() -> list[str]:
-    """List the surrogates that learn from related datasets: those with a relative `mt-NAME`."""
+    """Return the surrogates that learn from related datasets: those with a variant `mt-NAME`."""
     from warmstart.bo.surrogates import SURROGATES
 
     return [name for name in SURROGATES if f"mt-{name}" in SURROGATES]
 
 
 def check_warm(warm: str) -> None:
-    """Check the name of a way in which warm configurations count.
+    """Check a value of `warm`.
 
     Raises:
-        UsageError: when there is none of that name.
+        UsageError: it is unknown.
     """
-    _check_known("warm", warm, Warm)
+    _check_choice("warm", warm, Warm)
 
 
-def _check_known(param: str, value: str, known: object) -> None:
-    if not isinstance(value, str) or value not in get_args(known):
-        msg = f"expected one of {', '.join(get_args(known))}, got {value!r}. Leave it out for the default."
-        raise UsageError(msg, param=param, given=value, choices=get_args(known))
+def _check_choice(param: str, value: str, choices: object) -> None:
+    if not isinstance(value, str) or value not in get_args(choices):
+        msg = f"expected one of {', '.join(get_args(choices))}, got {value!r}. Leave it out for the default."
+        raise UsageError(msg, param=param, given=value, choices=get_args(choices))

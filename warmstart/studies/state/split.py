@@ -1,4 +1,4 @@
-"""Which of several datasets gets the next trial."""
+"""Choice of the dataset that gets the next trial."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 Split = Literal["equal", "gain"]
-"""The same number of trials for each, or by the improvement that each may expect."""
+"""Equal numbers of trials for all datasets, or by the expected improvement of each."""
 FLOOR = 0.5
-"""No dataset gets less than this part of an equal share: surrogates may be wrong about themselves."""
+"""Smallest part of an equal share of trials that every dataset gets: surrogates may be overconfident."""
 
 
 @dataclass(frozen=True, slots=True)
 class GainEstimate:
-    """What the next trial of one dataset promises.
+    """The expected improvement by the next trial of one dataset; stored by its field names.
 
     Attributes:
-        log_gain: logarithm of the expected improvement; None where no model knows.
-        own: trials of the dataset when that was computed.
-        told: trials of all datasets that had ended by then.
+        log_gain: logarithm of the expected improvement; None without a model.
+        own: number of the dataset's trials at that time.
+        told: number of ended trials of all datasets at that time.
     """
 
     log_gain: float | None
@@ -29,7 +29,7 @@ class GainEstimate:
 
 
 def equal_next(counts: Sequence[int], members: Collection[int]) -> int:
-    """Choose the one that has the fewest trials, the first of several."""
+    """Return the member with the fewest trials, the first of several."""
     return min(members, key=lambda i: (counts[i], i))
 
 
@@ -37,37 +37,37 @@ def gain_next(
     counts: Sequence[int],
     members: Collection[int],
     offers: Sequence[GainEstimate | None],
-    told: int,
+    n_ended: int,
     *,
     refresh: Callable[[int], GainEstimate],
 ) -> int:
-    """Choose the one whose next trial promises the largest gain.
+    """Return the member with the largest expected gain of the next trial.
 
-    The least tried goes first where no model knows what it promises, or where it has less than half of an equal share. Of the
-    others, an offer from before the dataset's own last trial, or as old as one round of trials, is made anew, and so is
-    the largest where anything was told since: a choice costs about two suggestions, however many datasets there are.
+    The member with the fewest trials goes first if it has no model or less than half of an equal share. Of the others,
+    an offer older than the dataset's last trial or than a round of trials is computed anew, and so is the largest one
+    if any trial ended since: a choice costs about two suggestions, however many datasets there are.
 
     Args:
         counts: trials of each dataset.
-        members: those that may be chosen, at least one.
-        offers: what each promised last; None = nothing yet.
-        told: trials of all datasets that have ended.
-        refresh: makes the offer of a dataset anew.
+        members: indices to choose from, at least one.
+        offers: last estimate of each dataset; None = none yet.
+        n_ended: number of ended trials of all datasets.
+        refresh: computes the estimate of a dataset anew.
     """
-    least = equal_next(counts, members)
-    if counts[least] < FLOOR * sum(counts[i] for i in members) / len(members):
-        return least
+    fewest = equal_next(counts, members)
+    if counts[fewest] < FLOOR * sum(counts[i] for i in members) / len(members):
+        return fewest
     fresh: dict[int, GainEstimate] = {}
     for i in members:
         estimate = offers[i]
-        if estimate is None or estimate.own != counts[i] or told - estimate.told >= len(members):
+        if estimate is None or estimate.own != counts[i] or n_ended - estimate.told >= len(members):
             estimate = refresh(i)
         fresh[i] = estimate
-    if fresh[least].log_gain is None:
-        return least
+    if fresh[fewest].log_gain is None:
+        return fewest
     while True:
         best = max(fresh, key=lambda i: (_gain(fresh[i]), -counts[i], -i))
-        if fresh[best].told == told:
+        if fresh[best].told == n_ended:
             return best
         fresh[best] = refresh(best)
 

@@ -1,4 +1,4 @@
-"""An SQLite file as a storage of studies, opened by its path and never through a URL, which would be parsed."""
+"""SQLite files of studies, opened by path and never through a URL, which would be parsed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from warmstart.history_store.errors import StorageError
 
 SQLITE = b"SQLite format 3\x00"
 """The first bytes of a database."""
-_STUDIES_SHOWN = 3
+_MAX_NAMES = 3
 
 
 def is_sqlite(path: Path) -> bool:
@@ -23,49 +23,50 @@ def is_sqlite(path: Path) -> bool:
 
 
 def engine_options(path: Path, *, timeout: float, write: bool = True) -> tuple[str, dict[str, Any]]:
-    """Return what Optuna's `RDBStorage` needs to open exactly this file.
+    """Return the URL and the options for Optuna's `RDBStorage` to open exactly this file.
 
-    The URL only says that it is SQLite's; SQLAlchemy parses it, and Optuna fills in braces. The connection is made from
-    the path itself, whatever characters it holds.
+    The URL only selects SQLite: SQLAlchemy parses it, and Optuna formats braces in it. The connection uses the path
+    itself, whatever its characters.
 
     Args:
         path: absolute.
-        timeout: seconds that a write waits for another one.
+        timeout: seconds that a write waits for another write.
         write: False = opened for reading only.
 
     Returns: URL and `engine_kwargs`.
     """
+    # SQLite opens read-only by a URI alone, whose path must be quoted.
     name = str(path) if write else f"file:{urllib.parse.quote(str(path), errors='surrogateescape')}?mode=ro"
     connect = partial(sqlite3.connect, name, timeout=timeout, check_same_thread=False, uri=not write)
     return "sqlite:///studies.db", {"creator": connect}
 
 
-def check_not_elsewhere(path: Path) -> None:
-    """Refuse a path whose studies version 0.1 wrote to another file: it read the path as a part of a URL.
+def check_not_misplaced(path: Path) -> None:
+    """Check that version 0.1 did not write the studies of a path to another file, as it read the path as part of a URL.
 
     That version left an SQLite file without tables at the path itself.
 
     Raises:
-        StorageError: names the file that holds the studies.
+        StorageError: it did; the message names that file.
     """
-    elsewhere = Path(urllib.parse.unquote(str(path).partition("?")[0]))
-    if elsewhere == path or _tables(path) != 0:
+    old_path = Path(urllib.parse.unquote(str(path).partition("?")[0]))
+    if old_path == path or _tables(path) != 0:
         return
-    names = study_names(elsewhere)
+    names = study_names(old_path)
     if names:
-        held = ", ".join(repr(name) for name in names[:_STUDIES_SHOWN]) + ", …" * (len(names) > _STUDIES_SHOWN)
-        msg = f"{path}: expected the studies of that name, got an empty file, for version 0.1 wrote them to another: {elsewhere} holds it: {held}. Name that one with `storage` to go on; or remove the empty {path.name} to begin anew there."
+        listing = ", ".join(repr(name) for name in names[:_MAX_NAMES]) + ", …" * (len(names) > _MAX_NAMES)
+        msg = f"{path}: expected the studies of that name, got an empty file, for version 0.1 wrote them to another: {old_path} holds it: {listing}. Name that one with `storage` to go on; or remove the empty {path.name} to begin anew there."
         raise StorageError(msg)
 
 
 def study_names(path: Path) -> list[str]:
-    """Return the names of the studies in an SQLite file; none where it is no such file. Changes nothing."""
+    """Return the names of the studies in an SQLite file; empty for any other file. Changes nothing."""
     rows = _ask(path, "SELECT study_name FROM studies ORDER BY study_id")
     return [str(name) for (name,) in rows or ()]
 
 
 def _tables(path: Path) -> int | None:
-    """Count the tables of an SQLite file; None where there is no such file."""
+    """Return the number of tables of an SQLite file; None for any other file."""
     rows = _ask(path, "SELECT count(*) FROM sqlite_master")
     return None if rows is None else int(rows[0][0])
 

@@ -1,4 +1,4 @@
-"""What stops hopeless trials of a study, whatever the steps at which they report."""
+"""Pruning for reports at any steps, also fractions."""
 
 from __future__ import annotations
 
@@ -19,61 +19,61 @@ if TYPE_CHECKING:
     from warmstart.studies.state.spec import StudySpec
 
 PARTS = 10_000
-"""Steps are taken for fractions of so many parts at most, where that is what they are: 0.1 + 0.2 is 3/10."""
+"""Largest denominator with which steps are read as fractions: 0.1 + 0.2 is 3/10."""
 FINEST = 1_000_000
-"""Parts of a step that are told apart at most."""
+"""Finest unit of steps: so many parts of 1."""
 
 
 class StepPruner:
-    """The pruner of a study. Optuna's count in whole steps: they get the steps in units in which all are whole.
+    """Pruner of a study that scales steps for Optuna's pruners, which need integers.
 
-    Where all steps are whole the unit is 1, and all is as Optuna has it.
+    If all steps are integers, nothing is scaled, and Optuna's pruner decides as usual.
     """
 
     def __init__(self, plan: StudySpec, usual: BasePruner) -> None:
-        """Take a study's plan, and the pruner that it makes for whole steps."""
-        self._plan, self._usual = plan, usual
-        self._parts, self._fine = 1, usual
-        self._are_whole, self._looked = True, set[int]()
+        """Create the pruner from a study's plan and its pruner for integer steps."""
+        self._plan, self._pruner = plan, usual
+        self._parts, self._scaled_pruner = 1, usual
+        self._are_whole, self._checked = True, set[int]()
 
     def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
-        """Tell whether a trial should stop, after what it reported last.
+        """Tell whether a trial should stop after its last report.
 
         Args:
             study: of the trial.
-            trial: as the storage has it.
+            trial: as stored.
         """
         from optuna.trial import TrialState
 
         if self._are_whole and self._is_whole(study, trial):
-            return self._usual.prune(study, trial)
-        trial, trials = as_reported(trial), [as_reported(each) for each in study.get_trials(deepcopy=False)]
+            return self._pruner.prune(study, trial)
+        trial, trials = as_reported(trial), [as_reported(item) for item in study.get_trials(deepcopy=False)]
         if self._plan.pruner == "history":
-            return self._usual.prune(_with(study, trials), trial)
-        ended = [each for each in trials if each.state == TrialState.COMPLETE]
+            return self._pruner.prune(_study_with(study, trials), trial)
+        ended = [item for item in trials if item.state == TrialState.COMPLETE]
         parts = _parts([trial, *ended])
         if parts == 1:
-            return self._usual.prune(_with(study, trials), trial)
-        trials, ended = [_in_parts(each, parts) for each in trials], [_in_parts(each, parts) for each in ended]
+            return self._pruner.prune(_study_with(study, trials), trial)
+        trials, ended = [_scaled(item, parts) for item in trials], [_scaled(item, parts) for item in ended]
         if parts != self._parts:
-            told = [step for each in ended for step in each.intermediate_values if step]
-            if not told:
+            steps = [step for item in ended for step in item.intermediate_values if step]
+            if not steps:
                 return False
-            # As Optuna does, a hundredth of the longest trial; but none is judged several times by its first report.
-            self._parts, self._fine = parts, self._plan.make_pruner(least=max(min(told), max(told) // 100))
-        return self._fine.prune(_with(study, trials), _in_parts(trial, parts))
+            # As in Optuna, a hundredth of the longest trial; but not below the first step, which would be judged twice.
+            self._parts, self._scaled_pruner = parts, self._plan.make_pruner(least=max(min(steps), max(steps) // 100))
+        return self._scaled_pruner.prune(_study_with(study, trials), _scaled(trial, parts))
 
     def _is_whole(self, study: optuna.Study, trial: FrozenTrial) -> bool:
-        """Tell whether all steps are whole; of others' trials that is looked at once a trial."""
+        """Tell whether all steps are integers; the trials of other workers are checked once for each trial."""
         self._are_whole = is_whole(trial)
-        if self._are_whole and trial.number not in self._looked:
-            self._looked.add(trial.number)
+        if self._are_whole and trial.number not in self._checked:
+            self._checked.add(trial.number)
             self._are_whole = all(map(is_whole, study.get_trials(deepcopy=False)))
         return self._are_whole
 
 
-class _Read:
-    """A storage whose trials are as they were read; all else it leaves to the storage itself."""
+class _TrialsView:
+    """Storage with fixed trials; everything else is delegated to the real storage."""
 
     def __init__(self, storage: Any, trials: Sequence[FrozenTrial]) -> None:
         self._storage, self._trials = storage, trials
@@ -88,26 +88,26 @@ class _Read:
         states: Container[TrialState] | None = None,
     ) -> list[FrozenTrial]:
         """Return the trials."""
-        found = [trial for trial in self._trials if states is None or trial.state in states]
-        return copy.deepcopy(found) if deepcopy else found
+        trials = [trial for trial in self._trials if states is None or trial.state in states]
+        return copy.deepcopy(trials) if deepcopy else trials
 
 
-def _with(study: optuna.Study, trials: Sequence[FrozenTrial]) -> optuna.Study:
-    """Return a study that has these trials."""
-    found = copy.copy(study)
-    found._storage = _Read(study._storage, trials)  # type: ignore[assignment]  # noqa: SLF001  so that Hyperband's parts of it have them too
-    return found
+def _study_with(study: optuna.Study, trials: Sequence[FrozenTrial]) -> optuna.Study:
+    """Return a copy of a study with these trials."""
+    view = copy.copy(study)
+    view._storage = _TrialsView(study._storage, trials)  # type: ignore[assignment]  # noqa: SLF001  so that Hyperband's parts of it have them too
+    return view
 
 
-def _in_parts(trial: FrozenTrial, parts: int) -> FrozenTrial:
-    """Return a trial whose steps are counted in parts of one."""
-    found = copy.copy(trial)
-    found.intermediate_values = {round(step * parts): error for step, error in trial.intermediate_values.items()}
-    return found
+def _scaled(trial: FrozenTrial, parts: int) -> FrozenTrial:
+    """Return a copy of a trial with its steps in units of 1 / `parts`."""
+    scaled = copy.copy(trial)
+    scaled.intermediate_values = {round(step * parts): error for step, error in trial.intermediate_values.items()}
+    return scaled
 
 
 def _parts(trials: Sequence[FrozenTrial]) -> int:
-    """Count the parts of a step in which all steps are whole."""
+    """Return the smallest number of parts of 1 in which all steps are integers, at most `FINEST`."""
     parts = 1
     for trial in trials:
         for step in trial.intermediate_values:
@@ -120,6 +120,6 @@ def _parts(trials: Sequence[FrozenTrial]) -> int:
 
 @lru_cache(maxsize=4096)
 def _denominator(step: float) -> int:
-    """Return the parts of a step that is a fraction, more than are told apart where it is none."""
-    found = Fraction(step).limit_denominator(PARTS)
-    return found.denominator if math.isclose(found, step, rel_tol=1e-9, abs_tol=1e-12) else FINEST + 1
+    """Return the denominator of a step; more than `FINEST` if it is no fraction with a denominator up to `PARTS`."""
+    fraction = Fraction(step).limit_denominator(PARTS)
+    return fraction.denominator if math.isclose(fraction, step, rel_tol=1e-9, abs_tol=1e-12) else FINEST + 1

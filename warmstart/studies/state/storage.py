@@ -1,4 +1,4 @@
-"""Where studies are kept: an Optuna storage, named by a path or a URL, and what can go wrong with it."""
+"""Storages of studies: Optuna storages, named by a path or a URL, with errors for people."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from warmstart.history_store.file.durable import open_companion
 from warmstart.history_store.wording import in_words
 from warmstart.studies.state.file_claims import FileClaims, is_claimed
 from warmstart.studies.state.locks import ASKING, NO_STUDY, DatabaseClaims, TrialLocks
-from warmstart.studies.state.sqlite_file import check_not_elsewhere, engine_options
+from warmstart.studies.state.sqlite_file import check_not_misplaced, engine_options
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 DEFAULT = "warmstart-studies.db"
 JOURNALS = (".journal", ".jsonl", ".log")
-"""Suffixes of journal files; any other path is SQLite's."""
+"""Suffixes of journal files; any other path is an SQLite file."""
 SERVERS = ("postgresql", "mysql", "mariadb")
 BLOCK = 65_536
 BUSY_S = 30.0
-"""Seconds that a write waits for another one."""
+"""Seconds that a write waits for another write."""
 
 _CAUSES = (
     ("not a database", "a storage of studies, got a file of another kind, or a damaged one", "Name another with `storage`, or restore the file"),
@@ -52,7 +52,7 @@ _CAUSES = (
     ("unable to open", "a storage that can be opened, got none", "Check that its folder is there and can be written"),
     ("disk I/O error", "a storage that answers, got an error of the disk", "Check that the file is still there, and run the same command again"),
 )  # fmt: skip
-_PLACES = (("storages", "journal"), ("storages", "_rdb"), ("optuna", "storages"))
+_STORAGE_MODULES = (("storages", "journal"), ("storages", "_rdb"), ("optuna", "storages"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,11 @@ class Store:
     """An open storage.
 
     Attributes:
-        url: what opens it again, in another process too.
-        optuna: the storage as Optuna has it.
+        url: to open it again, also in another process.
+        optuna: the storage of Optuna.
         path: the file of a local storage; None on a server.
         inode: of that file.
-        sessions: connections to a server for claims alone; None for a local storage.
+        sessions: connections to a server for claims only; None for a local storage.
     """
 
     url: str
@@ -74,9 +74,9 @@ class Store:
     sessions: Engine | None = None
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """Return the name of the storage for people, without its password."""
-        return _hidden(self.url)
+        return _without_password(self.url)
 
     def claims(self, study: int) -> TrialLocks:
         """Return the claims on the trials of a study."""
@@ -86,92 +86,92 @@ class Store:
         return DatabaseClaims(self.sessions, study)
 
     def is_claimed(self, study: int, number: int) -> bool | None:
-        """Tell whether somebody has a claim, without taking it; None where that cannot be told, as on a server."""
+        """Tell whether a trial is claimed, without claiming it; None if that is unknown, as on a server."""
         return None if self.path is None else is_claimed(_beside(self.path, ".claims"), study, number)
 
     def check(self) -> None:
-        """Check that a local storage is still the file that was opened: SQLite writes on to one that is gone.
+        """Check that a local storage is still the opened file: SQLite would write to a deleted one.
 
         Raises:
-            StorageError: when it is gone or another one.
+            StorageError: it is gone or another file.
         """
         if self.path is not None and _inode(self.path) != self.inode:
             msg = f"{self.path}: expected the storage that was opened, got {'another file' if self.path.exists() else 'none'} in its place. Put it back, and run the same command again."
             raise StorageError(msg)
 
     def close(self) -> None:
-        """Close the connections to a database; what is asked of it later opens others."""
+        """Close the connections to a database; later calls open new ones."""
         for engine in (getattr(getattr(self.optuna, "_backend", None), "engine", None), self.sessions):
             if engine is not None:
                 engine.dispose()
 
     def guard(self) -> contextlib.AbstractContextManager[None]:
-        """Turn what goes wrong with the storage into a `StorageError` that says what to do."""
-        return telling(self.url if self.path is None else str(self.path))
+        """Return a context that turns errors of the storage into a `StorageError` with the next step."""
+        return translate_errors(self.url if self.path is None else str(self.path))
 
 
 def open_store(text: str | os.PathLike[str] | None = None) -> Store:
-    """Open a storage, made where it is not there.
+    """Open a storage; create it if it does not exist.
 
     Args:
         text: a path (``.journal``, ``.jsonl`` or ``.log``: a journal file, else SQLite), or a URL of SQLite, PostgreSQL
             or MySQL; None = `DEFAULT` in the working folder.
 
     Raises:
-        UsageError: a URL of another kind, or whose driver is not installed.
-        MissingPathError: a path in a folder that is not there.
+        UsageError: a URL of another kind, or a driver that is not installed.
+        MissingPathError: a path in a folder that does not exist.
         StorageError: a storage that cannot be opened or is something else.
     """
-    named = DEFAULT if text is None else os.fspath(text)
-    kind, separator, _ = named.partition("://")
-    path = local_path(named)
+    name = DEFAULT if text is None else os.fspath(text)
+    kind, separator, _ = name.partition("://")
+    path = local_path(name)
     if path is not None:
-        _check_place(path)
+        _check_storage_path(path)
         is_journal = not separator and path.suffix in JOURNALS
-        with telling(str(path)), _alone(path):
-            opened = _journal(path) if is_journal else _sqlite(path)
-            return Store(str(path), opened, path, _inode(path))
+        with translate_errors(str(path)), _exclusive(path):
+            storage = _journal(path) if is_journal else _sqlite(path)
+            return Store(str(path), storage, path, _inode(path))
     if kind.split("+")[0] not in SERVERS:
-        msg = f"expected a path, or a URL of sqlite, {', '.join(SERVERS)}, got {named!r}. Leave it out for {DEFAULT}."
+        msg = f"expected a path, or a URL of sqlite, {', '.join(SERVERS)}, got {name!r}. Leave it out for {DEFAULT}."
         raise UsageError(msg, param="storage")
-    with telling(named):
-        return _server(named)
+    with translate_errors(name):
+        return _server(name)
 
 
-def is_still_to_be_made(text: str | os.PathLike[str] | None = None) -> bool:
-    """Tell whether `open_store` would make a file; makes nothing, and refuses the places that `open_store` refuses."""
+def is_new_storage(text: str | os.PathLike[str] | None = None) -> bool:
+    """Tell whether `open_store` would create a file; nothing is created. Raises as `open_store` for unusable paths."""
     path = local_path(text)
     if path is None or path.exists():
         return False
-    _check_place(path)
+    _check_storage_path(path)
     return True
 
 
 def local_path(text: str | os.PathLike[str] | None = None) -> Path | None:
-    """Return the file of a storage as `open_store` takes its name; None = on a server."""
-    named = DEFAULT if text is None else os.fspath(text)
-    kind, separator, rest = named.partition("://")
+    """Return the file of a storage by its name; None = on a server."""
+    name = DEFAULT if text is None else os.fspath(text)
+    kind, separator, url_path = name.partition("://")
     if separator and kind.split("+")[0] != "sqlite":
         return None
-    return (_path_of_url(named, rest) if separator else _typed_path(named)).absolute()
+    return (_path_of_url(name, url_path) if separator else _typed_path(name)).absolute()
 
 
 def _typed_path(text: str) -> Path:
-    """Take a path as it is, but for a leading `~/`, which no shell expands in `--storage=~/x.db`."""
+    """Return a path with `~/` expanded, which no shell does in `--storage=~/x.db`."""
     return Path(text).expanduser() if text.startswith("~/") and not Path("~").is_dir() else Path(text)
 
 
-def _path_of_url(url: str, rest: str) -> Path:
-    """Read the path of a URL of SQLite, percent signs decoded."""
-    place, query, _ = rest.partition("?")
-    if query or not place.startswith("/"):
+def _path_of_url(url: str, url_path: str) -> Path:
+    """Return the path of an SQLite URL, percent-decoded."""
+    path_text, query, _ = url_path.partition("?")
+    if query or not path_text.startswith("/"):
         msg = f"expected sqlite:///PATH, got {url!r}. Give the path alone: every character may stand in it."
         raise UsageError(msg, param="storage")
-    return Path(urllib.parse.unquote(place[1:]))
+    return Path(urllib.parse.unquote(path_text[1:]))
 
 
-def _check_place(path: Path) -> None:
-    """Refuse what can be no storage before anything is written."""
+def _check_storage_path(path: Path) -> None:
+    """Check that a path can be a storage, before anything is written."""
     if path.is_dir():
         msg = f"{path}: expected a file for the studies, got a folder. Name a file in it."
         raise UsageError(msg)
@@ -181,15 +181,15 @@ def _check_place(path: Path) -> None:
     if not path.parent.is_dir():
         msg = f"{path}: expected a folder for the studies, got none at {path.parent}. Make it, or name another place with `storage`."
         raise MissingPathError(msg)
-    for place in (path.parent, *([path] if path.exists() else [])):
-        if not place.stat().st_mode & 0o222:
-            msg = f"{place}: expected a storage that can be written, got a read-only one. Change its permissions, or name another with `storage`."
+    for location in (path.parent, *([path] if path.exists() else [])):
+        if not location.stat().st_mode & 0o222:
+            msg = f"{location}: expected a storage that can be written, got a read-only one. Change its permissions, or name another with `storage`."
             raise StorageError(msg)
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Make tables one process at a time."""
+def _exclusive(path: Path) -> Iterator[None]:
+    """Hold the lock of the writers, so that only one process creates the tables."""
     lock = _WriterLock(path)
     lock.acquire()
     try:
@@ -202,13 +202,13 @@ def _sqlite(path: Path) -> BaseStorage:
     from optuna.storages import RDBStorage, get_storage
     from sqlalchemy import event
 
-    check_not_elsewhere(path)
+    check_not_misplaced(path)
     with contextlib.closing(sqlite3.connect(path, timeout=BUSY_S)) as file:
         file.execute("PRAGMA journal_mode=WAL")  # readers never wait for the writer; kept in the file
     url, options = engine_options(path, timeout=BUSY_S)
     storage = RDBStorage(url, engine_kwargs=options)
 
-    # A transaction that begins by reading cannot wait for its turn to write: SQLite calls it locked at once.
+    # A transaction that begins by reading cannot wait to write: SQLite reports it as locked at once.
     @event.listens_for(storage.engine, "connect")
     def _no_own_transactions(connection: Any, _record: object) -> None:
         connection.isolation_level = None
@@ -217,7 +217,7 @@ def _sqlite(path: Path) -> BaseStorage:
     def _begin(connection: Any) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    storage.engine.dispose()  # connections of before
+    storage.engine.dispose()  # connections from before the listeners
     return get_storage(storage)
 
 
@@ -231,7 +231,7 @@ def _journal(path: Path) -> BaseStorage:
 
 
 class _WriterLock:
-    """The lock of those who write to a local storage; the system drops it when its holder ends, however that comes."""
+    """Lock of the writers of a local storage; the system releases it when its process ends, however it ends."""
 
     def __init__(self, path: Path) -> None:
         self._storage, self._place, self._file = path, _beside(path, ".writer"), -1
@@ -246,7 +246,7 @@ class _WriterLock:
 
 
 class _JournalLock(_WriterLock):
-    """The lock of a journal, which takes away the unfinished line of a writer that was killed."""
+    """Lock of a journal, which also removes the unfinished line of a killed writer."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -261,9 +261,9 @@ class _JournalLock(_WriterLock):
                 start = max(0, start - BLOCK)
                 journal.seek(start)
                 tail = journal.read(end - start)
-            whole = start + tail.rfind(b"\n") + 1
-            if whole < end:
-                journal.truncate(whole)
+            complete = start + tail.rfind(b"\n") + 1
+            if complete < end:
+                journal.truncate(complete)
         return True
 
 
@@ -272,25 +272,23 @@ def _server(url: str) -> Store:
     from sqlalchemy import create_engine
 
     try:
-        # Apart from the storage's own, which are few: who holds a claim must not wait for who waits for that claim.
+        # Not the storage's few connections: those who wait for a claim would leave none for its holder.
         sessions = create_engine(url, pool_pre_ping=True, max_overflow=-1)
-        alone = DatabaseClaims(
-            sessions, NO_STUDY
-        )  # several that make the tables at a time would be in each other's way
+        claims = DatabaseClaims(sessions, NO_STUDY)  # only one process at a time can create the tables
         try:
-            alone.take(ASKING, patience=True)
-            opened = get_storage(RDBStorage(url, engine_kwargs={"pool_pre_ping": True}))
-            return Store(url, opened, None, sessions=sessions)
+            claims.take(ASKING, patience=True)
+            storage = get_storage(RDBStorage(url, engine_kwargs={"pool_pre_ping": True}))
+            return Store(url, storage, None, sessions=sessions)
         finally:
-            alone.close()
+            claims.close()
     except ImportError as error:
         msg = f"expected a database whose Python driver is installed, got {url.partition('://')[0]!r} ({in_words(error.__cause__ or error)}). Install the extra warmstart[postgres] or warmstart[mysql]."
         raise UsageError(msg, param="storage") from error
 
 
 @contextlib.contextmanager
-def telling(where: str) -> Iterator[None]:
-    """Turn the errors of databases and files into ours."""
+def translate_errors(url: str) -> Iterator[None]:
+    """Turn errors of databases and files into a `StorageError` with the next step."""
     from optuna.exceptions import StorageInternalError
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -299,12 +297,12 @@ def telling(where: str) -> Iterator[None]:
     except WarmstartError:
         raise
     except Exception as error:
-        known = (StorageInternalError, SQLAlchemyError, sqlite3.Error, OSError)
-        if not isinstance(error, known) and not _of_storage(error):
+        storage_errors = (StorageInternalError, SQLAlchemyError, sqlite3.Error, OSError)
+        if not isinstance(error, storage_errors) and not _is_storage_error(error):
             raise
-        said, name = _reason(error), _hidden(where)
+        reason, name = _reason(error), _without_password(url)
         for sign, expected, step in _CAUSES:
-            if sign in said:
+            if sign in reason:
                 kind = StorageFullError if "room" in expected else StorageError
                 msg = f"{name}: expected {expected}. {step}."
                 raise kind(msg) from error
@@ -312,24 +310,24 @@ def telling(where: str) -> Iterator[None]:
         raise StorageError(msg) from error
 
 
-def _of_storage(error: BaseException) -> bool:
-    """Tell whether a plain error comes from Optuna's own storages: a table or a journal that they cannot read."""
+def _is_storage_error(error: BaseException) -> bool:
+    """Tell whether an error was raised in Optuna's storages, for a table or a journal that they cannot read."""
     files = (frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__))
-    return any(Path(file).parts[-3:-1] in _PLACES for file in files)
+    return any(Path(file).parts[-3:-1] in _STORAGE_MODULES for file in files)
 
 
 def _reason(error: BaseException) -> str:
-    """Find what the database itself said."""
+    """Return the message of the first cause, the database's."""
     while error.__cause__ is not None:
         error = error.__cause__
     return " ".join(str(getattr(error, "orig", None) or error).split())
 
 
-def _hidden(where: str) -> str:
-    """Leave the password of a URL out."""
-    kind, separator, rest = where.partition("://")
-    user, at, host = rest.rpartition("@")
-    return where if not separator or not at else f"{kind}://{user.partition(':')[0]}@{host}"
+def _without_password(url: str) -> str:
+    """Return a URL without its password."""
+    kind, separator, address = url.partition("://")
+    user, separator_at, host = address.rpartition("@")
+    return url if not separator or not separator_at else f"{kind}://{user.partition(':')[0]}@{host}"
 
 
 def _inode(path: Path) -> int:
@@ -340,6 +338,6 @@ def _inode(path: Path) -> int:
 
 
 def _beside(path: Path, suffix: str) -> Path:
-    """Name a companion of a storage; all the names that links give it share one."""
+    """Return the path of a storage's companion file; the same for all links to the storage."""
     real = path.resolve()
     return real.with_name(real.name + suffix)

@@ -1,8 +1,8 @@
-"""The trials of one study as its workers share them: what runs next, what it reports, what came of it.
+"""The trials of one study, shared by its workers: the next trial, its reports, its outcome.
 
-A trial is claimed by the worker that runs it. Where its worker is gone without an outcome, the next one that asks takes it
-over: the same trial, configuration and seed. What a trial is, and what came of it, is written before its state changes, so
-that a worker may be killed between any two writes.
+A trial is claimed by the worker that runs it. If the worker ends without an outcome, the next worker resumes the trial:
+same number, configuration and seed. The configuration and the outcome of a trial are written before its state changes,
+so that a worker may be killed between any two writes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from warmstart.studies.state.lease import is_extra, is_leased
 from warmstart.studies.state.locks import ASKING, LEASING
 from warmstart.studies.state.report_writer import ReportWriter, write_reports
 from warmstart.studies.state.reported_steps import STEPS, as_reported
-from warmstart.studies.state.spec import PLAN, SHORT, StudySpec, warm_of
+from warmstart.studies.state.spec import PLAN, SHORT_SCHEMA, StudySpec, warm_of
 from warmstart.studies.state.step_pruner import StepPruner
 from warmstart.studies.state.storage import Store
 
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from warmstart.integrations.optuna.sampler import WarmStartSampler
 
 RUN = "warmstart:run"
-"""User attribute of a trial: its configuration and seed; it is there once the trial can be run."""
+"""User attribute of a trial: its configuration and seed; set once the trial can run."""
 OUTCOME = "warmstart:outcome"
-"""User attribute of a trial: what came of it."""
+"""User attribute of a trial: its outcome."""
 WORKER = "warmstart:worker"
-"""User attribute of a trial: who ran it last, for people."""
-WARM, SOURCE, PROMISED, CAME = "warm", "source", "promised", "came"
-"""User attributes of a warm trial, for people: that it is one, where its configuration is from, its error there and here."""
+"""User attribute of a trial: host and process of its last worker, for people."""
+WARM, SOURCE, PROMISED, ACTUAL = "warm", "source", "promised", "came"
+"""User attributes of a warm trial, for people: a mark, the source, the promised and the actual error."""
 Wait = Literal["wait"]
 Fits = Callable[[Sequence[Mapping[str, Any]]], Sequence[bool]]
-"""Tells of configurations which of them may be begun."""
+"""Tells for each configuration whether its trial fits the remaining time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,11 @@ class Run:
 class TrialQueue:
     """The trials of a study, for one worker.
 
-    One thread at a time may choose trials, while another one reports and tells.
+    One thread at a time may choose trials, while another thread reports and ends trials.
     """
 
     def __init__(self, store: Store, study: optuna.Study, plan: StudySpec) -> None:
-        """Take a study; `open_queue` finds one by its name."""
+        """Create the queue of an open study; see `open_queue` for a study's name."""
         from warmstart.history_store.space import load_space
         from warmstart.integrations.optuna.problem import Problem
         from warmstart.integrations.optuna.space import to_distributions
@@ -84,27 +84,31 @@ class TrialQueue:
         study.sampler, study.pruner = plan.sampler(), plan.make_pruner()
         self._pruner = StepPruner(plan, study.pruner)
         self._fits: Fits | None = None
-        number = study._study_id  # noqa: SLF001  what tells studies of one storage apart
-        self._keeps_steps = STEPS in store.optuna.get_study_system_attrs(number)
-        self._claims, self._lease_claim, self._lease_lock = store.claims(number), store.claims(number), threading.Lock()
+        number = study._study_id  # noqa: SLF001  the only number of a study in its storage
+        self._has_exact_steps = STEPS in store.optuna.get_study_system_attrs(number)
+        self._claims, self._lease_claim, self._lease_mutex = (
+            store.claims(number),
+            store.claims(number),
+            threading.Lock(),
+        )
         self._reports = ReportWriter(partial(write_reports, store))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Write what was reported last, give all claims back, and close the connections.
+        """Write the last reports, release all claims, and close the connections.
 
         Raises:
-            StorageError: when a report cannot be written, and nobody was told of that yet.
+            StorageError: a report cannot be written, and that was not raised before.
         """
         try:
-            self.let_all_go()
+            self.release_all()
         finally:
             self.store.close()
 
-    def let_all_go(self) -> None:
-        """Write what was reported last, and give all claims back; the storage stays open for others. Raises as `__exit__`."""
+    def release_all(self) -> None:
+        """Write the last reports, and release all claims; the storage stays open. Raises as `__exit__`."""
         try:
             self._reports.close()
         finally:
@@ -117,36 +121,36 @@ class TrialQueue:
         return self.study.study_name
 
     def trials(self) -> list[FrozenTrial]:
-        """Return all trials, in order of their numbers, with the steps that they reported.
+        """Return all trials, in order of their numbers, with their steps as reported.
 
         Raises:
-            StorageError: when the storage does not answer.
+            StorageError: the storage does not answer.
         """
         with self.store.guard():
             return [as_reported(trial) for trial in self.study.get_trials(deepcopy=False)]
 
     def is_exhausted(self, trials: Sequence[FrozenTrial]) -> bool:
-        """Tell whether trials hold every configuration of the space."""
+        """Tell whether every configuration of the space has a trial."""
         encoding = self._problem.encoding
         if len(trials) < encoding.size:
             return False
-        from warmstart.integrations.optuna.problem import tells_nothing
+        from warmstart.integrations.optuna.problem import is_uninformative
 
-        kept = [trial for trial in trials if RUN in trial.user_attrs and not tells_nothing(trial)]
-        configs = [trial.user_attrs[RUN]["config"] for trial in kept]
+        evaluated = [trial for trial in trials if RUN in trial.user_attrs and not is_uninformative(trial)]
+        configs = [trial.user_attrs[RUN]["config"] for trial in evaluated]
         return len(set(encoding.keys(encoding.encode(configs)))) >= encoding.size
 
     def spread(self, n: int, *, rng: np.random.Generator) -> list[dict[str, Value]]:
-        """Return configurations all over the space: n of them, or all."""
+        """Return n configurations spread over the space; all of a smaller space."""
         return self._problem.encoding.decode(self._problem.encoding.sample(n, rng=rng))
 
-    def told(self, trials: Sequence[FrozenTrial]) -> tuple[Observation, ...]:
-        """Read the trials that ended as evaluations."""
+    def observations(self, trials: Sequence[FrozenTrial]) -> tuple[Observation, ...]:
+        """Return the ended trials as observations."""
         from optuna.study import StudyDirection
 
         from warmstart.integrations.optuna.problem import read_trials
 
-        return read_trials(trials, self._problem, StudyDirection.MINIMIZE).told
+        return read_trials(trials, self._problem, StudyDirection.MINIMIZE).observations
 
     def next(self, total: float) -> Run | Wait | None:
         """Return the next trial to run: one that lost its worker, else a new one.
@@ -154,27 +158,27 @@ class TrialQueue:
         Args:
             total: trials that the study shall have.
 
-        Returns: a trial; "wait" where the last ones run elsewhere; None where all are over, or every configuration had one.
+        Returns: a trial; "wait" if the last trials run elsewhere; None if all ended or every configuration has a trial.
 
         Raises:
-            StorageError: when the storage does not answer.
+            StorageError: the storage does not answer.
         """
-        with self.store.guard(), self.asking():
-            run, under_way = self.orphan()
+        with self.store.guard(), self.ask_lock():
+            run, n_elsewhere = self.take_orphan()
             if run is not None and (self._fits is None or self._fits([run.config])[0]):
                 return run
-            if run is not None:  # it does not end in time: it is left for another call
-                self.let_go(run)
+            if run is not None:  # too long for this call: left for another
+                self.release_claim(run)
             trials = self.study.get_trials(deepcopy=False)
-            if begun(trials) >= total or self.is_exhausted(trials):
-                return "wait" if under_way else None
-            return self.start() if self._fits is None or self._sampler.finds_one(self.study) else None
+            if count_begun(trials) >= total or self.is_exhausted(trials):
+                return "wait" if n_elsewhere else None
+            return self.start() if self._fits is None or self._sampler.has_fitting(self.study) else None
 
     def choose_among(self, fits: Fits) -> None:
-        """Choose from now on only what fits; expected improvement is that per second then.
+        """Restrict new trials to configurations that fit; expected improvement becomes improvement per second.
 
         Args:
-            fits: tells of configurations which of them may be begun; asked anew for each trial.
+            fits: see `Fits`; called for every new trial.
         """
         self._fits = fits
         is_usual = self.plan.acquisition == Search.acquisition
@@ -185,46 +189,46 @@ class TrialQueue:
     def _sampler(self) -> WarmStartSampler:
         return cast("WarmStartSampler", self.study.sampler)
 
-    def orphan(self) -> tuple[Run | None, int]:
-        """Find a trial that lost its worker, for who is `asking`; counts those that run elsewhere, where there is none."""
+    def take_orphan(self) -> tuple[Run | None, int]:
+        """Claim a trial that lost its worker, holding `ask_lock`; return it, and the number of trials elsewhere."""
         from optuna.trial import TrialState
 
-        under_way, found = 0, None
-        with self.leasing():
+        n_elsewhere, orphan = 0, None
+        with self.lease_lock():
             for trial in self.study.get_trials(deepcopy=False):
                 if trial.state != TrialState.RUNNING:
                     continue
                 if is_leased(trial, time.time()) or not self._claims.take(trial.number + 1):
-                    under_way += 1
-                elif (found := self._unended(trial._trial_id)) is not None:  # noqa: SLF001  Optuna's storages know trials by it
+                    n_elsewhere += 1
+                elif (orphan := self._open_trial(trial._trial_id)) is not None:  # noqa: SLF001  Optuna's storages know trials by it
                     break
-        return (None if found is None else self._taken_over(found)), under_way
+        return (None if orphan is None else self._resume(orphan)), n_elsewhere
 
     def start(self) -> Run:
-        """Begin a new trial, for who is `asking`."""
+        """Begin a new trial, holding `ask_lock`."""
         from optuna.trial import Trial
 
-        made = self.study.ask()
-        self._claims.take(made.number + 1)
-        return self._filled(Trial(self.study, made._trial_id))  # noqa: SLF001
+        trial = self.study.ask()
+        self._claims.take(trial.number + 1)
+        return self._choose_config(Trial(self.study, trial._trial_id))  # noqa: SLF001
 
-    def hold(self, number: int) -> bool:
-        """Claim a trial for this process; tells whether that worked."""
+    def claim(self, number: int) -> bool:
+        """Claim a trial for this process; return whether that succeeded."""
         return self._claims.take(number + 1)
 
-    def let_go(self, run: Run) -> None:
-        """Return the claim on a trial back."""
+    def release_claim(self, run: Run) -> None:
+        """Release the claim on a trial."""
         self._claims.release(run.number + 1)
 
     def report(self, run: Run, step: float, error: float) -> bool:
-        """Keep what a trial reports; tells whether the pruner would stop it here.
+        """Store a report of a trial; return whether the pruner would stop it.
 
-        Without a pruner nobody waits for the answer: the report is written soon after, at the latest before `end`.
+        Without a pruner the report is written later, at the latest before `end`.
 
         Raises:
-            StorageError: when the storage does not answer, or did not take an earlier report.
+            StorageError: the storage does not answer, or an earlier report could not be written.
         """
-        step = step if self._keeps_steps else round(step)
+        step = step if self._has_exact_steps else round(step)
         if self.plan.pruner == "none":
             self._reports.add(run.trial_id, step, error)
             return False
@@ -233,10 +237,10 @@ class TrialQueue:
             return self._pruner.prune(self.study, self.store.optuna.get_trial(run.trial_id))
 
     def heading(self, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> ExpectedError | None:
-        """Forecast the final error of a trial under way, where the study's pruner does.
+        """Forecast the final error of a running trial; None without a pruner ``history``.
 
         Args:
-            trial: as `trials` has it.
+            trial: one of `trials`.
             trials: of the study.
         """
         if self.plan.pruner != "history":
@@ -248,15 +252,15 @@ class TrialQueue:
         """Wait until all reports are written.
 
         Raises:
-            StorageError: when one cannot be.
+            StorageError: a report cannot be written.
         """
         self._reports.flush()
 
     def end(self, run: Run, outcome: Outcome) -> None:
-        """Keep what came of a trial.
+        """Store the outcome of a trial, and end it.
 
         Raises:
-            StorageError: when the storage does not answer.
+            StorageError: the storage does not answer.
         """
         from warmstart.integrations.optuna.problem import CUT
 
@@ -266,16 +270,17 @@ class TrialQueue:
             trial = self.store.optuna.get_trial(run.trial_id)
             if not trial.state.is_finished():
                 if WARM in trial.user_attrs and outcome.error is not None:
-                    self.store.optuna.set_trial_user_attr(run.trial_id, CAME, round(outcome.error, 4))
-                if outcome.whole is not None or CUT in trial.user_attrs:  # it may have been begun before
+                    self.store.optuna.set_trial_user_attr(run.trial_id, ACTUAL, round(outcome.error, 4))
+                if outcome.whole is not None or CUT in trial.user_attrs:  # an earlier call may have cut it
                     self.store.optuna.set_trial_user_attr(run.trial_id, CUT, outcome.whole)
+                # The outcome before the state: after a kill in between, the next worker only has to end the trial.
                 self.store.optuna.set_trial_user_attr(run.trial_id, OUTCOME, outcome_to_dict(outcome))
                 self._tell(run.trial_id, outcome)
         self._claims.release(run.number + 1)
 
     @contextlib.contextmanager
-    def asking(self) -> Iterator[None]:
-        """Let one worker choose at a time, so that each knows what all others chose."""
+    def ask_lock(self) -> Iterator[None]:
+        """Hold the lock for choosing a trial: each choice takes all earlier ones into account."""
         self.store.check()
         self._claims.take(ASKING, patience=True)
         try:
@@ -284,9 +289,9 @@ class TrialQueue:
             self._claims.release(ASKING)
 
     @contextlib.contextmanager
-    def leasing(self) -> Iterator[None]:
-        """Let one process, and one thread of it, look at leases and change them at a time."""
-        with self._lease_lock:
+    def lease_lock(self) -> Iterator[None]:
+        """Hold the lock for reading and changing leases, against other processes and threads."""
+        with self._lease_mutex:
             self.store.check()
             self._lease_claim.take(LEASING, patience=True)
             try:
@@ -294,8 +299,8 @@ class TrialQueue:
             finally:
                 self._lease_claim.release(LEASING)
 
-    def _unended(self, trial_id: int) -> FrozenTrial | None:
-        """Return a trial that is ours now; None where it needed no more than its end, which it gets."""
+    def _open_trial(self, trial_id: int) -> FrozenTrial | None:
+        """Return a claimed trial; None if it has ended, or if its outcome was stored: then end it."""
         trial = self.store.optuna.get_trial(trial_id)
         if not trial.state.is_finished():
             if OUTCOME not in trial.user_attrs:
@@ -304,32 +309,33 @@ class TrialQueue:
         self._claims.release(trial.number + 1)
         return None
 
-    def _taken_over(self, trial: FrozenTrial) -> Run:
-        """Go on with a trial that is ours now, from wherever its worker left it."""
+    def _resume(self, trial: FrozenTrial) -> Run:
+        """Resume a claimed trial in whatever state its worker left it."""
         from optuna.trial import Trial
 
         trial_id = trial._trial_id  # noqa: SLF001
         if RUN not in trial.user_attrs:
-            return self._filled(Trial(self.study, trial_id))
-        self._sign(trial_id)
+            return self._choose_config(Trial(self.study, trial_id))
+        self._set_worker(trial_id)
         return Run(trial.number, trial_id, **trial.user_attrs[RUN])
 
-    def _filled(self, trial: optuna.Trial) -> Run:
-        """Choose the configuration of a new trial."""
+    def _choose_config(self, trial: optuna.Trial) -> Run:
+        """Choose and store the configuration of a new trial."""
         from warmstart.integrations.optuna.problem import CLAIM
 
         trial_id = trial._trial_id  # noqa: SLF001
         suggested = {**trial.relative_params, **self.store.optuna.get_trial(trial_id).system_attrs[CLAIM]}
         config = {name: _suggest(trial, name, self._problem.distributions[name]) for name in suggested}
         seed = trial_seed(self.plan.seed, trial.number)
-        self._sign(trial_id)
+        self._set_worker(trial_id)
         for key, value in self._origin(config).items():
             self.store.optuna.set_trial_user_attr(trial_id, key, value)
+        # Last: with RUN a trial counts as ready to run.
         self.store.optuna.set_trial_user_attr(trial_id, RUN, {"config": config, "seed": seed})
         return Run(trial.number, trial_id, config, seed)
 
     def _origin(self, config: Mapping[str, Value]) -> dict[str, bool | str | float]:
-        """Say of a warm configuration where it is from and what it promised; of others nothing."""
+        """Return the user attributes of a warm configuration: source and promised error; empty for others."""
         warm = warm_of(config, self.plan.configs)
         if warm is None:
             return {}
@@ -337,18 +343,18 @@ class TrialQueue:
         promised = {} if warm.promised is None else {PROMISED: round(warm.promised, 4)}
         return {WARM: True, SOURCE: source, **promised}
 
-    def _sign(self, trial_id: int) -> None:
-        """Note who runs a trial."""
+    def _set_worker(self, trial_id: int) -> None:
+        """Store the host and process that run a trial."""
         self.store.optuna.set_trial_user_attr(trial_id, WORKER, f"{socket.gethostname()}:{os.getpid()}")
 
     def _tell(self, trial_id: int, outcome: Outcome) -> None:
-        """Return a trial its final state."""
+        """Tell Optuna the constraints and the final state of a trial."""
         from optuna.trial import Trial, TrialState
 
         trial = Trial(self.study, trial_id)
-        known = trial.constraints
+        constraints = trial.constraints
         for name, bound in outcome.constraints.items():
-            if name not in known:
+            if name not in constraints:
                 trial.set_constraint(name, bound)
         if outcome.error is not None:
             self.study.tell(trial.number, outcome.error)
@@ -357,40 +363,40 @@ class TrialQueue:
             self.study.tell(trial.number, state=TrialState.PRUNED if pruned else TrialState.FAIL)
 
 
-def begun(trials: Sequence[FrozenTrial]) -> int:
-    """Count the trials that were begun, results that came too late left out."""
+def count_begun(trials: Sequence[FrozenTrial]) -> int:
+    """Return the number of begun trials, without late results."""
     from optuna.trial import TrialState
 
     return sum(trial.state != TrialState.WAITING and not is_extra(trial) for trial in trials)
 
 
-def interrupted(store: Store, study: optuna.Study, plan: StudySpec, trials: Sequence[FrozenTrial]) -> list[int]:
-    """Number the trials that lost their worker, as far as claims tell that; nothing is claimed.
+def interrupted_numbers(store: Store, study: optuna.Study, plan: StudySpec, trials: Sequence[FrozenTrial]) -> list[int]:
+    """Return the numbers of trials that lost their worker, by their claims; nothing is claimed.
 
     Raises:
-        StorageError: when the storage does not answer.
+        StorageError: the storage does not answer.
     """
     from optuna.trial import TrialState
 
-    now, number, found = time.time(), study._study_id, []  # noqa: SLF001
+    now, number, numbers = time.time(), study._study_id, []  # noqa: SLF001
     for trial in trials:
         is_chosen = RUN in trial.user_attrs
         if trial.state != TrialState.RUNNING or is_leased(trial, now) or (plan.members and not is_chosen):
             continue
-        # A trial is claimed once it is made; who makes it asks meanwhile, in a group on its first study.
+        # A trial is claimed after its creation. Until then its worker holds ASKING, in a group that of the first study.
         if store.is_claimed(number, trial.number + 1 if is_chosen else ASKING) is False:
-            with store.guard():  # it may have ended since it was read: it is told before its claim is given back
+            with store.guard():  # it may have ended meanwhile: its state is written before its claim is released
                 latest = store.optuna.get_trial(trial._trial_id)  # noqa: SLF001
             if not latest.state.is_finished():
-                found.append(trial.number)
-    return found
+                numbers.append(trial.number)
+    return numbers
 
 
 def find_plan(store: Store, name: str) -> StudySpec | None:
-    """Read the plan of a study; None where there is no such study, or it has none yet.
+    """Return the plan of a study by name; None if there is no such study, or it has no plan yet.
 
     Raises:
-        StorageError: when the storage does not answer.
+        StorageError: the storage does not answer.
     """
     import optuna
 
@@ -403,11 +409,11 @@ def find_plan(store: Store, name: str) -> StudySpec | None:
 
 
 def open_queue(store: Store, name: str) -> TrialQueue:
-    """Open a study that was begun.
+    """Open an existing study.
 
     Raises:
-        DataError: when there is none of that name, or another program made it.
-        StorageError: when the storage does not answer.
+        DataError: no study of that name, or one of another program.
+        StorageError: the storage does not answer.
     """
     import optuna
 
@@ -415,7 +421,9 @@ def open_queue(store: Store, name: str) -> TrialQueue:
         try:
             study = optuna.load_study(study_name=name, storage=store.optuna)
         except KeyError as error:
-            msg = f"{store.shown}: expected a study {name!r}, got none of that name. `warmstart tune` begins one."
+            msg = (
+                f"{store.display_name}: expected a study {name!r}, got none of that name. `warmstart tune` begins one."
+            )
             raise DataError(msg) from error
         plan = plan_of(store, study)
         if plan is None:
@@ -423,19 +431,19 @@ def open_queue(store: Store, name: str) -> TrialQueue:
         return TrialQueue(store, study, plan)
 
 
-def begin(store: Store, name: str, complete: Callable[[StudySpec], StudySpec], wanted: StudySpec) -> TrialQueue:
-    """Open a study, made with a plan where it is new.
+def begin(store: Store, name: str, complete: Callable[[StudySpec], StudySpec], new_plan: StudySpec) -> TrialQueue:
+    """Open a study, and create it with a plan if it is new.
 
     Args:
-        store: where.
+        store: of the study.
         name: of the study.
-        complete: gives the plan with its warm configurations; called where the study is new, one process at a time.
-        wanted: the plan without them.
+        complete: returns the plan with its warm configurations; called for a new study, in one process at a time.
+        new_plan: the plan without them.
 
     Raises:
-        UsageError: when the study has another plan.
-        DataError: when another program made it.
-        StorageError: when the storage does not answer.
+        UsageError: the study has another plan.
+        DataError: a study of another program.
+        StorageError: the storage does not answer.
     """
     import optuna
 
@@ -449,11 +457,11 @@ def begin(store: Store, name: str, complete: Callable[[StudySpec], StudySpec], w
             if plan is None and study.get_trials(deepcopy=False):
                 raise DataError(_foreign(store, name))
         if plan is None:
-            plan = complete(wanted)
+            plan = complete(new_plan)
             with store.guard():
                 store_plan(store, study, plan)
         else:
-            plan.check_same(wanted, f"{store.shown}:{name}")
+            plan.check_same(new_plan, f"{store.display_name}:{name}")
     finally:
         claims.close()
     with store.guard():
@@ -461,19 +469,20 @@ def begin(store: Store, name: str, complete: Callable[[StudySpec], StudySpec], w
 
 
 def store_plan(store: Store, study: optuna.Study, plan: StudySpec) -> None:
-    """Keep a plan: the whole where programs look, then the short form where people do."""
+    """Store a plan: whole for programs, then the short form for people."""
+    # The user attribute last: without it a study has no plan, and after a kill the next call writes all three again.
     store.optuna.set_study_system_attr(study._study_id, STEPS, "as reported")  # noqa: SLF001
     store.optuna.set_study_system_attr(study._study_id, PLAN, plan.to_json())  # noqa: SLF001
     study.set_user_attr(PLAN, plan.short_json())
 
 
 def _is_short(text: object) -> bool:
-    """Tell whether the plan lies elsewhere."""
+    """Tell whether a user attribute is the short form of a plan."""
     try:
-        found = parse_json(str(text))
+        record = parse_json(str(text))
     except ValueError:
         return False
-    return isinstance(found, dict) and found.get("schema_version") == SHORT
+    return isinstance(record, dict) and record.get("schema_version") == SHORT_SCHEMA
 
 
 def trial_seed(seed: int, number: int) -> int:
@@ -482,7 +491,7 @@ def trial_seed(seed: int, number: int) -> int:
 
 
 def outcome_to_dict(outcome: Outcome) -> dict[str, Any]:
-    """Return an outcome as JSON has it."""
+    """Return an outcome for JSON."""
     return {
         "error": outcome.error,
         "status": outcome.status.value,
@@ -495,7 +504,7 @@ def outcome_to_dict(outcome: Outcome) -> dict[str, Any]:
 
 
 def outcome_of(record: Mapping[str, Any]) -> Outcome:
-    """Read an outcome that `outcome_to_dict` gave."""
+    """Read an outcome of `outcome_to_dict`."""
     return Outcome(
         record["error"],
         TrialStatus(record["status"]),
@@ -508,20 +517,20 @@ def outcome_of(record: Mapping[str, Any]) -> Outcome:
 
 
 def plan_of(store: Store, study: optuna.Study) -> StudySpec | None:
-    """Read the plan of a study that is open; None where it has none."""
+    """Return the plan of an open study; None without one."""
     text = study.user_attrs.get(PLAN)
     if text is not None and _is_short(text):
-        whole = store.optuna.get_study_system_attrs(study._study_id).get(PLAN)  # noqa: SLF001
-        text = text if whole is None else str(whole)
-    return None if text is None else StudySpec.from_json(text, f"{store.shown}:{study.study_name}")
+        plan_text = store.optuna.get_study_system_attrs(study._study_id).get(PLAN)  # noqa: SLF001
+        text = text if plan_text is None else str(plan_text)
+    return None if text is None else StudySpec.from_json(text, f"{store.display_name}:{study.study_name}")
 
 
 def _foreign(store: Store, name: str) -> str:
-    return f"{store.shown}: expected a study {name!r} that warmstart made, got one of another program. Take another name with `study`; WarmStartSampler (docs/optuna.md) goes on with studies of Optuna."
+    return f"{store.display_name}: expected a study {name!r} that warmstart made, got one of another program. Take another name with `study`; WarmStartSampler (docs/optuna.md) goes on with studies of Optuna."
 
 
 def _suggest(trial: optuna.Trial, name: str, distribution: BaseDistribution) -> Any:
-    """Return a parameter of a trial its value."""
+    """Suggest a parameter of a trial by its distribution."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     if isinstance(distribution, FloatDistribution):

@@ -26,7 +26,7 @@ from warmstart.bo.space.encoding import Encoding
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.integrations.optuna import sampler as optuna_sampler
 from warmstart.integrations.optuna.problem import CLAIM, Problem, read_trials
-from warmstart.integrations.optuna.sampler import CHECKPOINT, WarmStartSampler, _newest
+from warmstart.integrations.optuna.sampler import CHECKPOINT, WarmStartSampler, _newest_checkpoint
 from warmstart.integrations.optuna.space import to_distributions, to_space
 
 PLANE = {"x": FloatDistribution(-5.0, 10.0), "y": FloatDistribution(0.0, 15.0)}
@@ -148,12 +148,12 @@ def test_values_stay_within_bounds_that_configspace_rounds():
         trial = study.ask(third)
         study.tell(trial, trial.params["x"])  # the best lies on the bound
     problem = Problem(to_space(third), third, is_given=False)
-    assert len(read_trials(study.trials, problem, study.direction).told) == 8
+    assert len(read_trials(study.trials, problem, study.direction).observations) == 8
     assert 0 <= min(trial.params["x"] for trial in study.trials) - 1 / 3 < 1e-12
     assert not any(trial.params != trial.system_attrs.get(CLAIM, trial.params) for trial in study.trials)
     study.enqueue_trial({"x": 1 / 3, "y": 1e5 / 7})
     study.tell(study.ask(third), 0.0)
-    assert len(read_trials(study.trials, problem, study.direction).told) == 9
+    assert len(read_trials(study.trials, problem, study.direction).observations) == 9
 
 
 def test_threads_without_a_seed_share_one_design():
@@ -246,11 +246,11 @@ def test_failures_prunings_and_what_runs_are_read():
     study.add_trial(create_trial(params={"x": 8.0}, distributions={"x": PLANE["x"]}, state=TrialState.FAIL))
     study.add_trial(create_trial(params={"x": 9.0}, distributions={"x": PLANE["x"]}, value=1.0))
     found = known(study)
-    assert [(told.config["x"], told.status, told.error) for told in found.told if told.status == "ok"] == [
+    assert [(told.config["x"], told.status, told.error) for told in found.observations if told.status == "ok"] == [
         (0.0, "ok", 0.5),
         (2.0, "ok", 7.0),
     ]
-    assert [told.config["x"] for told in found.told if told.status == "failed"] == [1.0, 3.0, 4.0, 5.0]
+    assert [told.config["x"] for told in found.observations if told.status == "failed"] == [1.0, 3.0, 4.0, 5.0]
     assert [config["x"] for config in found.pending] == [6.0, 7.0]
     assert found.unread == (9,)
 
@@ -258,7 +258,7 @@ def test_failures_prunings_and_what_runs_are_read():
 def test_values_to_maximise_are_negated():
     study = optuna.create_study(direction="maximize")
     study.add_trial(create_trial(params={"x": 0.0, "y": 1.0}, distributions=PLANE, value=0.5))
-    assert known(study).told[0].error == -0.5
+    assert known(study).observations[0].error == -0.5
 
 
 def test_a_study_that_maximises_goes_uphill():
@@ -272,12 +272,12 @@ def test_constraints_are_met_at_zero_whoever_says_them():
     for x in (0.0, 1.0, 2.0):
         study.enqueue_trial({"x": x, "y": 1.0})
         study.tell(study.ask(PLANE), 0.0)
-    assert [told.constraints for told in known(study).told] == [{"0": x <= 1, "1": True} for x in (0, 1, 2)]
+    assert [told.constraints for told in known(study).observations] == [{"0": x <= 1, "1": True} for x in (0, 1, 2)]
     study = optuna.create_study(sampler=sampler())
     trial = study.ask(PLANE)
     trial.set_constraint("memory", 0.5)
     study.tell(trial, 0.0)
-    assert [told.constraints for told in known(study).told] == [{"memory": False}]
+    assert [told.constraints for told in known(study).observations] == [{"memory": False}]
 
 
 def test_the_suggestion_keeps_away_from_where_constraints_are_missed():
@@ -290,7 +290,7 @@ def test_the_suggestion_keeps_away_from_where_constraints_are_missed():
 def test_what_an_objective_never_asks_for_is_taken_from_the_suggestion():
     study = study_of(space=plane())
     study.optimize(lambda trial: trial.suggest_float("x", -5.0, 10.0), n_trials=5)
-    assert len(known(study).told) == 5
+    assert len(known(study).observations) == 5
 
 
 def test_a_constant_need_not_be_asked_for():
@@ -298,7 +298,7 @@ def test_a_constant_need_not_be_asked_for():
     space.add(Constant("version", 2))
     study = optuna.create_study()
     study.add_trial(create_trial(params={"x": 0.0, "y": 1.0}, distributions=PLANE, value=0.5))
-    assert known(study, space).told[0].config == {"x": 0.0, "y": 1.0, "version": 2}
+    assert known(study, space).observations[0].config == {"x": 0.0, "y": 1.0, "version": 2}
 
 
 def test_a_trial_of_another_space_is_passed_over_and_named_once(caplog):
@@ -354,7 +354,7 @@ def test_what_cannot_be_a_value_spoils_no_other_trial(space, params):
     states = [trial.state for trial in study.trials]
     assert [states[0], *states[3:]] == [TrialState.COMPLETE] * 4
     read = known(study, to_space(distributions))
-    assert len(read.told) == 4
+    assert len(read.observations) == 4
     assert read.pending == ()
 
 
@@ -416,7 +416,7 @@ def test_of_two_that_choose_the_last_configuration_at_once_the_earlier_keeps_it(
     study = study_of(space=to_space(GRID))
     for _ in range(11):
         study.tell(study.ask(GRID), 1.0)
-    note, both, seen = optuna_sampler._note, threading.Barrier(2), set()
+    note, both, seen = optuna_sampler._store_attribute, threading.Barrier(2), set()
 
     def note_together(study, trial, key, value):
         note(study, trial, key, value)
@@ -424,7 +424,7 @@ def test_of_two_that_choose_the_last_configuration_at_once_the_earlier_keeps_it(
             seen.add(trial.number)
             both.wait(200)  # each looks when the other has chosen
 
-    monkeypatch.setattr(optuna_sampler, "_note", note_together)
+    monkeypatch.setattr(optuna_sampler, "_store_attribute", note_together)
     workers = [threading.Thread(target=study.ask, args=(GRID,)) for _ in range(2)]
     for worker in workers:
         worker.start()
@@ -437,18 +437,18 @@ def test_of_two_that_choose_the_last_configuration_at_once_the_earlier_keeps_it(
 
 def test_of_a_worker_that_chose_the_same_and_died_nobody_waits_for_long(monkeypatch):
     monkeypatch.setattr(optuna_sampler, "PATIENCE_S", 0.1)
-    study, note = study_of(space=to_space(GRID)), optuna_sampler._note
+    study, note = study_of(space=to_space(GRID)), optuna_sampler._store_attribute
     for _ in range(11):
         study.tell(study.ask(GRID), 1.0)
 
     def die(study, trial, key, value):
         note(study, trial, key, value)
         if key == CLAIM and trial.number == 11:
-            monkeypatch.setattr(optuna_sampler, "_note", note)
+            monkeypatch.setattr(optuna_sampler, "_store_attribute", note)
             later = study._storage.create_new_trial(study._study_id)
             study._storage.set_trial_system_attr(later, CLAIM, value)
 
-    monkeypatch.setattr(optuna_sampler, "_note", die)
+    monkeypatch.setattr(optuna_sampler, "_store_attribute", die)
     assert study.ask(GRID).params in [trial.params for trial in study.trials[:11]]
 
 
@@ -670,8 +670,8 @@ def test_the_copy_that_a_retried_trial_carries_is_not_the_newest_checkpoint():
     study.add_trial(create_trial(state=TrialState.WAITING, system_attrs=study.trials[0].system_attrs))
     attrs = [trial.system_attrs[CHECKPOINT] for trial in study.trials]
     assert attrs[3] == attrs[0] != attrs[2]
-    assert _newest(study.trials, attrs[0]["setup"]) == attrs[2]
-    assert _newest(study.trials, "another") is None
+    assert _newest_checkpoint(study.trials, attrs[0]["setup"]) == attrs[2]
+    assert _newest_checkpoint(study.trials, "another") is None
 
 
 # --- what cannot be used ---
@@ -701,7 +701,7 @@ def test_related_tasks_are_left_to_themselves_no_sooner_than_by_the_optimizer():
 
 
 def test_workers_that_choose_at_the_same_moment_keep_what_each_forecast(monkeypatch):
-    note, held = optuna_sampler._note, []
+    note, held = optuna_sampler._store_attribute, []
 
     def late(study, trial, key, value):
         is_held = key == CHECKPOINT and trial.number == 1
@@ -711,7 +711,7 @@ def test_workers_that_choose_at_the_same_moment_keep_what_each_forecast(monkeypa
     related = [RelatedTask(configs, [bowl(config) for config in configs])]
     study = study_of(space=plane(), surrogate="mt-gp", related=related)
     study.tell(first := study.ask(PLANE), bowl(first.params))
-    monkeypatch.setattr(optuna_sampler, "_note", late)
+    monkeypatch.setattr(optuna_sampler, "_store_attribute", late)
     pair = [study.ask(PLANE), study.ask(PLANE)]  # the second one chooses before the first one has said what it forecast
     note(*held[0])
     for trial in pair:

@@ -19,7 +19,7 @@ from warmstart.bo.space.encoding import Encoding
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import dump_space, load_space, same_space, space_difference
 from warmstart.history_store.space_yaml import parse_space
-from warmstart.integrations.optuna.space import Presence, shown, snapped, to_distributions, to_space
+from warmstart.integrations.optuna.space import Presence, snap_to_step, space_of_trials, to_distributions, to_space
 
 DISTRIBUTIONS = {
     "real": FloatDistribution(-1.5, 2.0),
@@ -135,10 +135,10 @@ def test_a_condition_on_a_value_that_the_parent_lacks_is_refused():
     ],
 )
 def test_values_are_snapped_to_the_steps(value, expected):
-    assert snapped(DISTRIBUTIONS["stepped"], value) == expected
-    assert snapped(DISTRIBUTIONS["even"], -4) == -4
-    assert snapped(DISTRIBUTIONS["whole"], 3) == 3
-    assert math.isnan(snapped(DISTRIBUTIONS["stepped"], math.nan))
+    assert snap_to_step(DISTRIBUTIONS["stepped"], value) == expected
+    assert snap_to_step(DISTRIBUTIONS["even"], -4) == -4
+    assert snap_to_step(DISTRIBUTIONS["whole"], 3) == 3
+    assert math.isnan(snap_to_step(DISTRIBUTIONS["stepped"], math.nan))
 
 
 # --- what trials show ---
@@ -157,7 +157,7 @@ def test_a_parameter_is_conditional_on_the_values_that_tell_when_it_is_there():
         {"kind": "a", "whole": 2, "real": 1.0},
         {"kind": "c", "whole": 1, "real": 1.5},
     ]
-    distributions, conditions = shown(trials(*rows))
+    distributions, conditions = space_of_trials(trials(*rows))
     assert list(distributions) == ["kind", "whole", "real"]
     assert conditions == {"real": Presence("kind", ("a", "c"))}
 
@@ -169,7 +169,7 @@ def test_conditions_may_be_nested():
         {"kind": "b"},
         {"kind": "a", "flag": True, "real": 0.1},
     ]
-    distributions, conditions = shown(trials(*rows))
+    distributions, conditions = space_of_trials(trials(*rows))
     assert conditions == {"flag": Presence("kind", ("a",)), "real": Presence("flag", (True,))}
     encoding = Encoding(to_space(distributions, conditions))
     assert encoding.encode(rows).shape == (4, 3)  # every trial is a configuration of it
@@ -185,7 +185,7 @@ def test_of_a_condition_only_values_that_are_still_in_range_count(now, kept):
     made = trials(*had, *[{"whole": 0}] * 6)
     for i, trial in enumerate(made):
         trial.distributions["whole"] = DISTRIBUTIONS["whole"] if i < 3 else now
-    distributions, conditions = shown(made)
+    distributions, conditions = space_of_trials(made)
     if kept is None:
         assert (list(distributions), conditions) == (["whole"], {})
     else:
@@ -200,20 +200,20 @@ def test_choices_that_are_lists_decide_on_nothing():
     rows = [{"c": [1], "x": 0.5}, {"c": [2]}, {"c": [1], "x": 0.1}]
     kinds = {"c": lists, "x": FloatDistribution(0, 1)}
     made = [create_trial(params=row, distributions={name: kinds[name] for name in row}, value=0.0) for row in rows]
-    assert shown(made) == (kinds, {})
+    assert space_of_trials(made) == (kinds, {})
     made[0].distributions["c"] = CategoricalDistribution(([1], [3]))
-    assert list(shown(made)[0]) == ["x"]
+    assert list(space_of_trials(made)[0]) == ["x"]
 
 
 def test_what_no_single_parameter_explains_counts_as_always_there():
     rows = [{"kind": "a", "real": 0.5}, {"kind": "a"}, {"kind": "b", "real": 0.1}]
-    assert shown(trials(*rows))[1] == {}
+    assert space_of_trials(trials(*rows))[1] == {}
 
 
 def test_a_parameter_whose_distribution_changed_is_left_out():
     first, second = trials({"kind": "a", "whole": 1}, {"kind": "b", "whole": 2})
     second.distributions["whole"] = IntDistribution(0, 20)
-    assert list(shown([first, second])[0]) == ["kind"]
+    assert list(space_of_trials([first, second])[0]) == ["kind"]
 
 
 @pytest.mark.parametrize(
@@ -230,11 +230,11 @@ def test_a_range_that_was_changed_for_good_counts_after_a_while(ends, kept):
     made = trials(*[{"kind": "a", "whole": 1}] * len(ends))
     for trial, end in zip(made, ends, strict=True):
         trial.distributions["whole"] = IntDistribution(0, end)
-    assert shown(made)[0].get("whole") == (None if kept is None else IntDistribution(0, kept))
+    assert space_of_trials(made)[0].get("whole") == (None if kept is None else IntDistribution(0, kept))
 
 
 def test_nothing_is_shown_by_no_trial():
-    assert shown([]) == ({}, {})
+    assert space_of_trials([]) == ({}, {})
 
 
 def test_choices_keep_their_written_order_for_optuna():

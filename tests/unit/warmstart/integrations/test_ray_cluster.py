@@ -38,13 +38,13 @@ def test_an_executor_has_workers_and_time():
 
 def test_options_choose_a_cluster():
     none = {"cpus_per_trial": None, "gpus_per_trial": None}
-    assert chosen_cluster(None, is_wanted=False, **none) is None
-    assert chosen_cluster(None, is_wanted=True, **none) == Cluster()
-    assert chosen_cluster("a:1", is_wanted=False, **none) == Cluster("a:1")
-    assert chosen_cluster(None, is_wanted=True, cpus_per_trial=0.0, gpus_per_trial=1.0) == Cluster(None, 0.0, 1.0)
+    assert chosen_cluster(None, use_ray=False, **none) is None
+    assert chosen_cluster(None, use_ray=True, **none) == Cluster()
+    assert chosen_cluster("a:1", use_ray=False, **none) == Cluster("a:1")
+    assert chosen_cluster(None, use_ray=True, cpus_per_trial=0.0, gpus_per_trial=1.0) == Cluster(None, 0.0, 1.0)
     for name in none:
-        with pytest.raises(UsageError, match="expected `ray` or `ray_address` with them"):
-            chosen_cluster(None, is_wanted=False, **{**none, name: 1.0})
+        with pytest.raises(UsageError, match="need `ray` or `ray_address`"):
+            chosen_cluster(None, use_ray=False, **{**none, name: 1.0})
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):

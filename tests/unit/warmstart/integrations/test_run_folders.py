@@ -191,7 +191,7 @@ def test_flat_yaml_is_read_as_yaml_reads_it(tmp_path):
 
 
 def test_entries_that_are_none_are_told_or_passed_over(tmp_path):
-    from warmstart.integrations.importers.run_folders import real
+    from warmstart.integrations.importers.run_folders import to_number
 
     source = wandb_json(tmp_path / "wandb")
     runs = json.loads(source.read_text())
@@ -203,7 +203,7 @@ def test_entries_that_are_none_are_told_or_passed_over(tmp_path):
         state = json.loads(path.read_text())
         path.write_text(json.dumps({**state, "log_history": [None, 3, *state["log_history"]]}))
     assert read_source(str(source))[0].values[0] == 0.7
-    assert math.isnan(real(10**400))
+    assert math.isnan(to_number(10**400))
 
 
 @pytest.mark.slow
@@ -237,7 +237,7 @@ def test_the_last_value_of_mlflow_counts_and_infinity_is_a_crash(tmp_path):
     path = database(tmp_path)
     with contextlib.closing(sqlite3.connect(path)) as base, base:
         base.execute("UPDATE metrics SET value = 1.7976931348623157e308")
-    found = mlflow_runs._of_database(path, None, "val/acc")[2]
+    found = mlflow_runs._read_database(path, None, "val/acc")[2]
     assert not any(math.isfinite(each.last) for each in found)
 
 

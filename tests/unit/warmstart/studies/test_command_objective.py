@@ -8,7 +8,7 @@ import pytest
 from warmstart.history_store.errors import UsageError
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.objectives import command
-from warmstart.studies.objectives.command import CommandObjective, fill
+from warmstart.studies.objectives.command import CommandObjective, fill_placeholders
 from warmstart.studies.objectives.load import load_objective
 from warmstart.studies.objectives.result import read_result
 
@@ -52,7 +52,9 @@ def test_a_hyperparameter_named_seed_is_never_the_seed_of_the_trial():
     outcome = read_result(objective(config, seed=7, budget=None, report=lambda step, error: None), 0.0)
     assert outcome.metrics == {"a": 7.0, "b": 0.5, "c": 0.01, "d": -2.0}
     whole = CommandObjective(f"{sys.executable} -c {shlex.quote(code)} {{warmstart.config}}", ("config", "dataset"))
-    assert json.loads(fill(["{warmstart.config}"], whole._values({"config": 1, "dataset": 2}, 0, None))[0]) == {
+    assert json.loads(
+        fill_placeholders(["{warmstart.config}"], whole._values({"config": 1, "dataset": 2}, 0, None))[0]
+    ) == {
         "config": 1,
         "dataset": 2,
     }
@@ -73,7 +75,7 @@ def test_a_short_form_that_may_be_either_is_refused(name):
 def test_names_with_dots_are_left_out_where_they_are_inactive():
     objective = CommandObjective("python t.py --m {optimizer.momentum} o={optimizer} b={warmstart.budget}", ("optimizer.momentum", "optimizer"))  # fmt: skip
     values = objective._values({"optimizer": "adam"}, 0, None)
-    assert fill(objective._words, values, objective.names) == ["python", "t.py", "o=adam"]
+    assert fill_placeholders(objective._words, values, objective.names) == ["python", "t.py", "o=adam"]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,7 @@ def test_names_with_dots_are_left_out_where_they_are_inactive():
     ],
 )
 def test_an_argument_without_a_value_is_left_out(command, words):
-    filled = fill(shlex.split(command), {"lr": "0.1", "svm:C": "5"})
+    filled = fill_placeholders(shlex.split(command), {"lr": "0.1", "svm:C": "5"})
     assert " ".join(filled) == words
 
 
@@ -104,7 +106,7 @@ def test_a_value_is_one_argument_whatever_it_holds():
 def test_true_is_written_as_python_does_and_a_flag_is_a_choice():
     objective = CommandObjective("python t.py {augment} {nesterov}", ("augment", "nesterov"))
     values = objective._values({"augment": True, "nesterov": "--no-nesterov"}, 0, None)
-    assert fill(objective._words, values) == ["python", "t.py", "True", "--no-nesterov"]
+    assert fill_placeholders(objective._words, values) == ["python", "t.py", "True", "--no-nesterov"]
 
 
 def test_the_dataset_and_the_whole_configuration():
@@ -141,7 +143,7 @@ def test_lines_of_steps_are_reports_at_once():
 )
 def test_a_line_is_a_report_where_step_and_error_are_numbers(line, heard, logged, capsys):
     reports = []
-    command._pass_on(line, lambda step, error: reports.append((step, error)))
+    command._report_json(line, lambda step, error: reports.append((step, error)))
     assert reports == heard
     assert ("no report: expected a step and an error that are numbers, got {" in capsys.readouterr().err) is logged
 
@@ -193,9 +195,9 @@ def test_limits_hold_for_the_command():
         ("python {config} {lerning_rate}", r"^command: expected placeholders among .*learning_rate.*, got {lerning_rate}"),
         ("python {learning_rate}", r"none for momentum. Add {momentum}, or {warmstart.config}"),
         ("python {config} {warmstart.sed}", r"^command: expected placeholders among .*warmstart.seed, got {warmstart.sed}"),
-        ("python {config} {warmstart.dataset}", r"^command: expected a dataset for {warmstart.dataset}, got none"),
+        ("python {config} {warmstart.dataset}", r"^command: {warmstart.dataset} needs `dataset`"),
         ("python {momentum}", r"none for log10_learning_rate. Add {learning_rate}, or"),
-        ("python {config} {dataset}", r"^command: expected a dataset for {dataset}, got none"),
+        ("python {config} {dataset}", r"^command: {dataset} needs `dataset`"),
         ("cd sub && python t.py {config}", r"^command: expected a program and its arguments, got 'cd', which only a shell understands.* bash -c"),
         ("LR=3 python t.py {config}", r"got 'LR=3', which only a shell"),
         ("python t.py {config} | tail -1", r"got '\|', which only a shell"),
@@ -214,7 +216,7 @@ def test_a_command_that_cannot_be_run(command, message):
 
 def test_one_kind_of_objective_is_named():
     assert isinstance(load_objective(command="echo {config}", names=NAMES), CommandObjective)
-    with pytest.raises(UsageError, match=r"^tune: expected either `objective` or `command`, got 'a:b' and 'c'"):
+    with pytest.raises(UsageError, match=r"^tune: `objective` and `command` cannot be used together"):
         load_objective("a:b", command="c", names=NAMES)
     with pytest.raises(UsageError, match=r"^tune: expected `dataset`, `objective` or `command`, got none"):
         load_objective(names=NAMES)
@@ -224,11 +226,11 @@ def test_a_name_with_a_space_needs_quotes():
     with pytest.raises(UsageError, match=r"got none for use bn\. Add '\{use bn\}' in quotes, or"):
         CommandObjective("echo {use bn}", ["use bn"])
     objective = CommandObjective("echo '{use bn}'", ["use bn"])
-    assert fill(objective._words, {"use bn": "True"}, ["use bn"]) == ["echo", "True"]
+    assert fill_placeholders(objective._words, {"use bn": "True"}, ["use bn"]) == ["echo", "True"]
 
 
 def test_a_missing_value_removes_an_option_of_the_command_alone():
     words = ["t.py", "--opt", "{optimizer}", "{augment}", "{nesterov}", "--budget", "{warmstart.budget}"]
     values = {"optimizer": "adam", "augment": "--augment"}
-    assert fill(words, values) == ["t.py", "--opt", "adam", "--augment"]
-    assert fill(["t.py", "--log-lr", "{lr}", "{nesterov}"], {"lr": "-2.9"}) == ["t.py", "--log-lr", "-2.9"]
+    assert fill_placeholders(words, values) == ["t.py", "--opt", "adam", "--augment"]
+    assert fill_placeholders(["t.py", "--log-lr", "{lr}", "{nesterov}"], {"lr": "-2.9"}) == ["t.py", "--log-lr", "-2.9"]

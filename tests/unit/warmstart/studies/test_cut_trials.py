@@ -10,7 +10,7 @@ from optuna.study import StudyDirection
 from warmstart.cli.options import Format
 from warmstart.cli.shell import Shell
 from warmstart.cli.tune import _print
-from warmstart.integrations.optuna.problem import CUT, Problem, read_trials, tells_nothing
+from warmstart.integrations.optuna.problem import CUT, Problem, is_uninformative, read_trials
 from warmstart.integrations.optuna.sampler import WarmStartSampler
 from warmstart.integrations.optuna.space import to_distributions
 from warmstart.studies.objectives.base import TrialStatus
@@ -45,21 +45,21 @@ def end(study, trial, *, reports=(), cut=12.0):
 
 def test_what_told_nothing_is_no_evaluation_and_is_tried_again(study):
     end(study, begun(study))
-    assert tells_nothing(study.trials[0])
-    assert read(study).told == ()
+    assert is_uninformative(study.trials[0])
+    assert read(study).observations == ()
     assert begun(study).params == WARM[0]
 
 
 def test_what_reported_counts_with_its_last_error(study):
     end(study, begun(study), reports=(0.5, 0.4))
-    (told,) = read(study).told
+    (told,) = read(study).observations
     assert (told.status, told.error, dict(told.constraints)) == ("ok", 0.4, {})
     assert begun(study).params == WARM[1]
 
 
 def test_what_was_pruned_without_a_word_is_a_failure_as_ever(study):
     end(study, begun(study), cut=None)
-    assert [told.status for told in read(study).told] == ["failed"]
+    assert [told.status for told in read(study).observations] == ["failed"]
 
 
 def test_what_a_study_without_a_result_has_to_show(capsys):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from warmstart.history_store.errors import UsageError
 from warmstart.studies.objectives.command import CommandObjective
 from warmstart.studies.objectives.function import FunctionObjective
-from warmstart.studies.objectives.measured import measured
+from warmstart.studies.objectives.measured import with_metric
 from warmstart.studies.objectives.metric import PLAIN, ContradictionError, Metric
 from warmstart.studies.objectives.result import read_result
 from warmstart.studies.objectives.workload import WorkloadObjective
@@ -127,7 +127,7 @@ def test_where_a_command_says_its_metric(prints, spec, expected, tmp_path, monke
     (tmp_path / "script.py").write_text(PRINTS[prints])
     reports = []
     command = CommandObjective(f"{sys.executable} script.py {{x}} {{seed}}", ["x"])
-    objective = measured(command, Metric(spec, maximize=True))
+    objective = with_metric(command, Metric(spec, maximize=True))
     outcome = read_result(objective({"x": 1}, seed=7, budget=None, report=lambda *point: reports.append(point)), 0.0)
     if isinstance(expected, float):
         assert (outcome.error, outcome.note) == (expected, "")
@@ -154,7 +154,7 @@ def test_reports_are_read_wherever_the_metric_is_found(spec, name, tmp_path, mon
         "open('m.json', 'w').write('{\"val\": {\"acc\": 0.75}}'); print('acc=0.75'); print('{\"acc\": 0.75}')\n"
         + ("print(0.75)\n" if spec is None else "")
     )
-    objective, heard = measured(CommandObjective(f"{sys.executable} m.py {{x}}", ["x"]), Metric(spec, True)), []
+    objective, heard = with_metric(CommandObjective(f"{sys.executable} m.py {{x}}", ["x"]), Metric(spec, True)), []
     found = objective({"x": 1}, seed=7, budget=None, report=lambda *point: heard.append(point))
     assert heard == [(1.0, 0.75), (2.0, 0.5)]
     assert read_result(found, 0.0).error == 0.25
@@ -162,7 +162,9 @@ def test_reports_are_read_wherever_the_metric_is_found(spec, name, tmp_path, mon
 
 def test_a_report_whose_metric_is_no_number_is_named_in_the_log(tmp_path, capsys):
     (tmp_path / "script.py").write_text(PRINTS["texts"])
-    objective = measured(CommandObjective(f"{sys.executable} {tmp_path}/script.py {{x}}", ["x"]), Metric("acc", True))
+    objective = with_metric(
+        CommandObjective(f"{sys.executable} {tmp_path}/script.py {{x}}", ["x"]), Metric("acc", True)
+    )
     objective({"x": 1}, seed=7, budget=None, report=lambda *_: None)
     (line,) = capsys.readouterr().err.splitlines()
     assert line == 'warmstart: no report: expected a step and a metric that are numbers, got {"step": 1, "acc": "n/a"}'
@@ -171,7 +173,7 @@ def test_a_report_whose_metric_is_no_number_is_named_in_the_log(tmp_path, capsys
 def test_a_file_of_an_earlier_trial_does_not_count(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "metrics.json").write_text(json.dumps({"accuracy": 0.9}))
-    objective = measured(CommandObjective("true {x}", ["x"]), Metric("file:metrics.json:accuracy", maximize=True))
+    objective = with_metric(CommandObjective("true {x}", ["x"]), Metric("file:metrics.json:accuracy", maximize=True))
     outcome = read_result(objective({"x": 1}, seed=0, budget=None, report=None), 0.0)
     assert outcome.note == "expected metrics.json to be written by the trial, got none of it"
 
@@ -191,7 +193,7 @@ def test_a_file_of_an_earlier_trial_does_not_count(tmp_path, monkeypatch):
     ],
 )
 def test_what_a_function_returns(given, expected):
-    objective = measured(FunctionObjective(lambda config: given), Metric("accuracy", maximize=True))
+    objective = with_metric(FunctionObjective(lambda config: given), Metric("accuracy", maximize=True))
     outcome = read_result(objective({}, seed=0, budget=None, report=None), 0.0)
     if isinstance(expected, float):
         assert outcome.error == expected
@@ -202,7 +204,7 @@ def test_what_a_function_returns(given, expected):
 
 def test_reports_are_metrics_too():
     heard = []
-    objective = measured(
+    objective = with_metric(
         FunctionObjective(lambda config, report: report(1, 0.5) or report(2, 80)), Metric(None, maximize=True)
     )
     found = objective({}, seed=0, budget=None, report=lambda *point: heard.append(point))
@@ -212,7 +214,7 @@ def test_reports_are_metrics_too():
 
 def test_a_report_that_is_no_number_is_told_by_who_takes_it():
     heard = []
-    objective = measured(
+    objective = with_metric(
         FunctionObjective(lambda config, report: report(1, -math.inf) or report(2, "n/a") or 0.5),
         Metric(None, maximize=True),
     )
@@ -224,11 +226,11 @@ def test_objectives_without_such_a_metric():
     with pytest.raises(
         UsageError, match=r"^maximize: expected an objective or a command of your own, got the built-in"
     ):
-        measured(WorkloadObjective("photos", device="cpu"), Metric(None, maximize=True))
+        with_metric(WorkloadObjective("photos", device="cpu"), Metric(None, maximize=True))
     with pytest.raises(
         UsageError, match=r"^metric: expected the key of a number in what the function returns, got 'last'"
     ):
-        measured(FunctionObjective(lambda config: 1), Metric("last"))
+        with_metric(FunctionObjective(lambda config: 1), Metric("last"))
 
 
 @pytest.mark.parametrize(

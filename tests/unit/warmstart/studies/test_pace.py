@@ -78,13 +78,13 @@ def test_what_is_likely_to_end_in_time_fits():
 
 def test_only_what_the_deadline_ended_is_no_failure():
     late = Outcome(None, TrialStatus.TIMEOUT, 12.0, "no result after 12 s")
-    ended = watched(-1, Queue()).ended(late, timeout=math.inf)
+    ended = watched(-1, Queue()).final_outcome(late, timeout=math.inf)
     assert ended.status is TrialStatus.PRUNED
     assert ended.note == "ended with the time of the command, after 12 s"
     assert ended.whole >= 0
-    assert watched(100, Queue(), ran=5).ended(late, timeout=4) is late  # --trial-timeout
+    assert watched(100, Queue(), ran=5).final_outcome(late, timeout=4) is late  # --trial-timeout
     failed = Outcome(None, TrialStatus.CRASHED, 1.0)
-    assert watched(-1, Queue()).ended(failed, timeout=math.inf) is failed
+    assert watched(-1, Queue()).final_outcome(failed, timeout=math.inf) is failed
 
 
 def watched(left, queue, *told, x=0.0, ran=0.0):
@@ -119,7 +119,7 @@ def test_a_trial_that_is_too_slow_gives_way_to_one_that_ends():
     run.reports[0] = (run.began + 5.0, 0.05)
     assert run.report(20)  # 15 s for 15 %: 80 s more, and 60 are left
     assert run.whole == pytest.approx(100, rel=0.05)
-    ended = run.ended(Outcome(None, TrialStatus.PRUNED, 20.0, curve=((20, 0.4),)), timeout=math.inf)
+    ended = run.final_outcome(Outcome(None, TrialStatus.PRUNED, 20.0, curve=((20, 0.4),)), timeout=math.inf)
     assert ended.whole == pytest.approx(100, rel=0.05)
     assert ended.note.startswith("ended after 20 s for a shorter one: at its pace it takes 1 min")
     run.pace.choices.append(52.0)
@@ -144,7 +144,7 @@ def test_without_reports_time_is_kept_for_a_shorter_one():
     assert watched(100, done, *KNOWN, x=1.0).seconds == pytest.approx(100, rel=0.01), "there is a result"
     assert watched(45, Queue(warm=(0.0, 1.0)), *KNOWN, x=1.0).seconds == pytest.approx(45, rel=0.01), "no room for both"
     run = watched(50, Queue(warm=(0.0, 1.0)), *KNOWN, x=1.0, ran=80)
-    ended = run.ended(Outcome(None, TrialStatus.TIMEOUT, 80.0), timeout=math.inf)
+    ended = run.final_outcome(Outcome(None, TrialStatus.TIMEOUT, 80.0), timeout=math.inf)
     assert ended.status is TrialStatus.PRUNED
     assert ended.whole >= 80
     assert ended.note == "ended after 80 s for a shorter one: it takes longer than foreseen"
@@ -197,10 +197,10 @@ def test_time_is_kept_for_training_the_best_once_more_where_that_takes_long(monk
     assert call.left == pytest.approx(60), "a better one that takes no time"
     queue = Queue(Trial(0.9, error=0.3, seconds=10), Trial(0.1, error=0.2), Trial(0.8, error=0.31, seconds=12))
     both = replace(call, saved=2)
-    both.look(queue.trials())
+    both.update_reserve(queue.trials())
     assert both.left == pytest.approx(45), "which is saved beside it: the first of these that takes time"
     queue = Queue(*queue.trials(), Trial(0.2, error=0.2))
-    both.look(queue.trials())
+    both.update_reserve(queue.trials())
     assert both.left == pytest.approx(60), "and the third best is not"
 
 
@@ -218,7 +218,7 @@ def test_more_is_kept_where_the_start_was_slow():
 def asked(sampler, fits):
     study = optuna.create_study(sampler=sampler)
     sampler.choose_among(fits)
-    return study, sampler.finds_one(study)
+    return study, sampler.has_fitting(study)
 
 
 def test_a_sampler_goes_on_with_what_fits():

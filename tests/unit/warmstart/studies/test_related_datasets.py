@@ -141,7 +141,7 @@ def test_named_datasets_for_an_objective_without_images(use_tiny, tiny, monkeypa
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"related": "auto"}, "related: expected a dataset of images to compare with the history for 'auto', got none"),
+        ({"related": "auto"}, "related: 'auto' needs a dataset of images"),
         ({"related": ["stripes1", "no"]}, r"related: expected datasets of .*tiny\.h5, or auto alone, got no\."),
         ({"related": ["auto", "stripes1"], "dataset": "{0}::stripes0"}, "or auto alone, got auto"),
         ({"related": "stripes1", "exclude_group": "group0"}, "got stripes1, which `exclude_group` leaves out"),

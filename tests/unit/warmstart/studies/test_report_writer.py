@@ -28,7 +28,7 @@ def until(done, limit=60.0):
 
 @pytest.mark.parametrize("suffix", ["db", "journal"])
 def test_reports_are_stored_soon_and_the_last_of_a_step_counts(tmp_path, suffix, monkeypatch):
-    monkeypatch.setattr(report_writer, "TOGETHER", 7)
+    monkeypatch.setattr(report_writer, "BATCH", 7)
     path = tmp_path / f"s.{suffix}"
     odd = {30: math.inf, 31: -math.inf, 2**40: 1e-300}
     with begun(path) as ledger:
@@ -95,7 +95,7 @@ def test_a_trial_that_is_over_takes_no_reports(tmp_path):
 
 
 def test_order_and_back_pressure(monkeypatch):
-    monkeypatch.setattr(report_writer, "MOST", 5)
+    monkeypatch.setattr(report_writer, "MAX_PENDING", 5)
     monkeypatch.setattr(report_writer, "PAUSE_S", 0.01)
     gate, written = threading.Event(), []
 

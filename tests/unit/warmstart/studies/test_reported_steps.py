@@ -16,4 +16,4 @@ from warmstart.studies.state.reported_steps import LARGEST, numbers_of
     ],
 )
 def test_a_step_has_its_own_number_where_that_is_free_and_small(steps, taken, known, numbers):
-    assert list(numbers_of(steps, taken=taken, known=known).values()) == numbers
+    assert list(numbers_of(steps, taken=taken, fractional=known).values()) == numbers

@@ -73,7 +73,7 @@ def test_the_best_one_is_always_trained_and_others_as_they_fit(monkeypatch, seco
     play(monkeypatch, fake)
     takes = [10.0, 60.0, 5.0, 5.0]
     trials = [Trial(n, {"n": n, "takes": t}, 0.1 + n / 100, TrialStatus.OK, t, seed=n) for n, t in enumerate(takes)]
-    before, after = train_best(PLAN, trials, k=3, left=lambda: seconds - clock.now)
+    before, after = train_best(PLAN, trials, k=3, remaining=lambda: seconds - clock.now)
     assert [member.trial for member in before.members] == judged
     assert before.models == [f"model {n}" for n in judged]
     assert [int(model.split()[1]) for model in after.models if "all images" in model] == final
@@ -94,7 +94,7 @@ def test_one_that_is_expected_to_be_better_after_the_last_training_is_saved_too(
     tuned = Trial(3, {"n": 3, "takes": 10.0}, 0.2, TrialStatus.OK, 10.0, 3, curve=((0, 0.3), (50, 0.2)))
     for seconds, chosen in ((60.0, [0, 1, 3]), (15.0, [0, 1, 2]), (math.inf, [0, 1, 2])):  # at 15 s it is no longer run
         clock.now = 0.0
-        before, after = train_best(PLAN, [*trials, tuned], k=3, left=lambda end=seconds: end - clock.now)
+        before, after = train_best(PLAN, [*trials, tuned], k=3, remaining=lambda end=seconds: end - clock.now)
         assert [member.trial for member in before.members] == chosen
         assert after.models[-1] == f"model {chosen[-1]} of all images"
         assert before.votes == after.votes == ({"leading": 2} if chosen[-1] == 3 else {})
@@ -111,7 +111,7 @@ def test_what_runs_no_longer_than_its_trial_does_not_lead(monkeypatch, done, lea
     trials = [
         Trial(n, {"n": n, "takes": 10.0}, 0.1, TrialStatus.OK, 10.0, seed=n, curve=((done, 0.1),)) for n in range(2)
     ]
-    judged, _ = train_best(PLAN, trials, k=2, left=lambda: 60.0)
+    judged, _ = train_best(PLAN, trials, k=2, remaining=lambda: 60.0)
     assert judged.votes == ({"leading": 1} if leads else {})
 
 
@@ -165,7 +165,7 @@ def test_the_validation_error_says_of_how_many_images_it_is(monkeypatch, tmp_pat
     ],
 )
 def test_fewer_networks_than_asked_for_are_told_with_the_reason(monkeypatch, tmp_path, n, k, left, said):
-    line = saved_line(monkeypatch, tmp_path, n, k=k, left=lambda: left, first_error=0.1)
+    line = saved_line(monkeypatch, tmp_path, n, k=k, remaining=lambda: left, first_error=0.1)
     assert line.partition("validation error 0.1")[2].removeprefix(" together") == f".{said}"
 
 

@@ -10,8 +10,8 @@ import warmstart
 from warmstart.bo.transfer.expected_error import DatasetExpectation
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import Metric
-from warmstart.studies.results.expectations import StudyExpectations, expectations_of, promised_beside_came
-from warmstart.studies.results.report import _warm
+from warmstart.studies.results.expectations import StudyExpectations, expectation_line, expectations_of
+from warmstart.studies.results.report import _warm_lines
 from warmstart.studies.results.study_record import read_study_record, records_of_report
 from warmstart.studies.results.trial import Trial
 from warmstart.studies.state.reading import open_to_read
@@ -52,7 +52,7 @@ def test_each_trial_sharpens_what_is_expected():
     found = expectations_of(plan(), [trial(0, 0.25, 0.16)])
     (first,) = found.trials
     assert first.expected.value == pytest.approx(0.10, abs=1e-5)
-    assert first.came == 0.16
+    assert first.error == 0.16
     assert found.best.value > found.promised.value, "it came out worse than foreseen"
     width = found.best.high - found.best.low
     roots = np.sqrt([found.best.high, found.best.low])
@@ -119,14 +119,14 @@ def test_it_goes_through_json_and_through_the_study():
 def test_a_line_says_what_was_promised_and_what_came():
     first, network = trial(0, 0.25, 0.16), {"workload": "cnn", "target_budget": "steps"}
     found = expectations_of(replace(plan(), objective=network), [first])
-    line = promised_beside_came(found, first, Metric())
+    line = expectation_line(found, first, Metric())
     assert line.startswith("Promised before the first trial: a best error of 0.09 (0.0625 to 0.122); came: 0.16.")
     assert "More trials are expected to reach" in line
-    assert promised_beside_came(found, None, Metric()).endswith("none came yet.")
-    accuracy = promised_beside_came(found, first, Metric("accuracy", maximize=True))
+    assert expectation_line(found, None, Metric()).endswith("none came yet.")
+    accuracy = expectation_line(found, first, Metric("accuracy", maximize=True))
     assert "a best accuracy of 0.91 (0.877 to 0.938); came: 0.84." in accuracy
     for other in (plan(), replace(plan(), objective=network, budget=40.0)):
-        line = promised_beside_came(expectations_of(other, [first]), first, Metric())
+        line = expectation_line(expectations_of(other, [first]), first, Metric())
         assert line.startswith("Promised before the first trial, for the history's network and budget: a best error of")
 
 
@@ -157,7 +157,7 @@ def test_a_study_on_the_shipped_history_tells_all_of_it(tmp_path, monkeypatch):
     assert reported["expectation"] == document["expectation"]
     cut = replace(found.trials[0], number=2, error=None, status=TrialStatus.PRUNED)  # and then run again
     again = replace(found, trials=(cut, *found.trials))
-    assert "\n".join(_warm(again, plan())).count("| 0.06 |") == 2
+    assert "\n".join(_warm_lines(again, plan())).count("| 0.06 |") == 2
     (record,) = records_of_report(reported, "report")
     assert record.expected_line == found.expected_line
     with open_to_read(found.storage) as store:

@@ -17,7 +17,7 @@ from warmstart.studies.state import study_group as fleet_module
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.study_group import StudyGroup, check_different
-from warmstart.studies.state.trial_queue import OUTCOME, begun
+from warmstart.studies.state.trial_queue import OUTCOME, count_begun
 
 NAMES = ("a", "b", "c")
 WRITES = (
@@ -247,7 +247,7 @@ def test_spaces_that_are_exhausted_drop_out(tmp_path):
         order = work(group, 99, lambda i, run: Outcome(float(run.config["x"] + i), TrialStatus.OK, 1.0))
         assert Counter(order) == {0: 4, 1: 4}
         assert group.next(99) is None
-        assert [begun(trials) for trials in group._trials()] == [4, 4]
+        assert [count_begun(trials) for trials in group._trials()] == [4, 4]
 
 
 def test_a_trial_of_a_worker_that_is_gone_is_run_again_first(tmp_path):

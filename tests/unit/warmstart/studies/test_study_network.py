@@ -111,7 +111,7 @@ def test_what_is_no_file_of_networks(tiny):
 @pytest.mark.parametrize(
     ("changes", "error", "told"),
     [
-        ({"objective": "m:f"}, UsageError, "expected a study of a workload"),
+        ({"objective": "m:f"}, UsageError, "cannot be used with your own objective"),
         ({"save_model": "none/n.safetensors"}, MissingPathError, "expected a file in a folder that is there"),
         ({"save_model": __file__}, UsageError, "save_model: expected a new file, or networks to replace"),
         ({"ensemble": 0}, UsageError, "ensemble: expected a whole number of at least 1"),

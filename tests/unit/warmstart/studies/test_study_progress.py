@@ -10,7 +10,7 @@ from optuna.trial import TrialState, create_trial
 from warmstart.studies.execution.worker import Limits
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results import progress
-from warmstart.studies.results.progress import Watch, tell_first_failure
+from warmstart.studies.results.progress import Watch, warn_first_failure
 from warmstart.studies.results.trial import Trial
 from warmstart.studies.state.lease import EXTRA
 from warmstart.studies.state.storage import open_store
@@ -98,12 +98,12 @@ def test_the_first_failure_is_told_once_in_whatever_order_trials_end(ends, told)
     for numbers in ends:
         new = [ended(number) for number in numbers]
         known = sorted([*known, *new], key=lambda trial: trial.number)
-        tell_first_failure("s", new, known, said.append)
+        warn_first_failure("s", new, known, said.append)
     assert said == [f"s: trial {n} gave no error (crashed): note of {n}. The study goes on." for n in told]
 
 
 def test_a_failure_beside_an_error_or_of_an_earlier_call_is_not_told():
     good, bad = ended(0, error=0.5), ended(1)
-    tell_first_failure("s", [good, bad], [good, bad], pytest.fail)
-    tell_first_failure("s", [bad], [good, bad], pytest.fail)
-    tell_first_failure("s", [ended(2)], [bad, ended(2)], pytest.fail)
+    warn_first_failure("s", [good, bad], [good, bad], pytest.fail)
+    warn_first_failure("s", [bad], [good, bad], pytest.fail)
+    warn_first_failure("s", [ended(2)], [bad, ended(2)], pytest.fail)

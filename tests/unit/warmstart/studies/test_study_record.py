@@ -171,7 +171,7 @@ def test_a_trial_whose_worker_is_gone_is_interrupted(tmp_path):
     with open_queue(open_store(tmp_path / "s.db"), "s") as queue:
         assert queue.next(5).number == 4
         assert looked()[0] == {"ok": 4, "running": 1}  # its own claims a process cannot tell
-        assert queue.hold(4)
+        assert queue.claim(4)
 
 
 def test_the_best_of_the_pruned_trials_is_named():

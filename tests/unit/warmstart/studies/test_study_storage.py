@@ -31,7 +31,7 @@ def test_a_study_comes_back(path):
     study.add_trial(optuna.trial.create_trial(value=0.5))
     again = open_store(open_store(path).url)
     assert study_in(again).best_value == 0.5
-    assert again.shown == str(path)
+    assert again.display_name == str(path)
 
 
 def test_the_default_lies_in_the_working_folder(tmp_path, monkeypatch):
@@ -79,7 +79,7 @@ def test_read_only(path, what):
 
 
 def test_a_password_is_not_shown():
-    assert storage._hidden("postgresql://me:secret@host/db") == "postgresql://me@host/db"
+    assert storage._without_password("postgresql://me:secret@host/db") == "postgresql://me@host/db"
 
 
 def test_a_database_that_another_program_keeps_locked(tmp_path, monkeypatch):

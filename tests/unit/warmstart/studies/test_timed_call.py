@@ -18,7 +18,7 @@ from warmstart.studies.execution import pace
 from warmstart.studies.execution.pace import Pace
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.history import time_plan
-from warmstart.studies.history.time_plan import TimedCall, known_durations, plan_lines, tell_idle_cores, tell_unrun
+from warmstart.studies.history.time_plan import TimedCall, known_durations, plan_lines, warn_idle_cores, warn_unrun_plan
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.options import Sources
 from warmstart.studies.tune_options import TuneOptions
@@ -78,14 +78,14 @@ def test_the_history_plans_what_fits(asked):
     assert [dict(each.config) for each in spec.configs][: len(planned)] == planned
     assert call.plan.total <= 16
     assert spec.design == len(spec.configs)
-    lines = plan_lines(call, Pace(call.ends, call.plan.durations, call.plan.told), spec, done=0)
+    lines = plan_lines(call, Pace(call.ends, call.plan.durations, call.plan.told), spec, n_ended=0)
     assert lines[0].startswith(f"Plan: {len(planned)} runs in ")
     assert re.search(r" The other \d\.\d s are for start, short run and end\.$", lines[0])
     assert len(repr(call.plan)) < 4000  # for a notebook: without what the forecast was fitted to
     assert lines[1].startswith("  1. batch_size ")
     assert lines[-1].startswith("  then the search: about ")
     unlike = replace(spec, configs=(*spec.configs, *[replace(spec.configs[0], measured=False)] * 2))
-    last = plan_lines(call, Pace(call.ends, call.plan.durations, ()), unlike, done=0)[-1]
+    last = plan_lines(call, Pace(call.ends, call.plan.durations, ()), unlike, n_ended=0)[-1]
     assert last.startswith("  then 2 configurations of unknown duration (the history did not measure them), then")
 
 
@@ -110,7 +110,7 @@ def test_planned_runs_that_did_not_end_are_told(ended, status, pruner, allowed, 
     plan = SimpleNamespace(steps=[SimpleNamespace(config={"x": n}) for n in (0, 1)])
     trials = [SimpleNamespace(config={"x": n}, status=TrialStatus(status)) for n in ((0, ended) if ended else (0, 1))]
     lines = []
-    tell_unrun(
+    warn_unrun_plan(
         SimpleNamespace(plan=plan, on_message=lines.append),
         SimpleNamespace(trials=trials, n_extra=0),
         SimpleNamespace(pruner=pruner),
@@ -123,7 +123,7 @@ def test_where_nothing_fits_the_warm_start_is_kept_for_another_call(asked):
     spec, call, _ = asked(0.3, Runner())
     assert call.plan.steps == ()
     assert len(spec.configs) == 3
-    (line,) = plan_lines(call, Pace(call.ends, call.plan.durations, ()), spec, done=0)
+    (line,) = plan_lines(call, Pace(call.ends, call.plan.durations, ()), spec, n_ended=0)
     assert line.startswith("Plan: of the history's configurations none ends in ")
 
 
@@ -132,7 +132,7 @@ def test_a_short_run_that_fails_is_told_of(asked):
     assert any("gave no result (it broke): the first trials tell" in line for line in said)
     assert call.plan.short_run is None
     assert spec.configs
-    (line, *_) = plan_lines(call, Pace(call.ends, call.plan.durations, call.plan.told), spec, done=0)
+    (line, *_) = plan_lines(call, Pace(call.ends, call.plan.durations, call.plan.told), spec, n_ended=0)
     assert re.search(r" The other \d\.\d s are for start and end\.$", line), "nothing was measured"
 
 
@@ -173,7 +173,7 @@ def test_a_first_moment_alone_says_roughly_how_fast_the_machine_is(short_run_of)
 
 
 def test_how_many_is_the_plan_s_to_say(asked):
-    with pytest.raises(UsageError, match="expected no `k` beside `time`, got 5: the plan decides"):
+    with pytest.raises(UsageError, match="cannot be used with `time`: the plan decides"):
         asked(20.0, Runner(), k=5)
 
 
@@ -211,7 +211,7 @@ def test_what_is_said_without_a_plan(photos):
 
     call = TimedCall(time.monotonic(), 60.0, 1, None, print)
     pace = Pace(call.ends, no_durations(ConfigurationSpace({"x": (0.0, 1.0)})))
-    (first,), (later,) = plan_lines(call, pace, None, done=0), plan_lines(call, pace, None, done=2)
+    (first,), (later,) = plan_lines(call, pace, None, n_ended=0), plan_lines(call, pace, None, n_ended=2)
     assert first.endswith("the first ones tell how long each takes.")
     assert later.endswith("each begun only where it is likely to end in time.")
     assert Path(photos).is_dir()
@@ -225,7 +225,7 @@ def test_idle_cores_are_told_of_where_workers_would_use_them(monkeypatch, cores,
     monkeypatch.setattr("joblib.cpu_count", lambda: cores)
     monkeypatch.setattr("warmstart.metafeat.device.resolve_device", lambda name: name)
     lines = []
-    tell_idle_cores(TimedCall(time.monotonic(), seconds, 1, None, lines.append), device=device)
+    warn_idle_cores(TimedCall(time.monotonic(), seconds, 1, None, lines.append), device=device)
     assert lines == (["Trials run one at a time, on 1 of 2 cores: more `workers` use the others, too."] if said else [])
 
 

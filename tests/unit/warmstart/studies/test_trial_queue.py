@@ -373,6 +373,6 @@ def test_seconds_to_learn_from_are_those_of_the_run_not_of_the_clock(tmp_path):
         for seconds in (43_200.0, math.nan):
             run = queue.next(2)
             queue.end(run, replace(outcome(run.config, 0), duration=seconds))
-        first, second = (told.duration for told in queue.told(queue.trials()))
+        first, second = (told.duration for told in queue.observations(queue.trials()))
         assert first == 43_200.0
         assert math.isnan(second)

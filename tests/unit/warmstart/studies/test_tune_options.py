@@ -95,7 +95,7 @@ def test_a_plan_of_version_0_1_is_read():
 
 
 def test_an_ensemble_needs_a_file_that_it_is_saved_in():
-    with pytest.raises(UsageError, match="expected `save_model` beside it, got none and 3 networks") as told:
+    with pytest.raises(UsageError, match="3 networks need `save_model`") as told:
         TuneOptions(ensemble=3).limits()
     assert told.value.params == ("ensemble",)
     TuneOptions(ensemble=3, save_model="clf.safetensors").limits()
@@ -128,9 +128,7 @@ def test_a_history_of_another_workload_names_it(tmp_path):
 @pytest.mark.parametrize(("option", "value"), [("workload", "transfer"), ("target_budget", "steps")])
 @pytest.mark.parametrize("own", ["objective", "command"])
 def test_what_is_of_a_workload_says_nothing_beside_a_program_of_ones_own(own, option, value):
-    with pytest.raises(
-        UsageError, match=rf"^{option}: expected none beside `{own}`, which trains in its own way, got '{value}'"
-    ):
+    with pytest.raises(UsageError, match=rf"^{option}: cannot be used with `{own}`, which trains in its own way"):
         warmstart.tune(**{own: "train.py:main", option: value}, trials=1)
 
 

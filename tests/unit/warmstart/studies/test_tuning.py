@@ -248,7 +248,7 @@ def test_an_empty_history_is_begun_cold_and_filled(own, photos, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"dataset": None, "space": target_space()}, "expected a study of a dataset"),
+        ({"dataset": None, "space": target_space()}, "needs `dataset`"),
         ({"space": SPACE, "warm": "none"}, "expected a study over the space of"),
     ],
 )
@@ -399,7 +399,7 @@ def test_every_trial_of_a_workload_failed(photos):
     ("changes", "error", "told"),
     [
         ({"objective": None}, UsageError, "expected `dataset`, `objective` or `command`, got none"),
-        ({"command": "true {config}"}, UsageError, "expected either `objective` or `command`"),
+        ({"command": "true {config}"}, UsageError, "`objective` and `command` cannot be used together"),
         ({"trials": 0}, UsageError, "trials: expected a whole number of at least 1, got 0"),
         ({"workers": True}, UsageError, "workers: expected a whole number"),
         ({"surrogate": "gpp"}, UsageError, "expected surrogate among"),

@@ -13,10 +13,10 @@ from PIL import Image
 import warmstart
 from warmstart.history_store.errors import MissingPathError, StorageError, UsageError
 from warmstart.studies.execution.trial_process import TRIAL_TITLE
-from warmstart.studies.output_places import (
-    check_apart,
+from warmstart.studies.output_paths import (
+    check_distinct,
     check_log,
-    check_report_place,
+    check_report_path,
     study_folder,
 )
 
@@ -41,10 +41,10 @@ def _in_a_folder(tmp_path, monkeypatch):
 def test_a_report_replaces_nothing_but_a_report(file, text):
     Path(file).write_text(text)
     with pytest.raises(UsageError, match=f"^report: expected a new file, or .*report.* to replace, got {file}, which is something else"):  # fmt: skip
-        check_report_place("r.md")
+        check_report_path("r.md")
     assert Path(file).read_text() == text
     Path(file).write_text("")
-    check_report_place("r.md")
+    check_report_path("r.md")
 
 
 def test_a_report_is_replaced_by_the_next_one():
@@ -54,7 +54,7 @@ def test_a_report_is_replaced_by_the_next_one():
     assert json.loads(Path("r.json").read_text())["trials"] == {"ok": 2}
 
 
-@pytest.mark.parametrize("check", [check_log, check_report_place])
+@pytest.mark.parametrize("check", [check_log, check_report_path])
 def test_a_place_that_is_read_only_is_told_before_any_trial(check, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
     with pytest.raises(StorageError, match=r"expected a place that can be written, got a\.md, which is read-only\. Name another file"):  # fmt: skip
@@ -96,9 +96,9 @@ def test_the_log_beside_a_report_is_no_storage(tmp_path):
     with pytest.raises(
         UsageError, match=r"^report: expected a file of its own, got trials\.log, which `storage` takes"
     ):
-        check_apart(storage=Path("trials.log"), log=None, report="report.md")
-    check_apart(storage=Path("trials.log"), log="other.log", report="report.md")
-    check_apart(storage=Path("trials.log"), log=None, report=tmp_path / "elsewhere" / "report.md")
+        check_distinct(storage=Path("trials.log"), log=None, report="report.md")
+    check_distinct(storage=Path("trials.log"), log="other.log", report="report.md")
+    check_distinct(storage=Path("trials.log"), log=None, report=tmp_path / "elsewhere" / "report.md")
 
 
 def test_a_report_is_written_of_a_folder_whose_name_is_no_text(monkeypatch, tmp_path):
@@ -126,8 +126,8 @@ def test_a_storage_is_no_place_for_anything_else():
         with pytest.raises(
             UsageError, match=rf"^{param}: expected a file of its own, got s\.db, which `storage` takes"
         ):
-            check_apart(storage=Path("s.db").absolute(), report=True, **place)
-    check_apart(storage=None, report="s.db")
+            check_distinct(storage=Path("s.db").absolute(), report=True, **place)
+    check_distinct(storage=None, report="s.db")
 
 
 @pytest.mark.parametrize(
@@ -140,5 +140,5 @@ def test_a_storage_is_no_place_for_anything_else():
 )
 def test_no_two_outputs_are_one_file(places, param):
     with pytest.raises(UsageError, match=rf"^{param}: expected a file of its own, got a\.\w+, which `\w+` takes too"):
-        check_apart(**places)
-    check_apart(log="a.log", report=True, save_model="a.safetensors")
+        check_distinct(**places)
+    check_distinct(log="a.log", report=True, save_model="a.safetensors")

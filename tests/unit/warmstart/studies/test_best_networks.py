@@ -10,8 +10,8 @@ import warmstart
 from warmstart.history_store.errors import StorageFullError
 from warmstart.history_store.space import dump_space
 from warmstart.studies.history.warm_start import _unmeasured
-from warmstart.studies.objectives import kept_networks
-from warmstart.studies.objectives.kept_networks import KeptNetworks
+from warmstart.studies.objectives import best_networks
+from warmstart.studies.objectives.best_networks import BestNetworks
 from warmstart.studies.objectives.workload import WorkloadObjective
 from warmstart.training.workloads import Member, get_workload
 from warmstart.training.workloads.cnn.classifier import Networks
@@ -28,29 +28,29 @@ class Fake:
 
 
 @pytest.fixture
-def kept(tmp_path, monkeypatch):
+def networks(tmp_path, monkeypatch):
     def load(path):
         return SimpleNamespace(models=[path.read_bytes()])
 
-    monkeypatch.setattr(kept_networks, "load_classifier", load)
-    return KeptNetworks(str(tmp_path), 2)
+    monkeypatch.setattr(best_networks, "load_classifier", load)
+    return BestNetworks(str(tmp_path), 2)
 
 
-def test_the_best_are_kept(kept, tmp_path):
+def test_the_best_are_kept(networks, tmp_path):
     for n, error in enumerate((0.3, 0.25, 1e-05, 0.125)):
-        assert kept.wants(error)
-        kept.put(Fake(), Member(0, {"n": n, "x": 0.5}, 7, error), b"%d" % n)
+        assert networks.is_among_best(error)
+        networks.save(Fake(), Member(0, {"n": n, "x": 0.5}, 7, error), b"%d" % n)
     assert len(list(tmp_path.iterdir())) == 2
-    assert [kept.get({"x": 0.5, "n": n}, 7) for n in range(4)] == [None, None, b"2", b"3"]
-    assert kept.get({"n": 2, "x": 0.5}, 8) is None, "a trial of another seed"
-    assert not kept.wants(0.125)
-    assert kept.wants(0.124)
+    assert [networks.load({"x": 0.5, "n": n}, 7) for n in range(4)] == [None, None, b"2", b"3"]
+    assert networks.load({"n": 2, "x": 0.5}, 8) is None, "a trial of another seed"
+    assert not networks.is_among_best(0.125)
+    assert networks.is_among_best(0.124)
 
 
 def test_what_was_cut_off_counts_as_none(tmp_path):
-    kept = KeptNetworks(str(tmp_path), 2)
-    kept.put(Fake(), Member(0, {"n": 1}, 7, 0.5), b"half of a file")
-    assert kept.get({"n": 1}, 7) is None
+    networks = BestNetworks(str(tmp_path), 2)
+    networks.save(Fake(), Member(0, {"n": 1}, 7, 0.5), b"half of a file")
+    assert networks.load({"n": 1}, 7) is None
 
 
 def test_nothing_is_trained_again_in_the_end(tiny, tmp_path, monkeypatch):
@@ -71,9 +71,9 @@ def test_a_full_disk_costs_no_trial(tiny, tmp_path, monkeypatch):
         tried.append(given)
         raise StorageFullError("no space")
 
-    monkeypatch.setattr(KeptNetworks, "put", full)
+    monkeypatch.setattr(BestNetworks, "save", full)
     path = f"{tiny.history}::stripes0"
-    objective = WorkloadObjective(path, device="cpu", networks=KeptNetworks(str(tmp_path), 1))
+    objective = WorkloadObjective(path, device="cpu", networks=BestNetworks(str(tmp_path), 1))
     config = dict(get_workload("cnn").space("compact").get_default_configuration())
     told = objective(config, seed=0, budget=8, report=lambda *_: None)
     assert told["status"] == "ok"

@@ -1,4 +1,4 @@
-"""Networks of the best trials of a call, kept until it ends, so that none of them is trained again to be saved."""
+"""Networks of the best trials of a call, stored until it ends, so that saving needs no retraining."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from warmstart.training.workloads import Member, Prepared, load_classifier
 
 
 @dataclass(frozen=True, slots=True)
-class KeptNetworks:
-    """A folder that all trials of a call write to, in whatever process they run.
+class BestNetworks:
+    """A folder of the best networks that all processes of a call write to.
 
     Attributes:
-        folder: path; whoever makes it removes it.
-        most: networks that are kept.
+        folder: path; removed by its creator.
+        limit: number of networks that stay.
     """
 
     folder: str
-    most: int
+    limit: int
 
-    def wants(self, error: float) -> bool:
-        """Tell whether a trial of such an error is among the best so far."""
-        kept = sorted(_error_of(path) for path in self._paths())
-        return len(kept) < self.most or error < kept[self.most - 1]
+    def is_among_best(self, error: float) -> bool:
+        """Tell whether an error is among the best so far."""
+        errors = sorted(_error_of(path) for path in self._paths())
+        return len(errors) < self.limit or error < errors[self.limit - 1]
 
-    def put(self, prepared: Prepared, member: Member, model: object) -> None:
-        """Write a network, and remove those that it beats."""
-        place = Path(self.folder) / f"{member.error!r}-{_key(member.config, member.seed)}.safetensors"
-        prepared.combine([member], [model], error=member.error).save(place)
-        for path in sorted(self._paths(), key=_error_of)[self.most :]:
+    def save(self, prepared: Prepared, member: Member, model: object) -> None:
+        """Write a network, and remove those beyond the limit."""
+        target = Path(self.folder) / f"{member.error!r}-{_key(member.config, member.seed)}.safetensors"
+        prepared.combine([member], [model], error=member.error).save(target)
+        for path in sorted(self._paths(), key=_error_of)[self.limit :]:
             path.unlink(missing_ok=True)  # another process may have been first
 
-    def get(self, config: Config, seed: int) -> object | None:
-        """Return the model of a trial, as its `Prepared` gave it; None where none is kept."""
+    def load(self, config: Config, seed: int) -> object | None:
+        """Return the stored model of a trial, as its `Prepared` returned it; else None."""
         models: Sequence[object] = ()
         for path in self._paths():
             if path.name.endswith(f"-{_key(config, seed)}.safetensors"):
