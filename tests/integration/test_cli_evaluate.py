@@ -305,10 +305,10 @@ def test_a_dataset_of_ones_own_is_asked_about_by_what_was_measured(cli, tiny, ph
 
 
 def test_where_nothing_suggested_was_measured_the_next_step_is_named():
-    from warmstart.models.query_evaluation import told
+    from warmstart.models.query_evaluation import query_lines
 
     none = {"config": {}, "error": None, "rank": None}
-    (line,) = told([{"dataset": "h.h5::d", "measured": 6, "best_error": 0.1, "suggested": [none] * 3}])
+    (line,) = query_lines([{"dataset": "h.h5::d", "measured": 6, "best_error": 0.1, "suggested": [none] * 3}])
     assert line == (
         "h.h5::d: none of suggestions 1 to 3 is among the 6 configurations that both have measured, best 0.100. "
         "Measure what is suggested: `suggest --format json`, then `history collect --first`"
@@ -424,7 +424,7 @@ def test_queries_are_checked(cli, tiny, photos, mine, table, use_tiny):
         (["--query", "nobody"], 2, "expected FILE.h5::NAME, or a dataset of"),
         (["--query", f"{file}::nobody"], 2, "expected a dataset of"),
         (["--query", f"{file}::photos"], 3, "expected runs of configurations that"),
-        (["--query", "stripes0", "--table", table], 2, "expected no --table beside it"),
+        (["--query", "stripes0", "--table", table], 2, "--query cannot be used with --table."),
         (["--query", "nowhere.h5::photos"], 2, "nowhere.h5"),
     ]:
         run = cli("evaluate", *call)

@@ -125,7 +125,7 @@ CASES = [
     ([*OWN, COMMAND, "--storage", "fake.db"], 4, "a file of another kind"),
     ([*OWN, COMMAND, "--storage", "mysqll://me@host/db"], 2, "--storage"),
     ([*OWN, COMMAND, "--timeout", "soon"], 2, "a length of time"),
-    ([*OWN, COMMAND, "--no-warm", "--warm", "initial"], 2, "--no-warm: expected no --warm beside it"),
+    ([*OWN, COMMAND, "--no-warm", "--warm", "initial"], 2, "--no-warm cannot be used with --warm initial."),
 ]  # fmt: skip
 LIBRARIES = re.compile(
     r"Traceback|Expecting |Errno|Extra data|No closing|codec can't|No module named|YAMLError|mapping values|did not find"

@@ -176,7 +176,7 @@ def test_client_answers_as_the_advisor(tiny, cli, tmp_path):
         assert len(json.loads(near.out)["neighbours"]) == 2
         both = cli("suggest", *options, "--server", url, "--history", str(tiny.history))
         assert both.code == 2
-        assert "--server: expected no --history" in both.err
+        assert "--server cannot be used with --history" in both.err
     gone = cli("suggest", *options, "--server", "http://127.0.0.1:9", "-q")
     assert gone.code == 4
     assert "expected a server that answers" in gone.err

@@ -75,7 +75,7 @@ def defined(found: Centres) -> Centres:
     return Centres(found.names, names, found.values[:, kept], found.chance[:, kept], found.noise_std[:, kept])
 
 
-def most_telling(found: Centres, most: int) -> Centres:
+def most_uneven(found: Centres, most: int) -> Centres:
     """Keep so many datasets whose errors gather most clearly, in their order: the most deviations from chance over all."""
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.abs(found.values - found.chance) / found.noise_std

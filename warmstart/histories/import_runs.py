@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ImportRequest:
     """What a person says about an import.
 
     Attributes:
@@ -54,7 +54,7 @@ class Read:
     wishes: "Wishes"
 
 
-def import_source(path: Path, source: str, asked: Asked) -> "ImportPlan | dict[str, int]":
+def import_source(path: Path, source: str, asked: ImportRequest) -> "ImportPlan | dict[str, int]":
     """Bring the runs of a source into a history.
 
     Exports of a history over the same space, and folders of shards, are taken as they are; a history that is not there is
@@ -78,7 +78,7 @@ def import_source(path: Path, source: str, asked: Asked) -> "ImportPlan | dict[s
     from warmstart.history_store.history import History
 
     is_own = _is_own(path, source)
-    if is_own and asked == Asked():
+    if is_own and asked == ImportRequest():
         return import_into(path, Path(source))
     if is_own and Path(source).is_dir():
         msg = f"{source}: expected no options for a folder of shards, which goes in as it is, got some. Leave them out."
@@ -86,17 +86,17 @@ def import_source(path: Path, source: str, asked: Asked) -> "ImportPlan | dict[s
     if not path.exists():
         msg = f"{path}: expected a history to import into, got nothing there. Make one first: `warmstart history create {in_shell(path)} --space SPACE`."
         raise MissingPathError(msg)
-    read = read_asked(source, asked)
+    read = read_import_source(source, asked)
     with History.open(path, write=not asked.dry_run) as history:
         if asked.dataset is not None:
             asked = replace(asked, dataset=_named(history, asked.dataset))
-        plan = plan_asked(history, read, asked)
+        plan = plan_import_request(history, read, asked)
         if not asked.dry_run:
             carry_out(history, plan)
     return plan
 
 
-def read_asked(source: str, asked: Asked) -> "Read":
+def read_import_source(source: str, asked: ImportRequest) -> "Read":
     """Read a source and what is said about it, before any history is opened; raises as `import_source`."""
     error_range, wishes = parse_range(asked.error_range), _wishes(asked)
     runs, described = read_source(source, study=asked.study, metric=asked.metric)
@@ -115,7 +115,7 @@ def check_unnamed(read: "Read", name: str) -> None:
         raise UsageError(msg, param="runs")
 
 
-def plan_asked(history: "History", read: "Read", asked: Asked) -> "ImportPlan":
+def plan_import_request(history: "History", read: "Read", asked: ImportRequest) -> "ImportPlan":
     """Work out what the runs that were read are in a history; nothing is written. Raises as `plan_import`."""
     from warmstart.history_store.external_import import plan_import
 
@@ -181,7 +181,7 @@ def parse_pairs(param: str, texts: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def _wishes(asked: Asked) -> "Wishes":
+def _wishes(asked: ImportRequest) -> "Wishes":
     from warmstart.history_store.mapping import Wishes
 
     return Wishes(
@@ -210,13 +210,13 @@ def _is_own(path: Path, source: str) -> bool:
 
 
 __all__ = [
-    "Asked",
+    "ImportRequest",
     "Read",
     "check_unnamed",
     "import_source",
     "parse_pairs",
     "parse_range",
-    "plan_asked",
-    "read_asked",
+    "plan_import_request",
+    "read_import_source",
     "read_source",
 ]

@@ -298,7 +298,7 @@ def as_document(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return dict(reports[0]) if len(reports) == 1 else {"schema_version": 1, "reports": list(reports)}
 
 
-def check_places(out: Path | None, plots: Path | None) -> None:
+def check_outputs(out: Path | None, plots: Path | None) -> None:
     """Refuse places that cannot be written before hours are spent.
 
     Raises:
@@ -315,7 +315,7 @@ def check_places(out: Path | None, plots: Path | None) -> None:
         raise UsageError(msg, param="plots")
 
 
-def keep(reports: Sequence[Mapping[str, Any]], out: Path | None, plots: Path | None) -> list[str]:
+def write_outputs(reports: Sequence[Mapping[str, Any]], out: Path | None, plots: Path | None) -> list[str]:
     """Write and draw reports where that is wanted.
 
     Returns: what to tell.

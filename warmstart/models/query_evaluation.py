@@ -232,7 +232,7 @@ def _suggested(query: MeasuredQuery, embedded: "EmbeddedHistory") -> dict[str, A
     }
 
 
-def told(queries: Sequence[dict[str, Any]]) -> list[str]:
+def query_lines(queries: Sequence[dict[str, Any]]) -> list[str]:
     """Say in a line a query what came of what would have been suggested, and how to learn the rest."""
     lines = []
     for query in queries:

@@ -314,7 +314,7 @@ def test_a_copy_of_the_shipped_history_is_another_one_that_answers_the_same(cli,
     assert "expected a path where nothing lies" in twice.err
     both = cli("history", "create", tmp_path / "b.h5", "--from-default", "--space", "paper")
     assert both.code == 2
-    assert "--from-default: expected none of --space, --configs, --stored-size beside it" in both.err
+    assert "--from-default cannot be used with --space" in both.err
 
 
 def test_training_leaves_unmeasured_datasets_out(mine):
