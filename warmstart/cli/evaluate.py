@@ -177,8 +177,8 @@ def evaluate(
         msg = "--calibrate needs --history and --model."
         raise UsageError(msg)
     if query and (table or calibrate or paper_figure):
-        other = "--table" if table else "--calibrate" if calibrate else "--paper-figure"
-        msg = f"--query cannot be used with {other}."
+        option = "--table" if table else "--calibrate" if calibrate else "--paper-figure"
+        msg = f"--query cannot be used with {option}."
         raise UsageError(msg)
     if calibrate:
         with History.open(history_path(history), write=True) as opened:

@@ -63,8 +63,13 @@ def add(
     """Add a dataset with its images, and runs on it."""
     from dataclasses import replace
 
-    from warmstart.histories.add import DatasetCard, add_source, note_on_twins
-    from warmstart.histories.import_runs import ImportRequest, check_unnamed, plan_import_request, read_import_source
+    from warmstart.histories.add import DatasetCard, add_source, twin_note
+    from warmstart.histories.import_runs import (
+        ImportRequest,
+        check_names_no_dataset,
+        plan_import_request,
+        read_import_source,
+    )
     from warmstart.history_store.external_import import carry_out
     from warmstart.history_store.history import History
     from warmstart.history_store.readers.csv_labels import labelled
@@ -77,7 +82,7 @@ def add(
     request = ImportRequest(dataset=name, metric=metric, error_range=error_range)
     runs_read = None if runs is None else read_import_source(runs, request)
     if runs_read is not None:
-        check_unnamed(runs_read, name)
+        check_names_no_dataset(runs_read, name)
     with History.open(path, write=True) as opened:
         plan = (
             None if runs_read is None else plan_import_request(opened, runs_read, request)
@@ -90,7 +95,7 @@ def add(
             skip_broken=skip_broken,
             seed=seed,
         )
-        twins = note_on_twins(opened, info)
+        twins = twin_note(opened, info)
         if plan is not None:
             carry_out(opened, replace(plan, datasets=()))
     for note in (*(picture.left_out for picture in broken), *filter(None, [twins])):

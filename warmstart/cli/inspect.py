@@ -76,7 +76,7 @@ def show(
     with History.open(measured_history(workload, history)) as opened:
         model_hash = None if name is None else stored_hash(opened.model_hashes, model)
         description = summary(opened) if name is None else describe(opened, name, model_hash=model_hash)
-    own_table = (
+    separate = (
         ()
         if format is not Format.TABLE
         else ("best_configs", "best_config", "ccov", "ccov_in_words", "nearest", "errors")
@@ -84,7 +84,7 @@ def show(
     fields = {
         key: value
         for key, value in description.items()
-        if value not in ("", None, {}, []) and (name is None or key not in own_table)
+        if value not in ("", None, {}, []) and (name is None or key not in separate)
     }
     rows = [{"field": key, "value": _plain(value)} for key, value in fields.items()]
     shell.result({"schema_version": 1, **description}, rows)

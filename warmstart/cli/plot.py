@@ -120,7 +120,7 @@ def ccov(
     """
     from pathlib import Path
 
-    from warmstart.histories.ccov import centres_of, defined, most_uneven
+    from warmstart.histories.ccov import centres_of, drop_undefined, most_uneven
     from warmstart.history_store.errors import UsageError
     from warmstart.history_store.history import History
     from warmstart.locations import measured_history
@@ -151,7 +151,7 @@ def ccov(
     if not selection and most and len(centres.names) > most:
         shell.note(f"Drawn: the {most} of {len(centres.names)} datasets whose errors gather most clearly. Name others, give --dataset for the nearest, or --most 0 for all.")  # fmt: skip
         centres = most_uneven(centres, most)
-    drawn = defined(centres)
+    drawn = drop_undefined(centres)
     if left_out := [name for name in centres.hyperparameters if name not in drawn.hyperparameters]:
         shell.note(f"Left out, as their values never differ there: {', '.join(left_out)}.")
     draw_ccov(drawn, Path(out))

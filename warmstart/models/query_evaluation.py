@@ -156,7 +156,7 @@ def _place(
     """Place a dataset as `suggest` does; one of the history's own without images (`query` is None) by its stored embedding."""
     from warmstart.suggestions.advisor import Advisor
     from warmstart.suggestions.answer import DatasetSummary
-    from warmstart.suggestions.location import place_vector
+    from warmstart.suggestions.location import locate_vector
 
     assert embedded.model is not None  # noqa: S101  refused above
     if query is not None:
@@ -166,7 +166,7 @@ def _place(
     about = embedded.about[row]
     summary = DatasetSummary(name, about.n_images, about.n_classes, about.fingerprint, (about.n_train, about.n_val))
     rows = embedded.rows_without(groups, name)
-    return place_vector(embedded.vectors[row], embedded, rows, query=None, summary=summary, sample=None)
+    return locate_vector(embedded.vectors[row], embedded, rows, query=None, summary=summary, sample=None)
 
 
 def _table(embedded: "EmbeddedHistory", asked: Sequence[MeasuredQuery]) -> "ErrorTable":

@@ -266,7 +266,7 @@ def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service,
     """Read the plan of a study; what a person should hear of it is added to the notes."""
     from warmstart.history_store.space import dump_space, load_space
     from warmstart.studies.state.spec import StudySpec
-    from warmstart.suggestions.initial_configs import put_into
+    from warmstart.suggestions.initial_configs import convert_initial
 
     _check_surrogate(body.surrogate)
     _check_members(body)
@@ -277,7 +277,7 @@ def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service,
     )
     configs: tuple[Mapping[str, Any], ...] = ()
     if body.initial:
-        placed = put_into(load_space(space), body.initial, rename=body.rename, seed=body.seed)
+        placed = convert_initial(load_space(space), body.initial, rename=body.rename, seed=body.seed)
         configs = placed.configs
         notes += placed.notes
     fingerprint = body.fingerprint or (None if descriptor is None else f"descriptor:{descriptor.id}")

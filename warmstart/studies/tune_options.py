@@ -206,10 +206,10 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         """Read the configurations to begin with, and put them into the space; what was done is told of a new study."""
         if not self.initial:
             return ()
-        from warmstart.suggestions.initial_configs import put_into, read_initial
+        from warmstart.suggestions.initial_configs import convert_initial, read_initial
 
         configs = read_initial(self.initial)
-        found = put_into(load_space(space), configs, rename=dict(self.rename), seed=self.seed)
+        found = convert_initial(load_space(space), configs, rename=dict(self.rename), seed=self.seed)
         for note in found.notes if is_new else ():
             self.on_message(note)
         return found.configs

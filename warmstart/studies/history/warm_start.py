@@ -136,7 +136,7 @@ def tell_of_images(query: Query | Descriptor | None, on_message: Callable[[str],
 
     if skip_broken:
         _tell_broken(query, on_message)
-    for note in query.lacking if isinstance(query, Query) else ():
+    for note in query.class_notes if isinstance(query, Query) else ():
         on_message(note)
 
 
@@ -180,7 +180,7 @@ def _warm_configs(found: Answer) -> tuple[WarmConfig, ...]:
     known = [] if found.expectation is None else found.expectation.errors()[len(configs) : -1]
     return configs + tuple(
         WarmConfig(config, expected_error=None if error is None else error.to_dict())
-        for config, error in zip_longest(found.plan.others, known)
+        for config, error in zip_longest(found.plan.further_configs, known)
     )
 
 
@@ -233,7 +233,7 @@ def _curves(plan: StudySpec, locate: Callable[[], Location] | None) -> dict[str,
 
 def _usual_configs(plan: StudySpec, history: str | os.PathLike[str] | None) -> tuple[WarmConfig, ...] | None:
     """Return the configurations to begin with that a workload names itself, where the history never measured it; else None."""
-    from warmstart.suggestions.initial_configs import put_into
+    from warmstart.suggestions.initial_configs import convert_initial
 
     named = () if plan.workload in (None, DEFAULT) else get_workload(plan.workload).usual_configs()
     if not named:
@@ -241,7 +241,7 @@ def _usual_configs(plan: StudySpec, history: str | os.PathLike[str] | None) -> t
     if measures(glance(history_path(history)).space_json, plan.workload or DEFAULT):
         return None
     space = load_space(plan.space)
-    found = put_into(space, [_allowed(space, config) for config in named[: plan.k]], rename={}, seed=plan.seed)
+    found = convert_initial(space, [_allowed(space, config) for config in named[: plan.k]], rename={}, seed=plan.seed)
     return tuple(WarmConfig(config, measured=False) for config in found.configs)
 
 
@@ -274,14 +274,14 @@ def _unmeasured(plan: StudySpec, best: Config | None, measured: Sequence[Config]
 
 def _usual_in(space: ConfigurationSpace, usual: Sequence[Config], *, seed: int) -> list[Config]:
     """Put usual configurations into a space that has all of their names: its nearest numbers, and its own backbones for ours."""
-    from warmstart.suggestions.initial_configs import put_into
+    from warmstart.suggestions.initial_configs import convert_initial
 
     found: list[Config] = []
     for config in usual:
         if not set(config) <= set(space):
             continue
         try:
-            made = put_into(space, [_allowed(space, config)], rename={}, seed=seed).configs
+            made = convert_initial(space, [_allowed(space, config)], rename={}, seed=seed).configs
         except UsageError:  # a combination that the space forbids
             continue
         found += [each for each in made if set(config) <= set(each) and each not in found]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from warmstart.bo.diagnostics import Diagnosis, Fit, Sensitivity, Shares, Slice
-from warmstart.histories.ccov import Centres, say_centre
+from warmstart.histories.ccov import Centres, describe_centre
 from warmstart.history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.plots.ccov import FEW, draw_ccov
 from warmstart.plots.map import DatasetMap, QueryPoint, draw_map
@@ -139,11 +139,11 @@ def test_centres_in_words():
         np.array([[0.05, 0.05, 0.05, 0.0]]),
     )
     assert found.clear.tolist() == [[True, True, False, False]]
-    assert say_centre(0.7, 0.5, clear=True) == "errors gather at high values; low ones do better on average"
-    assert say_centre(0.3, 0.5, clear=True) == "errors gather at low values; high ones do better on average"
-    assert say_centre(0.505, 0.5, clear=True) == "hardly any difference"
-    assert say_centre(0.7, 0.5, clear=False) == "no clear side: chance explains it"
-    assert say_centre(np.nan, 0.5, clear=False).startswith("not defined")
+    assert describe_centre(0.7, 0.5, clear=True) == "errors gather at high values; low ones do better on average"
+    assert describe_centre(0.3, 0.5, clear=True) == "errors gather at low values; high ones do better on average"
+    assert describe_centre(0.505, 0.5, clear=True) == "hardly any difference"
+    assert describe_centre(0.7, 0.5, clear=False) == "no clear side: chance explains it"
+    assert describe_centre(np.nan, 0.5, clear=False).startswith("not defined")
 
 
 KINDS = {

@@ -166,7 +166,7 @@ def test_runs_alone_answer_where_no_dataset_with_images_has_runs(runs_alone, tin
     found = warmstart.answer(photos, history=runs_alone, model=tiny.model)
     assert found.suggestions[0].config == CONFIGS[1]
     assert found.strategy == "portfolio"
-    assert "none of its datasets that may answer has both images and runs" in found.confidence.note
+    assert "none of the datasets left has both images and runs" in found.confidence.note
     assert [near.name for near in warmstart.neighbours(photos, history=runs_alone, model=tiny.model)] == ["pictures"]
 
 
