@@ -211,7 +211,7 @@ def test_no_pixel_path_or_class_name_leaves(tiny, tmp_path):
 
 
 def test_open_address_needs_tokens(tmp_path):
-    with pytest.raises(UsageError, match="expected `token_file` beside an address that other machines can reach"):
+    with pytest.raises(UsageError, match="host needs `token_file`, as other machines can reach"):
         ServiceSettings(host="0.0.0.0")
     with pytest.raises(MissingPathError, match="which is not there"):
         ServiceSettings(host="0.0.0.0", token_file=tmp_path / "none")
