@@ -316,7 +316,7 @@ def test_where_nothing_suggested_was_measured_the_next_step_is_named():
 
 
 def test_every_group_with_the_images_of_a_query_is_left_out(cli, tiny, photos, mine, tmp_path):
-    from warmstart.models.query_evaluation import _find
+    from warmstart.models.query_evaluation import _measured_query
     from warmstart.suggestions.embedded_history import load_embedded_history
 
     file, _, evaluations = mine
@@ -327,7 +327,7 @@ def test_every_group_with_the_images_of_a_query_is_left_out(cli, tiny, photos, m
             history.extend([replace(evaluation, dataset=name) for evaluation in evaluations])
     embedded = load_embedded_history(known, tiny.model)
     for query in (f"{file}::photos", "one", f"{known}::two"):
-        found = _find(query, embedded, device="cpu")
+        found = _measured_query(query, embedded, device="cpu")
         assert {embedded.names[row] for row in found.rows} == set(tiny.names)
         assert len(found.distances) == len(tiny.names)
 
@@ -350,7 +350,7 @@ def test_every_group_with_the_images_of_a_query_is_left_out(cli, tiny, photos, m
 def test_an_option_that_says_nothing_beside_a_query_is_refused(cli, tiny, use_tiny, option, value):
     run = cli("evaluate", "--query", tiny.names[0], f"--{option}", value)
     assert run.code == 2
-    assert f"--{option}: expected none beside --query" in run.err
+    assert f"--{option} cannot be used with --query" in run.err
 
 
 @pytest.mark.parametrize("option", ["folds", "models", "preset", "extractor", "target", "steps", "model"])
@@ -358,7 +358,7 @@ def test_an_option_of_models_says_nothing_beside_a_table(cli, tiny, table, optio
     value = {"folds": 3, "models": "here", "preset": "paper", "extractor": "adf", "target": "rank", "steps": 3}
     run = cli("evaluate", "--table", table, f"--{option}", value.get(option, tiny.model))
     assert run.code == 2
-    assert f"--{option}: expected none beside --table, for which no model is trained" in run.err
+    assert f"--{option} cannot be used with --table, for which no model is trained" in run.err
 
 
 def test_two_groups_are_too_few_to_calibrate_and_that_is_told_at_once(cli, tiny, tmp_path, monkeypatch):

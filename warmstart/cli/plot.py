@@ -246,9 +246,9 @@ def run(
     target = Path(out)
     check_target(target)
     from warmstart.cli.studies import draw
-    from warmstart.plots.read_study import read_any
+    from warmstart.plots.read_study import read_run_or_study
 
-    contents = read_any(record, study=study)
+    contents = read_run_or_study(record, study=study)
     if not isinstance(contents, dict):
         draw(shell, contents, target, seed=seed)
         return

@@ -356,12 +356,12 @@ def _tune_on_server(
 def _write_page(shell: Shell, result: "TuneResult | JointResult") -> None:
     """Write the report with pictures next to the Markdown; a failure is a note."""
     from warmstart.history_store.errors import WarmstartError
-    from warmstart.plots.study_page import write_page_beside
+    from warmstart.plots.study_page import write_report_page
 
     if result.report is None:
         return
     try:
-        write_page_beside(Path(result.report))
+        write_report_page(Path(result.report))
     except (WarmstartError, OSError) as error:
         shell.note(f"{result.report}: no page with pictures could be written: {error}")
 

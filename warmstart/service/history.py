@@ -218,8 +218,8 @@ def post_map(body: MapRequest, service: Shared, _: Reader) -> dict[str, Any]:
     query_position = None
     if body.descriptor is not None:
         location = service.advisor().locate(read_descriptor(body.descriptor, service))
-        query_position = [round(float(value), 5) for value in plane.place(location.vector)]
-    positions = plane.place(embedded.vectors).round(5).tolist()
+        query_position = [round(float(value), 5) for value in plane.project(location.vector)]
+    positions = plane.project(embedded.vectors).round(5).tolist()
     return {
         "share": round(plane.share, 4),
         "datasets": [
