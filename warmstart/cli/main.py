@@ -20,7 +20,7 @@ from warmstart.cli.shell import columns, wrapped
 from warmstart.cli.spelling import with_hint, with_near
 from warmstart.cli.table import escape_unencodable, legible
 from warmstart.history_store.errors import WarmstartError
-from warmstart.status import DONE, INTERRUPTED, UNEXPECTED, USAGE, exit_code
+from warmstart.status import INTERRUPTED, SUCCESS, UNEXPECTED, USAGE, exit_code
 
 COMPLETING = "_WARMSTART_COMPLETE"
 """Environment variable by which a shell asks for completions."""
@@ -54,11 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (BrokenPipeError, SystemExit) as error:
         if isinstance(error, SystemExit) and COMPLETING in os.environ:  # the words are written, the shell reads them
             sys.stdout.flush()
-            return DONE
+            return SUCCESS
         # The reader of our output left (`| head`), which Typer turns into an exit: nothing is wrong, and the
         # interpreter must not flush into the void.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
+        return SUCCESS
     except KeyboardInterrupt:
         return _report_interrupt(argv, as_json=as_json)
     except Exception as error:  # noqa: BLE001  the last stop before the shell: whatever comes is reported, never a traceback
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report_error(error, args, as_json=as_json)
     if code == INTERRUPTED:  # Typer's own way to tell of Ctrl-C
         return _report_interrupt(argv, as_json=as_json)
-    return code if isinstance(code, int) else DONE
+    return code if isinstance(code, int) else SUCCESS
 
 
 def _run(args: list[str]) -> object:
@@ -82,7 +82,7 @@ def _run(args: list[str]) -> object:
     call = None if COMPLETING in os.environ else plain_call(args)
     if call is not None:
         record_run(call)
-        return DONE
+        return SUCCESS
     from warmstart.cli.app import make_app
 
     command = None if COMPLETING in os.environ else named_command(args)

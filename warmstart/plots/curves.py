@@ -30,7 +30,9 @@ def curves_figure(record: StudyRecord) -> Any:
     kinds = set()
     for trial in reversed(trials):
         x, y = (np.array(part, dtype=np.float64) for part in zip(*trial.curve, strict=True))
-        values = np.array([record.metric.to_value(float(reported)) if np.isfinite(reported) else np.nan for reported in y])
+        values = np.array(
+            [record.metric.to_value(float(reported)) if np.isfinite(reported) else np.nan for reported in y]
+        )
         is_best, is_warm = best is not None and trial.number == best.number, record.warm_of(trial) is not None
         colour = HIGH if is_best else WARM if is_warm else "#8fb3cc"
         dashes = (4, 1.5) if is_warm else (None, None)

@@ -17,9 +17,9 @@ from warmstart.arguments import (
     check_arguments,
     check_callable,
     check_flag,
-    check_given,
     check_length,
     check_names,
+    check_not_none,
     check_objective,
     check_path,
     check_positive,
@@ -103,7 +103,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             if own is not None and getattr(found, name) != getattr(Problem, name):
                 msg = f"expected none beside `{own}`, which trains in its own way, got {getattr(found, name)!r}. Leave one of the two out."
                 raise UsageError(msg, param=name)
-        check_given(found, *(each.name for each in fields(cls) if each.default is not None))
+        check_not_none(found, *(each.name for each in fields(cls) if each.default is not None))
         return found
 
     def limits(self) -> Limits:

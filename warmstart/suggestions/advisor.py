@@ -14,9 +14,9 @@ from warmstart.arguments import (
     check_callable,
     check_device,
     check_flag,
-    check_given,
     check_length,
     check_names,
+    check_not_none,
     check_path,
     check_whole,
 )
@@ -97,7 +97,7 @@ class Advisor:
             UsageError: when one is of a wrong kind.
         """
         check_arguments(_CHECKS, {name: getattr(self, name) for name in _CHECKS})
-        check_given(self, "skip_broken", "device", "cache", "download")
+        check_not_none(self, "skip_broken", "device", "cache", "download")
         check_whole("seed", self.seed, least=0)
         if self.threads is not None:
             check_whole("threads", self.threads, least=1)
