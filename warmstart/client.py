@@ -105,7 +105,8 @@ class Client:
             "seed": self.advisor.seed,
         }
         answer = _read_answer(self.transport.post("/suggestions", body), about)
-        if workload is not None and space is None:  # an answer in another space lacks the history's own
+        # An answer in another space lacks the history's own.
+        if workload is not None and space is None:
             _check_measured(answer, workload)
         return replace(answer, workload=workload)
 

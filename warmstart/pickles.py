@@ -58,6 +58,7 @@ class _Unpickler(pickle.Unpickler):
 
 def current_module(module: str) -> str:
     """Return the present name of a module; a user's own, as `training.own`, keeps its name."""
+    # The longest prefix counts.
     for old in sorted(MOVED, key=len, reverse=True):
         if f"{module}.".startswith(f"{old}."):
             present = MOVED[old] + module[len(old) :]

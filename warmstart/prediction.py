@@ -205,7 +205,8 @@ def predict(
         got = "neither" if dataset is None else "both"
         msg = f"expected labelled pictures, or else picture files and folders, got {got}. Name the pictures, as in `warmstart predict clf.safetensors photos/`."
         raise UsageError(msg, param="dataset")
-    pictures = list_pictures(paths)  # refuses a wrong path before torch is loaded
+    # Refuses a wrong path before torch is loaded.
+    pictures = list_pictures(paths)
     tell = progress or _no_progress
     if pictures:
         tell(0, len(pictures))
@@ -397,7 +398,8 @@ def _read(file: str, classifier: Classifier) -> NDArray[np.uint8] | str:
     from warmstart.training.workloads.classifier_images import to_channels
 
     try:
-        with warnings.catch_warnings():  # Pillow warns of odd metadata
+        # Pillow warns of odd metadata.
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             picture = decode(file, classifier.size, "pixels")
     except UsageError:  # an invalid limit
@@ -417,7 +419,8 @@ def _predict_dataset(
         raise DataError(msg)
     rows: list[Prediction] = []
     broken: list[BrokenImage] = []
-    waiting: list[NDArray[np.int64]] = []  # chunks without a whole picture: a reader refuses them alone
+    # Chunks without a whole picture: a reader refuses them alone.
+    waiting: list[NDArray[np.int64]] = []
     whole: list[int] = []
     parts = source.splits if len(source.splits) > 1 else {}
     part_of = {row: part for part, of_part in parts.items() for row in of_part.tolist()}

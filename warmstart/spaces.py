@@ -29,7 +29,8 @@ def read_space(space: "SpaceLike") -> "ConfigurationSpace":
     """
     if isinstance(space, str | os.PathLike):
         return _read_named(os.fspath(space))
-    if hasattr(space, "to_serialized_dict"):  # a mapping too
+    # First, as a ConfigurationSpace is a mapping too.
+    if hasattr(space, "to_serialized_dict"):
         configuration_space: ConfigurationSpace = space
         return configuration_space
     if isinstance(space, Mapping):

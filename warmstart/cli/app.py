@@ -360,6 +360,7 @@ def _not_called() -> None:
 
 def _example(lines: tuple[str, ...]) -> str:
     """Format the example that ends a command's help."""
+    # The \b keeps Click from rewrapping the example.
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
 
 

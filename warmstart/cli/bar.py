@@ -101,7 +101,8 @@ class Bar:
             ended: units that ended, where `completed` has parts of several; None = its whole part.
         """
         now = BarState(completed, total, text, since, more, left_s, self._clock(), ended)
-        if total != self._phase_start.total or completed < self._now.completed:  # another phase
+        # Another total, or fewer units: a new phase with its own pace.
+        if total != self._phase_start.total or completed < self._now.completed:
             self._phase_start = now
         if math.isnan(left_s) and total is not None and completed > self._phase_start.completed:
             pace = (now.at - self._phase_start.at) / (completed - self._phase_start.completed)
@@ -115,6 +116,7 @@ class Bar:
         if now.total is None or not now.left_s > 0:
             return now.completed
         progress = (self._clock() - now.at) / now.left_s * (now.total - now.completed)
+        # At most 95 % of the current unit: only an update completes it.
         return max(now.completed, min(now.completed + progress, math.floor(now.completed) + 0.95, now.total))
 
     @property
@@ -122,7 +124,8 @@ class Bar:
         """Return the wall time left in words; empty while it is unknown."""
         left_s = self._now.left_s - (self._clock() - self._now.at)
         is_over = self._now.total is not None and self._now.completed >= self._now.total
-        if is_over or not 0 <= left_s < math.inf:  # past the estimate: it may take as long again
+        # Past the estimate: it may take as long again.
+        if is_over or not 0 <= left_s < math.inf:
             return ""
         return f"{duration(left_s)} left"
 
@@ -159,7 +162,10 @@ class Bar:
         grid.add_row(
             Text(self.title),
             ProgressBar(
-                total=None if total is None else max(total, 1e-9), completed=self.completed, pulse=total is None
+                # rich divides by the total, which may be 0.
+                total=None if total is None else max(total, 1e-9),
+                completed=self.completed,
+                pulse=total is None,
             ),
             Text(self.count),
             Text(self.left),

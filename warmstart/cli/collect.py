@@ -227,5 +227,6 @@ def _show(show: "Show", now: "CollectionProgress") -> None:
             for cell in now.running[:3]
         ) + (f" and {len(now.running) - 3} more" if len(now.running) > 3 else "")
     parts = sum(cell.share or 0.0 for cell in now.running)
+    # Parts of running cells never add up to a whole one.
     completed = now.done + min(parts, 0.99 * len(now.running))
     show(completed, now.total, text, left_s=now.left_s, since=since, more=more, ended=now.done)

@@ -31,7 +31,8 @@ def argument_names(words: Sequence[str]) -> dict[str, str]:
     from warmstart.cli.app import make_app
 
     command: Any = typer.main.get_command(make_app(tuple(words)))
-    for word in words:  # what follows a command's own name is an argument
+    # What follows a command's own name is an argument.
+    for word in words:
         command = getattr(command, "commands", {word: command}).get(word)
     params = getattr(command, "params", ())
     options = [option for param in params if param.param_type_name == "option" for option in param.opts]

@@ -185,7 +185,8 @@ def remove(
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
     with History.open(path) as opened:
-        opened.dataset(name)  # an unknown name is refused before anything is asked
+        # An unknown name is refused before anything is asked.
+        opened.dataset(name)
         count = len(opened.evaluations(name))
     if not yes:
         if not sys.stdin.isatty():

@@ -43,7 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _handle_signals()
         _escape_unencodable()
         gc.set_threshold(GC_THRESHOLD)
-        atexit.register(gc.freeze)  # at the end, a search for cycles among all that torch loaded takes a second
+        # At the end, a search for cycles among all that torch loaded takes a second.
+        atexit.register(gc.freeze)
     args = list(sys.argv[1:] if argv is None else argv)
     as_json, trace = _wants_json(args), _wants_trace(args)
     try:
@@ -52,7 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = _run(args)
             sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as error:
-        if isinstance(error, SystemExit) and COMPLETING in os.environ:  # the words are written, the shell reads them
+        # The completions are written: flush, as the shell reads them.
+        if isinstance(error, SystemExit) and COMPLETING in os.environ:
             sys.stdout.flush()
             return SUCCESS
         # The reader of our output left (`| head`), which Typer turns into an exit: nothing is wrong, and the
@@ -62,9 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _report_interrupt(argv, as_json=as_json)
     except Exception as error:  # noqa: BLE001  the last stop before the shell: whatever comes is reported, never a traceback
+        # A plain `history record` runs without Typer, and then raises none of its errors.
         typer = sys.modules.get("typer")
         if typer is not None and isinstance(error, typer.Abort):
             return _report_interrupt(argv, as_json=as_json)
+        # The base of BadParameter is Click's UsageError, which Typer does not export.
         if typer is not None and isinstance(error, typer.BadParameter.__mro__[1]):
             return _report_wrong_call(error, args, as_json=as_json)
         if trace:
@@ -72,7 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             traceback.print_exc()
         return _report_error(error, args, as_json=as_json)
-    if code == INTERRUPTED:  # Typer's own way to tell of Ctrl-C
+    # Typer turns Ctrl-C into this exit code.
+    if code == INTERRUPTED:
         return _report_interrupt(argv, as_json=as_json)
     return code if isinstance(code, int) else SUCCESS
 
@@ -115,7 +120,8 @@ def _report_wrong_call(error: Exception, args: Sequence[str], *, as_json: bool) 
     message = getattr(error, "format_message", error.__str__)()
     context = getattr(error, "ctx", None)
     usage = "" if context is None else context.get_usage()
-    if type(error).__name__ == "NoArgsIsHelpError" or not message:  # without a command: the help is the answer
+    # Without a command: the help is the answer.
+    if type(error).__name__ == "NoArgsIsHelpError" or not message:
         sys.stderr.write(context.get_help() + "\n" if context else "")
         return USAGE
     message += _typed_value(getattr(error, "param", None), args) if "Input should be" in message else ""
@@ -164,6 +170,7 @@ def _handle_signals() -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     for number in (signal.SIGTERM, signal.SIGHUP):
+        # nohup sets SIG_IGN: an ignored signal stays ignored.
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
 

@@ -123,7 +123,8 @@ def verify(
     location = history_path(named) if not restore else Path(named or history_path())
     report = bring_back(location) if restore else check(location)
     if not report.ok:
-        advice = hint(report.path)  # every problem may end with it; the message says it once
+        # Every problem may end with it; the message says it once.
+        advice = hint(report.path)
         texts = [problem.what.replace(advice, "").strip().rstrip(".") for problem in report.problems]
         problems = "; ".join(f"{problem.where}: {text}" for problem, text in zip(report.problems, texts, strict=True))
         msg = f"{location}: expected a sound history, got {counted(len(report.problems), 'problem')}: {problems}. {hint(str(location))}"

@@ -74,6 +74,7 @@ def plain_call(args: Sequence[str]) -> RecordCall | None:
             text = value if equals else next(rest, "")
             if not pattern.fullmatch(text):
                 return None
+            # The patterns match only what Typer would read the same way.
             read = float(text) if pattern is _NUMBER else int(text) if pattern is _SEED else text
         elif _TEXT.fullmatch(arg):
             name, read = "history", arg

@@ -167,7 +167,8 @@ def wrapped(text: str, width: int | None) -> str:
         return text
     tail = text[len(text.rstrip()) :]
     space = text[: len(text) - len(text.lstrip())]
-    indent = space if len(space) != 2 else " " * 5  # below an item of a list
+    # Aligned with the text of a list item.
+    indent = space if len(space) != 2 else " " * 5
     lines = textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines) + tail
 

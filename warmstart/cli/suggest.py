@@ -260,7 +260,8 @@ def print_answer(shell: Shell, answer: Any, *, is_workload_named: bool) -> None:
         write(_title(answer).rstrip())
     is_of_history = any(design.is_of_history for design in answer.suggestions)
     rows = [_design_row(rank, design) for rank, design in enumerate(answer.suggestions, start=1)]
-    for name in ("from", "error there"):  # empty for a portfolio, and for a space of your own
+    # Empty for a portfolio, and for a space of your own.
+    for name in ("from", "error there"):
         if all(row[name] is None for row in rows):
             rows = [{key: value for key, value in row.items() if key != name} for row in rows]
     write("")

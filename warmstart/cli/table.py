@@ -67,7 +67,8 @@ def table(rows: Sequence[Row], width: int, *, optional: Sequence[str] = ()) -> T
         width: cells of a line.
         optional: heads that may be left out, the first one first.
     """
-    from warmstart.suggestions.formats import heads_of  # `--help` shows no table of rows
+    # Imported here, as `--help` needs no table.
+    from warmstart.suggestions.formats import heads_of
 
     heads = heads_of(rows)
     columns = [_column(rows, head) for head in heads]
@@ -126,6 +127,7 @@ def _plain(columns: Sequence[_Column], width: int) -> tuple[str, ...]:
     spare = width - len(GAP) * (len(columns) - 1)
     while sum(widths) > spare:
         wrappable = [i for i, column in enumerate(columns) if widths[i] > column.least]
+        # One cell at a time from the widest column keeps the columns even.
         widest = max(wrappable, key=lambda i: widths[i])
         widths[widest] -= 1
     lines = _row([column.head for column in columns], columns, widths)
@@ -167,7 +169,8 @@ def _transposed(columns: Sequence[_Column], width: int) -> tuple[str, ...]:
             widths = [max(min(widths[0], room), MIN_TEXT_WIDTH)]
         if lines:
             lines.append("")
-        drawn = [_Column("", (), is_numeric=count > 1)] * len(widths)  # one alone reads better on the left
+        # A single column reads better on the left.
+        drawn = [_Column("", (), is_numeric=count > 1)] * len(widths)
         names = [_Column("", ()), *drawn]
         lines += _row([first.head, *first.values[start:end]], names, [side, *widths])
         lines.append(LINE * (side + sum(widths) + len(GAP) * len(widths)))

@@ -331,7 +331,8 @@ def tune(
         _print_joint(shell, result)
     studies = [result] if isinstance(result, TuneResult) else result.studies
     if save_model is not None and any(study.best is None for study in studies):
-        raise typer.Exit(ALL_FAILED)  # the model to save does not exist
+        # The model to save does not exist.
+        raise typer.Exit(ALL_FAILED)
 
 
 def _all_there(n: int) -> str:
@@ -456,7 +457,8 @@ def _show(show: "Show", now: "StudyProgress", prefix: str, metric: "Metric") -> 
         text = f"{prefix}trials {numbers}" + (" and others" if len(now.running) > 8 else "")
     parts = sum(trial.share or 0.0 for trial in now.running)
     total = None if now.total == float("inf") else now.total
-    left_s = math.inf if math.isnan(now.left_s) else now.left_s  # the bar knows no better
+    # Infinity: the bar has no better estimate than the study.
+    left_s = math.inf if math.isnan(now.left_s) else now.left_s
     show(now.done + parts, total, text, left_s=left_s, since=since, more=", ".join(details), ended=now.done)
 
 

@@ -94,6 +94,7 @@ def add_source(
         raise UsageError(msg)
     check_contrast(source.labels, source.location)
     read, splits = read_all(source, history.stored_size, skip_broken=skip_broken)
+    # Again, as the broken pictures left out may have been a whole class.
     check_contrast(read.labels, source.location)
     if earlier is not None and earlier.split_seed is not None:
         seed = earlier.split_seed

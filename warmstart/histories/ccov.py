@@ -42,7 +42,8 @@ class Centres:
     @property
     def clear(self) -> NDArray[np.bool_]:
         """Return which centres are beyond chance: `m x d` bool."""
-        return np.asarray(np.abs(self.values - self.chance) > CLEAR * self.noise_std + 1e-9)  # NaN: no
+        # NaN compares as not clear.
+        return np.asarray(np.abs(self.values - self.chance) > CLEAR * self.noise_std + 1e-9)
 
 
 def centres_of(history: "History", names: Sequence[str]) -> Centres:
@@ -61,7 +62,8 @@ def centres_of(history: "History", names: Sequence[str]) -> Centres:
         raise DataError(msg)
     unit, errors = history.configs_unit, history.errors[rows]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UndefinedCCoVWarning)  # drawn as a gap, written as null
+        # Undefined centres are drawn as gaps and written as null.
+        warnings.simplefilter("ignore", UndefinedCCoVWarning)
         values = ccov(unit, errors)
     return Centres(tuple(names), hyperparameters, values, *ccov_by_chance(unit, errors))
 

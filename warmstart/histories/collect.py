@@ -31,7 +31,8 @@ STORED_SIZE = 32
 _log = logging.getLogger("warmstart")
 
 
-@dataclass(frozen=True)  # without slots, so that the command can read the defaults
+# Without slots, so that the command can read the defaults.
+@dataclass(frozen=True)
 class Job:
     """The training job to measure: a workload, or the user's script.
 
@@ -149,7 +150,8 @@ def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "tup
     from warmstart.spaces import space_text
     from warmstart.training.workloads import get_workload
 
-    workload: Workload = get_workload(job.workload)  # refuses a wrong name before anything else
+    # Refuses a wrong name before anything else.
+    workload: Workload = get_workload(job.workload)
     sources, named = settings.manifests, None if job.space is None else space_text(job.space)
     if path.exists():
         with History.open(path) as history:
@@ -160,7 +162,8 @@ def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "tup
                 sources = _names_in_history(history, sources)
                 workload = _script_workload(job.script, space_json, _image_paths(sources, settings.root, history))
     else:
-        if not sources and job.script is None:  # a script has its own message
+        # A script has its own message.
+        if not sources and job.script is None:
             msg = f"{path}: expected a history with datasets to measure, got nothing there. Check the path, or name manifests or folders of images."
             raise MissingPathError(msg)
         if job.script is not None:
@@ -354,6 +357,7 @@ def open_sources(paths: Sequence[Path]) -> "tuple[Manifest, ...]":
         if path.suffix == ".toml" or (path.is_dir() and any(path.glob("*.toml"))):
             manifests = load_manifests(path)
         elif (images := images_of(str(path))).exists():
+            # NFC below, as file systems differ in the Unicode form of names.
             written = images.resolve().stem if images.is_file() else images.resolve().name
             name = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", written)).strip("-._") or "images"
             obtain = Obtain("folder" if images.is_dir() else "file", resolved(str(path)))

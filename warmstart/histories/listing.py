@@ -24,6 +24,7 @@ def dataset_rows(history: "History", limit: int | None = None) -> list[dict[str,
     """
     counts, (errors, _) = history.n_runs, history.outcomes
     indices = range(len(counts))[:limit]
+    # `initial`, as a history may have no configurations.
     lowest = np.min(np.where(np.isnan(errors[: len(indices)]), np.inf, errors[: len(indices)]), axis=1, initial=np.inf)
     rows = []
     for row, count, best in zip(indices, counts.tolist(), lowest.tolist(), strict=False):

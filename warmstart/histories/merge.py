@@ -321,6 +321,7 @@ def _merge_into_new(path: Path, whole: Bundle, *, dry_run: bool) -> MergePlan:
         msg = f"{path}: expected bundles with runs to make a history of, got none. Create one: `warmstart history create {in_shell(path)}`."
         raise DataError(msg)
     sizes = [record.size for record in whole.records if isinstance(record, Features)]
+    # The most frequent size, of several the smallest, whatever the order of bundles.
     size = max(sorted(set(sizes)), key=sizes.count) if sizes else 32
     with tempfile.TemporaryDirectory() as folder:
         with History.create(Path(folder) / "tried.h5", spaces[0], stored_size=size) as trial_history:
@@ -431,6 +432,7 @@ def _references(features: Mapping[str, Features]) -> References:
     """Return the features of datasets as references, without those of another length."""
     usual = [record for record in features.values() if record.features.shape == (len(FEATURES),)]
     widths = [len(record.pixels) for record in usual]
+    # The most frequent width counts; records of another one are left out.
     width = max(sorted(set(widths)), key=widths.count) if widths else 0
     alike = {name: record for name, record in features.items() if record in usual and len(record.pixels) == width}
     return References(

@@ -149,6 +149,7 @@ def _drop_repeats(
     contributor_of = {run.line: LOCAL for run in local}
     slots: dict[object, SharedRun] = {}
     distinct = []
+    # The larger error first: of contradicting runs of one seed it counts.
     for run in sorted(contributed, key=lambda run: (run.by, -_error(run), run.line)):
         key = run_line(replace(run.run, origin=_origin(run)), run.run.dataset, LOCAL)
         if key in contributor_of:
@@ -195,6 +196,7 @@ def _outliers(
             cells[row, column].append(run.run.error)
     errors = np.full((len(rows), len(columns)), np.nan)
     for cell, values in cells.items():
+        # Exact sums do not depend on the order of merging.
         errors[cell] = math.fsum(values) / len(values)
     verdict = agreement(errors, [about[dataset].group for dataset, _ in rows])
     whole = _outlier_rows(list(rows), verdict, about, features)

@@ -161,6 +161,7 @@ def current_ids(local: Iterable[DatasetInfo], lines: Iterable[str]) -> dict[str,
     of_local = {before: dataset_id(info) for info in local if (before := former_id(info)) is not None}
     contributed: defaultdict[str, set[str]] = defaultdict(set)
     for line in lines:
+        # A text test first, as parsing every record is slow.
         if '"kind":"dataset"' in line and f'"{FORMERLY}"' in line:
             record = parse(line, "record")
             if isinstance(record, Described) and (before := former_id(record.info)) is not None:

@@ -89,6 +89,7 @@ def _is_point(point: Any) -> bool:
         and len(point) == 2
         and type(point[0]) is int
         and isinstance(point[1], int | float)
+        # JSON allows integers that no float can hold.
         and abs(point[1]) <= sys.float_info.max
     )
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from warmstart.training.evaluation.protocol import Protocol
 
 
-@dataclass(frozen=True)  # without slots, so that the command can read the defaults
+# Without slots, so that the command can read the defaults.
+@dataclass(frozen=True)
 class EvaluationSettings:
     """Options of `warmstart evaluate`.
 

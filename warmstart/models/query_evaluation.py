@@ -173,7 +173,8 @@ def _table(embedded: "EmbeddedHistory", queries: Sequence[MeasuredQuery]) -> "Er
     from warmstart.training.evaluation.table import ErrorTable
 
     errors = fill_failed(embedded.errors, embedded.failed)
-    errors[np.isnan(errors).all(axis=1)] = 1.0  # rows without runs are never used
+    # Rows without runs are never used.
+    errors[np.isnan(errors).all(axis=1)] = 1.0
     return ErrorTable(
         embedded.path.name,
         np.vstack([errors, *(query.errors for query in queries)]),

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from warmstart.training.siamese.settings import SiameseSettings
 
 
-@dataclass(frozen=True)  # without slots, so that commands can read the defaults
+# Without slots, so that commands can read the defaults.
+@dataclass(frozen=True)
 class Recipe:
     """The training recipe of a meta-feature model; None and False keep the preset's value.
 

@@ -23,7 +23,8 @@ FEW_PAIRS = 30
 """Least pairs of a held-out and a trained dataset for a rank correlation with an error by chance below 0.2."""
 
 
-@dataclass(frozen=True)  # without slots, so that the command can read the defaults
+# Without slots, so that the command can read the defaults.
+@dataclass(frozen=True)
 class TrainingRun:
     """Limits and devices of a training run.
 
@@ -208,7 +209,8 @@ def choose_datasets(history: "History") -> tuple[list[str], list[str]]:
     measured = ~np.isnan(history.errors) | history.failed
     missing = {name for name in history.names if not history.has_images(name)}
     if missing == set(history.names):
-        history.images(history.names[0])  # raises ImagesMissingError
+        # Raises ImagesMissingError.
+        history.images(history.names[0])
     unmeasured = {name for name, row in zip(history.names, measured, strict=True) if not row.any()} - missing
     rows = [row for row, name in enumerate(history.names) if name not in missing | unmeasured]
     common = measured[rows].mean(axis=0) >= 0.5 if rows else np.zeros(0, dtype=bool)

@@ -77,7 +77,8 @@ def _dots(centres: Centres) -> Any:
     spreads = np.array(
         [np.ptp(column[np.isfinite(column)]) if np.isfinite(column).any() else 0.0 for column in centres.values.T]
     )
-    order = np.argsort(centres.values[:, int(spreads.argmax())], kind="stable")[::-1]  # NaN first
+    # Reversed, so that undefined rows come first.
+    order = np.argsort(centres.values[:, int(spreads.argmax())], kind="stable")[::-1]
     count, columns = len(centres.names), len(centres.hyperparameters)
     figure = new_figure(max(1.25 * columns + 2.0, 5.0), 0.142 * count + 1.5)
     panels = np.atleast_1d(figure.subplots(1, columns, sharey=True))

@@ -48,6 +48,7 @@ def place_labels(
         crossed = _crossed(
             points[i], candidates, half[i], np.delete(boxes, i, axis=0), np.delete(half_sizes, i, axis=0)
         )
+        # Hiding something is worst, then crossing it, then distance.
         best = int(np.argmin(hidden * 100.0 + crossed * 25.0 + distances))
         centres[i] = candidates[best]
         boxes = np.concatenate([boxes, candidates[best : best + 1]])
@@ -70,7 +71,8 @@ def spread(targets: ArrayLike, gap: float, *, low: float = -np.inf, high: float 
     """
     values = np.asarray(targets, dtype=np.float64)
     order = np.argsort(values, kind="stable")
-    pools: list[list[float]] = []  # mean, count
+    # Pools of [mean, count]: pool adjacent violators.
+    pools: list[list[float]] = []
     for rank, value in enumerate(values[order].tolist()):
         pools.append([value - rank * gap, 1.0])
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:

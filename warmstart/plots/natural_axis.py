@@ -72,7 +72,8 @@ def write_number(value: float) -> str:
     """Format a number shortly: 0.001, 250, 2.5×10⁻⁵."""
     if value == 0 or 1e-3 <= abs(value) < 1e5:
         return (f"{value:.4g}" if abs(value) < 9999.5 else f"{value:.0f}").replace("-", "−")
-    power = int(f"{value:.2e}".partition("e")[2])  # of the rounded number
+    # The power of the rounded number: 9.999 is written as 10.
+    power = int(f"{value:.2e}".partition("e")[2])
     head = f"{value / 10.0**power:.3g}"
     exponent = f"10{str(power).translate(_SUPER)}"
     return (exponent if head == "1" else f"{head}×{exponent}").replace("-", "−")
@@ -90,6 +91,7 @@ def _axis(hyperparameter: Any) -> NaturalAxis | None:
     lower, upper = getattr(hyperparameter, "lower", None), getattr(hyperparameter, "upper", None)
     if lower is None or upper is None or lower == upper:
         return None
+    # The powers of ten must be finite floats.
     if name.startswith(_LOG) and -300 < lower < upper < 300:
         return NaturalAxis(name, title, 10.0 ** float(lower), 10.0 ** float(upper), log=True, exponent=True)
     whole = "Integer" in type(hyperparameter).__name__

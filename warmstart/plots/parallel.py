@@ -43,7 +43,8 @@ def parallel_figure(record: StudyRecord, axes_of_space: Sequence[NaturalAxis]) -
     for trial in pruned:
         y = _heights(columns, trial, trial.curve[-1][1], low, high)
         axes.plot(range(last + 1), y, color=GREY, linewidth=0.8, dashes=(1, 1.8), alpha=0.8, zorder=1)
-    for row in reversed(range(len(trials))):  # the best ones above
+    # The best trials last, so that they are on top.
+    for row in reversed(range(len(trials))):
         trial = trials[row]
         y = _heights(columns, trial, errors[row], low, high)
         is_warm, is_best = record.warm_of(trial) is not None, row == 0

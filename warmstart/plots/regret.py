@@ -129,7 +129,8 @@ def _curves(report: Report, names: Sequence[str]) -> Any:
         if is_reference or len(curves) <= _BANDS:
             axes.fill_between(x, clipped["low"], clipped["high"], color=look.colour, alpha=0.15, linewidth=0)
         else:
-            shifted = x[at] * 1.014 ** (number - (len(curves) - 1) / 2)  # shifted so that bars do not hide each other
+            # Shifted so that bars do not hide each other.
+            shifted = x[at] * 1.014 ** (number - (len(curves) - 1) / 2)
             reach = np.abs(np.stack([marks - clipped["low"][at], clipped["high"][at] - marks]))
             axes.errorbar(shifted, marks, reach, fmt="none", ecolor=look.colour, elinewidth=0.8, zorder=2)
         look_of_marks = {"color": look.colour, "markeredgecolor": "white", "markeredgewidth": 0.6}
@@ -144,7 +145,8 @@ def _curves(report: Report, names: Sequence[str]) -> Any:
         axes.set_ylim(bottom=floor * 0.9)
     else:
         axes.set_ylim(bottom=min(0.0, float(means.min())))
-    axes.set_xscale("log")  # a warm start matters in the first evaluations
+    # A warm start matters in the first evaluations.
+    axes.set_xscale("log")
     axes.set_xlim(0.93, float(report["horizon"]) * 1.07)
     axes.set_xticks(sorted({*report["times"], int(report["horizon"])}))
     axes.xaxis.set_major_formatter("{x:g}")
@@ -164,7 +166,8 @@ def _name_ends(
     figure: Any, axes: Any, ends: Sequence[tuple[float, float]], looks: Sequence[tuple[str, Series]]
 ) -> None:
     """Write the names of curves at their ends, moved apart where they would touch."""
-    figure.canvas.draw()  # computes the layout, for positions in points
+    # Computes the layout, for positions in points.
+    figure.canvas.draw()
     heights = np.array([axes.transData.transform(end)[1] for end in ends])
     bottom, top = axes.bbox.y0, axes.bbox.y1
     placed = spread(heights, 12.5, low=bottom, high=top)

@@ -43,7 +43,8 @@ def slices_figure(record: StudyRecord, profiles: Sequence[Profile], axes_by_name
     for number, cut in enumerate(cuts):
         axes, axis = panels[divmod(number, columns)], axes_by_name[cut.name]
         x = np.array([axis.position(value) for value in cut.value])
-        ends = np.sort([value(cut.low), value(cut.high)], axis=0)  # a low error is a high metric
+        # A low error is a high metric.
+        ends = np.sort([value(cut.low), value(cut.high)], axis=0)
         cut = replace(cut, mean=value(cut.mean), low=ends[0], high=ends[1])
         _prediction(axes, x, cut, is_line=not axis.choices)
         positions = np.array([axis.position(trial.config.get(cut.name)) for trial in trials])

@@ -120,6 +120,7 @@ def new_figure(width: float, height: float, *, constrained: bool = True) -> Any:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained" if constrained else None)
+    # The canvas attaches itself; pyplot's windows and global state are not used.
     FigureCanvasAgg(figure)
     return figure
 
@@ -131,6 +132,7 @@ def save_figure(figure: Any, path: Path) -> None:
         StorageError: the file cannot be written.
     """
     kind = path.suffix.lower().removeprefix(".")
+    # Without dates and versions, so that equal figures give equal bytes.
     metadata = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}[kind]
     buffer = BytesIO()
     figure.savefig(buffer, format=kind, metadata=metadata, facecolor="white")

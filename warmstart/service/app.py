@@ -30,7 +30,8 @@ def create_app(settings: ServiceSettings) -> Guard:
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        app.openapi()  # built now, as building it on first use is not thread-safe
+        # Built now, as building it on first use is not thread-safe.
+        app.openapi()
         yield
         service.is_stopping = True
         service.studies.close()

@@ -67,6 +67,7 @@ class TokenFile:
         self._refresh()
         digest = sha256(secret.encode(errors="surrogateescape")).hexdigest()
         match = None
+        # No early exit: the time must not show which token matched.
         for token in self._tokens:
             if hmac.compare_digest(token.digest, digest):
                 match = token
@@ -164,12 +165,14 @@ def _locked(path: Path) -> Iterator[Path]:
 
 def _write_private(path: Path, text: str) -> None:
     """Replace a file by one of mode 600; an existing file keeps owner, group and mode, so that a service can still read it."""
+    # A draft that replaces the file: readers and crashes never see half of it.
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with contextlib.suppress(FileNotFoundError):
             before = path.stat()
-            with contextlib.suppress(PermissionError):  # only root may change owners
+            # Only root may change owners.
+            with contextlib.suppress(PermissionError):
                 os.fchown(file, before.st_uid, before.st_gid)
                 os.fchmod(file, before.st_mode & 0o660)
         with os.fdopen(file, "w", encoding="utf-8") as opened:

@@ -70,7 +70,8 @@ class Service:
             if embedded is not self._loaded:
                 self._loaded = embedded
                 gc.collect()
-                gc.freeze()  # the history stays: collections need not visit it
+                # The history stays: collections need not visit it.
+                gc.freeze()
             return embedded
 
     def embedded_or_empty(self) -> EmbeddedHistory | None:

@@ -115,7 +115,8 @@ def post_descriptor(
 ) -> DescriptorRecord:
     """Check and store a descriptor; later requests can name it by its id."""
     descriptor = body.read()
-    service.advisor().locate(descriptor)  # refuses an unknown extractor
+    # Refuses an unknown extractor.
+    service.advisor().locate(descriptor)
     descriptor_id = service.add_descriptor(descriptor)
     response.headers["location"] = request.url_for("get_descriptor", descriptor_id=descriptor_id).path
     return _record(descriptor_id, descriptor)

@@ -16,6 +16,7 @@ def check_match(tag: str, none_match: str | None) -> None:
     """Raise `ProblemError` 304 if the client's If-None-Match has the tag."""
     if none_match is None:
         return
+    # Proxies that compress a response weaken its ETag.
     tags = [item.strip().removeprefix("W/") for item in none_match.split(",")]
     if tag in tags or "*" in tags:
         raise ProblemError(304, "Not modified", "", headers={"etag": tag})

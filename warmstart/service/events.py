@@ -60,6 +60,7 @@ async def _events(service: Service, name: str, first: list[dict[str, Any]]) -> A
             if quiet >= QUIET_S:
                 quiet = 0.0
                 yield ": still there\n\n"
+            # Polled, as other processes may write to the storage too.
             await asyncio.sleep(LOOK_S)
             quiet += LOOK_S
             records = await run_in_threadpool(_records, service, name)

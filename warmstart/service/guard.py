@@ -55,7 +55,8 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle an ASGI request."""
         if scope["type"] != "http":
-            if scope["type"] == "websocket":  # not served
+            # Websockets are not served.
+            if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
                 return
             await self.app(scope, receive, send)
@@ -102,12 +103,14 @@ class Guard:
                     f"expected at most {self._settings.rate:g} requests a second, got more. Ask again in {wait:.1f} s."
                 )
                 raise ProblemError(429, "Too many requests", detail, headers={"retry-after": str(int(wait) + 1)})
-        if scope["method"] == "POST":  # the only method with a body
+        # Only POST routes take a body.
+        if scope["method"] == "POST":
             self._check_body(headers, path)
         return token
 
     def _check_host(self, headers: Mapping[bytes, bytes]) -> None:
         """Refuse unknown host names, against DNS rebinding: a web page whose name points here sends its own host."""
+        # On an open address without --allow-host any name is served.
         if not self._hosts:
             return
         host = headers.get(b"host", b"").decode("latin-1")
@@ -162,9 +165,11 @@ class Guard:
 
         async def limited() -> Message:
             nonlocal n_bytes, complete
+            # After the body only a disconnect can come, at any time.
             if complete:
                 return await receive()
             try:
+                # A timeout of 0 would refuse even a body that has arrived.
                 message = await asyncio.wait_for(receive(), max(until - time.monotonic(), 0.001))
             except TimeoutError:
                 detail = (
@@ -238,7 +243,8 @@ def _route_path(scope: Scope, root_path: str) -> str:
     path: str = scope["path"]
     if root_path and (path == root_path or path.startswith(root_path + "/")):
         return path[len(root_path) :] or "/"
-    if root_path:  # the proxy removed the prefix
+    # The proxy removed the prefix.
+    if root_path:
         scope["path"] = root_path + path
     return path
 

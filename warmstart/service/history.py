@@ -47,6 +47,7 @@ class _RunsRoute(StrictRoute):
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match only paths whose undecoded form ends in ``/runs``."""
+        # Only the undecoded path tells a slash from %2F.
         raw: bytes = scope.get("raw_path") or b"/runs"
         return super().matches(scope) if raw.endswith(b"/runs") else (Match.NONE, {})
 
@@ -130,7 +131,8 @@ def get_runs(
     return {"items": [_run_object(run) for run in items], "next": following}
 
 
-router.add_api_route(  # before that of one dataset, whose names may have slashes
+# Registered before the route of one dataset, whose names may have slashes.
+router.add_api_route(
     "/history/datasets/{name:path}/runs",
     get_runs,
     methods=["GET"],
@@ -177,9 +179,11 @@ def post_run(
         raise HistoryReadOnlyError(msg)
     mark = None if key is None else f" [{token.name}:{plain_key(key)}]"
     run = _evaluation(body, _origin_suffix(body.origin, token) if mark is None else mark)
+    # Threads wait here for each other; another process's lock is refused with 423.
     with service.writing, open_history(service, write=True) as opened:
         _check_dataset(opened, run.dataset, pointer="/dataset")
-        names = space_names(opened.space_json)  # stored runs are in these
+        # Stored runs use these names.
+        names = space_names(opened.space_json)
         run = replace(run, config=with_logarithms(run.config, names, where=str(opened.path)))
         earlier = None if mark is None else _find_marked(opened, mark)
         is_replay = earlier is not None

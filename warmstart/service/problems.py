@@ -87,7 +87,8 @@ def install_problems(app: FastAPI, private_paths: Callable[[], Sequence[Path]]) 
     async def on_problem(request: Request, error: Exception) -> Response:
         assert isinstance(error, ProblemError)  # noqa: S101
         headers = dict(error.headers or {})
-        if error.status_code == 304:  # it has no body
+        # A response 304 has no body.
+        if error.status_code == 304:
             return Response(status_code=304, headers=headers)
         return respond(request, error.status_code, error.title, error.detail, headers, pointer=error.pointer)
 

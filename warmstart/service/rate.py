@@ -21,7 +21,8 @@ class RateLimit:
         left, then = self._buckets.pop(client, (most, now))
         left = min(most, left + (now - then) * self._rate)
         wait = 0.0 if left >= 1 else (1 - left) / self._rate
-        self._buckets[client] = (left - 1 if wait == 0 else left, now)  # the latest is the last
+        # Inserted last, so that the client unseen for longest is dropped first.
+        self._buckets[client] = (left - 1 if wait == 0 else left, now)
         if len(self._buckets) > MOST_CLIENTS:
             del self._buckets[next(iter(self._buckets))]
         return wait

@@ -110,7 +110,8 @@ class _Server(uvicorn.Server):
         self._stopping()
         super().handle_exit(sig, frame)
         if sig == signal.SIGTERM:
-            self._captured_signals.clear()  # uvicorn would raise SIGTERM again; exit with code 0
+            # Uvicorn would raise SIGTERM again; exit with code 0.
+            self._captured_signals.clear()
 
 
 def listen(settings: ServiceSettings) -> socket.socket:

@@ -29,6 +29,7 @@ class Gate:
     def shared(self) -> Iterator[None]:
         """Hold the lock together with other readers."""
         with self._state:
+            # New readers wait for a waiting writer, which could starve otherwise.
             self._state.wait_for(lambda: self._inside >= 0 and not self._waiting)
             self._inside += 1
         try:
@@ -144,8 +145,10 @@ class StudyBook:
             if existing is not None:
                 _check_same(existing, spec, name)
                 return False
-        completed = complete(spec)  # asks the history, without holding the storage
-        with self._use_storage() as store:  # shared: choosing takes long
+        # Asks the history, without holding the storage.
+        completed = complete(spec)
+        # Under the shared lock, as choosing takes long.
+        with self._use_storage() as store:
             queue = begin(store, name, lambda _: completed, spec)
             queue.let_all_go()
             return queue.plan.configs == completed.configs
@@ -182,7 +185,8 @@ class StudyBook:
 
         with self._opening:
             if self._store is None:
-                optuna.logging.set_verbosity(optuna.logging.WARNING)  # the server has its own log
+                # The server has its own log.
+                optuna.logging.set_verbosity(optuna.logging.WARNING)
                 self._store = open_store(self._storage)
             return self._store
 
@@ -195,7 +199,8 @@ class StudyBook:
                 try:
                     slot.trials = self._open(store, name)
                 except BaseException:
-                    with self._opening:  # drop the slot of an unknown name
+                    # Drop the slot of an unknown name.
+                    with self._opening:
                         if self._studies.get(name) is slot:
                             del self._studies[name]
                     raise
@@ -226,7 +231,8 @@ class StudyBook:
     def _close_studies(self) -> None:
         for slot in self._studies.values():
             if slot.trials is not None:
-                with contextlib.suppress(Exception):  # errors were reported to the client
+                # Errors were reported to the client.
+                with contextlib.suppress(Exception):
                     slot.trials.queue.let_all_go()
         self._studies.clear()
 

@@ -59,7 +59,8 @@ def trial_state(trial: FrozenTrial) -> str:
         return "running"
     if outcome is not None:
         return str(outcome["status"])
-    return {"COMPLETE": "ok", "PRUNED": "pruned"}.get(trial.state.name, "failed")  # another program ended it
+    # Without an outcome, another program ended the trial.
+    return {"COMPLETE": "ok", "PRUNED": "pruned"}.get(trial.state.name, "failed")
 
 
 def _holder(trial: FrozenTrial, lease: Lease | None) -> str | None:

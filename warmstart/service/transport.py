@@ -123,6 +123,7 @@ class Transport:
                     raise failure
                 wait = _seconds(response.getheader("retry-after"))
             if attempt < retries:
+                # Jitter keeps many workers from retrying in step.
                 backoff = 0.2 * 2**attempt * (0.5 + random.random())  # noqa: S311  spread, no secret
                 self.sleep(min(LONGEST_WAIT_S, max(wait, backoff)))
         assert failure is not None  # noqa: S101  no attempt went well
@@ -158,7 +159,8 @@ class Transport:
         return response, content
 
     def _connection(self) -> HTTPConnection:
-        if getattr(self._local, "pid", None) != os.getpid():  # after a fork the connection is the parent's
+        # After a fork the connection is the parent's.
+        if getattr(self._local, "pid", None) != os.getpid():
             self._drop_connection()
         connection: HTTPConnection | None = getattr(self._local, "connection", None)
         if connection is None:

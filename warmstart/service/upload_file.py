@@ -48,7 +48,8 @@ def unpack(archive: Path, kind: str, folder: Path, *, most_bytes: int) -> tuple[
         for name, opened in _members(archive, kind):
             listing = found_in([_without_parents(name)])
             if not any(listing.pictures.values()):
-                skipped += [name] * listing.n_others  # 0 of what is hidden
+                # Hidden files do not count: `n_others` is 0 for them.
+                skipped += [name] * listing.n_others
                 continue
             if opened is None:
                 links.append(name)
@@ -102,7 +103,8 @@ def check_pixels(folder: Path, most: int) -> None:
         except Image.DecompressionBombError:
             left = -1
         except (UnidentifiedImageError, OSError, ValueError):
-            continue  # reading leaves it out later, with a note
+            # Reading leaves it out later, with a note.
+            continue
         if left < 0:
             msg = f"expected at most {most:,} pixels in all pictures, got more. Send smaller ones: they are resized to 32 x 32."
             raise DataError(msg)
@@ -130,6 +132,7 @@ def main(arguments: list[str]) -> int:
     from warmstart.suggestions.advisor import Advisor
 
     file, kind, model, most_bytes, most_pixels = arguments
+    # Decoders of hostile files may loop or allocate without end.
     resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S))
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     output: dict[str, object]
@@ -169,6 +172,7 @@ def _members(archive: Path, kind: str) -> Iterator[tuple[str, IO[bytes] | None]]
         with zipfile.ZipFile(archive) as opened:
             for entry in opened.infolist():
                 if not entry.is_dir():
+                    # The top bits of the Unix mode: 8 = regular file, 0 = not set.
                     is_file = (entry.external_attr >> 28) in (0, 8)
                     yield entry.filename, opened.open(entry) if is_file else None
         return

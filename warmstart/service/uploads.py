@@ -42,7 +42,8 @@ async def upload(request: Request, service: Shared, _: Runner) -> DescriptorReco
     if not service.settings.takes_uploads:
         detail = "expected a descriptor, got an upload, which this server does not take. Compute the descriptor with `warmstart.Client`, or start it with --allow-uploads."
         raise ProblemError(403, "No uploads", detail)
-    kind = UPLOADS[request.headers["content-type"].partition(";")[0].strip().lower()]  # the guard refuses others
+    # The guard refuses others.
+    kind = UPLOADS[request.headers["content-type"].partition(";")[0].strip().lower()]
     with tempfile.TemporaryDirectory(prefix="warmstart-upload-") as folder:
         file = Path(folder) / f"upload.{kind}"
         with _upload_errors(), file.open("wb") as opened:

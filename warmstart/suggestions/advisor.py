@@ -249,7 +249,8 @@ class Advisor:
             rows = embedded.rows_without(self.excluded, query_name)
             why = "none of the datasets left has both images and runs"
             bare = locate_without_distances(embedded, rows, query=location.query, summary=location.summary, why=why)
-            stale = (*location.embedded.notes, location.confidence.note)  # of the datasets left out now
+            # Notes on datasets that are left out now.
+            stale = (*location.embedded.notes, location.confidence.note)
             location = replace(bare, notes=(*(note for note in location.notes if note not in stale), *bare.notes))
         if not location.embedded.has_runs[location.rows].any():
             msg = f"{location.embedded.path}: expected a history with runs, got none on its {len(location.rows)} datasets. Add some with `warmstart history record`, `import` or `collect`."
@@ -327,6 +328,7 @@ class Advisor:
         location = self._with_runs(
             dataset if isinstance(dataset, Location) else self._locate_dataset(dataset, embedded)
         )
+        # A TimeLimit given by the caller brings its own measurement.
         if limit is not None and limit is not time and location.query is not None:
             request = replace(request, limit=replace(limit, measure=self._short_run_measurer(location.query, limit)))
         answer = recommend(replace(location, notes=(*notes, *location.notes)), request, seed=self.seed)

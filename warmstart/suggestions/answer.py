@@ -170,7 +170,8 @@ class DatasetSummary:
 
     @property
     def _parts(self) -> tuple[int, int]:
-        from warmstart.history_store.splits import count_parts  # numpy comes with it
+        # Imported here, as it imports numpy.
+        from warmstart.history_store.splits import count_parts
 
         return count_parts(self.n_images) if self.parts is None else self.parts
 

@@ -31,7 +31,8 @@ def judge_query(
 
     Without picture statistics the distance alone counts.
     """
-    if len(rows) > SPREAD:  # what is usual near the query: comparing all with all would take too long
+    # Compare only with datasets near the query: all pairs would take too long.
+    if len(rows) > SPREAD:
         near = nearest_positions(distances)
         rows, distances = rows[near], distances[near]
     norms = norms_of(embedded, rows)

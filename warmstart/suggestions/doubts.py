@@ -183,7 +183,8 @@ def _doubt_repeats(sample: SampleStatistics) -> Doubt | None:
 
 
 def _doubt_signal(sample: SampleStatistics, references: References | None) -> Doubt | None:
-    if sample.signal.score >= CHANCE_SCORE:  # every limit is lower
+    # Every limit is below CHANCE_SCORE.
+    if sample.signal.score >= CHANCE_SCORE:
         return None
     limit = signal_limit(sample.signal.weight, () if references is None else references.effects)
     if sample.signal.score >= limit:
@@ -197,7 +198,8 @@ def _doubt_pixels(sample: SampleStatistics, norms: Norms) -> tuple[Doubt | None,
     falls = sample.falls[1:]
     references = norms.references
     if references is not None and (references.pixels.shape[1:] != sample.pixels.shape or not references.names):
-        references = None  # computed at another image size
+        # Computed at another image size.
+        references = None
     limit = white_limit(() if references is None else references.pixels[:, -len(falls) :])
     shuffled = unusual = None
     if (disorder := _pixel_disorder(sample, limit, is_generic=references is None)) is not None:
@@ -227,13 +229,15 @@ def _pixel_disorder(sample: SampleStatistics, limit: float, *, is_generic: bool)
     uncorrelated = (
         f"neighbouring pixels are hardly alike (correlation {correlation:z.2f}, at least {least:g} is expected)"
     )
-    if is_generic:  # the faintest frequencies may be white by right: the noise of a camera
+    # The faintest frequencies may be white by right: the noise of a camera.
+    if is_generic:
         return uncorrelated if falls.size > 1 and falls[1:].max() < limit else None
     if falls.size < 2 or falls[1:].min() >= limit:
         return None
     if correlation < least:
         return uncorrelated
-    if falls[:2].mean() < limit:  # no structure larger than the pieces that were put out of order
+    # No structure larger than the pieces that were put out of order.
+    if falls[:2].mean() < limit:
         return "distant parts of an image have nothing to do with each other (the spectrum is flat at low frequencies)"
     return None
 

@@ -151,6 +151,7 @@ def _duration_table(location: Location) -> tuple[dict[str, Any], str]:
     columns = [column_of.get(config_key(config), -1) for config in embedded.configs]
     unknown = np.full((len(rows), 1), np.nan)
     return {
+        # Column -1, all unknown, stands for configurations that the history no longer has.
         "seconds": np.concatenate([seconds, unknown], axis=1)[:, columns],
         "groups": [embedded.groups[row] for row in rows],
         "sizes": np.array([sizes_of(embedded.about[row]) for row in rows]),

@@ -159,6 +159,7 @@ def load_embedded_history(
         entry = _load(history, model, device=device, threads=threads, cache=cache, progress=progress)
         _cache[key] = entry
         for old in list(_cache)[:-CACHE_SIZE]:
+            # With a default, as another thread may have evicted it.
             _cache.pop(old, None)
     embedded, pending_notes = entry
     new_notes = tuple(pending_notes)

@@ -85,7 +85,8 @@ def store_embeddings(
     from warmstart.history_store.history import History
 
     header = read_header(model)
-    with History.open(history, write=True):  # refused before anything is computed
+    # Check that the history can be written before anything is computed.
+    with History.open(history, write=True):
         pass
     with History.open(history) as source:
         check_fits(header, stored_size=source.stored_size, where=str(history))
@@ -101,6 +102,7 @@ def store_embeddings(
         references = complete_references(source, header, vectors, device=device, threads=threads, progress=progress)
     if to_embed or references is not None:
         with History.open(history, write=True) as opened:
+            # The computation held no lock: keep only datasets that are the same now.
             same = [info.name for info in opened.datasets if about.get(info.name) == info]
             _store(opened, header, {name: added[name] for name in same if name in added}, references, same)
     return tuple(to_embed)

@@ -151,7 +151,8 @@ def explain_answer(
     choices_of_all = designs(errors, None, len(choices), strategy="portfolio", groups=groups, noise=USUAL_NOISE)
     portfolio = [choice.row for choice in choices_of_all]
     nearest = np.argsort(distances, kind="stable")[:NEIGHBOURHOOD]
-    nearest = nearest[np.isfinite(distances[nearest])]  # none where the history knows runs alone
+    # Distances are NaN for a history of runs alone.
+    nearest = nearest[np.isfinite(distances[nearest])]
     measured = embedded.errors[rows]
     pair_distances = _distances_between_groups(embedded, rows[nearest_positions(distances)])
     positions = {embedded.names[row]: number for number, row in enumerate(rows)}

@@ -98,8 +98,10 @@ def convert_initial(
 
     completion = Completion(space, n=len(configs), rng=np.random.default_rng(seed))
     converted: list[dict[str, Value]] = []
+    # Dicts serve as ordered sets of names.
     lines: dict[str, dict[str, None]] = {text: {} for text in (_MOVED, _VARIED, _WITHOUT)}
-    for number, config_in in enumerate(configs, start=1):  # each may have names of its own
+    # One by one, as each may have its own names.
+    for number, config_in in enumerate(configs, start=1):
         renames = {old: new for old, new in rename.items() if old in config_in or f"{_LOG}{old}" in config_in}
         translation = translate_configs([config_in], None, space, rename=renames)
         _check_synonyms(config_in, translation, {name: meaning_of(name) for name in config_in}, number)

@@ -48,7 +48,8 @@ def larger_pictures_note(
 
 def typical_picture_side(source: ImageSource) -> int | None:
     """Return the median of the shorter side of a few pictures, in pixels; None where unknown."""
-    if not isinstance(source, Source):  # a reader of an installed package
+    # A plugin's reader may have no `side`.
+    if not isinstance(source, Source):
         return None
     rows = np.unique(np.linspace(0, len(source) - 1, _SAMPLED).astype(int)).tolist()
     sides = [side for row in rows if (side := source.side(row)) is not None]

@@ -95,7 +95,8 @@ def locate_vector(
 ) -> Location:
     """Locate a meta-feature in a history with a model: compute and judge its distances."""
     distances = distances_to(vector, embedded, rows)
-    has_runs = embedded.has_runs[rows]  # only measured datasets count for the confidence
+    # Only measured datasets count for the confidence.
+    has_runs = embedded.has_runs[rows]
     counted = has_runs if has_runs.any() else slice(None)
     confidence = judge_query(
         embedded,
@@ -145,6 +146,7 @@ def distances_to(
     squares, nearest = np.empty(len(rows)), np.arange(len(rows))
     if len(rows) > MANY:
         is_whole = len(rows) == len(embedded.vectors) and np.array_equal(rows, nearest)
+        # In blocks and single precision first, to bound time and memory.
         for start in range(0, len(rows), AT_ONCE):
             block = slice(start, start + AT_ONCE)
             differences = embedded.vectors[block if is_whole else rows[block]] - vector

@@ -30,7 +30,8 @@ def seconds_to_read(source: ImageSource, size: int) -> float:
     n = len(source)
     if n <= _MANY:
         return _time_reading(source, range(n), size)
-    _time_reading(source, range(1), size)  # opens files and fills caches
+    # Opens files and fills caches.
+    _time_reading(source, range(1), size)
     began, took, positions = time.perf_counter(), 0.0, 0
     for start in np.random.default_rng(0).permutation(n - _MANY + 1)[:_MOST].tolist():
         few = _time_reading(source, range(start, start + _FEW), size)
@@ -43,6 +44,7 @@ def seconds_to_read(source: ImageSource, size: int) -> float:
 
 def _time_reading(source: ImageSource, indices: Sequence[int], size: int) -> float:
     began = time.perf_counter()
-    with suppress(BrokenImagesError):  # all of these are broken; training reports them
+    # All of these are broken; training reports them.
+    with suppress(BrokenImagesError):
         source.read(indices, size=size, skip_broken=True)
     return time.perf_counter() - began

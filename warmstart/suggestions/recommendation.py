@@ -125,7 +125,8 @@ def _plan(
     from warmstart.suggestions.time_plan import plan_for
 
     embedded = location.embedded
-    rows = np.flatnonzero(~np.isnan(errors).all(axis=1))  # rows without any error cannot be weighed
+    # Rows without any error cannot be weighed.
+    rows = np.flatnonzero(~np.isnan(errors).all(axis=1))
     query = StrategyQuery(
         errors[rows],
         location.distances[rows] if location.has_distances and strategy not in NEEDS_NO_MODEL else None,
@@ -284,7 +285,8 @@ def _initial_designs(
     """Turn choices into suggestions with origin, reason and, where calibrated, expected regret."""
     embedded = location.embedded
     regrets: list[float | None] = [None] * len(choices)
-    if tuned_before is not None:  # calibration holds for new datasets only
+    # Calibration holds for new datasets only.
+    if tuned_before is not None:
         regrets = [0.0 if tuned_before.is_complete and embedded.calibration is not None else None] * len(choices)
     elif strategy == "joint" and embedded.calibration is not None:
         reach = embedded.calibration.reach

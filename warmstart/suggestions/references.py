@@ -259,7 +259,8 @@ def complete_references(
     """
     stored = read_references(history, model.hash)
     if stored is not None and stored.features is None and all(map(history.has_images, stored.names)):
-        stored = None  # of an earlier version: computed anew, with their features
+        # Of an earlier version: computed anew, with their features.
+        stored = None
     stored_names = set() if stored is None else set(stored.names)
     names = [name for name in history.names if name not in stored_names and history.has_images(name)]
     if not names:
@@ -322,6 +323,7 @@ def _statistics(
         features = describe_images(images, labels, model, device=device, threads=threads)
         numbers = np.concatenate([[about.signal.effect], about.pixels, features])
         if store is not None:
+            # The cache stores float32: the bytes of a float64 travel as two of them.
             store.put(*key, numbers.view(np.float32))
     else:
         numbers = cached.view(np.float64)
@@ -374,6 +376,7 @@ def _movement(
     large = [
         info
         for info in history.datasets
+        # Two draws of `size` pictures must differ enough.
         if info.parent is None and info.n_train >= 1.5 * size and history.has_images(info.name)
     ]
     if len(large) < LEAST_DATASETS:

@@ -24,6 +24,7 @@ class RowMemory(Generic[Computed]):
         try:
             return self._values[key]
         except KeyError:
+            # Without a lock: two threads may both compute, and the later value stays.
             value = compute()
         while len(self._values) >= CAPACITY:
             self._values.pop(next(iter(self._values)), None)

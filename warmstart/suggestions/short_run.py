@@ -84,7 +84,8 @@ def short_run_by(train: Train, config: Config, amount: float, *, longer_s: float
             timings.append((part, ended - last))
         return has_result
 
-    if not train(config, 1):  # warm-up: imports, caches, compilation
+    # Warm-up: imports, caches, compilation.
+    if not train(config, 1):
         return None
     ended = time.perf_counter()
     if not is_timed(few):
@@ -118,6 +119,7 @@ def measure_on(
             return None
         import torch
 
+        # As many threads as the runs that the measurement stands for.
         before = torch.get_num_threads()
         torch.set_num_threads(threads or 1)
         try:

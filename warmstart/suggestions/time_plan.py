@@ -169,6 +169,7 @@ def plan_for(
     timed_runs, short_run = list[TimedRun](), None
     if limit.measure is not None:
         usable = np.setdiff1d(np.flatnonzero(~np.isnan(query.errors).all(axis=0)), left_out)
+        # A fast configuration keeps the measurement short; the fastest ones may be untypical.
         quick = int(usable[np.argsort(before[usable], kind="stable")[len(usable) // 10]])
         short_run = limit.measure(durations.origin, embedded.configs[quick])
         if short_run is not None:
