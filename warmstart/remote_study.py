@@ -150,7 +150,7 @@ class RemoteTrial:
                     break
                 except WarmstartError:
                     continue  # the server may come back while the lease lasts
-            self.study.transport.close_own()
+            self.study.transport.close_thread()
 
         thread = threading.Thread(target=beat, daemon=True)
         thread.start()

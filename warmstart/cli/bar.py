@@ -69,7 +69,7 @@ class Bar:
     """A progress bar: what runs, units completed and the wall time left, also between two updates."""
 
     def __init__(self, title: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin at nothing.
+        """Start a bar without progress.
 
         Args:
             title: the command in a word, e.g. ``tuning``.

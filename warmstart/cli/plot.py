@@ -130,7 +130,7 @@ def ccov(
     shell = Shell(format, quiet=quiet, verbose=verbose)
     check_target(Path(out))
     if dataset is not None and names:
-        msg = f"expected a dataset or names of the history, got both {dataset!r} and {names[0]!r}. Leave one out."
+        msg = "cannot be used with names of datasets."
         raise UsageError(msg, param="dataset")
     selection = names or []
     if dataset is not None:

@@ -136,8 +136,11 @@ def _check_one_target(history: str | None, server: str | None) -> None:
     from warmstart.history_store.errors import UsageError
 
     if (history is None) == (server is None):
-        got = "neither" if history is None else "both"
-        msg = f"history: expected a history file or `server`, got {got}. Name the file, as in `warmstart history record mine.h5`."
+        msg = (
+            "Give a history file, `warmstart history record mine.h5`, or --server."
+            if history is None
+            else "A history file and --server cannot be used together."
+        )
         raise UsageError(msg)
 
 

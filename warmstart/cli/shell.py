@@ -179,6 +179,6 @@ def sentences(text: str) -> list[str]:
     return [part for line in lines for part in ([line] if line.startswith(" ") else _ENDS.split(line)) if part]
 
 
-def shown_path(path: str) -> str:
+def display_path(path: str) -> str:
     """Return a path relative to the working folder if it lies below it, else unchanged."""
     return str(Path(path).relative_to(Path.cwd())) if Path(path).is_relative_to(Path.cwd()) else path

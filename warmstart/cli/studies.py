@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from warmstart.cli.options import Format, FormatOption, QuietOption, SeedOption, VerboseOption
-from warmstart.cli.shell import Shell, shown_path, write
+from warmstart.cli.shell import Shell, display_path, write
 from warmstart.history_store.wording import in_shell
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def list_(
     brief = [{head: row.get(head) for head in heads} for row in rows] if format == Format.TABLE else rows
     document = {"schema_version": 1, "storage": storage_name, "studies": rows}
     shell.result(
-        document, brief, title=f"{shown_path(storage_name)}: {count}\n", optional=("updated", "failed", "metric")
+        document, brief, title=f"{display_path(storage_name)}: {count}\n", optional=("updated", "failed", "metric")
     )
 
 
@@ -117,7 +117,7 @@ def _trial_row(row: dict[str, Any], record: "StudyRecord") -> dict[str, Any]:
 
 def _title(record: "StudyRecord") -> str:
     counts = record.counts_line or "no trial yet"
-    lines = [f"{record.name} in {shown_path(record.storage)}: {counts}"]
+    lines = [f"{record.name} in {display_path(record.storage)}: {counts}"]
     lines += [f"  dataset: {record.dataset}"] if record.dataset else []
     lines += [f"  objective: {record.evaluated}" if record.evaluated else "  made by another program"]
     if record.settings:
@@ -162,7 +162,7 @@ def _print_failures(shell: Shell, record: "StudyRecord", every: list[dict[str, A
     if record.best is not None:
         write("")
         shell.say(
-            f"Pictures: warmstart studies plot {in_shell(record.name)} --storage {in_shell(shown_path(record.storage))}"
+            f"Pictures: warmstart studies plot {in_shell(record.name)} --storage {in_shell(display_path(record.storage))}"
         )
 
 

@@ -29,7 +29,7 @@ from warmstart.cli.options import (
     SkipBrokenOption,
     VerboseOption,
 )
-from warmstart.cli.shell import Shell, shown_path, write
+from warmstart.cli.shell import Shell, display_path, write
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.wording import counted, in_short
 from warmstart.status import ALL_FAILED
@@ -383,14 +383,16 @@ def _report_line(report: str) -> str:
     """Return the paths of the report and of its page, unless an earlier call wrote the page."""
     page = Path(report).with_suffix(".html")
     is_current = page.is_file() and page.stat().st_mtime_ns >= Path(report).stat().st_mtime_ns
-    return f"Report: {shown_path(report)}" + (f", and with pictures {shown_path(str(page))}" if is_current else "")
+    return f"Report: {display_path(report)}" + (f", and with pictures {display_path(str(page))}" if is_current else "")
 
 
 def _print_joint(shell: Shell, result: "JointResult") -> None:
     from warmstart.studies.results.report import joint_rows
     from warmstart.suggestions.formats import with_config
 
-    title = f"{len(result.studies)} datasets in {shown_path(result.storage)}: {result.counts_line or 'no trial yet'}\n"
+    title = (
+        f"{len(result.studies)} datasets in {display_path(result.storage)}: {result.counts_line or 'no trial yet'}\n"
+    )
     best = [{} if study.best is None else shell.cells(study.best.config) for study in result.studies]
     rows = [with_config(row, config) for row, config in zip(joint_rows(result), best, strict=True)]
     shell.result(result.to_dict(), rows, title=title)
@@ -415,7 +417,7 @@ def _print(shell: Shell, result: "TuneResult") -> None:
         if best is None
         else with_config({"trial": best.number, result.metric.name: result.best_value}, shell.cells(best.config))
     )
-    title = f"{result.study} in {shown_path(result.storage)}: {result.counts_line or 'no trial yet'}\n"
+    title = f"{result.study} in {display_path(result.storage)}: {result.counts_line or 'no trial yet'}\n"
     shell.result(result.to_dict(), [row] if row else [], title=title)
     if shell.format == Format.TABLE:
         write("")

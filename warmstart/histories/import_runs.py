@@ -81,7 +81,7 @@ def import_source(path: Path, source: str, request: ImportRequest) -> "ImportPla
     if is_exchange_file and request == ImportRequest():
         return import_into(path, Path(source))
     if is_exchange_file and Path(source).is_dir():
-        msg = f"{source}: expected no options for a folder of shards, which goes in as it is, got some. Leave them out."
+        msg = f"{source}: options cannot be used with a folder of shards, which is imported unchanged."
         raise UsageError(msg)
     if not path.exists():
         msg = f"{path}: expected a history to import into, got nothing there. Make one first: `warmstart history create {in_shell(path)} --space SPACE`."

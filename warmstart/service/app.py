@@ -50,7 +50,7 @@ def create_app(settings: ServiceSettings) -> Guard:
     api.state.service = service
     for part in (health, descriptors, uploads, suggestions, studies, events, history):
         api.include_router(part.router, prefix="/v1")
-    api.include_router(health.usual, include_in_schema=False)
+    api.include_router(health.monitoring, include_in_schema=False)
     api.include_router(site.router)
     install_problems(api, service.private_paths)
     _describe_problems(api)

@@ -21,7 +21,7 @@ router = APIRouter(tags=["server"], route_class=StrictRoute)
 _log = logging.getLogger("warmstart.service")
 
 
-usual = APIRouter(route_class=StrictRoute)
+monitoring = APIRouter(route_class=StrictRoute)
 """The same routes at /healthz, /readyz and /metrics, where monitors expect them."""
 
 
@@ -43,14 +43,14 @@ class About(BaseModel):
     history: dict[str, Any]
 
 
-@usual.get("/healthz")
+@monitoring.get("/healthz")
 @router.get("/healthz")
 async def healthz() -> Health:
     """Return ok while the process answers."""
     return Health(status="ok")
 
 
-@usual.get("/readyz")
+@monitoring.get("/readyz")
 @router.get("/readyz", responses=problems(503))
 def readyz(service: Shared) -> Health:
     """Return ready if history and model can be read and the server is not stopping; the history may be empty."""
@@ -65,7 +65,7 @@ def readyz(service: Shared) -> Health:
     return Health(status="ready")
 
 
-@usual.get("/metrics")
+@monitoring.get("/metrics")
 @router.get("/metrics", response_class=PlainTextResponse, responses=problems())
 async def metrics(service: Shared, _: Admin) -> PlainTextResponse:
     """Return the metrics in Prometheus' text format."""

@@ -182,7 +182,7 @@ class Transport:
             connection.close()
             self._open.discard(connection)
 
-    def close_own(self) -> None:
+    def close_thread(self) -> None:
         """Close this thread's connection."""
         self._drop_connection()
 

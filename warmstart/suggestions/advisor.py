@@ -318,7 +318,7 @@ class Advisor:
                     dataset, k, strategy=strategy, space=space, rename=rename, explain=explain, workload=workload, time=time
                 )  # fmt: skip
             if limit is not None:
-                msg = f"expected a history that measured {workload}, got {history_path(self.history)}, which never did: nobody knows how long its runs take. Leave one of the two out."
+                msg = f"needs a history that measured {workload}; {history_path(self.history)} never did, so that durations are unknown."
                 raise UsageError(msg, param="time")
             history = str(history_path(self.history))
             _check_usual_answer(dataset, history, workload, {"strategy": strategy, "space": space, "rename": rename})
@@ -406,7 +406,7 @@ def _check_usual_answer(
         UsageError: a location or descriptor instead of images, or a strategy, a space or names.
     """
     for param in (name for name, value in options.items() if value):
-        msg = f"expected a history that measured {workload}, got {history}, which never did: only its usual configurations can be named, over its own space. Leave one of `{param}` and `workload` out."
+        msg = f"cannot be used with `workload` {workload}: {history} never measured it, so only its usual configurations are known."
         raise UsageError(msg, param=param)
     if isinstance(dataset, Location | Descriptor):
         msg = f"expected images, got their place in {history}, which never measured {workload}. Give the images, or name a history that did."

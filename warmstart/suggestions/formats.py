@@ -138,7 +138,7 @@ def to_recipe(answer: Answer, program: str, *, skip_broken: bool = False) -> str
     config, dataset = answer.suggestions[0].config, answer.dataset
     # Plugins need not accept skip_broken.
     if skip_broken and not _accepts(workload.recipe, "skip_broken"):
-        msg = f"expected no skip_broken for {program}, since workload {workload.name} writes nothing that leaves pictures out, got it. Repair or remove them, or write json."
+        msg = f"cannot be used with {program}: workload {workload.name} writes no program that skips pictures. Repair or remove them, or write json."
         raise UsageError(msg, param="skip_broken")
     options = {"skip_broken": True} if skip_broken else {}
     return workload.recipe(
