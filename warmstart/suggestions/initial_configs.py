@@ -101,10 +101,10 @@ def convert_initial(
     # Dicts serve as ordered sets of names.
     lines: dict[str, dict[str, None]] = {text: {} for text in (_MOVED, _VARIED, _WITHOUT)}
     # One by one, as each may have its own names.
-    for number, config_in in enumerate(configs, start=1):
-        renames = {old: new for old, new in rename.items() if old in config_in or f"{_LOG}{old}" in config_in}
-        translation = translate_configs([config_in], None, space, rename=renames)
-        _check_synonyms(config_in, translation, {name: meaning_of(name) for name in config_in}, number)
+    for number, source in enumerate(configs, start=1):
+        renames = {old: new for old, new in rename.items() if old in source or f"{_LOG}{old}" in source}
+        translation = translate_configs([source], None, space, rename=renames)
+        _check_synonyms(source, translation, {name: meaning_of(name) for name in source}, number)
         values = translation.values_of(0)
         is_fit = bool(translation.columns) and not translation.lost[0] and not translation.unfit
         config = completion.complete(values) if is_fit else None
@@ -115,7 +115,7 @@ def convert_initial(
             free = (name for name in config if not hasattr(space[name], "value"))
             lines[_VARIED] |= {name: None for name in free if name not in values}
         elif not (is_fit and _is_allowed(completion, values)):
-            raise _misfit_error(space, translation, number, config_in)
+            raise _misfit_error(space, translation, number, source)
     notes = [f"{text}: {', '.join(names)}." for text, names in lines.items() if names]
     if len(converted) < len(configs):
         notes.append(f"{len(configs) - len(converted)} of {len(configs)} initial configurations repeat another one.")
@@ -162,8 +162,8 @@ def _read_file(path: Path) -> list[Any]:
     document = read_yaml(text, str(path), expected="configurations in JSON or YAML")[0]
     configs = find_configs(document)
     if configs is None:
-        text_of = repr(document)
-        msg = f"{path}: expected configurations, got {text_of[:60]}{'...' if len(text_of) > 60 else ''}. {_EXAMPLE}"
+        excerpt = repr(document)
+        msg = f"{path}: expected configurations, got {excerpt[:60]}{'...' if len(excerpt) > 60 else ''}. {_EXAMPLE}"
         raise DataError(msg)
     return configs
 
