@@ -108,7 +108,7 @@ def test_a_calibrated_history_makes_suggest_promise_a_regret(cli, tiny, photos, 
 def test_a_calibration_needs_a_history_its_model_and_all_datasets(cli, tiny, tmp_path):
     run = cli("evaluate", "--history", tiny.history, "--rivals", "portfolio", "--calibrate")
     assert run.code == 2
-    assert "expected --history and --model" in run.err
+    assert "--calibrate needs --history and --model." in run.err
     copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
     run = cli("evaluate", "--history", copy, "--model", tiny.model, "--rivals", "portfolio", "--calibrate")
     assert run.code == 2
