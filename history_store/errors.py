@@ -22,13 +22,19 @@
     │   └── ModelMismatchError                  a model of another history, space or image size
     └── AllTrialsFailedError                    every trial of a run failed
 
-Messages read ``<where>: expected <what>, got <what>. <next step>.`` Where an argument is at fault, `param` names it and
+Messages read ``<where>: expected <what>, got <what>. <next step>.``, or of arguments that exclude or need each other,
+``<where> cannot be used with <argument>.`` and ``<where> needs <argument>.`` Where an argument is at fault, `param` names it and
 stands for ``<where>``: Python shows ``strategy: expected ...``, the command line ``--strategy: expected ...``. Another
 argument that a message speaks of stands in backquotes, and is spelled likewise: Leave `space` out. The mapping to exit
 codes and HTTP statuses lives in `warmstart.status` alone.
 """
 
 from collections.abc import Iterable, Sequence
+
+
+def with_subject(subject: str, message: str) -> str:
+    """Put the argument at fault before a message: "time: expected ...", "time cannot be used with ...", "labels needs ..."."""
+    return f"{subject} {message}" if message.startswith(("needs ", "cannot be used ")) else f"{subject}: {message}"
 
 
 class WarmstartError(Exception):
@@ -46,7 +52,7 @@ class WarmstartError(Exception):
     ) -> None:
         self.message, self.given, self.choices = message, str(given), tuple(map(str, choices))
         self.params = (param,) if isinstance(param, str) else tuple(param)
-        super().__init__(f"{', '.join(self.params)}: {message}" if self.params else message)
+        super().__init__(with_subject(", ".join(self.params), message) if self.params else message)
 
 
 class HistoryWarning(UserWarning):

@@ -1,4 +1,4 @@
-"""Suggestions and neighbours of a dataset in one call; for several questions see `warmstart.Advisor`."""
+"""Suggestions and neighbours of a dataset in one call; for repeated calls see `warmstart.Advisor`."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -36,8 +36,8 @@ def suggest(
     workload: str | None = None,
     time: str | float | None = None,
 ) -> list[InitialDesign]:
-    """Suggest k configurations for a dataset, best first; arguments, refusals and log as in `answer`."""
-    found = answer(
+    """Suggest k configurations for a dataset, best first; arguments, errors and log as in `answer`."""
+    result = answer(
         path,
         images=images,
         labels=labels,
@@ -57,7 +57,7 @@ def suggest(
         workload=workload,
         time=time,
     )
-    return list(found.suggestions)
+    return list(result.suggestions)
 
 
 def neighbours(
@@ -77,9 +77,9 @@ def neighbours(
     cache: bool = True,
     download: bool = False,
 ) -> list[Neighbour]:
-    """List the k datasets of the history that a dataset resembles most, nearest first; all where there are fewer.
+    """Return the k datasets of the history nearest to a dataset, nearest first; all if there are fewer.
 
-    Arguments, refusals and log as in `answer`.
+    Arguments, errors and log as in `answer`.
     """
     dataset = dataset_of(path, images, labels)
     advisor = Advisor(
@@ -93,7 +93,7 @@ def neighbours(
         cache=cache,
         download=download,
     )
-    return list(_told(advisor.neighbours(dataset, k, workload=workload)).neighbours)
+    return list(_log_notes(advisor.neighbours(dataset, k, workload=workload)).neighbours)
 
 
 def answer(
@@ -118,9 +118,9 @@ def answer(
     workload: str | None = None,
     time: str | float | None = None,
 ) -> Answer:
-    """Say all that the history knows about a dataset: neighbours, configurations, confidence.
+    """Return the answer for a dataset: neighbours, configurations, confidence.
 
-    What a person should hear (a query far from everything, pictures left out) is logged by the logger ``warmstart``.
+    Notes for people (a query far from all datasets, pictures left out) are logged by the logger ``warmstart``.
 
     Args:
         path: a folder, idx files, CIFAR binaries, ``.npz``, ``FILE.h5::name``, ``sklearn:digits``, ``torchvision:NAME``.
@@ -130,24 +130,24 @@ def answer(
         history: the history file; ``$WARMSTART_HISTORY`` or the shipped one when left out.
         model: the meta-feature model; ``$WARMSTART_MODEL`` or the shipped one when left out.
         strategy: ``joint``, ``nearest``, ``portfolio`` or ``average-rank``; when left out, the one that wins the
-            evaluation, and the portfolio where distances say nothing of the dataset.
+            evaluation, and the portfolio where distances are unreliable.
         space: for which to suggest, where it is not the history's, in any form that `warmstart.spaces.read_space` takes.
-            Hyperparameters in common are taken over by name and scale, the others are varied over the suggestions, which
-            are then marked as not measured; `mapping` says what became of each.
-        rename: names of that space by the history's, where they do not tell themselves.
+            Common hyperparameters are matched by name and scale, the others are varied over the suggestions, which are
+            then marked as not measured; `mapping` has the matches.
+        rename: names of that space by the history's, where they differ.
         exclude_group: sibling group or groups of the history to leave out. A dataset of the history itself
-            (``FILE.h5::name``) never answers for itself.
+            (``FILE.h5::name``) is never its own neighbour.
         skip_broken: go on without pictures that cannot be decoded, and name them in `notes`.
         seed: of the images chosen.
         device: where the network runs: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
         threads: CPU threads of the network; torch decides when left out.
         cache: keep and use meta-features in the cache folder.
         download: let torchvision fetch what is missing of ``torchvision:NAME``; nothing else touches the network.
-        explain: collect the reasons too.
-        workload: what the configurations train: a name in `warmstart.training.workloads.WORKLOADS`. A history that never measured it
-            is answered by its usual configurations, with a note; when left out, whatever the history measured.
-        time: plan what fits in so long, ``10m`` or seconds, and pays most per minute. A short run tells how fast this machine is,
-            where the history measured one of our workloads in steps; `plan` of the answer says how long each takes. k is how many at most.
+        explain: add the reasons.
+        workload: what the configurations train: a name in `warmstart.training.workloads.WORKLOADS`. If the history never measured it,
+            its usual configurations are returned, with a note; the history's workload when left out.
+        time: plan runs for this time, ``10m`` or seconds, with the most gain per minute. A short run measures this machine's
+            speed, if the history's workload trains in steps; `plan` of the answer has the durations. k is then the most runs.
 
     Raises:
         UsageError: arguments that do not fit together, an unknown workload, k larger than the number of configurations.
@@ -167,14 +167,14 @@ def answer(
         cache=cache,
         download=download,
     )
-    found = advisor.suggest(
+    result = advisor.suggest(
         dataset, k, strategy=strategy, space=space, rename=rename, explain=explain, workload=workload, time=time
     )
-    return _told(found)
+    return _log_notes(result)
 
 
-def _told(found: Answer) -> Answer:
-    """Log what a person should hear."""
-    for note in found.notes:
+def _log_notes(result: Answer) -> Answer:
+    """Log the notes of an answer and return it."""
+    for note in result.notes:
         _log.warning(note)
-    return found
+    return result

@@ -1,4 +1,4 @@
-"""Checks of the arguments of public functions. Each raises `UsageError` with the value that it got."""
+"""Checks of arguments of public functions; each raises `UsageError` with the wrong value."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ Check = Callable[[str, Any], None]
 
 
 def check_arguments(checks: Mapping[str, Check], values: Mapping[str, Any]) -> None:
-    """Check those values for which there is a check, both by name; None is left out: it stands for a default.
+    """Check arguments by their checks, both by name; None, the default, is skipped.
 
     Raises:
-        UsageError: for the first that does not fit.
+        UsageError: for the first wrong one.
     """
     for name, check in checks.items():
         if values.get(name) is not None:
             check(name, values[name])
 
 
-def check_given(record: object, *names: str) -> None:
-    """Check that fields of a record are not None.
+def check_not_none(record: object, *names: str) -> None:
+    """Check that the fields of a record are not None.
 
     Raises:
-        UsageError: for the first that is.
+        UsageError: for the first None.
     """
     for name in names:
         if getattr(record, name) is None:
@@ -41,7 +41,7 @@ def check_path(name: str, value: object) -> None:
     """Check that a value is a path."""
     if isinstance(value, str | os.PathLike) and str(value) and "\0" not in str(value):
         return
-    if any(hasattr(each, "shape") for each in (value if isinstance(value, tuple | list) else [value])):
+    if any(hasattr(item, "shape") for item in (value if isinstance(value, tuple | list) else [value])):
         step = (
             "Give them as `images` and `labels`."
             if name == "path"
@@ -56,13 +56,13 @@ def check_path(name: str, value: object) -> None:
 
 
 def check_replaceable(name: str, path: Path, read: Callable[[Path], object], kind: str) -> None:
-    """Check that nothing lies where a file will be written but an empty file, or an older one of its kind.
+    """Check that a file to be written replaces nothing but an empty file or an older one of its kind.
 
     Args:
         name: of the argument.
-        path: that will be written.
-        read: reads such a file; raises where it is another.
-        kind: what such a file is called.
+        path: to be written.
+        read: reads such a file; raises for another kind.
+        kind: name of such a file.
     """
     if not path.exists() or (path.is_file() and not path.stat().st_size):
         return
@@ -80,7 +80,7 @@ def check_text(name: str, value: object) -> None:
 
 
 def check_device(name: str, value: object) -> None:
-    """Check that a value is spelled as a device of torch; whether it is there is told where it is used."""
+    """Check that a value is the name of a torch device, which need not be present."""
     if not isinstance(value, str) or not re.fullmatch(
         r"(auto|cpu|cuda|mps|xpu|hpu|mtia|xla|privateuseone)(:\d+)?", value
     ):
@@ -88,14 +88,14 @@ def check_device(name: str, value: object) -> None:
 
 
 def check_names(name: str, value: object) -> None:
-    """Check that a value is a name, or several."""
+    """Check that a value is one name or several."""
     several = [value] if isinstance(value, str) else value
-    if not isinstance(several, Collection) or not all(isinstance(each, str) for each in several):
+    if not isinstance(several, Collection) or not all(isinstance(item, str) for item in several):
         raise _wrong(name, "a name or several", value)
 
 
 def check_flag(name: str, value: object) -> None:
-    """Check that a value is true or false, which 0 and 1 are too."""
+    """Check that a value is true, false, 0 or 1."""
     if not isinstance(value, bool | numbers.Integral) and type(value).__name__ not in ("bool_", "bool"):
         raise _wrong(name, "true or false", value)
     if value not in (0, 1):
@@ -109,7 +109,7 @@ def check_seed(name: str, value: object) -> None:
 
 
 def check_whole(name: str, value: object, *, least: int) -> None:
-    """Check that a value is a whole number of at least so much."""
+    """Check that a value is a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         msg = f"expected a whole number of at least {least}, got {value!r}. Leave it out for the default."
         raise UsageError(msg, param=name)
@@ -134,7 +134,7 @@ def check_callable(name: str, value: object) -> None:
 
 
 def check_objective(name: str, value: object) -> None:
-    """Check that a value is a function, or text that names one."""
+    """Check that a value is a function or the name of one."""
     if not isinstance(value, str) and not callable(value):
         raise _wrong(name, "a function, or text that names one", value)
 
@@ -148,8 +148,8 @@ def check_space(name: str, value: object) -> None:
 
 
 def check_renames(name: str, value: object) -> None:
-    """Check that a value is names by names."""
-    if not isinstance(value, Mapping) or not all(isinstance(each, str) for pair in value.items() for each in pair):
+    """Check that a value is a mapping of names to names."""
+    if not isinstance(value, Mapping) or not all(isinstance(item, str) for pair in value.items() for item in pair):
         raise _wrong(name, "names by names", value)
 
 
@@ -162,7 +162,7 @@ def check_report(name: str, value: object) -> None:
 def _wrong(name: str, expected: str, value: object) -> UsageError:
     try:
         got = repr(value)
-    except Exception:  # noqa: BLE001  somebody else's __repr__
+    except Exception:  # noqa: BLE001  a foreign __repr__ may raise anything
         got = f"a {type(value).__name__}"
     got = " ".join(got.split())
     return UsageError(

@@ -1,4 +1,4 @@
-"""A server of `warmstart serve`, as Python sees it: pictures are looked at here, numbers alone are sent."""
+"""The client of a server of `warmstart serve`: it sends descriptors, no pictures."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """Asks a server what `warmstart.Advisor` says here.
+    """A client with the methods of `warmstart.Advisor`, answered by a server.
 
-    Requests are repeated until they are answered, under a key by which the server knows them again. No proxy of the
-    environment is used and no redirect is followed.
+    Failed requests are repeated under an idempotency key. No proxy of the environment is used and no redirect is followed.
     """
 
     def __init__(
@@ -38,19 +37,19 @@ class Client:
         retries: int = 5,
         ca_file: str | None = None,
     ) -> None:
-        """Take the address of a server; nothing is sent yet.
+        """Set the server's address; nothing is sent yet.
 
         Args:
-            url: as `warmstart serve` shows it.
-            token: that the server asks for; ``$WARMSTART_TOKEN`` when left out.
-            advisor: who looks at pictures here: its model, seed, device and cache count, its history does not.
-            reduced: tell less of a dataset: see docs/service-threats.md.
-            timeout: seconds without an answer.
-            retries: how often a request is repeated.
+            url: as shown by `warmstart serve`.
+            token: for the server; ``$WARMSTART_TOKEN`` when left out.
+            advisor: computes descriptors here, with its model, seed, device and cache; its history is not used.
+            reduced: send reduced descriptors: see docs/service-threats.md.
+            timeout: seconds without a response.
+            retries: most repeats of a request.
             ca_file: PEM file of the authority to trust instead of the system's.
 
         Raises:
-            UsageError: no such URL.
+            UsageError: not a URL of http or https.
         """
         self.transport = Transport(url, token, timeout, retries, ca_file)
         self.advisor = Advisor() if advisor is None else advisor
@@ -64,15 +63,15 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connections; a later request opens others."""
+        """Close the connections; a later request opens new ones."""
         self.transport.close()
 
     def about(self) -> dict[str, Any]:
-        """Return what the server serves: its version, the extractors that it accepts, its history."""
+        """Return the server's version, accepted extractors and history."""
         return self.transport.get("")
 
     def describe(self, dataset: Dataset, *, workload: str | None = None) -> Descriptor:
-        """Describe a dataset, as it would be sent; arguments and refusals as in `Advisor.describe`."""
+        """Return the descriptor of a dataset as it would be sent; arguments and errors as in `Advisor.describe`."""
         return self._description(dataset, workload).descriptor
 
     def suggest(
@@ -86,11 +85,11 @@ class Client:
         explain: bool = False,
         workload: str | None = None,
     ) -> Answer:
-        """Say what to try first on a dataset; arguments and refusals as in `Advisor.suggest`.
+        """Suggest configurations for a dataset; arguments and errors as in `Advisor.suggest`.
 
         Raises:
-            UsageError: a workload that the server's history never measured; else as there.
-            StorageError: no server there, or one that cannot answer.
+            UsageError: a workload that the server's history never measured; else as `Advisor.suggest`.
+            StorageError: no server, or one that fails.
         """
         from warmstart.service.spaces import space_to_wire
 
@@ -105,19 +104,20 @@ class Client:
             "explain": explain,
             "seed": self.advisor.seed,
         }
-        found = _about(self.transport.post("/suggestions", body), about)
-        if workload is not None and space is None:  # an answer in another space does not tell the history's
-            _check_measured(found, workload)
-        return replace(found, workload=workload)
+        answer = _read_answer(self.transport.post("/suggestions", body), about)
+        # An answer in another space lacks the history's own.
+        if workload is not None and space is None:
+            _check_measured(answer, workload)
+        return replace(answer, workload=workload)
 
     def neighbours(self, dataset: Dataset | Descriptor, k: int = 10, *, workload: str | None = None) -> Answer:
-        """Say what a dataset resembles; arguments and refusals as in `Advisor.neighbours`."""
+        """Return the nearest datasets; arguments and errors as in `Advisor.neighbours`."""
         about = self._description(dataset, workload)
         body = {"descriptor": about.descriptor.to_dict(), "k": k, "exclude_group": list(self.advisor.excluded)}
-        found = _about(self.transport.post("/neighbours", body), about)
+        answer = _read_answer(self.transport.post("/neighbours", body), about)
         if workload is not None:
-            _check_measured(found, workload)
-        return found
+            _check_measured(answer, workload)
+        return answer
 
     def record(
         self,
@@ -132,21 +132,21 @@ class Client:
         origin: str = "client",
         key: str | None = None,
     ) -> dict[str, Any]:
-        """Record one run in the server's history; it is on the server's disk when this returns.
+        """Record one run in the server's history, on its disk when this returns.
 
         Args:
             dataset: its name in that history.
             config: hyperparameter values by name.
-            error: validation error in [0, 1]; None where the run gave none.
+            error: validation error in [0, 1]; None without one.
             status: ok, diverged, crashed, timeout or oom.
             duration: seconds.
             seed: of the run.
             curve: pairs (update, error).
             origin: who measured it.
-            key: the same key again, from a later process too, records nothing again.
+            key: idempotency key; the same key again, also from another process, records nothing.
 
         Raises:
-            WarmstartError: as `History.append`, or no server there.
+            WarmstartError: as `History.append`, or no server.
         """
         body = {
             "dataset": dataset,
@@ -161,72 +161,72 @@ class Client:
         return self.transport.post("/history/runs", body, key=key)
 
     def begin_study(self, name: str, **options: Any) -> RemoteStudy:
-        """Begin a study on the server, or find it as it was begun.
+        """Begin a study on the server, or return an existing one with the same options.
 
         Args:
             name: of the study.
-            options: fields of ``POST /v1/studies``, e.g. ``space``, ``surrogate``, ``seed``; a ``descriptor`` as `describe` gives it.
+            options: fields of ``POST /v1/studies``, e.g. ``space``, ``surrogate``, ``seed``; ``descriptor`` from `describe`.
 
         Raises:
-            UsageError: a study of that name that was begun otherwise.
-            WarmstartError: options that do not fit, or no server there.
+            UsageError: a study of that name with other options.
+            WarmstartError: invalid options, or no server.
         """
-        told = options.get("descriptor")
-        if isinstance(told, Descriptor):
-            options["descriptor"] = told.to_dict()
+        descriptor = options.get("descriptor")
+        if isinstance(descriptor, Descriptor):
+            options["descriptor"] = descriptor.to_dict()
         self.transport.post("/studies", {"name": name, **options})
         return RemoteStudy(self.transport, name)
 
     def study(self, name: str) -> RemoteStudy:
-        """Return a study of the server; whether it is there is told when it is asked."""
+        """Return a study of the server, without checking that it exists."""
         return RemoteStudy(self.transport, name)
 
     def studies(self) -> list[dict[str, Any]]:
-        """List the studies of the server: name, trials, trials that ended."""
+        """Return the studies of the server: name, number of trials and of ended trials."""
         return self.transport.list_all("/studies")
 
     def dataset(self, name: str) -> dict[str, Any]:
-        """Return what the server's history knows of one dataset."""
+        """Return one dataset of the server's history."""
         return self.transport.get(f"/history/datasets/{segment(name)}")
 
     def _description(self, dataset: Dataset | Descriptor, workload: str | None = None) -> Description:
         if isinstance(dataset, Descriptor):
-            found = Description.of(dataset)
+            description = Description.of(dataset)
         else:
-            found = self.advisor.describe(dataset, workload=workload)
-        return replace(found, descriptor=found.descriptor.reduced()) if self._reduced else found
+            description = self.advisor.describe(dataset, workload=workload)
+        return replace(description, descriptor=description.descriptor.reduced()) if self._reduced else description
 
 
-def _about(document: Mapping[str, Any], about: Description) -> Answer:
-    """Read an answer, and add what this side alone knows."""
+def _read_answer(document: Mapping[str, Any], about: Description) -> Answer:
+    """Build an answer from the server's document, with the client's summary, notes and doubts."""
     try:
-        found = answer_from_wire(document, about.summary)
+        answer = answer_from_wire(document, about.summary)
     except (KeyError, TypeError, ValueError) as error:
         msg = f"expected an answer of `warmstart serve`, got another ({type(error).__name__}: {error}). Upgrade the older side."
         raise StorageError(msg) from error
-    names = [near.name for near in found.neighbours]
+    names = [near.name for near in answer.neighbours]
     doubts = [doubt for doubt in doubt_class_names(about.class_names, names) if doubt is not None]
-    return replace(_doubted(found, doubts), notes=(*about.notes, *found.notes, *(doubt.text for doubt in doubts)))
+    return replace(_add_doubts(answer, doubts), notes=(*about.notes, *answer.notes, *(doubt.text for doubt in doubts)))
 
 
-def _check_measured(found: Answer, workload: str) -> None:
-    """Refuse an answer of a history that never measured a workload.
+def _check_measured(answer: Answer, workload: str) -> None:
+    """Check that the server's history measured a workload.
 
     Raises:
-        UsageError: it is one.
+        UsageError: it never did.
     """
-    if not measures(found.space_json, workload):
-        raise never_measured(workload, found.history)
+    if not measures(answer.space_json, workload):
+        raise never_measured(workload, answer.history)
 
 
-def _doubted(found: Answer, doubts: list[Doubt]) -> Answer:
-    """Add doubts that arise from the names of classes, which the server does not know."""
+def _add_doubts(answer: Answer, doubts: list[Doubt]) -> Answer:
+    """Add doubts about class names, which the server does not know."""
     if not doubts:
-        return found
+        return answer
     confidence = replace(
-        found.confidence,
+        answer.confidence,
         typical=False,
-        note=" ".join([*(doubt.text for doubt in doubts), found.confidence.note]),
-        reasons=(*found.confidence.reasons, *(doubt.code.value for doubt in doubts)),
+        note=" ".join([*(doubt.text for doubt in doubts), answer.confidence.note]),
+        reasons=(*answer.confidence.reasons, *(doubt.code.value for doubt in doubts)),
     )
-    return replace(found, confidence=confidence)
+    return replace(answer, confidence=confidence)

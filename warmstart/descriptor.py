@@ -1,4 +1,4 @@
-"""What is told of a dataset instead of its images: enough for an answer, and no pixel, path or class name."""
+"""Descriptors of datasets: enough for an answer, without pixels, paths and class names."""
 
 import json
 import math
@@ -17,15 +17,15 @@ from warmstart.suggestions.answer import DatasetSummary
 
 SCHEMA_VERSION = 1
 MOST_BYTES = 50_000
-"""Bytes of a descriptor as compact JSON, at most."""
+"""Most bytes of a descriptor as compact JSON."""
 MOST_COUNTS = 4096
-"""Class counts that are told, the largest; `n_classes` counts all."""
+"""Most class counts in a descriptor, the largest ones; `n_classes` counts all."""
 _DIGITS = 9
-"""Significant digits that give every float32 back exactly."""
+"""Significant digits that represent every float32 exactly."""
 
 
 class UnknownExtractorError(DataError):
-    """A descriptor that another model computed.
+    """A descriptor computed by another model.
 
     Attributes:
         accepted: hashes of the models whose descriptors can be compared.
@@ -38,17 +38,17 @@ class UnknownExtractorError(DataError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Descriptor:
-    """A dataset as a server sees it.
+    """A dataset as sent to a server.
 
     Attributes:
         extractor: hash of the model that computed the vector.
         vector: `d` float32, the meta-feature.
         n_images: of all splits.
-        n_classes: classes that have images.
-        class_counts: images of each class, the largest first, without their names.
-        sample: statistics of the images looked at; None in a reduced descriptor: fewer doubts can be raised then.
-        features: `q` handcrafted features of these images, `warmstart.metafeat.handcrafted.FEATURES`, from which the error to expect is
-            forecast; None likewise.
+        n_classes: number of classes with images.
+        class_counts: images per class, largest first, without class names.
+        sample: statistics of the sampled images; None in a reduced descriptor, which allows fewer doubts.
+        features: `q` handcrafted features of these images, `warmstart.metafeat.handcrafted.FEATURES`, to forecast errors; None
+            in a reduced descriptor.
     """
 
     extractor: str
@@ -61,7 +61,7 @@ class Descriptor:
 
     @property
     def id(self) -> str:
-        """Return what tells it from others: a digest of its JSON."""
+        """Return its id: a digest of its JSON."""
         return sha256(self.to_json().encode()).hexdigest()[:32]
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,15 +87,15 @@ class Descriptor:
         }
 
     def to_json(self) -> str:
-        """Write compact JSON of at most `MOST_BYTES`."""
+        """Format the descriptor as compact JSON of at most `MOST_BYTES`."""
         return json.dumps(self.to_dict(), separators=(",", ":"), allow_nan=False)
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Build from what `to_dict` gave.
+        """Build a descriptor from the object of `to_dict`.
 
         Raises:
-            DataError: it is no descriptor, or one of a later version.
+            DataError: not a descriptor, or a later version.
         """
         try:
             version = record["schema_version"]
@@ -116,7 +116,7 @@ class Descriptor:
         raise DataError(msg, param="descriptor/schema_version")
 
     def reduced(self, digits: int = 2) -> Self:
-        """Return one that tells less: a rounded vector, sizes to two digits, no statistics of the pictures."""
+        """Return a reduced descriptor: rounded vector, sizes to two digits, no picture statistics."""
         vector = np.array([_rounded(value, digits) for value in self.vector.tolist()], dtype=np.float32)
         rough = tuple(sorted((int(_rounded(count, 2)) for count in self.class_counts), reverse=True))
         return type(self)(self.extractor, vector, int(_rounded(self.n_images, 2)), self.n_classes, rough)
@@ -124,13 +124,13 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A descriptor, and what stays with the client.
+    """A descriptor with data that stay with the client.
 
     Attributes:
-        descriptor: that may be sent.
-        summary: of the dataset, its path among it.
+        descriptor: to be sent.
+        summary: of the dataset, with its path.
         class_names: of the dataset.
-        notes: what a person should hear, e.g. pictures left out.
+        notes: for people, e.g. pictures left out.
     """
 
     descriptor: Descriptor
@@ -140,13 +140,13 @@ class Description:
 
     @classmethod
     def of(cls, descriptor: Descriptor) -> Self:
-        """Return all that is known where the dataset itself is elsewhere."""
+        """Return a description of a descriptor alone, without the dataset."""
         name = f"descriptor:{descriptor.id}"
         return cls(descriptor, DatasetSummary(name, descriptor.n_images, descriptor.n_classes, name), ())
 
 
 def count_classes(labels: NDArray[np.int64]) -> tuple[int, ...]:
-    """Count the images of each class that has any, the largest first, at most `MOST_COUNTS` of them."""
+    """Count the images per class, largest first, at most `MOST_COUNTS` classes."""
     counts = np.unique(labels, return_counts=True)[1]
     return tuple(int(count) for count in np.sort(counts)[::-1][:MOST_COUNTS])
 
@@ -162,12 +162,12 @@ def _sample(record: Mapping[str, Any] | None) -> SampleStatistics | None:
 
 
 def _numbers(values: Sequence[Any]) -> NDArray[np.float64]:
-    """Read finite numbers, each of which a float32 holds."""
-    found = np.array([float(value) for value in values], dtype=np.float64)
-    if not (np.abs(found) <= np.finfo(np.float32).max).all():
+    """Convert finite numbers within float32 to an array."""
+    array = np.array([float(value) for value in values], dtype=np.float64)
+    if not (np.abs(array) <= np.finfo(np.float32).max).all():
         msg = "numbers that are not finite, or too large"
         raise ValueError(msg)
-    return found
+    return array
 
 
 def _rounded(value: float, digits: int = _DIGITS) -> float:

@@ -1,4 +1,4 @@
-"""Whether an export may be written where a person said: it replaces an older export, and nothing else."""
+"""Check that an export replaces nothing but an older export."""
 
 from functools import partial
 from pathlib import Path
@@ -7,41 +7,41 @@ from warmstart.arguments import check_replaceable
 from warmstart.history_store.json_text import parse_json
 
 COLUMNS = {"dataset", "status", "error", "duration", "seed"}
-"""Of every table of evaluations or trials."""
+"""Columns of every table of evaluations or trials."""
 START = '<!doctype html>\n<html lang="en"><head>'
-"""How pages begin."""
+"""Beginning of HTML pages."""
 _HEAD = 1_000_000
-"""Characters of the first line, at most."""
-_STUDY, _BESIDE = {"study", "settings", "running"}, {"format", "datasets"}
-"""Keys of the JSON of a study, which its report does not all have, and of the one beside a table of evaluations."""
+"""Most characters read of the first line."""
+_STUDY, _COMPANION = {"study", "settings", "running"}, {"format", "datasets"}
+"""Keys of a study's JSON export, which tell it from its report, and of the JSON file of a table of evaluations."""
 
 
-def check_exportable(path: Path, *beside: Path) -> None:
+def check_exportable(path: Path, *companions: Path) -> None:
     """Check that an export replaces nothing but an older one.
 
     Args:
         path: of the table, the JSON or the page.
-        beside: what is written with it.
+        companions: further files of the export.
 
     Raises:
-        UsageError: something else lies there.
+        UsageError: another file exists there.
     """
-    for each, keys in ((path, _STUDY), *((other, _BESIDE) for other in beside)):
-        check_replaceable("out", each, partial(_read_export, keys=keys), "an export")
+    for file, keys in ((path, _STUDY), *((companion, _COMPANION) for companion in companions)):
+        check_replaceable("out", file, partial(_read_export, keys=keys), "an export")
 
 
 def _read_export(path: Path, *, keys: set[str]) -> None:
-    """Look into an export; raises `OSError` or `ValueError` where it is something else, as JSON without some keys is."""
+    """Read the head of an export; raises `OSError` or `ValueError` for another file, as JSON without `keys`."""
     kind = path.suffix.lower()
     if kind in (".parquet", ".pq"):
         try:
             from pyarrow import parquet
-        except ImportError:  # nothing is written without it, either
+        except ImportError:  # writing needs it too
             return
         is_ours = set(parquet.read_schema(path).names) >= COLUMNS
     elif kind == ".json":
-        found = parse_json(path.read_text(encoding="utf-8"))
-        is_ours = isinstance(found, dict) and keys <= found.keys()
+        document = parse_json(path.read_text(encoding="utf-8"))
+        is_ours = isinstance(document, dict) and keys <= document.keys()
     else:
         with path.open(encoding="utf-8") as file:
             head = file.read(len(START)) if kind == ".html" else file.readline(_HEAD)

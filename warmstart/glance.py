@@ -1,4 +1,4 @@
-"""Glance at a history: what decides which model and which workload it goes with."""
+"""Read the few fields of a history that select its model and workload."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What `warmstart.history_store.history.History` says of itself under the same names."""
+    """Fields of `warmstart.history_store.history.History`, under the same names."""
 
     space_json: str
     model_hashes: tuple[str, ...]
@@ -15,7 +15,7 @@ class Glance:
 
 
 def glance(history: Path) -> Glance:
-    """Look at a history, once while its file is as it is now: opening one takes longer than all else that is checked before an answer.
+    """Read the fields once for each state of the file, as opening a history is slow.
 
     Raises: what `History.open` raises.
     """

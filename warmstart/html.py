@@ -1,4 +1,4 @@
-"""What a notebook shows: plain tables that take its colours, and ask nothing of the network."""
+"""HTML for notebooks: plain tables in the notebook's colours, without a network."""
 
 from __future__ import annotations
 
@@ -13,64 +13,68 @@ if TYPE_CHECKING:
     from warmstart.prediction import Predictions
     from warmstart.suggestions.answer import Answer
 
-_SHOWN = 20
-"""Pictures of which a notebook shows the classes."""
+_MAX_ROWS = 20
+"""Most pictures in a table of predictions."""
 
 
-def answer_html(found: Answer) -> str:
-    """Return an answer: how sure it is, the configurations, the neighbours."""
-    about = found.dataset
+def answer_html(answer: Answer) -> str:
+    """Return an answer as HTML: confidence, configurations, neighbours, reasons."""
+    about = answer.dataset
     parts = [
-        f"<p>{escape(about.path)}: {about.n_images} images, {about.n_classes} classes. {escape(found.confidence.note)}</p>",
-        *(f"<p>{escape(note)}</p>" for note in found.notes if note != found.confidence.note),
+        f"<p>{escape(about.path)}: {about.n_images} images, {about.n_classes} classes. {escape(answer.confidence.note)}</p>",
+        *(f"<p>{escape(note)}</p>" for note in answer.notes if note != answer.confidence.note),
     ]
-    if found.suggestions:
+    if answer.suggestions:
         rows = [
             {
-                **shown(each.config),
-                "from": each.origin,
-                "distance": each.distance,
-                "error there": each.source_error if each.measured else "not measured",
-                "error expected": None if each.expected_error is None else each.expected_error.value,
-                "expected regret": each.expected_regret,
-                "seconds": None if each.seconds is None else each.seconds.value,
+                **shown(item.config),
+                "from": item.origin,
+                "distance": item.distance,
+                "error there": item.source_error if item.measured else "not measured",
+                "error expected": None if item.expected_error is None else item.expected_error.value,
+                "expected regret": item.expected_regret,
+                "seconds": None if item.seconds is None else item.seconds.value,
             }
-            for each in found.suggestions
+            for item in answer.suggestions
         ]
-        is_known = any(each.is_of_history for each in found.suggestions)
-        by = found.strategy if is_known else "no strategy: nothing of the space is known"
+        is_of_history = any(item.is_of_history for item in answer.suggestions)
+        by = answer.strategy if is_of_history else "no strategy: nothing of the space is known"
         parts.append(table(f"Configurations to try first, by {by}", rows))
-        if found.plan is not None:
-            parts.append(f"<p>{escape(found.plan.line)}</p>")
-        if is_known and found.measured_with is not None and found.measured_with.line:
-            parts.append(f"<p>{escape(found.measured_with.line)}</p>")
-    if found.expected_line:
-        parts.append(f"<p>{escape(found.expected_line)}</p>")
-    parts.append(table("Datasets that it resembles most", [each.to_row() for each in found.neighbours]))
+        if answer.plan is not None:
+            parts.append(f"<p>{escape(answer.plan.line)}</p>")
+        if is_of_history and answer.measured_with is not None and answer.measured_with.line:
+            parts.append(f"<p>{escape(answer.measured_with.line)}</p>")
+    if answer.expected_line:
+        parts.append(f"<p>{escape(answer.expected_line)}</p>")
+    parts.append(table("Datasets that it resembles most", [item.to_row() for item in answer.neighbours]))
     reasons = (
-        [] if (why := found.explanation) is None else why.in_words(found.suggestions, is_timed=found.plan is not None)
+        []
+        if (why := answer.explanation) is None
+        else why.in_words(answer.suggestions, is_timed=answer.plan is not None)
     )
     for heading, lines in reasons:
         parts.append(f"<p>{escape(heading)}</p><ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>")
     return section(parts)
 
 
-def predictions_html(found: Predictions) -> str:
-    """Return what a classifier says of pictures: counts by class where the classes are known, else the first pictures."""
-    parts = [f"<p>{escape(found.line)}</p>"]
-    if found.error is not None:
-        parts += [f"<p>{escape(line)}</p>" for line in found.remarks]
-        parts.append(table("Answers (columns) by true class (rows)", found.confusion()))
+def predictions_html(predictions: Predictions) -> str:
+    """Return predictions as HTML: the confusion matrix if classes are known, else the first pictures."""
+    parts = [f"<p>{escape(predictions.line)}</p>"]
+    if predictions.error is not None:
+        parts += [f"<p>{escape(line)}</p>" for line in predictions.remarks]
+        parts.append(table("Answers (columns) by true class (rows)", predictions.confusion()))
         return section(parts)
-    rows = [{"image": row.image, "class": row.label, "probability": row.probability} for row in found.rows[:_SHOWN]]
-    return section([*parts, table("First pictures" if len(found.rows) > _SHOWN else "Pictures", rows)])
+    rows = [
+        {"image": row.image, "class": row.label, "probability": row.probability} for row in predictions.rows[:_MAX_ROWS]
+    ]
+    return section([*parts, table("First pictures" if len(predictions.rows) > _MAX_ROWS else "Pictures", rows)])
 
 
 def table(caption: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table with a caption and a heading a column; empty columns are left out.
+    """Return an HTML table with a caption, without empty columns.
 
     Args:
-        caption: what it shows.
+        caption: of the table.
         rows: cells by their headings.
     """
     heads = [
@@ -82,7 +86,7 @@ def table(caption: str, rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def section(parts: Sequence[str]) -> str:
-    """Return parts of a page as one."""
+    """Join HTML parts in one element."""
     return f"<div>{''.join(parts)}</div>"
 
 

@@ -1,4 +1,4 @@
-"""Locations of history and model: given by name, from the environment, or shipped."""
+"""Paths of history and model: given, from the environment, or shipped."""
 
 import os
 from collections.abc import Sequence
@@ -12,23 +12,23 @@ HISTORY_VARIABLE = "WARMSTART_HISTORY"
 MODEL_VARIABLE = "WARMSTART_MODEL"
 _DEFAULTS = Path(__file__).parent / "defaults"
 _OF_WORKLOADS = {"transfer": "transfer"}
-"""Shipped files, without suffix, of workloads that have their own."""
+"""Names, without suffix, of the shipped files of workloads with their own."""
 
 
-def history_path(given: str | os.PathLike[str] | None = None, *, workload: str | None = None) -> Path:
-    """Find the history: the given one, else ``$WARMSTART_HISTORY``, else the shipped one; that of a workload where it has its own.
+def history_path(path: str | os.PathLike[str] | None = None, *, workload: str | None = None) -> Path:
+    """Return the path of the history: the given one, else ``$WARMSTART_HISTORY``, else the shipped one (of a workload, if any).
 
-    Whether a named file is there, and what helps if not, is told where it is opened.
+    A missing file is reported when it is opened.
 
     Raises:
-        StorageError: when none is named and none was shipped.
+        StorageError: none given and none shipped.
     """
     shipped = _DEFAULTS / f"{_OF_WORKLOADS.get(workload or '', 'history')}.h5"
-    return _find(given, HISTORY_VARIABLE, shipped, "history", "warmstart history create")
+    return _resolve(path, HISTORY_VARIABLE, shipped, "history", "warmstart history create")
 
 
-def measured_history(workload: str | None, given: str | os.PathLike[str] | None = None) -> Path:
-    """Find a history as `history_path` does, and where a workload is named, one that measured it.
+def measured_history(workload: str | None, path: str | os.PathLike[str] | None = None) -> Path:
+    """Return the path of the history, for a workload one that measured it; see `history_path`.
 
     Raises:
         UsageError: no such workload, or the given history never measured it.
@@ -36,26 +36,26 @@ def measured_history(workload: str | None, given: str | os.PathLike[str] | None 
     """
     from warmstart.training.workloads import measures
 
-    usual = history_path(given)
+    usual = history_path(path)
     if workload is None or measures(glance(usual).space_json, workload):
         return usual
-    own = history_path(given, workload=workload)
-    if own == usual or not measures(glance(own).space_json, workload):
+    of_workload = history_path(path, workload=workload)
+    if of_workload == usual or not measures(glance(of_workload).space_json, workload):
         raise never_measured(workload, usual)
-    return own
+    return of_workload
 
 
 def never_measured(workload: str, path: Path | str) -> UsageError:
-    """Refuse a history for a workload."""
+    """Return the error for a history that never measured a workload."""
     msg = f"expected a history that measured {workload}, got {path}, which never did. Name one that did, or leave this out."
     return UsageError(msg, param="workload")
 
 
 def shipped_history() -> Path:
-    """Find the history that came with the package.
+    """Return the path of the shipped history.
 
     Raises:
-        StorageError: none did.
+        StorageError: not installed.
     """
     path = _DEFAULTS / "history.h5"
     if not path.is_file():
@@ -65,7 +65,7 @@ def shipped_history() -> Path:
 
 
 def shipped_model() -> Path:
-    """Name the model that came with the package, whether it is there or not."""
+    """Return the path of the shipped model, without checking that it exists."""
     return _DEFAULTS / "model.safetensors"
 
 
@@ -74,23 +74,23 @@ def is_shipped(path: Path) -> bool:
     return path.resolve().is_relative_to(_DEFAULTS.resolve())
 
 
-def usual_model(history: Path, given: str | os.PathLike[str] | None = None) -> Path:
-    """Find the model that goes with a history: the given one, else ``$WARMSTART_MODEL``, else the shipped one that it was stored with.
+def usual_model(history: Path, path: str | os.PathLike[str] | None = None) -> Path:
+    """Return the path of a history's model: the given one, else ``$WARMSTART_MODEL``, else the shipped one that fits.
 
-    A history of a workload that has a model of its own goes with that one, too, where its images are large enough for it.
+    A history of a workload with its own shipped model uses that one, if its images are large enough.
 
     Raises: as `model_path`; what a history that cannot be read raises.
     """
-    if given is None and not os.environ.get(MODEL_VARIABLE):
+    if path is None and not os.environ.get(MODEL_VARIABLE):
         for workload in _OF_WORKLOADS:
-            own = model_path(workload=workload)
-            if _goes_with(own, history, workload):
-                return own
-    return model_path(given)
+            of_workload = model_path(workload=workload)
+            if _goes_with(of_workload, history, workload):
+                return of_workload
+    return model_path(path)
 
 
 def _goes_with(model: Path, history: Path, workload: str) -> bool:
-    """Tell whether a history holds embeddings by a workload's model, or is of the workload, with images that are large enough."""
+    """Tell whether a workload's model fits a history: by its embeddings, or by workload and image size."""
     from warmstart.metafeat.model_file import read_header
     from warmstart.training.workloads import measures
 
@@ -102,15 +102,15 @@ def _goes_with(model: Path, history: Path, workload: str) -> bool:
     return measures(about.space_json, workload)
 
 
-def model_path(given: str | os.PathLike[str] | None = None, *, workload: str | None = None) -> Path:
-    """Find the meta-feature model: the given one, else ``$WARMSTART_MODEL``, else the shipped one; that of a workload where it has its own.
+def model_path(named: str | os.PathLike[str] | None = None, *, workload: str | None = None) -> Path:
+    """Return the path of the model: the given one, else ``$WARMSTART_MODEL``, else the shipped one (of a workload, if any).
 
     Raises:
-        MissingPathError: when a named file is not there.
-        StorageError: when none is named and none was shipped.
+        MissingPathError: a given file that is not there.
+        StorageError: none given and none shipped.
     """
     shipped = _DEFAULTS / f"{_OF_WORKLOADS.get(workload or '', 'model')}.safetensors"
-    path = _find(given, MODEL_VARIABLE, shipped, "model", "warmstart train")
+    path = _resolve(named, MODEL_VARIABLE, shipped, "model", "warmstart train")
     if not path.is_file():
         got = "a folder" if path.is_dir() else "no such file"
         msg = f"{path}: expected a model file, got {got}. Check `model` and ${MODEL_VARIABLE}; `warmstart train` makes one."
@@ -118,37 +118,37 @@ def model_path(given: str | os.PathLike[str] | None = None, *, workload: str | N
     return path
 
 
-def stored_hash(known: Sequence[str], given: str | None) -> str | None:
-    """Choose whose stored embeddings of a history to show.
+def stored_hash(hashes: Sequence[str], model: str | None) -> str | None:
+    """Choose the model whose stored embeddings of a history to show.
 
     Args:
-        known: hashes of the models whose embeddings the history holds.
-        given: a model file named by the caller; else the only one that is known, or among several that of the usual model.
+        hashes: hashes of the models with stored embeddings.
+        model: a model file; else the only stored one, or of several the one of the usual model.
 
-    Returns: the hash; None where that model's embeddings are not stored.
+    Returns: the hash; None if that model's embeddings are not stored.
 
     Raises:
-        MissingPathError: the named file is not there.
-        ModelError: it is no model.
+        MissingPathError: the given file is not there.
+        ModelError: not a model.
     """
-    if given is None and len(known) <= 1:
-        return known[0] if known else None
+    if model is None and len(hashes) <= 1:
+        return hashes[0] if hashes else None
     from warmstart.metafeat.model_file import read_header
 
     try:
-        usual = read_header(model_path(given)).hash
+        usual = read_header(model_path(model)).hash
     except (StorageError, MissingPathError):
-        if given is not None:
+        if model is not None:
             raise
         return None
-    return usual if usual in known else None
+    return usual if usual in hashes else None
 
 
-def _find(given: str | os.PathLike[str] | None, variable: str, shipped: Path, what: str, maker: str) -> Path:
-    named = given if given is not None else os.environ.get(variable) or None
-    if named is not None:
-        return Path(named)
+def _resolve(path: str | os.PathLike[str] | None, variable: str, shipped: Path, kind: str, maker: str) -> Path:
+    source = path if path is not None else os.environ.get(variable) or None
+    if source is not None:
+        return Path(source)
     if not shipped.is_file():
-        msg = f"{shipped}: expected the shipped {what}, got nothing. Install warmstart anew, or name one with `{what}` or ${variable} (`{maker}` makes one)."
+        msg = f"{shipped}: expected the shipped {kind}, got nothing. Install warmstart anew, or name one with `{kind}` or ${variable} (`{maker}` makes one)."
         raise StorageError(msg)
     return shipped

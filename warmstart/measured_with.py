@@ -1,4 +1,4 @@
-"""What the configurations of a history were measured with: their network, its optimiser, the images and the length of a run."""
+"""The workload behind a history's runs: network, optimiser, image size and length of a run."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 _COLLECTED, _TUNED = "collect/", "tune/"
 _AMOUNT = re.compile(r"(.*), budget ([0-9.e+-]+)", re.DOTALL)
-"""What a study adds to what it evaluates, where its trials have a budget of their own."""
+"""Suffix of a study's origin if its trials have a budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredWith:
-    """What a configuration of the history is for; None = not known.
+    """The workload of a history's configurations; None = unknown.
 
     Attributes:
         network: in words.
         optimiser: of its weights.
-        image_size: pixels a side.
+        image_size: pixels per side.
         budget: length of a run, in words.
-        program: the script or function of a person that was run instead of a network of ours.
-        origins: how many runs each origin has; the fields above are those of the most frequent one.
+        program: the user's script or function, instead of a built-in network.
+        origins: number of runs by origin; the fields above are those of the most frequent one.
     """
 
     network: str | None = None
@@ -45,24 +45,24 @@ class MeasuredWith:
 
     @property
     def line(self) -> str:
-        """Say it in one sentence; empty where nothing is known."""
+        """Return the workload in one sentence; empty if unknown."""
         if self.network is None and self.program is None:
             return ""
         optimiser = f", trained by {self.optimiser}" if self.optimiser else ""
-        what = f"{self.network}{optimiser}" if self.program is None else self.program
+        subject = f"{self.network}{optimiser}" if self.program is None else self.program
         size = None if self.image_size is None else f"images of {self.image_size} x {self.image_size} pixels"
         rest = ", ".join(filter(None, (size, self.budget)))
         total, usual = sum(self.origins.values()), max(self.origins.values(), default=0)
-        others = f"; {total - usual} of {total} runs were measured otherwise" if usual < total else ""
-        return f"Measured with {what}{f': {rest}' if rest else ''}{others}."
+        remainder = f"; {total - usual} of {total} runs were measured otherwise" if usual < total else ""
+        return f"Measured with {subject}{f': {rest}' if rest else ''}{remainder}."
 
 
 def measured_with(origins: Mapping[str, int], *, stored_size: int) -> MeasuredWith:
-    """Say what most runs of a history were measured with.
+    """Return the workload of most runs of a history.
 
     Args:
         origins: number of runs by `Evaluation.origin`.
-        stored_size: pixels a side of the history's images, which its workloads are given.
+        stored_size: pixels per side of the history's images, as given to its workloads.
     """
     counts: Counter[str] = Counter()
     for origin, count in origins.items():
@@ -72,33 +72,33 @@ def measured_with(origins: Mapping[str, int], *, stored_size: int) -> MeasuredWi
     kind = next((prefix for prefix in (_COLLECTED, _TUNED) if usual.startswith(prefix)), None)
     if kind is None:
         return MeasuredWith(origins=ordered)
-    what = usual.removeprefix(kind)
-    if kind == _COLLECTED and what.startswith("own:"):
-        program, amount = [*what.removeprefix("own:").split("/"), "all"][:2]
+    name = usual.removeprefix(kind)
+    if kind == _COLLECTED and name.startswith("own:"):
+        program, amount = [*name.removeprefix("own:").split("/"), "all"][:2]
         return MeasuredWith(program=program, budget=None if amount == "all" else f"budget {amount}", origins=ordered)
-    found = _of_workload(what, stored_size)
-    if found is not None:
-        return MeasuredWith(**found, origins=ordered)
-    return MeasuredWith(program=what if kind == _TUNED else None, origins=ordered)
+    fields = _workload_fields(name, stored_size)
+    if fields is not None:
+        return MeasuredWith(**fields, origins=ordered)
+    return MeasuredWith(program=name if kind == _TUNED else None, origins=ordered)
 
 
 def bare_origin(origin: str) -> str:
-    """Return an origin without the history that the run came from, and without what a server added."""
+    """Return an origin without contributor and server mark."""
     return without_mark(split_origin(origin)[0])
 
 
 def workload_of(origin: str) -> tuple[Workload, str] | None:
-    """Return the workload, and the name of its budget, that runs of an origin were measured with; None where it was none of ours."""
+    """Return the workload and the budget's name of an origin; None for anything but a registered workload."""
     kind = next((prefix for prefix in (_COLLECTED, _TUNED) if origin.startswith(prefix)), None)
-    return None if kind is None else _named(origin.removeprefix(kind))
+    return None if kind is None else _parse_workload(origin.removeprefix(kind))
 
 
-def _named(what: str) -> tuple[Workload, str] | None:
-    """Read a workload's budget, ``BUDGET`` of the first workload or ``WORKLOAD/BUDGET``; None where there is no such one."""
+def _parse_workload(text: str) -> tuple[Workload, str] | None:
+    """Parse ``BUDGET`` of the default workload, or ``WORKLOAD/BUDGET``; None if unknown."""
     from warmstart.training.workloads import DEFAULT, WORKLOADS, get_workload
 
-    name, slash, budget = what.partition("/")
-    name, budget = (name, budget) if slash else (DEFAULT, what)
+    name, slash, budget = text.partition("/")
+    name, budget = (name, budget) if slash else (DEFAULT, text)
     if name not in WORKLOADS:
         return None
     try:
@@ -109,15 +109,15 @@ def _named(what: str) -> tuple[Workload, str] | None:
     return workload, budget
 
 
-def _of_workload(what: str, size: int) -> dict[str, Any] | None:
-    """Describe a workload's budget; None where there is no such one."""
-    own = _AMOUNT.fullmatch(what)
-    named = _named(what if own is None else own[1])
-    if named is None:
+def _workload_fields(text: str, size: int) -> dict[str, Any] | None:
+    """Return the fields of `MeasuredWith` for a workload's budget; None if unknown."""
+    with_amount = _AMOUNT.fullmatch(text)
+    parsed = _parse_workload(text if with_amount is None else with_amount[1])
+    if parsed is None:
         return None
-    workload, budget = named
+    workload, budget = parsed
     try:
-        length = workload.budget(budget, amount=None if own is None else float(own[2]))
+        length = workload.budget(budget, amount=None if with_amount is None else float(with_amount[2]))
     except (ValueError, UsageError):  # an origin may be any text
         return None
     return {

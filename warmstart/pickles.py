@@ -1,4 +1,4 @@
-"""Pickles that earlier versions wrote: the modules that they name have moved since."""
+"""Load pickles of earlier versions, whose modules have moved."""
 
 from __future__ import annotations
 
@@ -29,39 +29,40 @@ MOVED = {
     "warmstart.studies.network": "warmstart.training.workloads.cnn.classifier",
     "warmstart.studies.runner": "warmstart.studies.execution.trial_process",
 }
-"""Modules of 0.1 and 0.2, and where they or the nearest package above them are now."""
+"""Modules of 0.1 and 0.2, or packages above them, and their present names."""
 
 
 def load_pickle(file: BinaryIO) -> Any:
-    """Load a pickle that this or an earlier version wrote: of a sampler, a pruner, an optimiser or a result.
+    """Load a pickle of this or an earlier version: of a sampler, a pruner, an optimiser or a result.
 
-    As with `pickle.load`, whoever wrote the file can run code here: load only what you trust.
+    As with `pickle.load`, the file can run code: load only what you trust.
 
     Args:
         file: opened in binary mode.
 
     Raises:
-        pickle.UnpicklingError, EOFError: when it is no whole pickle.
-        ModuleNotFoundError, AttributeError: when it names what no longer exists.
+        pickle.UnpicklingError, EOFError: not a whole pickle.
+        ModuleNotFoundError, AttributeError: it names something that no longer exists.
     """
     return _Unpickler(file).load()
 
 
 class _Unpickler(pickle.Unpickler):
-    """Finds classes where they are now."""
+    """An unpickler that finds classes in their present modules."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return the class or function of a name."""
-        found = super().find_class(current_module(module), name)
-        return _imports_current(found) if (module, name) == ("cloudpickle.cloudpickle", "subimport") else found
+        """Return the class or function of a module and a name."""
+        target = super().find_class(current_module(module), name)
+        return _imports_current(target) if (module, name) == ("cloudpickle.cloudpickle", "subimport") else target
 
 
 def current_module(module: str) -> str:
-    """Return where a module is now; one of somebody else, as `training.own`, keeps its name."""
+    """Return the present name of a module; a user's own, as `training.own`, keeps its name."""
+    # The longest prefix counts.
     for old in sorted(MOVED, key=len, reverse=True):
         if f"{module}.".startswith(f"{old}."):
-            now = MOVED[old] + module[len(old) :]
-            return now if _exists(now) else module
+            present = MOVED[old] + module[len(old) :]
+            return present if _exists(present) else module
     return module
 
 
@@ -73,6 +74,6 @@ def _exists(module: str) -> bool:
 
 
 def _imports_current(subimport: Callable[[str], object]) -> Callable[[str], object]:
-    """Return cloudpickle's import of a module that a function uses, by today's name."""
+    """Wrap cloudpickle's import of a function's modules to use present names."""
     assert callable(subimport)  # noqa: S101  cloudpickle's
     return lambda module: import_module(current_module(module))

@@ -1,4 +1,4 @@
-"""What a saved classifier says of pictures."""
+"""Predictions of a saved classifier."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 _CHUNK = 256
-_NAMED = 5
+_MAX_LISTED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a classifier says of one picture.
+    """The prediction for one picture.
 
     Attributes:
-        image: path of the file, below its folder where it is of a dataset; a number where there are no files.
+        image: path of the file, relative to the dataset's folder; a number without files.
         label: the most probable class.
         probability: of that class, in [0, 1].
         probabilities: by class, in the order of the classifier.
-        truth: the class that the dataset names; None for files.
-        part: ``train``, ``val`` or ``test`` of a dataset that has parts of its own; else None.
+        truth: the class in the dataset; None for files.
+        part: ``train``, ``val`` or ``test`` of a dataset with its own splits; else None.
     """
 
     image: str
@@ -49,14 +49,14 @@ class Prediction:
 
     @property
     def of_truth(self) -> float | None:
-        """Return the probability of the true class; None where it is not known."""
+        """Return the probability of the true class; None if it is unknown."""
         return None if self.truth is None else self.probabilities.get(self.truth, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON has them."""
-        found = {"image": self.image, "class": self.label, "probability": self.probability}
+        """Return the fields as JSON types."""
+        fields = {"image": self.image, "class": self.label, "probability": self.probability}
         return {
-            **found,
+            **fields,
             "probabilities": self.probabilities,
             **({"truth": self.truth} if self.truth is not None else {}),
             **({"part": self.part} if self.part is not None else {}),
@@ -65,14 +65,14 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """What a classifier says of pictures.
+    """The predictions for several pictures.
 
     Attributes:
         model: path of the classifier.
-        classes: in its order.
-        rows: one a picture, in the order given.
-        broken: pictures that were left out, with the reason.
-        tuned_error: validation error of the classifier, where it was tuned on this very dataset; else None.
+        classes: of the classifier, in its order.
+        rows: one prediction per picture, in the order given.
+        broken: pictures left out, with reasons.
+        tuned_error: validation error of the classifier, if it was tuned on this dataset; else None.
     """
 
     model: str
@@ -83,90 +83,90 @@ class Predictions:
 
     @property
     def error(self) -> float | None:
-        """Return the share of wrong answers among pictures whose class is known; None where none is."""
+        """Return the error on pictures with a known class; None without any."""
         return _error(self.rows)
 
     @property
     def part_errors(self) -> dict[str, float]:
-        """Return the error on each part of a dataset that has parts of its own; a classifier may have been trained on all but ``test``."""
-        found = {part: _error([row for row in self.rows if row.part == part]) for part in SPLITS}
-        return {part: error for part, error in found.items() if error is not None}
+        """Return the errors by split of the dataset; a classifier may have been trained on all but ``test``."""
+        by_part = {part: _error([row for row in self.rows if row.part == part]) for part in SPLITS}
+        return {part: error for part, error in by_part.items() if error is not None}
 
     @property
     def parts_line(self) -> str:
-        """Say in one line what the error of each part is; empty where there are none."""
-        said = ", ".join(f"{part} {error:.4g}" for part, error in self.part_errors.items())
-        return f"Errors by part: {said}. The model may have been trained on what is not test." if said else ""
+        """Return a line on the errors by split; empty without splits."""
+        errors = ", ".join(f"{part} {error:.4g}" for part, error in self.part_errors.items())
+        return f"Errors by part: {errors}. The model may have been trained on what is not test." if errors else ""
 
     @property
     def tuned_line(self) -> str:
-        """Say in one line that the classifier was trained on these pictures; empty where it was not, or where a test part tells how it does on others."""
+        """Return a line that warns of a classifier trained on these pictures; empty for others, or with a test split."""
         if self.tuned_error is None or "test" in self.part_errors:
             return ""
         return f"The model was tuned on this dataset and trained on pictures of it: expect more errors on others. Its validation error was {self.tuned_error:.4g}."
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Say what to know of the errors, a line each."""
+        """Return remarks on the errors, one line each."""
         return tuple(filter(None, (self.unknown_line, self.parts_line, self.tuned_line)))
 
     @property
     def line(self) -> str:
-        """Say in one line how many pictures there are, and how many answers are wrong where that is known."""
+        """Return a line with the number of pictures and, if known, of wrong predictions."""
         error = self.error
         wrong = sum(row.truth not in (None, row.label) for row in self.rows)
-        said = "" if error is None else f", {wrong} wrong, error {error:.4g}"
+        errors = "" if error is None else f", {wrong} wrong, error {error:.4g}"
         left = f", {len(self.broken)} broken left out" if self.broken else ""
-        return f"{counted(len(self.rows), 'picture')} by {self.model}{said}{left}"
+        return f"{counted(len(self.rows), 'picture')} by {self.model}{errors}{left}"
 
     @property
     def unknown_line(self) -> str:
-        """Say in one line which true classes the classifier does not know, and its error without them; empty where it knows all."""
+        """Return a line on true classes that the classifier lacks, and its error without them; empty without any."""
         unknown = sorted({row.truth for row in self.rows if row.truth is not None} - set(self.classes))
         if not unknown:
             return ""
-        rest = replace(self, rows=tuple(row for row in self.rows if row.truth not in unknown))
-        more = f", and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
-        without = "" if rest.error is None else f" Without them the error is {rest.error:.4g}."
-        said = f"{counted(len(self.rows) - len(rest.rows), 'picture')} of classes that the model does not know"
-        return f"{said} ({', '.join(unknown[:_NAMED])}{more}): every answer is wrong there.{without}"
+        remainder = replace(self, rows=tuple(row for row in self.rows if row.truth not in unknown))
+        more = f", and {len(unknown) - _MAX_LISTED} more" if len(unknown) > _MAX_LISTED else ""
+        without = "" if remainder.error is None else f" Without them the error is {remainder.error:.4g}."
+        subject = f"{counted(len(self.rows) - len(remainder.rows), 'picture')} of classes that the model does not know"
+        return f"{subject} ({', '.join(unknown[:_MAX_LISTED])}{more}): every answer is wrong there.{without}"
 
     def __repr__(self) -> str:
-        """Return a few lines: how many, how good, the first of them."""
-        first = [f"  {row.image}: {row.label} ({row.probability:.4g})" for row in self.rows[:_NAMED]]
-        more = ["  ..."] if len(self.rows) > _NAMED else []
+        """Return a few lines: number of pictures, errors, first predictions."""
+        first = [f"  {row.image}: {row.label} ({row.probability:.4g})" for row in self.rows[:_MAX_LISTED]]
+        more = ["  ..."] if len(self.rows) > _MAX_LISTED else []
         return "\n".join([f"Predictions: {self.line}", *first, *more])
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: wrong answers by class where classes are known, else the first pictures."""
+        """Return HTML for a notebook: the confusion matrix if classes are known, else the first predictions."""
         from warmstart.html import predictions_html
 
         return predictions_html(self)
 
     def worst(self, n: int) -> list[Prediction]:
-        """List at most n wrong answers, those first that gave their true class the least."""
+        """Return at most n wrong predictions, lowest probability of the true class first."""
         wrong = [row for row in self.rows if row.truth is not None and row.label != row.truth]
         return sorted(wrong, key=lambda row: row.of_truth or 0.0)[:n]
 
     def confusion(self) -> list[dict[str, Any]]:
-        """Count answers: a row for each true class, a column for each of the classifier's that was given or would have been right."""
+        """Return the confusion matrix: a row per true class, a column per predicted or true class of the classifier."""
         counts = Counter((row.truth, row.label) for row in self.rows)
-        given, true = {label for _, label in counts}, {truth for truth, _ in counts if truth is not None}
+        predicted, true = {label for _, label in counts}, {truth for truth, _ in counts if truth is not None}
         truths = [*(name for name in self.classes if name in true), *sorted(true.difference(self.classes))]
-        answers = [name for name in self.classes if name in given | true]
+        answers = [name for name in self.classes if name in predicted | true]
         return [{"truth": truth} | {name: counts[truth, name] for name in answers} for truth in truths]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON has it."""
-        found: dict[str, Any] = {"schema_version": SCHEMA, "model": self.model, "classes": list(self.classes)}
-        found["predictions"] = [row.to_dict() for row in self.rows]
+        """Return all predictions and errors as JSON types."""
+        document: dict[str, Any] = {"schema_version": SCHEMA, "model": self.model, "classes": list(self.classes)}
+        document["predictions"] = [row.to_dict() for row in self.rows]
         if self.error is not None:
-            found |= {"error": self.error, "confusion": self.confusion()}
+            document |= {"error": self.error, "confusion": self.confusion()}
         if self.part_errors:
-            found["part_errors"] = self.part_errors
+            document["part_errors"] = self.part_errors
         if self.tuned_error is not None:
-            found["tuned_error"] = self.tuned_error
-        return found | {"broken": [{"image": image, "reason": reason} for image, reason in self.broken]}
+            document["tuned_error"] = self.tuned_error
+        return document | {"broken": [{"image": image, "reason": reason} for image, reason in self.broken]}
 
 
 def predict(
@@ -178,35 +178,36 @@ def predict(
     download: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> Predictions:
-    """Ask a saved classifier about pictures.
+    """Classify pictures with a saved classifier.
 
     Args:
         model: a file that ``warmstart tune --save-model`` wrote, also with a release before 0.2.
         images: picture files, and folders of which all pictures are taken, in the order of their names; or
             `n x h x w [x c]` uint8, uint16, bool or floats in [0, 1].
-        dataset: labelled pictures instead, in any layout that ``warmstart.suggest`` takes, ``photos/::labels=labels.csv`` among them,
-            ``(images, labels)`` or a torch Dataset; then the error is known too.
+        dataset: labelled pictures instead, in any layout of ``warmstart.suggest``, as ``photos/::labels=labels.csv``,
+            ``(images, labels)`` or a torch Dataset; they give the error too.
         skip_broken: leave out pictures that cannot be decoded.
         download: let torchvision fetch what is missing of a dataset.
-        progress: called with the pictures that are done, and how many there are.
+        progress: called with the numbers of pictures classified and of all.
 
     Raises:
-        MissingPathError: when a path is not there.
-        UsageError: when there are no pictures, or both kinds, or what is neither a path nor an array; or the workload of the
-            classifier is not installed.
-        DataError: when pictures cannot be decoded, or are none.
-        ModelError: when the model is no such file, or damaged.
+        MissingPathError: a path that is not there.
+        UsageError: no pictures, or both kinds, or neither a path nor an array; or the workload of the classifier is not
+            installed.
+        DataError: pictures that cannot be decoded, or other data.
+        ModelError: not such a file, or a damaged one.
     """
     from warmstart.training.workloads import load_classifier
 
     pixels = np.asarray(images) if hasattr(images, "shape") else None
-    given = [] if pixels is not None else _paths(images)
-    if (bool(given) or pixels is not None) == (dataset is not None):
+    paths = [] if pixels is not None else _paths(images)
+    if (bool(paths) or pixels is not None) == (dataset is not None):
         got = "neither" if dataset is None else "both"
         msg = f"expected labelled pictures, or else picture files and folders, got {got}. Name the pictures, as in `warmstart predict clf.safetensors photos/`."
         raise UsageError(msg, param="dataset")
-    pictures = list_pictures(given)  # a wrong path is told before torch is loaded
-    tell = progress or _nobody
+    # Refuses a wrong path before torch is loaded.
+    pictures = list_pictures(paths)
+    tell = progress or _no_progress
     if pictures:
         tell(0, len(pictures))
     classifier = load_classifier(os.fspath(model))
@@ -220,114 +221,114 @@ def predict(
         except LabelError as error:
             msg = f"{error} Or name the pictures as files, without `dataset`: then no labels are asked for."
             raise LabelError(msg) from error
-        rows, broken = _of_dataset(classifier, source, tell, skip_broken=skip_broken)
+        rows, broken = _predict_dataset(classifier, source, tell, skip_broken=skip_broken)
         was_tuned_on = classifier.dataset is not None and classifier.dataset == source.fingerprint("listing")
     elif pixels is not None:
-        rows = _of_array(classifier, pixels, tell)
+        rows = _predict_array(classifier, pixels, tell)
     else:
-        rows, broken = _of_files(classifier, pictures, tell, skip_broken=skip_broken)
+        rows, broken = _predict_files(classifier, pictures, tell, skip_broken=skip_broken)
     tuned_error = classifier.error if was_tuned_on else None
     return Predictions(os.fspath(model), classifier.classes, tuple(rows), tuple(broken), tuned_error)
 
 
 def _paths(images: Any) -> list[PathLike]:
-    """List the paths that were given.
+    """Return the paths as a list.
 
     Raises:
-        UsageError: when something among them is none.
+        UsageError: something else among them.
     """
-    given = [images] if isinstance(images, str | os.PathLike) else list(images)
-    for each in given:
-        if not isinstance(each, str | os.PathLike):
-            msg = f"images: expected paths, or one array n x h x w x c, got a {type(each).__name__} among them. Give numpy.stack(...) of pictures of one size, or their files."
+    paths = [images] if isinstance(images, str | os.PathLike) else list(images)
+    for path in paths:
+        if not isinstance(path, str | os.PathLike):
+            msg = f"images: expected paths, or one array n x h x w x c, got a {type(path).__name__} among them. Give numpy.stack(...) of pictures of one size, or their files."
             raise UsageError(msg)
-    return given
+    return paths
 
 
 def predict_validation(
     classifier: Classifier, model: PathLike, dataset: PathLike, *, skip_broken: bool = False
 ) -> Predictions:
-    """Ask a classifier about the validation part of a dataset, that which `warmstart.tune` measured errors on.
+    """Classify the validation part of a dataset, on which `warmstart.tune` measured errors.
 
     Args:
         classifier: of the same classes.
-        model: path that it was saved at.
-        dataset: path, as it was tuned on.
-        skip_broken: it was tuned on without the pictures that cannot be decoded.
+        model: path of the classifier.
+        dataset: path of the tuned dataset.
+        skip_broken: leave out pictures that cannot be decoded, as the tuning did.
 
     Raises:
-        DataError: when the dataset cannot be read.
+        DataError: a dataset that cannot be read.
     """
     from warmstart.suggestions.query import open_path
     from warmstart.training.workloads import SourceDataset
     from warmstart.training.workloads.classifier_images import to_channels
 
     source = open_path(os.fspath(dataset))
-    found = SourceDataset(source, skip_broken=skip_broken)
-    rows = found.rows("val")
-    places = found.indices[rows]
-    names = _names(source, places.tolist())
-    truths = [found.class_names[label] for label in found.labels[rows].tolist()]
+    pictures = SourceDataset(source, skip_broken=skip_broken)
+    rows = pictures.rows("val")
+    indices = pictures.indices[rows]
+    names = _names(source, indices.tolist())
+    truths = [pictures.class_names[label] for label in pictures.labels[rows].tolist()]
     if (probabilities := classifier.validated) is None:
-        images = source.read(places, size=classifier.size).images
+        images = source.read(indices, size=classifier.size).images
         probabilities = classifier.predict(to_channels(images, classifier.channels))
-    told = _told(classifier, names, probabilities, truths)
-    return Predictions(os.fspath(model), classifier.classes, tuple(told))
+    predictions = _predictions(classifier, names, probabilities, truths)
+    return Predictions(os.fspath(model), classifier.classes, tuple(predictions))
 
 
 def thumbnails(images: Sequence[str], dataset: PathLike, *, size: int) -> list[NDArray[np.uint8] | None]:
-    """Read pictures of a dataset as predictions name them, each `size x size x c` uint8; None where one is not there any more.
+    """Read pictures of a dataset by the names in predictions, each `size x size x c` uint8; None for a missing one.
 
     Args:
-        images: files as the dataset lists them, else numbers.
+        images: relative paths of files, else numbers.
         dataset: path of the images.
-        size: pixels a side.
+        size: pixels per side.
     """
     from warmstart.history_store.errors import WarmstartError
     from warmstart.suggestions.query import open_path
 
-    found: list[NDArray[np.uint8] | None] = [None] * len(images)
+    pictures: list[NDArray[np.uint8] | None] = [None] * len(images)
     try:
         source = open_path(os.fspath(dataset))
         rows = {name: row for row, name in enumerate(_names(source, range(len(source))))}
-        for place, image in enumerate(images):
+        for number, image in enumerate(images):
             if image in rows:
-                found[place] = source.read([rows[image]], size=size).images[0]
+                pictures[number] = source.read([rows[image]], size=size).images[0]
     except (OSError, WarmstartError):
-        return found
-    return found
+        return pictures
+    return pictures
 
 
 def _names(source: ImageSource, rows: Iterable[int]) -> list[str]:
-    """Name pictures of a dataset: by file where it has files, else by number."""
+    """Return the names of a dataset's pictures: files, else numbers."""
     from warmstart.history_store.readers.blobs import BlobSource
 
     names = source.names if isinstance(source, BlobSource) else getattr(source, "files", None)
     return [str(row if names is None else names[row]) for row in rows]
 
 
-def _nobody(done: int, total: int) -> None:
-    """Hear of progress and do nothing."""
+def _no_progress(completed: int, total: int) -> None:
+    """Ignore progress."""
 
 
 def list_pictures(paths: Sequence[PathLike]) -> list[str]:
-    """List picture files: those named, and those in folders named and below, by name; hidden ones only where they are named.
+    """Return picture files: given files, and those below given folders, sorted by name, without hidden ones.
 
     Raises:
-        MissingPathError: when a path is not there.
-        DataError: when a folder holds no pictures, or cannot be read.
+        MissingPathError: a path that is not there.
+        DataError: a folder without pictures, or that cannot be read.
     """
     from warmstart.history_store.picture import SUFFIXES
     from warmstart.history_store.readers.tree import walk
 
-    found: list[str] = []
-    for each in paths:
-        path = Path(each)
+    files: list[str] = []
+    for entry in paths:
+        path = Path(entry)
         if not path.exists():
             msg = f"{path}: expected a picture or a folder of pictures, got nothing there. Check the path."
             raise MissingPathError(msg)
         if not path.is_dir():
-            found.append(str(path))
+            files.append(str(path))
             continue
         inside = sorted(
             str(path / folder / name) for folder, names in walk(str(path)).pictures.items() for name in names
@@ -335,11 +336,11 @@ def list_pictures(paths: Sequence[PathLike]) -> list[str]:
         if not inside:
             msg = f"{path}: expected pictures ({', '.join(sorted(SUFFIXES)[:6])} ...), got a folder without any. Name another one, or `dataset` for labelled images in other layouts."
             raise DataError(msg)
-        found += inside
-    return found
+        files += inside
+    return files
 
 
-def _of_files(
+def _predict_files(
     classifier: Classifier, files: Sequence[str], tell: Callable[[int, int], object], *, skip_broken: bool
 ) -> tuple[list[Prediction], list[tuple[str, str]]]:
     rows: list[Prediction] = []
@@ -355,11 +356,11 @@ def _of_files(
                 names.append(file)
                 read.append(picture)
         if read:
-            rows += _told(classifier, names, classifier.predict(np.stack(read)))
+            rows += _predictions(classifier, names, classifier.predict(np.stack(read)))
         tell(min(start + _CHUNK, len(files)), len(files))
     if broken and (not skip_broken or not rows):
-        named = "; ".join(f"{file} ({reason})" for file, reason in broken[:_NAMED])
-        more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
+        named = "; ".join(f"{file} ({reason})" for file, reason in broken[:_MAX_LISTED])
+        more = f"; and {len(broken) - _MAX_LISTED} more" if len(broken) > _MAX_LISTED else ""
         step = (
             "Repair or remove them, or go on without them: `skip_broken`."
             if rows
@@ -370,7 +371,9 @@ def _of_files(
     return rows, broken
 
 
-def _of_array(classifier: Classifier, pixels: NDArray[Any], tell: Callable[[int, int], object]) -> list[Prediction]:
+def _predict_array(
+    classifier: Classifier, pixels: NDArray[Any], tell: Callable[[int, int], object]
+) -> list[Prediction]:
     from warmstart.history_store.picture import opaque, square_arrays, to_uint8
     from warmstart.history_store.readers.arrays import check_pixels
     from warmstart.training.workloads.classifier_images import to_channels
@@ -382,75 +385,82 @@ def _of_array(classifier: Classifier, pixels: NDArray[Any], tell: Callable[[int,
         part = to_uint8(pixels[start : start + _CHUNK], "images")
         part = square_arrays(opaque(part if part.ndim == 4 else part[..., None]), classifier.size)
         names = [str(number) for number in range(start, start + len(part))]
-        rows += _told(classifier, names, classifier.predict(to_channels(part, classifier.channels)))
+        rows += _predictions(classifier, names, classifier.predict(to_channels(part, classifier.channels)))
     tell(len(pixels), len(pixels))
     return rows
 
 
 def _read(file: str, classifier: Classifier) -> NDArray[np.uint8] | str:
-    """Decode one picture for a classifier; the reason where that is not possible."""
+    """Decode one picture for a classifier; return the reason if that fails."""
     import warnings
 
     from warmstart.history_store.picture import decode, reason_broken
     from warmstart.training.workloads.classifier_images import to_channels
 
     try:
-        with warnings.catch_warnings():  # Pillow warns of odd metadata
+        # Pillow warns of odd metadata.
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             picture = decode(file, classifier.size, "pixels")
-    except UsageError:  # a limit that is none
+    except UsageError:  # an invalid limit
         raise
     except Exception as error:  # noqa: BLE001  damaged bytes make decoders raise anything
         return reason_broken(error, file)
     return to_channels(picture if picture.ndim == 3 else picture[..., None], classifier.channels)
 
 
-def _of_dataset(
+def _predict_dataset(
     classifier: Classifier, source: ImageSource, tell: Callable[[int, int], object], *, skip_broken: bool
 ) -> tuple[list[Prediction], list[tuple[str, str]]]:
     from warmstart.training.workloads.classifier_images import to_channels
 
     if not set(source.class_names) & set(classifier.classes):
-        msg = f"{source.location}: expected some of the classes {', '.join(classifier.classes[:_NAMED])}, got {', '.join(source.class_names[:_NAMED])}. Give pictures as files where their classes are others."
+        msg = f"{source.location}: expected some of the classes {', '.join(classifier.classes[:_MAX_LISTED])}, got {', '.join(source.class_names[:_MAX_LISTED])}. Give pictures as files where their classes are others."
         raise DataError(msg)
     rows: list[Prediction] = []
     broken: list[BrokenImage] = []
-    waiting: list[NDArray[np.int64]] = []  # chunks without a whole picture: a reader refuses them alone
+    # Chunks without a whole picture: a reader refuses them alone.
+    waiting: list[NDArray[np.int64]] = []
     whole: list[int] = []
     parts = source.splits if len(source.splits) > 1 else {}
     part_of = {row: part for part, of_part in parts.items() for row in of_part.tolist()}
     for start in range(0, len(source), _CHUNK):
         tell(start, len(source))
-        wanted = np.arange(start, min(start + _CHUNK, len(source)))
+        indices = np.arange(start, min(start + _CHUNK, len(source)))
         try:
-            read = source.read(wanted, size=classifier.size, skip_broken=skip_broken)
+            read = source.read(indices, size=classifier.size, skip_broken=skip_broken)
         except BrokenImagesError:
             if not skip_broken:
                 raise
-            waiting.append(wanted)
+            waiting.append(indices)
             continue
         broken += read.broken
-        whole = read.whole(source, wanted).tolist()
+        whole = read.whole(source, indices).tolist()
         truths = [source.class_names[label] for label in read.labels.tolist()]
         probabilities = classifier.predict(to_channels(read.images, classifier.channels))
-        rows += _told(classifier, _names(source, whole), probabilities, truths, [part_of.get(row) for row in whole])
-    for wanted in waiting:  # beside a whole picture it says why each is broken; without any it refuses again
-        broken += source.read([*whole[:1], *wanted], size=classifier.size, skip_broken=True).broken
+        rows += _predictions(
+            classifier, _names(source, whole), probabilities, truths, [part_of.get(row) for row in whole]
+        )
+    # Together with a whole picture the reader gives the reasons; without any it would refuse again.
+    for indices in waiting:
+        broken += source.read([*whole[:1], *indices], size=classifier.size, skip_broken=True).broken
     tell(len(source), len(source))
-    return rows, [(each.path, each.reason) for each in broken]
+    return rows, [(picture.path, picture.reason) for picture in broken]
 
 
-def _told(
+def _predictions(
     classifier: Classifier,
     names: Sequence[str],
     probabilities: NDArray[np.float64],
     truths: Sequence[str] | None = None,
     parts: Sequence[str | None] | None = None,
 ) -> Iterator[Prediction]:
-    """Yield what a classifier says of pictures."""
+    """Yield the predictions for pictures from their probabilities."""
     for i, (name, row) in enumerate(zip(names, probabilities, strict=True)):
         best = int(row.argmax())
-        by_class = {each: round(float(value), 6) for each, value in zip(classifier.classes, row, strict=True)}
+        by_class = {
+            class_name: round(float(value), 6) for class_name, value in zip(classifier.classes, row, strict=True)
+        }
         yield Prediction(
             name,
             classifier.classes[best],
@@ -462,6 +472,6 @@ def _told(
 
 
 def _error(rows: Sequence[Prediction]) -> float | None:
-    """Return the share of wrong answers among pictures whose class is known; None where none is."""
-    known = [row for row in rows if row.truth is not None]
-    return sum(row.label != row.truth for row in known) / len(known) if known else None
+    """Return the error on pictures with a known class; None without any."""
+    labelled = [row for row in rows if row.truth is not None]
+    return sum(row.label != row.truth for row in labelled) / len(labelled) if labelled else None

@@ -156,7 +156,7 @@ class RemoteTrial:
                     break
                 except WarmstartError:
                     continue  # the server may be back before the lease ends
-            self.study.transport.close_own()
+            self.study.transport.close_thread()
 
         thread = threading.Thread(target=beat, daemon=True)
         thread.start()

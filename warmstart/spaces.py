@@ -13,25 +13,26 @@ if TYPE_CHECKING:
     SpaceLike: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | ConfigurationSpace
 
 LARGEST = 10_000_000
-"""Bytes of the largest file that is read as a space."""
+"""Largest file read as a space, in bytes."""
 
 
 def read_space(space: "SpaceLike") -> "ConfigurationSpace":
-    """Read a space from whatever form it has.
+    """Read a space in any accepted form.
 
     Args:
         space: that of a workload, ``compact``, ``paper``, ``WORKLOAD`` or ``WORKLOAD:SPACE``; a file of the short form (YAML or JSON; docs/spaces.md) or of
             ConfigSpace JSON; a dict of the short form; a dict of Optuna's distributions; or a `ConfigurationSpace`.
 
     Raises:
-        UsageError: neither such a name nor a file, or an object of another kind.
-        DataError: a file or a dict that is no space; the message names the line.
+        UsageError: an unknown name, no such file, or an object of another kind.
+        DataError: an invalid space; the message names the line.
     """
     if isinstance(space, str | os.PathLike):
         return _read_named(os.fspath(space))
-    if hasattr(space, "to_serialized_dict"):  # a mapping too
-        found: ConfigurationSpace = space
-        return found
+    # First, as a ConfigurationSpace is a mapping too.
+    if hasattr(space, "to_serialized_dict"):
+        configuration_space: ConfigurationSpace = space
+        return configuration_space
     if isinstance(space, Mapping):
         if space and all(type(value).__module__.startswith("optuna.") for value in space.values()):
             from warmstart.integrations.optuna.space import to_space
@@ -45,7 +46,7 @@ def read_space(space: "SpaceLike") -> "ConfigurationSpace":
 
 
 def space_text(space: "SpaceLike") -> str:
-    """Read a space, and give it as ConfigSpace JSON; arguments and refusals as in `read_space`."""
+    """Return a space as ConfigSpace JSON; arguments and errors as in `read_space`."""
     from warmstart.history_store.space import dump_space
 
     return dump_space(read_space(space))

@@ -108,7 +108,7 @@ def test_a_calibrated_history_makes_suggest_promise_a_regret(cli, tiny, photos, 
 def test_a_calibration_needs_a_history_its_model_and_all_datasets(cli, tiny, tmp_path):
     run = cli("evaluate", "--history", tiny.history, "--rivals", "portfolio", "--calibrate")
     assert run.code == 2
-    assert "expected --history and --model" in run.err
+    assert "--calibrate needs --history and --model." in run.err
     copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
     run = cli("evaluate", "--history", copy, "--model", tiny.model, "--rivals", "portfolio", "--calibrate")
     assert run.code == 2
@@ -305,10 +305,10 @@ def test_a_dataset_of_ones_own_is_asked_about_by_what_was_measured(cli, tiny, ph
 
 
 def test_where_nothing_suggested_was_measured_the_next_step_is_named():
-    from warmstart.models.query_evaluation import told
+    from warmstart.models.query_evaluation import query_lines
 
     none = {"config": {}, "error": None, "rank": None}
-    (line,) = told([{"dataset": "h.h5::d", "measured": 6, "best_error": 0.1, "suggested": [none] * 3}])
+    (line,) = query_lines([{"dataset": "h.h5::d", "measured": 6, "best_error": 0.1, "suggested": [none] * 3}])
     assert line == (
         "h.h5::d: none of suggestions 1 to 3 is among the 6 configurations that both have measured, best 0.100. "
         "Measure what is suggested: `suggest --format json`, then `history collect --first`"
@@ -316,7 +316,7 @@ def test_where_nothing_suggested_was_measured_the_next_step_is_named():
 
 
 def test_every_group_with_the_images_of_a_query_is_left_out(cli, tiny, photos, mine, tmp_path):
-    from warmstart.models.query_evaluation import _find
+    from warmstart.models.query_evaluation import _measured_query
     from warmstart.suggestions.embedded_history import load_embedded_history
 
     file, _, evaluations = mine
@@ -327,7 +327,7 @@ def test_every_group_with_the_images_of_a_query_is_left_out(cli, tiny, photos, m
             history.extend([replace(evaluation, dataset=name) for evaluation in evaluations])
     embedded = load_embedded_history(known, tiny.model)
     for query in (f"{file}::photos", "one", f"{known}::two"):
-        found = _find(query, embedded, device="cpu")
+        found = _measured_query(query, embedded, device="cpu")
         assert {embedded.names[row] for row in found.rows} == set(tiny.names)
         assert len(found.distances) == len(tiny.names)
 
@@ -350,7 +350,7 @@ def test_every_group_with_the_images_of_a_query_is_left_out(cli, tiny, photos, m
 def test_an_option_that_says_nothing_beside_a_query_is_refused(cli, tiny, use_tiny, option, value):
     run = cli("evaluate", "--query", tiny.names[0], f"--{option}", value)
     assert run.code == 2
-    assert f"--{option}: expected none beside --query" in run.err
+    assert f"--{option} cannot be used with --query" in run.err
 
 
 @pytest.mark.parametrize("option", ["folds", "models", "preset", "extractor", "target", "steps", "model"])
@@ -358,7 +358,7 @@ def test_an_option_of_models_says_nothing_beside_a_table(cli, tiny, table, optio
     value = {"folds": 3, "models": "here", "preset": "paper", "extractor": "adf", "target": "rank", "steps": 3}
     run = cli("evaluate", "--table", table, f"--{option}", value.get(option, tiny.model))
     assert run.code == 2
-    assert f"--{option}: expected none beside --table, for which no model is trained" in run.err
+    assert f"--{option} cannot be used with --table, for which no model is trained" in run.err
 
 
 def test_two_groups_are_too_few_to_calibrate_and_that_is_told_at_once(cli, tiny, tmp_path, monkeypatch):
@@ -424,7 +424,7 @@ def test_queries_are_checked(cli, tiny, photos, mine, table, use_tiny):
         (["--query", "nobody"], 2, "expected FILE.h5::NAME, or a dataset of"),
         (["--query", f"{file}::nobody"], 2, "expected a dataset of"),
         (["--query", f"{file}::photos"], 3, "expected runs of configurations that"),
-        (["--query", "stripes0", "--table", table], 2, "expected no --table beside it"),
+        (["--query", "stripes0", "--table", table], 2, "--query cannot be used with --table."),
         (["--query", "nowhere.h5::photos"], 2, "nowhere.h5"),
     ]:
         run = cli("evaluate", *call)

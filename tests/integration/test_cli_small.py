@@ -26,9 +26,9 @@ def test_the_dataset_may_be_positional(photos, use_tiny, cli):
         named, plain = (cli(command, *how, photos, "--format", "json") for how in (("--dataset",), ()))
         assert (plain.code, plain.json()) == (0, named.json())
         assert cli(command, photos, "--dataset", photos, "--format", "json").json() == named.json()
-        assert "expected your images, once, got 'a' and 'b'" in cli(command, "a", "-d", "b").err
+        assert "expected one dataset, got 'a' and --dataset 'b'" in cli(command, "a", "-d", "b").err
         run = cli(command)
-        assert (run.code, "got none" in run.err) == (2, True)
+        assert (run.code, "Give your images: `warmstart suggest photos/`." in run.err) == (2, True)
 
 
 @pytest.mark.parametrize(

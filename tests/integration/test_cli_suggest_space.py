@@ -166,7 +166,7 @@ def test_from_python(use_tiny, photos, mine):
         (["--space", "no.json"], 2, "--space: expected compact, paper, transfer or a file of a space, got 'no.json'"),
         (["--space", "broken.json"], 3, "expected ConfigSpace JSON"),
         (["--space", "wrong.yaml"], 3, "wrong.yaml, line 2: lr log: expected two numbers, the lower one first"),
-        (["--rename", "a=b"], 2, "--rename: expected --space beside it"),
+        (["--rename", "a=b"], 2, "--rename needs --space"),
         (["--space", "compact", "--rename", "a"], 2, "--rename: expected name=value"),
     ],
 )

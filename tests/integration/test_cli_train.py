@@ -186,4 +186,4 @@ def test_a_backbone_of_a_model_that_looks_at_no_image_is_refused(cli, copy, tmp_
     call = ["train", "--history", copy, "--out", tmp_path / "m.safetensors", "--extractor", "handcrafted"]
     run = cli(*call, "--backbone", "residual")
     assert run.code == 2
-    assert "--backbone: expected none beside the extractor handcrafted" in run.err
+    assert "--backbone cannot be used with the extractor handcrafted" in run.err

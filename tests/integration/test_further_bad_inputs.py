@@ -61,7 +61,7 @@ CASES = [
     ([*SUGGEST, "--space", "binary.json"], 3, "binary.json"),
     ([*SUGGEST, "--space", "compct"], 2, "Did you mean compact"),
     ([*SUGGEST, "--space", "."], 2, "--space: expected"),
-    ([*SUGGEST, "--rename", "a=b"], 2, "--rename: expected --space"),
+    ([*SUGGEST, "--rename", "a=b"], 2, "--rename needs --space"),
     ([*SUGGEST, "--space", "mine.yaml", "--rename", "a"], 2, "--rename: expected name=value"),
     ([*SUGGEST, "--space", "mine.yaml", "--rename", "nothing=lr"], 2, "--rename: expected a name of the source"),
     ([*SUGGEST, "--strategy", "jont"], 2, "Did you mean joint"),
@@ -69,8 +69,8 @@ CASES = [
     ([*SUGGEST, "--history", "fake.h5"], 4, "fake.h5"),
     ([*SUGGEST, "--history", "mine.h5", "-k", "9"], 2, "-k: expected at most 1"),
     ([*SUGGEST, "--format", "jsn"], 2, "Did you mean json"),
-    (["suggest"], 2, "--dataset: expected your images"),
-    (["suggest", "day.npz", "--dataset", "other.npz"], 2, "--dataset: expected your images, once"),
+    (["suggest"], 2, "Give your images: `warmstart suggest photos/`."),
+    (["suggest", "day.npz", "--dataset", "other.npz"], 2, "expected one dataset, got 'day.npz' and --dataset 'other.npz'"),
     (["sugest", "day.npz"], 2, "Did you mean .?suggest"),
     ([*RECORD, "--error", "0.1", "--config", RUN[:-1]], 2, "--config: expected JSON"),
     ([*RECORD, "--error", "0.1", "--config", "@half.json"], 2, "--config: expected JSON"),
@@ -107,7 +107,7 @@ CASES = [
     ([*COLLECT, "--space", "mine.yaml", "--command", COMMAND, "--metric", "accuracy"], 2, "Add --maximize"),
     ([*COLLECT, "--space", "mine.yaml", "--command", COMMAND, "--scale", "any"], 2, "--scale: expected fraction or percent"),
     ([*COLLECT, "--space", "mine.yaml", "--command", COMMAND, "--target-budget", "long"], 2, "--target-budget: expected a number"),
-    ([*COLLECT, "--space", "mine.yaml", "--command", COMMAND, "--fraction", "0.5"], 2, "--fraction: expected whole datasets"),
+    ([*COLLECT, "--space", "mine.yaml", "--command", COMMAND, "--fraction", "0.5"], 2, "--fraction cannot be used with a script of your own"),
     ([*COLLECT, "--space", "mine.yaml", "--command", COMMAND, "--first", "half.json"], 3, "expected JSON"),
     ([*COLLECT, "--metric", "last"], 2, "either --objective or --command"),
     (["history", "collect", "broken.toml", "--history", "new.h5"], 3, "broken.toml: expected TOML"),
@@ -125,7 +125,7 @@ CASES = [
     ([*OWN, COMMAND, "--storage", "fake.db"], 4, "a file of another kind"),
     ([*OWN, COMMAND, "--storage", "mysqll://me@host/db"], 2, "--storage"),
     ([*OWN, COMMAND, "--timeout", "soon"], 2, "a length of time"),
-    ([*OWN, COMMAND, "--no-warm", "--warm", "initial"], 2, "--no-warm: expected no --warm beside it"),
+    ([*OWN, COMMAND, "--no-warm", "--warm", "initial"], 2, "--no-warm cannot be used with --warm initial."),
 ]  # fmt: skip
 LIBRARIES = re.compile(
     r"Traceback|Expecting |Errno|Extra data|No closing|codec can't|No module named|YAMLError|mapping values|did not find"

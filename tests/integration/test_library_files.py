@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from warmstart.histories.import_runs import Asked, import_source
+from warmstart.histories.import_runs import ImportRequest, import_source
 from warmstart.history_store.errors import DataError, LabelError
 from warmstart.history_store.history import History
 from warmstart.history_store.readers import open_images
@@ -62,7 +62,7 @@ def imported(folder: Path, source: Path, name: str) -> list[float]:
     path = folder / "h.h5"
     History.create(path, space_text(str(space))).close()
     for added in (2, 0):  # the second time nothing is new
-        plan = import_source(path, str(source), Asked(dataset="flowers"))
+        plan = import_source(path, str(source), ImportRequest(dataset="flowers"))
         assert not isinstance(plan, dict)
         assert len(plan.evaluations) == added
     with History.open(path) as history:
@@ -129,7 +129,7 @@ def test_weights_and_biases_offline(tmp_path, monkeypatch):
     (tmp_path / "space.yaml").write_text("learning_rate: {log: [1e-6, 1.0]}\n")
     History.create(tmp_path / "h.h5", space_text(str(tmp_path / "space.yaml"))).close()
     with pytest.raises(DataError, match="wandb sync"):
-        import_source(tmp_path / "h.h5", str(tmp_path / "wandb"), Asked(dataset="flowers"))
-    plan = import_source(tmp_path / "h.h5", str(tmp_path / "runs.json"), Asked(dataset="flowers"))
+        import_source(tmp_path / "h.h5", str(tmp_path / "wandb"), ImportRequest(dataset="flowers"))
+    plan = import_source(tmp_path / "h.h5", str(tmp_path / "runs.json"), ImportRequest(dataset="flowers"))
     assert not isinstance(plan, dict)
     assert [each.error for each in plan.evaluations] == pytest.approx([0.3])

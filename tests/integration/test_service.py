@@ -176,7 +176,7 @@ def test_client_answers_as_the_advisor(tiny, cli, tmp_path):
         assert len(json.loads(near.out)["neighbours"]) == 2
         both = cli("suggest", *options, "--server", url, "--history", str(tiny.history))
         assert both.code == 2
-        assert "--server: expected no --history" in both.err
+        assert "--server cannot be used with --history" in both.err
     gone = cli("suggest", *options, "--server", "http://127.0.0.1:9", "-q")
     assert gone.code == 4
     assert "expected a server that answers" in gone.err
@@ -211,7 +211,7 @@ def test_no_pixel_path_or_class_name_leaves(tiny, tmp_path):
 
 
 def test_open_address_needs_tokens(tmp_path):
-    with pytest.raises(UsageError, match="expected `token_file` beside an address that other machines can reach"):
+    with pytest.raises(UsageError, match="host needs `token_file`, as other machines can reach"):
         ServiceSettings(host="0.0.0.0")
     with pytest.raises(MissingPathError, match="which is not there"):
         ServiceSettings(host="0.0.0.0", token_file=tmp_path / "none")

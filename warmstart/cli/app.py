@@ -1,6 +1,6 @@
-"""The tree of commands.
+"""The tree of commands, its help and examples.
 
-A call imports the module of its own command alone; the help of a group has the others by their line in `COMMANDS`.
+A call imports only the module of its own command. The help of a group takes the lines of `COMMANDS`.
 """
 
 from collections.abc import Callable
@@ -11,11 +11,11 @@ import typer
 
 
 class Entry(NamedTuple):
-    """A command: its group, its name, the module and function that it runs, its line in the group's help, examples."""
+    """A command: group, name, ``module:function``, line in the group's help, examples."""
 
     group: str
     name: str
-    place: str
+    target: str
     line: str
     example: tuple[str, ...]
 
@@ -23,7 +23,7 @@ class Entry(NamedTuple):
 GROUPS = {
     "history": "Create, fill, show and repair a history.",
     "plot": "Draw histories, evaluations and runs.",
-    "studies": "Look at studies: what they are of, what came of them.",
+    "studies": "List, show, draw and export studies.",
 }
 
 COMMANDS = (
@@ -176,7 +176,7 @@ COMMANDS = (
         "history",
         "embed",
         "maintain:embed",
-        "Store missing embeddings and what the datasets are like, so that later questions are faster.",
+        "Store missing embeddings and statistics of the datasets, so that later calls are faster.",
         ("warmstart history embed mine.h5",),
     ),
     Entry(
@@ -197,7 +197,7 @@ COMMANDS = (
         "history",
         "bundle",
         "share:bundle",
-        "Write what a history knows as one file to share: no image, no path of this machine.",
+        "Write the runs and features of a history as one file to share, without images and paths.",
         (
             "warmstart history bundle mine.h5 --out bundles/",
             "warmstart history bundle mine.h5 --own --out me.gz",
@@ -217,7 +217,7 @@ COMMANDS = (
         "history",
         "quarantine",
         "share:quarantine",
-        "List merged runs that do not answer because they do not fit, or release them.",
+        "List merged runs in quarantine, which are not used because they do not fit; or release them.",
         (
             "warmstart history quarantine mine.h5",
             "warmstart history quarantine mine.h5 --release photos",
@@ -268,7 +268,7 @@ COMMANDS = (
         "studies",
         "list",
         "studies:list_",
-        "List the studies of a storage: what each is of, its trials, its best.",
+        "List the studies of a storage: dataset, trials, best error.",
         (
             "warmstart studies list",
             "warmstart studies list runs.db --format json",
@@ -278,7 +278,7 @@ COMMANDS = (
         "studies",
         "show",
         "studies:show",
-        "Show a study: what it is of, its best trials, what the warm ones promised and what came, what went wrong.",
+        "Show a study: its best trials, the warm ones with expected and measured errors, failures.",
         ("warmstart studies show photos --storage runs.db",),
     ),
     Entry(
@@ -302,13 +302,13 @@ COMMANDS = (
 
 
 def make_app(command: tuple[str, ...] | None = None) -> typer.Typer:
-    """Make the tree of commands.
+    """Build the tree of commands.
 
     Args:
-        command: the words that name the command that is called, as far as they are known; only its module is imported.
-            None = all of them are.
+        command: words of the command line that name the command; only its module is imported.
+            None = import all modules.
     """
-    made = typer.Typer(
+    tree = typer.Typer(
         name="warmstart",
         help="Tune faster: start from configurations that won on similar datasets.",
         no_args_is_help=True,
@@ -317,16 +317,16 @@ def make_app(command: tuple[str, ...] | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    made.callback()(root)
-    groups = {"": made} | {name: typer.Typer(no_args_is_help=True, rich_markup_mode=None) for name in GROUPS}
-    for each in COMMANDS:
-        words = (each.group, each.name) if each.group else (each.name,)
+    tree.callback()(root)
+    groups = {"": tree} | {name: typer.Typer(no_args_is_help=True, rich_markup_mode=None) for name in GROUPS}
+    for entry in COMMANDS:
+        words = (entry.group, entry.name) if entry.group else (entry.name,)
         is_called = command is None or command[: len(words)] == words
-        run = _function(each.place) if is_called else _not_called
-        groups[each.group].command(each.name, short_help=each.line, epilog=_example(each.example))(run)
+        run = _function(entry.target) if is_called else _not_called
+        groups[entry.group].command(entry.name, short_help=entry.line, epilog=_example(entry.example))(run)
     for name, line in GROUPS.items():
-        made.add_typer(groups[name], name=name, help=line)
-    return made
+        tree.add_typer(groups[name], name=name, help=line)
+    return tree
 
 
 def root(
@@ -334,22 +334,22 @@ def root(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", is_eager=True, callback=lambda value: _show_version(wanted=value), help="Show the version."
+            "--version", is_eager=True, callback=lambda value: _show_version(show=value), help="Show the version."
         ),
     ] = False,
 ) -> None:
     """Tune faster: start from configurations that won on similar datasets."""
 
 
-def _function(place: str) -> Callable[..., None]:
+def _function(target: str) -> Callable[..., None]:
     """Import the function of a command."""
-    module, _, name = place.partition(":")
-    found: Callable[..., None] = getattr(import_module(f"warmstart.cli.{module}"), name)
-    return found
+    module, _, name = target.partition(":")
+    function: Callable[..., None] = getattr(import_module(f"warmstart.cli.{module}"), name)
+    return function
 
 
 def _not_called() -> None:
-    """Stand for a command that another call may name; run all the same, it would do nothing and say nothing.
+    """Stand in for a command whose module is not imported.
 
     Raises:
         RuntimeError: always.
@@ -360,11 +360,12 @@ def _not_called() -> None:
 
 def _example(lines: tuple[str, ...]) -> str:
     """Format the example that ends a command's help."""
+    # The \b keeps Click from rewrapping the example.
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def _show_version(*, wanted: bool) -> None:
-    if wanted:
+def _show_version(*, show: bool) -> None:
+    if show:
         import warmstart
 
         typer.echo(f"warmstart {warmstart.__version__}")
@@ -372,9 +373,9 @@ def _show_version(*, wanted: bool) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Make the whole tree, `app`, where it is asked for."""
+    """Build the whole tree on first access to `app`."""
     if name != "app":
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    globals()["app"] = found = make_app()
-    return found
+    globals()["app"] = tree = make_app()
+    return tree

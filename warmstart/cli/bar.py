@@ -1,4 +1,4 @@
-"""Progress of a command: a bar on a terminal, a line a minute elsewhere."""
+"""Progress of a command: a bar on a terminal, one line per minute elsewhere."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 LINE_S = 60.0
 """Seconds between two lines off a terminal."""
 REFRESHES = 4
-"""Of the bar, a second."""
+"""Redraws of the bar per second."""
 
 
 class Show(Protocol):
-    """Takes how far a command is; see `Bar.show`."""
+    """Callback for the progress of a command; see `Bar.show`."""
 
     def __call__(
         self,
-        done: float,
+        completed: float,
         total: float | None,
         text: str,
         *,
@@ -37,25 +37,25 @@ class Show(Protocol):
         more: str = "",
         ended: float | None = None,
     ) -> None:
-        """Show it."""
+        """Show the progress."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
-    """What was shown last, and when.
+class BarState:
+    """The last update of a bar, with its time.
 
     Attributes:
-        done: units that are done; a part of one counts as a part.
+        completed: units completed; part of a unit counts as a part.
         total: units in all; None = unknown.
         text: what runs.
-        since: time at which that began; None = not known.
-        more: what else there is to say.
+        since: time at which it began; None = unknown.
+        more: further text.
         left_s: seconds that were left then; NaN = unknown.
-        at: time at which this was said.
-        ended: units that ended; None = all of `done` that is whole.
+        at: time of the update.
+        ended: units that ended; None = the whole part of `completed`.
     """
 
-    done: float = 0.0
+    completed: float = 0.0
     total: float | None = None
     text: str = ""
     since: float | None = None
@@ -66,21 +66,21 @@ class Stand:
 
 
 class Bar:
-    """Says what runs, how much is done and the wall time left, at any time between two updates."""
+    """A progress bar: what runs, units completed and the wall time left, also between two updates."""
 
-    def __init__(self, what: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin at nothing.
+    def __init__(self, title: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Start a bar without progress.
 
         Args:
-            what: the command in a word, e.g. ``tuning``.
+            title: the command in a word, e.g. ``tuning``.
             clock: seconds, as `time.monotonic`.
         """
-        self.what, self._clock = what, clock
-        self._now = self._first = Stand(at=clock())
+        self.title, self._clock = title, clock
+        self._now = self._phase_start = BarState(at=clock())
 
     def show(
         self,
-        done: float,
+        completed: float,
         total: float | None,
         text: str,
         *,
@@ -89,59 +89,62 @@ class Bar:
         more: str = "",
         ended: float | None = None,
     ) -> None:
-        """Take how far the command is.
+        """Update the progress.
 
         Args:
-            done: units that are done; a part of one counts as a part.
+            completed: units completed; part of a unit counts as a part.
             total: units in all; None = unknown.
             text: what runs, e.g. ``trial 7``.
             left_s: seconds that are left; NaN = estimated from the pace so far, infinity = nobody knows.
             since: `time.monotonic` when what runs began.
-            more: what else there is to say.
-            ended: units that ended, where parts of several are in `done`; None = all of it that is whole.
+            more: further text.
+            ended: units that ended, where `completed` has parts of several; None = its whole part.
         """
-        now = Stand(done, total, text, since, more, left_s, self._clock(), ended)
-        if total != self._first.total or done < self._now.done:  # another phase
-            self._first = now
-        if math.isnan(left_s) and total is not None and done > self._first.done:
-            pace = (now.at - self._first.at) / (done - self._first.done)
-            now = replace(now, left_s=pace * (total - done))
+        now = BarState(completed, total, text, since, more, left_s, self._clock(), ended)
+        # Another total, or fewer units: a new phase with its own pace.
+        if total != self._phase_start.total or completed < self._now.completed:
+            self._phase_start = now
+        if math.isnan(left_s) and total is not None and completed > self._phase_start.completed:
+            pace = (now.at - self._phase_start.at) / (completed - self._phase_start.completed)
+            now = replace(now, left_s=pace * (total - completed))
         self._now = now
 
     @property
-    def done(self) -> float:
-        """Return the units that are done by now: between two updates, at the pace that is expected, within a unit."""
+    def completed(self) -> float:
+        """Return the units completed by now, extrapolated at the expected pace within a unit."""
         now = self._now
         if now.total is None or not now.left_s > 0:
-            return now.done
-        gone = (self._clock() - now.at) / now.left_s * (now.total - now.done)
-        return max(now.done, min(now.done + gone, math.floor(now.done) + 0.95, now.total))
+            return now.completed
+        progress = (self._clock() - now.at) / now.left_s * (now.total - now.completed)
+        # At most 95 % of the current unit: only an update completes it.
+        return max(now.completed, min(now.completed + progress, math.floor(now.completed) + 0.95, now.total))
 
     @property
     def left(self) -> str:
         """Return the wall time left in words; empty while it is unknown."""
         left_s = self._now.left_s - (self._clock() - self._now.at)
-        is_over = self._now.total is not None and self._now.done >= self._now.total
-        if is_over or not 0 <= left_s < math.inf:  # what takes longer than was said may take as long again
+        is_over = self._now.total is not None and self._now.completed >= self._now.total
+        # Past the estimate: it may take as long again.
+        if is_over or not 0 <= left_s < math.inf:
             return ""
         return f"{duration(left_s)} left"
 
     @property
     def count(self) -> str:
-        """Return how many are done of how many."""
+        """Return the units that ended and the total, e.g. ``3/10``."""
         total = "" if self._now.total is None else f"/{math.floor(self._now.total)}"
-        return f"{math.floor(self._now.done if self._now.ended is None else self._now.ended)}{total}"
+        return f"{math.floor(self._now.completed if self._now.ended is None else self._now.ended)}{total}"
 
     @property
     def doing(self) -> str:
-        """Return what runs and for how long, and what else there is to say."""
+        """Return what runs, for how long, and further text."""
         now = self._now
         spent = "" if now.since is None else f" for {duration(self._clock() - now.since)}"
         return ", ".join(part for part in (f"{now.text}{spent}" if now.text else "", now.more) if part)
 
     def line(self) -> str:
-        """Return all of it on one line."""
-        return ", ".join(part for part in (f"{self.what}: {self.count}", self.doing, self.left) if part)
+        """Return the progress on one line."""
+        return ", ".join(part for part in (f"{self.title}: {self.count}", self.doing, self.left) if part)
 
     def render(self) -> RenderableType:
         """Draw the bar, with what runs below it."""
@@ -157,8 +160,13 @@ class Bar:
             grid.add_column(no_wrap=True)
         total = self._now.total
         grid.add_row(
-            Text(self.what),
-            ProgressBar(total=None if total is None else max(total, 1e-9), completed=self.done, pulse=total is None),
+            Text(self.title),
+            ProgressBar(
+                # rich divides by the total, which may be 0.
+                total=None if total is None else max(total, 1e-9),
+                completed=self.completed,
+                pulse=total is None,
+            ),
             Text(self.count),
             Text(self.left),
         )
@@ -166,30 +174,30 @@ class Bar:
 
 
 @contextmanager
-def progress_on_stderr(what: str) -> Iterator[Show]:
-    """Show how far a command is: on a terminal that can move its cursor by a bar, elsewhere by a line a minute.
+def progress_on_stderr(title: str) -> Iterator[Show]:
+    """Show the progress of a command: a bar on a terminal that can move its cursor, elsewhere a line per minute.
 
     Args:
-        what: the command in a word.
+        title: the command in a word.
     """
-    bar = Bar(what)
+    bar = Bar(title)
     if sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in ("", "dumb", "unknown"):
-        with _drawn(bar):
+        with _redraw(bar):
             yield bar.show
         return
     over = threading.Event()
-    teller = threading.Thread(target=_tell, args=(bar, over), daemon=True)
-    teller.start()
+    reporter = threading.Thread(target=_report, args=(bar, over), daemon=True)
+    reporter.start()
     try:
         yield bar.show
     finally:
         over.set()
-        teller.join()
+        reporter.join()
 
 
 @contextmanager
-def _drawn(bar: Bar) -> Iterator[None]:
-    """Draw the bar again and again; it is wiped away in the end, whatever that is."""
+def _redraw(bar: Bar) -> Iterator[None]:
+    """Redraw the bar until the block ends; then erase it."""
     from rich.console import Console
     from rich.live import Live
 
@@ -203,7 +211,7 @@ def _drawn(bar: Bar) -> Iterator[None]:
         yield
 
 
-def _tell(bar: Bar, over: threading.Event) -> None:
+def _report(bar: Bar, over: threading.Event) -> None:
     while not over.wait(LINE_S):
         sys.stderr.write(bar.line() + "\n")
         sys.stderr.flush()

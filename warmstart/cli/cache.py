@@ -1,4 +1,4 @@
-"""`cache`: what is kept so that it need not be computed again."""
+"""`cache`: show or clear the cached meta-features and features of pretrained networks."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from warmstart.cli.options import Format, FormatOption, QuietOption, SeedOption,
 from warmstart.cli.shell import Shell
 
 _KINDS = {"meta-features": ("*.emb", "embeddings"), "features": ("*.features", "features")}
-"""Which files of the cache folder are what: a pattern, and the folder below."""
+"""Kinds of cached files: name, pattern, folder below the cache folder."""
 
 
 def cache(
@@ -26,10 +26,12 @@ def cache(
     shell = Shell(format, quiet=quiet, verbose=verbose)
     folder = cache_folder()
     rows = []
-    for kind, (pattern, below) in _KINDS.items():
-        files = cached_files(folder / below, pattern)
+    for kind, (pattern, subfolder) in _KINDS.items():
+        files = cached_files(folder / subfolder, pattern)
         n_bytes = sum(about.st_size for _, about in files)
-        rows.append({"what": kind, "files": len(files), "MB": round(n_bytes / 1e6, 1), "folder": str(folder / below)})
+        rows.append(
+            {"what": kind, "files": len(files), "MB": round(n_bytes / 1e6, 1), "folder": str(folder / subfolder)}
+        )
         for file, _ in files if clear else ():
             try:
                 file.unlink(missing_ok=True)

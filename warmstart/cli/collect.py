@@ -121,7 +121,7 @@ def collect(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Measure the same configurations on every dataset. Goes on where it was stopped, even by a kill."""
+    """Measure the same configurations on every dataset. Resumes after any interruption, even a kill."""
     import contextlib
     import sys
     from pathlib import Path
@@ -130,11 +130,11 @@ def collect(
     from warmstart.histories.collect import collect_into
     from warmstart.history_store.errors import UsageError
     from warmstart.integrations.ray.cluster import chosen_cluster
-    from warmstart.training.collection.cell_queue import log as told_runs
+    from warmstart.training.collection.cell_queue import log as cell_log
     from warmstart.training.collection.plan import parse_time
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    told_runs.addFilter(log_in_options)
+    cell_log.addFilter(log_in_options)
     script = _script(objective, command, metric, maximize=maximize, scale=scale, amount=target_budget, log=log)
     job = Job(workload, target_budget if script is None else None, script, space)
     cluster = chosen_cluster(ray_address, use_ray=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial)
@@ -159,7 +159,7 @@ def collect(
     # Ray prints what befalls its nodes; stdout is for the result.
     with shell.progress("collecting") as show, contextlib.redirect_stdout(sys.stderr):
 
-        def told(now: "CollectionProgress") -> None:
+        def update(now: "CollectionProgress") -> None:
             nonlocal measured
             measured = now.done
             _show(show, now)
@@ -172,7 +172,7 @@ def collect(
                 machines=Machines(workers, device, cluster),
                 settings=settings,
                 first=None if first is None else Path(first),
-                progress=told,
+                progress=update,
                 on_message=shell.note,
             )
         except KeyboardInterrupt:
@@ -195,7 +195,7 @@ def _script(
     amount: str | None,
     log: str | None,
 ) -> "OwnScript | None":
-    """Return the script of a person's own that the options name; None where none of them is given."""
+    """Return the user's own script from the options; None without any of them."""
     if objective is None and command is None and metric is None and not (maximize or scale or log):
         return None
     from pathlib import Path
@@ -213,7 +213,7 @@ def _script(
 
 
 def _show(show: "Show", now: "CollectionProgress") -> None:
-    """Show the cells that run and what was measured last."""
+    """Show the running cells and the last measured run."""
     last = now.latest
     more = "" if last is None else f"last {last.dataset} {last.error:.3f} {last.status.value}"
     text, since = "", None
@@ -227,5 +227,6 @@ def _show(show: "Show", now: "CollectionProgress") -> None:
             for cell in now.running[:3]
         ) + (f" and {len(now.running) - 3} more" if len(now.running) > 3 else "")
     parts = sum(cell.share or 0.0 for cell in now.running)
-    done = now.done + min(parts, 0.99 * len(now.running))
-    show(done, now.total, text, left_s=now.left_s, since=since, more=more, ended=now.done)
+    # Parts of running cells never add up to a whole one.
+    completed = now.done + min(parts, 0.99 * len(now.running))
+    show(completed, now.total, text, left_s=now.left_s, since=since, more=more, ended=now.done)

@@ -1,4 +1,4 @@
-"""Errors as the command line shows them: an argument is spelled as its option."""
+"""Error messages for the command line: arguments are spelled as options."""
 
 import logging
 import re
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from warmstart.history_store.errors import WarmstartError
+from warmstart.history_store.errors import WarmstartError, with_subject
 
 
 def option_of(param: str) -> str:
@@ -14,36 +14,37 @@ def option_of(param: str) -> str:
     return "-k" if param == "k" else "--" + param.replace("_", "-")
 
 
-def shown(error: BaseException, words: Sequence[str] | None = None) -> str:
-    """Return the message of an error, its arguments spelled as the command has them, which is named by its words."""
+def error_text(error: BaseException, words: Sequence[str] | None = None) -> str:
+    """Return the message of an error, with the option names of the command that `words` name."""
     if not isinstance(error, WarmstartError):
         return str(error)
-    places = places_of(words) if error.params and words else None
-    head = ", ".join(option_of(param) if places is None else places.get(param, param) for param in error.params)
+    names = argument_names(words) if error.params and words else None
+    head = ", ".join(option_of(param) if names is None else names.get(param, param) for param in error.params)
     body = in_options(error.message)
-    return f"{head}: {body}" if head else body
+    return with_subject(head, body) if head else body
 
 
-def places_of(words: Sequence[str]) -> dict[str, str]:
-    """Return what the help of a command calls its arguments: those that have no option, too."""
+def argument_names(words: Sequence[str]) -> dict[str, str]:
+    """Return the names of a command's parameters in its help: options and positional arguments."""
     import typer
 
     from warmstart.cli.app import make_app
 
     command: Any = typer.main.get_command(make_app(tuple(words)))
-    for word in words:  # what follows a command's own name is an argument
+    # What follows a command's own name is an argument.
+    for word in words:
         command = getattr(command, "commands", {word: command}).get(word)
     params = getattr(command, "params", ())
     options = [option for param in params if param.param_type_name == "option" for option in param.opts]
-    places = [param for param in params if param.param_type_name == "argument"]
+    arguments = [param for param in params if param.param_type_name == "argument"]
     return {
         **{option.lstrip("-").replace("-", "_"): option for option in options},
-        **{param.name: (param.metavar or param.name.upper()).strip("[].") for param in places},
+        **{param.name: (param.metavar or param.name.upper()).strip("[].") for param in arguments},
     }
 
 
 def in_options(text: str) -> str:
-    """Return a text with the arguments that stand in backquotes spelled as options."""
+    """Spell the arguments in backquotes as options."""
 
     def spelled(name: re.Match[str]) -> str:
         option = option_of(name[1])
@@ -53,7 +54,7 @@ def in_options(text: str) -> str:
 
 
 def log_in_options(record: logging.LogRecord) -> bool:
-    """Spell the arguments that a line of a log names as options; a filter that keeps all lines."""
+    """Spell arguments in a log record as options; a logging filter that passes all records."""
     record.msg, record.args = in_options(record.getMessage()), ()
     return True
 
@@ -66,7 +67,7 @@ def known_options() -> frozenset[str]:
     from warmstart.cli.app import app
 
     def walk(command: Any) -> set[str]:
-        own = {option for param in command.params for option in param.opts}
-        return own.union(*(walk(sub) for sub in getattr(command, "commands", {}).values()))
+        options = {option for param in command.params for option in param.opts}
+        return options.union(*(walk(sub) for sub in getattr(command, "commands", {}).values()))
 
     return frozenset(walk(typer.main.get_command(app)))

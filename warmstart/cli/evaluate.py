@@ -22,13 +22,13 @@ from warmstart.models.evaluation_settings import EvaluationSettings
 from warmstart.models.recipe import Recipe
 
 WORST = 10
-"""Datasets that are named where the reference is worse."""
+"""Number of datasets listed where the reference is worse."""
 OPTIONAL = ("kind", "evaluations_to_0.05", "regret@5", "regret@20", "difference@10")
 """Columns of the summary that a narrow terminal has no room for, the least important first."""
 
 
 class ProtocolName(StrEnum):
-    """Who may answer; see docs/evaluation.md."""
+    """Which datasets may be used for a query; see docs/evaluation.md."""
 
     LEAVE_SOURCE_OUT = "leave-source-out"
     IN_SOURCE = "in-source"
@@ -142,9 +142,9 @@ def evaluate(
     from warmstart.models.evaluate import (
         as_document,
         check_calibrates,
-        check_places,
-        keep,
+        check_outputs,
         store_calibration,
+        write_outputs,
     )
     from warmstart.training.evaluation.report import full_rows
 
@@ -171,14 +171,14 @@ def evaluate(
         models=None if models is None else Path(models),
         device=device,
     )
-    places = (None if out is None else Path(out), None if plots is None else Path(plots))
-    check_places(*places)
+    outputs = (None if out is None else Path(out), None if plots is None else Path(plots))
+    check_outputs(*outputs)
     if calibrate and (model is None or history is None):
-        msg = f"--calibrate: expected --history and --model, got {'none' if model is None and history is None else 'one'} of them. Name both: the calibration is of their distances."
+        msg = "--calibrate needs --history and --model."
         raise UsageError(msg)
     if query and (table or calibrate or paper_figure):
-        beside = "--table" if table else "--calibrate" if calibrate else "--paper-figure"
-        msg = f"--query: expected no {beside} beside it, got both. Run evaluate once for each."
+        option = "--table" if table else "--calibrate" if calibrate else "--paper-figure"
+        msg = f"--query cannot be used with {option}."
         raise UsageError(msg)
     if calibrate:
         with History.open(history_path(history), write=True) as opened:
@@ -187,7 +187,7 @@ def evaluate(
         reports = _reports(query or [], table or [], history, model, plan, show)
     for note in (note for report in reports for note in report.get("notes", ())):
         shell.note(note)
-    for note in keep(reports, *places):
+    for note in write_outputs(reports, *outputs):
         shell.note(note)
     if format is Format.TABLE:
         _show(shell, reports)
@@ -199,8 +199,8 @@ def evaluate(
 
 
 def _show(shell: Shell, reports: Sequence[Mapping[str, Any]]) -> None:
-    """Write reports for people."""
-    from warmstart.models.query_evaluation import told
+    """Print reports as tables and sentences."""
+    from warmstart.models.query_evaluation import query_lines
     from warmstart.training.evaluation.report import distance_rows, summary_rows
 
     for report in reports:
@@ -214,10 +214,12 @@ def _show(shell: Shell, reports: Sequence[Mapping[str, Any]]) -> None:
         if "portfolio" in report["rivals"] and report["ours"] != "portfolio":
             write("")
             shell.say(_worse(report))
-        for name, promised in report["promises"].items():
-            said = ", ".join(f"{one['promised']:.3f} / {one['seen']:.3f} at {t}" for t, one in promised.items())
-            shell.say(f"'{name}' promised / left a regret of {said}")
-        for line in told(report.get("queries", ())):
+        for name, by_time in report["promises"].items():
+            regrets = ", ".join(
+                f"{regret['promised']:.3f} / {regret['seen']:.3f} at {t}" for t, regret in by_time.items()
+            )
+            shell.say(f"'{name}' promised / left a regret of {regrets}")
+        for line in query_lines(report.get("queries", ())):
             shell.say(line)
         if report["differences"]:
             shell.say(
@@ -227,11 +229,11 @@ def _show(shell: Shell, reports: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _worse(report: Mapping[str, Any]) -> str:
-    """Say on which datasets the reference leaves more than the portfolio: the worst, and how many more."""
-    hurt = sorted(report["hurt"], key=lambda one: one["regret"] - one["ours"])
-    said = [f"{one['dataset']} ({one['ours'] - one['regret']:+.3f} at {one['time']})" for one in hurt[:WORST]]
+    """List the datasets where the reference has more regret than the portfolio, worst first."""
+    hurt = sorted(report["hurt"], key=lambda row: row["regret"] - row["ours"])
+    datasets = [f"{row['dataset']} ({row['ours'] - row['regret']:+.3f} at {row['time']})" for row in hurt[:WORST]]
     more = f" and {len(hurt) - WORST} more" if len(hurt) > WORST else ""
-    return f"'{report['ours']}' is worse than the portfolio on: {', '.join(said) or 'no dataset'}{more}"
+    return f"'{report['ours']}' is worse than the portfolio on: {', '.join(datasets) or 'no dataset'}{more}"
 
 
 def _reports(

@@ -26,7 +26,7 @@ from warmstart.history_store.wording import counted, in_shell, some_of
 
 
 class Outside(StrEnum):
-    """What becomes of numbers outside the bounds."""
+    """How numbers outside the bounds are treated."""
 
     CLIP = "clip"
     DROP = "drop"
@@ -63,8 +63,13 @@ def add(
     """Add a dataset with its images, and runs on it."""
     from dataclasses import replace
 
-    from warmstart.histories.add import DatasetCard, add_source, note_on_twins
-    from warmstart.histories.import_runs import Asked, check_unnamed, plan_asked, read_asked
+    from warmstart.histories.add import DatasetCard, add_source, twin_note
+    from warmstart.histories.import_runs import (
+        ImportRequest,
+        check_names_no_dataset,
+        plan_import_request,
+        read_import_source,
+    )
     from warmstart.history_store.external_import import carry_out
     from warmstart.history_store.history import History
     from warmstart.history_store.readers.csv_labels import labelled
@@ -74,12 +79,14 @@ def add(
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
     source = open_path(labelled(dataset, labels, labels_column), download=download)
-    asked = Asked(dataset=name, metric=metric, error_range=error_range)
-    read = None if runs is None else read_asked(runs, asked)
-    if read is not None:
-        check_unnamed(read, name)
+    request = ImportRequest(dataset=name, metric=metric, error_range=error_range)
+    runs_read = None if runs is None else read_import_source(runs, request)
+    if runs_read is not None:
+        check_names_no_dataset(runs_read, name)
     with History.open(path, write=True) as opened:
-        plan = None if read is None else plan_asked(opened, read, asked)  # refused before anything is written
+        plan = (
+            None if runs_read is None else plan_import_request(opened, runs_read, request)
+        )  # refused before anything is written
         info, broken = add_source(
             opened,
             source,
@@ -88,7 +95,7 @@ def add(
             skip_broken=skip_broken,
             seed=seed,
         )
-        twins = note_on_twins(opened, info)
+        twins = twin_note(opened, info)
         if plan is not None:
             carry_out(opened, replace(plan, datasets=()))
     for note in (*(picture.left_out for picture in broken), *filter(None, [twins])):
@@ -178,7 +185,8 @@ def remove(
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
     with History.open(path) as opened:
-        opened.dataset(name)  # an unknown name is refused before anything is asked
+        # An unknown name is refused before anything is asked.
+        opened.dataset(name)
         count = len(opened.evaluations(name))
     if not yes:
         if not sys.stdin.isatty():
@@ -250,10 +258,10 @@ def import_(
 
     All runs are imported, or none. The report says what happened to each hyperparameter.
     """
-    from warmstart.histories.import_runs import Asked, import_source
+    from warmstart.histories.import_runs import ImportRequest, import_source
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    asked = Asked(
+    request = ImportRequest(
         dataset=dataset,
         study=study,
         metric=metric,
@@ -264,24 +272,26 @@ def import_(
         outside=outside.value,
         dry_run=dry_run,
     )
-    done = import_source(Path(history), source, asked)
+    result = import_source(Path(history), source, request)
     row = {"history": history, "from": source}
-    if isinstance(done, dict):
-        shell.result({"schema_version": 1, **row, **done}, [{**row, **done}])
+    if isinstance(result, dict):
+        shell.result({"schema_version": 1, **row, **result}, [{**row, **result}])
         return
-    for note in done.notes:
+    for note in result.notes:
         shell.note(note)
-    if new := [info.name for info in done.datasets if not info.n_images]:
+    if new := [info.name for info in result.datasets if not info.n_images]:
         add = f"warmstart history add {in_shell(history)} --name {in_shell(new[0]) if len(new) == 1 else 'NAME'}"
         shell.note(
             f"New, known by runs alone: {some_of(new)}. `{add} ...` adds images, so that others can be compared with them."
         )
-    report = done.to_dict()
-    title = [f"{done.kind}: {counted(len(done.evaluations), 'run')} {'would be ' if dry_run else ''}added to {history}"]
-    title += [f"  {count} of them without an error"] if (count := done.n_without_error) else []
-    title += [f"  {count} there already"] if (count := done.already_there) else []
-    title += [f"  {count} left out: {why}" for why, count in done.left_out.items()]
-    title += [f"  {done.objective}", ""]
+    report = result.to_dict()
+    title = [
+        f"{result.kind}: {counted(len(result.evaluations), 'run')} {'would be ' if dry_run else ''}added to {history}"
+    ]
+    title += [f"  {count} of them without an error"] if (count := result.n_without_error) else []
+    title += [f"  {count} there already"] if (count := result.already_there) else []
+    title += [f"  {count} left out: {why}" for why, count in result.left_out.items()]
+    title += [f"  {result.objective}", ""]
     shell.result({"schema_version": 1, **row, "dry_run": dry_run, **report}, report["mapping"], title="\n".join(title))
 
 

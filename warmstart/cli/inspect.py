@@ -9,10 +9,10 @@ from warmstart.cli.options import (
     FormatOption,
     HistoryArgument,
     HistoryOption,
+    HistoryWorkloadOption,
     ModelOption,
     QuietOption,
     SeedOption,
-    ShippedOfOption,
     VerboseOption,
     one_history,
 )
@@ -24,7 +24,7 @@ def list_(
     path: HistoryArgument = None,
     *,
     history: HistoryOption = None,
-    workload: ShippedOfOption = None,
+    workload: HistoryWorkloadOption = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Show only the first so many datasets.")] = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
@@ -39,11 +39,11 @@ def list_(
     shell = Shell(format, quiet=quiet, verbose=verbose)
     with History.open(measured_history(workload, one_history(path, history))) as opened:
         rows, n = dataset_rows(opened, limit), len(opened.names)
-        where = str(opened.path)
-    shown = "" if len(rows) == n else f"the first {len(rows)} of "
-    title = f"{where}: {shown}{counted(n, 'dataset')}\n"
+        location = str(opened.path)
+    extent = "" if len(rows) == n else f"the first {len(rows)} of "
+    title = f"{location}: {extent}{counted(n, 'dataset')}\n"
     optional = ("n_test", "n_val", "n_train", "n_classes", "group")
-    shell.result({"schema_version": 1, "history": where, "datasets": rows}, rows, title=title, optional=optional)
+    shell.result({"schema_version": 1, "history": location, "datasets": rows}, rows, title=title, optional=optional)
 
 
 def show(
@@ -53,7 +53,7 @@ def show(
     ] = None,
     *,
     history: HistoryOption = None,
-    workload: ShippedOfOption = None,
+    workload: HistoryWorkloadOption = None,
     model: ModelOption = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
@@ -74,51 +74,51 @@ def show(
     elif name is not None and history is None and name.endswith((".h5", ".hdf5")):
         history, name = name, None
     with History.open(measured_history(workload, history)) as opened:
-        known = None if name is None else stored_hash(opened.model_hashes, model)
-        found = summary(opened) if name is None else describe(opened, name, model_hash=known)
-    apart = (
+        model_hash = None if name is None else stored_hash(opened.model_hashes, model)
+        description = summary(opened) if name is None else describe(opened, name, model_hash=model_hash)
+    separate = (
         ()
         if format is not Format.TABLE
         else ("best_configs", "best_config", "ccov", "ccov_in_words", "nearest", "errors")
     )
-    shown = {
+    fields = {
         key: value
-        for key, value in found.items()
-        if value not in ("", None, {}, []) and (name is None or key not in apart)
+        for key, value in description.items()
+        if value not in ("", None, {}, []) and (name is None or key not in separate)
     }
-    rows = [{"field": key, "value": _plain(value)} for key, value in shown.items()]
-    shell.result({"schema_version": 1, **found}, rows)
+    rows = [{"field": key, "value": _plain(value)} for key, value in fields.items()]
+    shell.result({"schema_version": 1, **description}, rows)
     if name is not None and format is Format.TABLE:
-        _print_parts(shell, found)
+        _print_parts(shell, description)
 
 
-def _print_parts(shell: Shell, found: dict[str, Any]) -> None:
-    """Write what has a table of its own: errors, best configurations, where errors gather, what it resembles."""
-    if found["errors"]:
+def _print_parts(shell: Shell, description: dict[str, Any]) -> None:
+    """Print the tables of a dataset: errors, best configurations, CCoV, nearest datasets."""
+    if description["errors"]:
         write("")
-        shell.table([found["errors"]], title="Errors over the configurations")
-    if found["best_configs"]:
+        shell.table([description["errors"]], title="Errors over the configurations")
+    if description["best_configs"]:
         rows = []
-        for best in found["best_configs"]:
+        for best in description["best_configs"]:
             plain = {key.removeprefix("log10_"): value for key, value in best["config"].items()}
             rows.append({"error": best["error"], **plain, **best["natural"]})
         write("")
         shell.table(rows, title="Best configurations")
-    if found["ccov_in_words"]:
-        said = [
-            {"hyperparameter": key, "CCoV": found["ccov"][key], "in words": text}
-            for key, text in found["ccov_in_words"].items()
+    if description["ccov_in_words"]:
+        gathered = [
+            {"hyperparameter": key, "CCoV": description["ccov"][key], "in words": text}
+            for key, text in description["ccov_in_words"].items()
         ]
         write("")
-        shell.table(said, title="Where errors gather")
-    if found["nearest"]:
-        rows = [{**near, "sibling": "yes" if near["sibling"] else "no"} for near in found["nearest"]]
+        shell.table(gathered, title="Where errors gather")
+    if description["nearest"]:
+        rows = [{**near, "sibling": "yes" if near["sibling"] else "no"} for near in description["nearest"]]
         write("")
         shell.table(rows, title="It resembles, by the model's distance")
 
 
 def _plain(value: object) -> object:
-    """Write nested values on one line."""
+    """Write a nested value on one line."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):

@@ -14,19 +14,19 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from warmstart.cli.errors import shown
+from warmstart.cli.errors import error_text
 from warmstart.cli.record_run import plain_call, record_run
 from warmstart.cli.shell import columns, wrapped
 from warmstart.cli.spelling import with_hint, with_near
-from warmstart.cli.table import in_known_letters, legible
+from warmstart.cli.table import escape_unencodable, legible
 from warmstart.history_store.errors import WarmstartError
 from warmstart.history_store.extras import extra_of
-from warmstart.status import DONE, INTERRUPTED, UNEXPECTED, USAGE, exit_code
+from warmstart.status import INTERRUPTED, SUCCESS, UNEXPECTED, USAGE, exit_code
 
 COMPLETING = "_WARMSTART_COMPLETE"
-"""The variable by which a shell asks for completions."""
-LARGE = 50_000
-"""New objects after which a process of our own looks for garbage: importing libraries makes many, and all of them stay."""
+"""Environment variable by which a shell asks for completions."""
+GC_THRESHOLD = 50_000
+"""Threshold of the garbage collector: importing torch creates many objects, and all of them stay."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,10 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns: the exit code.
     """
     if argv is None:
-        _end_in_order()
-        _write_in_any_encoding()
-        gc.set_threshold(LARGE)
-        atexit.register(gc.freeze)  # at the end, a search for cycles among all that torch loaded takes a second
+        _handle_signals()
+        _escape_unencodable()
+        gc.set_threshold(GC_THRESHOLD)
+        # At the end, a search for cycles among all that torch loaded takes a second.
+        atexit.register(gc.freeze)
     args = list(sys.argv[1:] if argv is None else argv)
     as_json, trace = _wants_json(args), _wants_trace(args)
     try:
@@ -53,37 +54,41 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = _run(args)
             sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as error:
-        if isinstance(error, SystemExit) and COMPLETING in os.environ:  # the words are written, the shell reads them
+        # The completions are written: flush, as the shell reads them.
+        if isinstance(error, SystemExit) and COMPLETING in os.environ:
             sys.stdout.flush()
-            return DONE
+            return SUCCESS
         # The reader of our output left (`| head`), which Typer turns into an exit: nothing is wrong, and the
         # interpreter must not flush into the void.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
+        return SUCCESS
     except KeyboardInterrupt:
-        return _interrupted(argv, as_json=as_json)
+        return _report_interrupt(argv, as_json=as_json)
     except Exception as error:  # noqa: BLE001  the last stop before the shell: whatever comes is reported, never a traceback
+        # A plain `history record` runs without Typer, and then raises none of its errors.
         typer = sys.modules.get("typer")
         if typer is not None and isinstance(error, typer.Abort):
-            return _interrupted(argv, as_json=as_json)
+            return _report_interrupt(argv, as_json=as_json)
+        # The base of BadParameter is Click's UsageError, which Typer does not export.
         if typer is not None and isinstance(error, typer.BadParameter.__mro__[1]):
-            return _misused(error, args, as_json=as_json)
+            return _report_wrong_call(error, args, as_json=as_json)
         if trace:
             import traceback
 
             traceback.print_exc()
-        return _failed(error, args, as_json=as_json)
-    if code == INTERRUPTED:  # Typer's own way to tell of Ctrl-C
-        return _interrupted(argv, as_json=as_json)
-    return code if isinstance(code, int) else DONE
+        return _report_error(error, args, as_json=as_json)
+    # Typer turns Ctrl-C into this exit code.
+    if code == INTERRUPTED:
+        return _report_interrupt(argv, as_json=as_json)
+    return code if isinstance(code, int) else SUCCESS
 
 
 def _run(args: list[str]) -> object:
-    """Carry a command out; what needs no Typer is done without it."""
+    """Run a command; a plain `history record` runs without Typer, which loads slowly."""
     call = None if COMPLETING in os.environ else plain_call(args)
     if call is not None:
         record_run(call)
-        return DONE
+        return SUCCESS
     from warmstart.cli.app import make_app
 
     command = None if COMPLETING in os.environ else named_command(args)
@@ -91,10 +96,10 @@ def _run(args: list[str]) -> object:
 
 
 def named_command(args: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the words that name the command of a call, as far as it names one.
+    """Return the words of a command line that name its command.
 
-    Returns: a command, or a group and one of it; a group alone, or nothing, where only help can be the answer; None where
-    an option stands before the name of a command, so that what follows may be its value.
+    Returns: the command, or a group and its command; a group alone, or nothing, where the call can only show help; None where
+    an option precedes the command, as the next word may be its value.
     """
     from warmstart.cli.app import GROUPS
 
@@ -104,22 +109,23 @@ def named_command(args: Sequence[str]) -> tuple[str, ...] | None:
     return words if is_whole or not alone else None
 
 
-def _interrupted(argv: Sequence[str] | None, *, as_json: bool) -> int:
-    """Tell of Ctrl-C, or of another signal that asked for the end; returns the exit code."""
-    _end_undisturbed(argv)
+def _report_interrupt(argv: Sequence[str] | None, *, as_json: bool) -> int:
+    """Report an interrupt by Ctrl-C or a signal; return the exit code."""
+    _ignore_interrupts(argv)
     _report("Interrupted", "Interrupted.", INTERRUPTED, as_json=as_json)
     return INTERRUPTED
 
 
-def _misused(error: Exception, args: Sequence[str], *, as_json: bool) -> int:
-    """Tell of a wrong call as Typer found it; returns the exit code."""
+def _report_wrong_call(error: Exception, args: Sequence[str], *, as_json: bool) -> int:
+    """Report a wrong call as Typer describes it; return the exit code."""
     message = getattr(error, "format_message", error.__str__)()
     context = getattr(error, "ctx", None)
     usage = "" if context is None else context.get_usage()
-    if type(error).__name__ == "NoArgsIsHelpError" or not message:  # without a command: the help is the answer
+    # Without a command: the help is the answer.
+    if type(error).__name__ == "NoArgsIsHelpError" or not message:
         sys.stderr.write(context.get_help() + "\n" if context else "")
         return USAGE
-    message += _given(getattr(error, "param", None), args) if "Input should be" in message else ""
+    message += _typed_value(getattr(error, "param", None), args) if "Input should be" in message else ""
     if "unexpected extra argument" in message and _names_images_by_option(context):
         message = f"{with_hint(message)} Images are named with --dataset."
     _report("UsageError", message, USAGE, as_json=as_json, prelude=usage)
@@ -127,17 +133,17 @@ def _misused(error: Exception, args: Sequence[str], *, as_json: bool) -> int:
 
 
 def _names_images_by_option(context: Any) -> bool:
-    """Tell whether a command takes no arguments, and images as an option."""
+    """Tell whether a command takes images by --dataset and has no positional argument."""
     params = [] if context is None else context.command.params
     return all(param.opts[0].startswith("-") for param in params) and any("--dataset" in param.opts for param in params)
 
 
-def _failed(error: Exception, args: Sequence[str], *, as_json: bool) -> int:
-    """Tell of any other error; returns its exit code."""
+def _report_error(error: Exception, args: Sequence[str], *, as_json: bool) -> int:
+    """Report any other error; return its exit code."""
     error = extra_of(error) or error
     code = exit_code(error)
     message = (
-        shown(error, named_command(args))
+        error_text(error, named_command(args))
         if code != UNEXPECTED
         else f"unexpected {type(error).__name__}: {error}. Run again with -vv and report it."
     )
@@ -147,8 +153,8 @@ def _failed(error: Exception, args: Sequence[str], *, as_json: bool) -> int:
     return code
 
 
-def _given(param: object, args: Sequence[str]) -> str:
-    """Say what was typed as the value of an option: the last one, which counts; nothing where several count."""
+def _typed_value(param: object, args: Sequence[str]) -> str:
+    """Return ", got VALUE" for the last value of an option; empty for one that takes several."""
     typed = []
     for i, arg in enumerate(args):
         for option in getattr(param, "opts", ()):
@@ -161,25 +167,26 @@ def _given(param: object, args: Sequence[str]) -> str:
     return f", got {typed[-1]!r}"
 
 
-def _end_in_order() -> None:
-    """Let what asks for an end do as Ctrl-C does: what was begun is closed, and the terminal is put back; nohup keeps its word."""
+def _handle_signals() -> None:
+    """Treat SIGTERM and SIGHUP like Ctrl-C, unless ignored."""
     if threading.current_thread() is not threading.main_thread():
         return
     for number in (signal.SIGTERM, signal.SIGHUP):
+        # nohup sets SIG_IGN: an ignored signal stays ignored.
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
 
 
-def _write_in_any_encoding() -> None:
-    """Let streams whose encoding lacks a letter, as Latin-1 does, show it otherwise instead of failing."""
-    codecs.register_error("warmstart", in_known_letters)
+def _escape_unencodable() -> None:
+    """Write characters that the encoding of stdout or stderr lacks as escapes instead of failing."""
+    codecs.register_error("warmstart", escape_unencodable)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
             stream.reconfigure(errors="warmstart")
 
 
-def _end_undisturbed(argv: Sequence[str] | None) -> None:
-    """Let no second Ctrl-C cut the end of this process short: its exit code would be another."""
+def _ignore_interrupts(argv: Sequence[str] | None) -> None:
+    """Ignore further Ctrl-C while the process ends, as a second one would change its exit code."""
     if argv is None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -187,7 +194,7 @@ def _end_undisturbed(argv: Sequence[str] | None) -> None:
 def _report(
     kind: str, message: str, code: int, *, as_json: bool, prelude: str = "", params: Sequence[str] = ()
 ) -> None:
-    """Write one error to stderr, on one line; on a terminal as wide as that."""
+    """Write one error to stderr, wrapped at the width of a terminal."""
     message = with_hint(" ".join(message.split()))
     if as_json:
         about = {"params": list(params)} if params else {}
@@ -199,7 +206,7 @@ def _report(
 
 
 def _wants_json(args: Sequence[str]) -> bool:
-    """Tell whether errors shall be JSON, also where the command line itself cannot be read."""
+    """Tell whether errors shall be JSON, also for a command line that cannot be parsed."""
     pairs = zip(["", *args], args, strict=False)
     return any(
         arg in ("--format=json", "-fjson") or (before in ("--format", "-f") and arg == "json") for before, arg in pairs
@@ -213,21 +220,21 @@ def _wants_trace(args: Sequence[str]) -> bool:
 
 
 def _wants_quiet(args: Sequence[str]) -> bool:
-    """Tell whether nothing but errors shall be said."""
+    """Tell whether only errors shall be written."""
     return any(arg in ("-q", "--quiet") for arg in args)
 
 
 def _drop_warning(*_all: object, **_more: object) -> None:
-    """Say nothing."""
+    """Drop a warning."""
 
 
 def _show_once() -> Callable[..., None]:
-    """Return what writes a warning as one line without its place in the code; what was said before is not said again."""
-    said: set[str] = set()
+    """Return a handler that writes each warning once, as one line without its code location."""
+    texts: set[str] = set()
 
     def show(message: Warning | str, *_place: object, **_more: object) -> None:
-        if (text := str(message)) not in said:
-            said.add(text)
+        if (text := str(message)) not in texts:
+            texts.add(text)
             sys.stderr.write(legible(f"warning: {text}\n"))
 
     return show

@@ -57,11 +57,11 @@ def create(
     if path.exists():
         msg = f"{path}: expected a path where nothing lies, got an existing file. Choose another name; nothing was changed."
         raise UsageError(msg)
-    given = {"--space": space, "--configs": configs, "--stored-size": stored_size}
+    new_file_options = {"--space": space, "--configs": configs, "--stored-size": stored_size}
     if from_default:
-        beside = [option for option, value in given.items() if value is not None]
-        if beside:
-            msg = f"--from-default: expected none of {', '.join(given)} beside it, as the shipped history has its own, got {', '.join(beside)}. Leave one out."
+        named = [option for option, value in new_file_options.items() if value is not None]
+        if named:
+            msg = f"--from-default cannot be used with {' or '.join(named)}: the shipped history has its own."
             raise UsageError(msg)
         with History.open(shipped_history()) as shipped:
             shipped.copy_as_new(path)
@@ -69,9 +69,14 @@ def create(
         text = space_text(space or "compact")
         drawn = sobol_configs(load_space(text), configs, seed=seed) if configs else []
         History.create(path, text, configs=drawn, stored_size=stored_size or 32).close()
-    with History.open(path) as made:
-        row = {"history": str(path), "id": made.id, "configs": len(made.configs), "stored_size": made.stored_size}
-        counts = {"datasets": len(made.names), "n_evaluations": made.n_evaluations}
+    with History.open(path) as created:
+        row = {
+            "history": str(path),
+            "id": created.id,
+            "configs": len(created.configs),
+            "stored_size": created.stored_size,
+        }
+        counts = {"datasets": len(created.names), "n_evaluations": created.n_evaluations}
     shell.result({"schema_version": 1, **row, **counts}, [{**row, **counts} if from_default else row])
 
 
@@ -86,12 +91,12 @@ def embed(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Store missing embeddings and what the datasets are like, so that later questions are faster."""
+    """Store missing embeddings and statistics of the datasets, so that later calls are faster."""
     from warmstart.suggestions.advisor import Advisor
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    with shell.images_progress() as told:
-        names = Advisor(history, model, device=device, threads=threads, progress=told).refresh()
+    with shell.images_progress() as progress:
+        names = Advisor(history, model, device=device, threads=threads, progress=progress).refresh()
     row = {"history": history, "embedded": len(names)}
     shell.result({"schema_version": 1, **row, "datasets": list(names)}, [row])
 
@@ -115,19 +120,20 @@ def verify(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     named = one_history(path, history)
-    place = history_path(named) if not restore else Path(named or history_path())
-    report = bring_back(place) if restore else check(place)
+    location = history_path(named) if not restore else Path(named or history_path())
+    report = bring_back(location) if restore else check(location)
     if not report.ok:
-        said = hint(report.path)  # each problem may say it; it is told once
-        whats = [problem.what.replace(said, "").strip().rstrip(".") for problem in report.problems]
-        found = "; ".join(f"{problem.where}: {what}" for problem, what in zip(report.problems, whats, strict=True))
-        msg = f"{place}: expected a sound history, got {counted(len(report.problems), 'problem')}: {found}. {hint(str(place))}"
+        # Every problem may end with it; the message says it once.
+        advice = hint(report.path)
+        texts = [problem.what.replace(advice, "").strip().rstrip(".") for problem in report.problems]
+        problems = "; ".join(f"{problem.where}: {text}" for problem, text in zip(report.problems, texts, strict=True))
+        msg = f"{location}: expected a sound history, got {counted(len(report.problems), 'problem')}: {problems}. {hint(str(location))}"
         raise HistoryDamagedError(msg)
     counts = {name: getattr(report, name) for name in ("n_datasets", "n_configs", "n_evaluations", "n_images")}
-    document = {"history": str(place), "ok": True, **counts, "remarks": list(report.remarks)}
+    document = {"history": str(location), "ok": True, **counts, "remarks": list(report.remarks)}
     for remark in report.remarks:
         shell.detail(remark) if not restore else shell.note(remark)
-    shell.result({"schema_version": 1, **document}, [{"history": str(place), "ok": True, **counts}])
+    shell.result({"schema_version": 1, **document}, [{"history": str(location), "ok": True, **counts}])
 
 
 def compact(

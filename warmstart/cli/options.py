@@ -7,7 +7,7 @@ import typer
 
 
 class Format(StrEnum):
-    """How a result is written."""
+    """Formats of a result."""
 
     TABLE = "table"
     JSON = "json"
@@ -16,7 +16,7 @@ class Format(StrEnum):
 
 
 class SuggestFormat(StrEnum):
-    """How suggestions are written: for people, for programs, for tuners."""
+    """Formats of suggestions: for people, for programs, for tuners."""
 
     TABLE = "table"
     JSON = "json"
@@ -31,7 +31,7 @@ class SuggestFormat(StrEnum):
 
 
 class ScaleName(StrEnum):
-    """What a metric may be; see docs/tuning.md."""
+    """Ranges of a metric; see docs/tuning.md."""
 
     FRACTION = "fraction"
     PERCENT = "percent"
@@ -114,7 +114,7 @@ ScaleOption = Annotated[
     ScaleName | None,
     typer.Option("--scale", help="Range of the metric: fraction (0 to 1), percent (0 to 100) or any number."),
 ]
-ShippedOfOption = Annotated[
+HistoryWorkloadOption = Annotated[
     str | None,
     typer.Option("--workload", help="The history of this workload: cnn, transfer; the usual one when left out."),
 ]
@@ -125,10 +125,10 @@ HistoryArgument = Annotated[
 
 
 def one_history(path: str | None, history: str | None) -> str | None:
-    """Return the history that was named, as an argument or as an option.
+    """Return the history file named by the argument or by --history.
 
     Raises:
-        UsageError: two were.
+        UsageError: both name one, and they differ.
     """
     from warmstart.history_store.errors import UsageError
 

@@ -10,11 +10,11 @@ from warmstart.cli.options import (
     Format,
     FormatOption,
     HistoryOption,
+    HistoryWorkloadOption,
     ModelOption,
     NoCacheOption,
     QuietOption,
     SeedOption,
-    ShippedOfOption,
     SkipBrokenOption,
     ThreadsOption,
     VerboseOption,
@@ -34,7 +34,7 @@ def map_(
     ] = None,
     out: Annotated[str, typer.Option("--out", "-o", help="The file to write; .png or .svg.")] = "map.png",
     history: HistoryOption = None,
-    workload: ShippedOfOption = None,
+    workload: HistoryWorkloadOption = None,
     model: ModelOption = None,
     skip_broken: SkipBrokenOption = False,
     download: DownloadOption = False,
@@ -70,28 +70,34 @@ def map_(
         threads=threads,
         cache=not no_cache,
     ).of_workload(workload)
-    found, memory, notes = map_history(dataset, advisor=advisor)
+    dataset_map, memory, notes = map_history(dataset, advisor=advisor)
     for note in notes:
         shell.note(note)
-    draw_map(found, Path(out))
-    nearest = [] if found.query is None else [{"name": name, "distance": far} for name, far in found.query.nearest]
+    draw_map(dataset_map, Path(out))
+    nearest = (
+        []
+        if dataset_map.query is None
+        else [{"name": name, "distance": far} for name, far in dataset_map.query.nearest]
+    )
     document = {
         "schema_version": 1,
         "history": str(memory.path),
         "model": "" if memory.model is None else str(memory.model.path),
         "files": [out],
-        "n_datasets": len(found.names),
-        "n_groups": len(set(found.groups)),
-        "share_shown": found.share,
+        "n_datasets": len(dataset_map.names),
+        "n_groups": len(set(dataset_map.groups)),
+        "share_shown": dataset_map.share,
         "nearest": nearest,
     }
-    shell.result(document, [{"file": out, "datasets": len(found.names), "share shown": found.share}])
+    shell.result(document, [{"file": out, "datasets": len(dataset_map.names), "share shown": dataset_map.share}])
 
 
 def ccov(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Datasets of the history; the 25 that say most when left out."),
+        typer.Argument(
+            metavar="[NAME]...", help="Datasets of the history; the 25 whose errors gather most clearly when left out."
+        ),
     ] = None,
     *,
     dataset: Annotated[
@@ -101,7 +107,7 @@ def ccov(
     most: MostOption = 25,
     out: Annotated[str, typer.Option("--out", "-o", help="The file to write; .png or .svg.")] = "ccov.png",
     history: HistoryOption = None,
-    workload: ShippedOfOption = None,
+    workload: HistoryWorkloadOption = None,
     model: ModelOption = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
@@ -114,7 +120,7 @@ def ccov(
     """
     from pathlib import Path
 
-    from warmstart.histories.ccov import centres_of, defined, most_telling
+    from warmstart.histories.ccov import centres_of, drop_undefined, most_uneven
     from warmstart.history_store.errors import UsageError
     from warmstart.history_store.history import History
     from warmstart.locations import measured_history
@@ -124,31 +130,33 @@ def ccov(
     shell = Shell(format, quiet=quiet, verbose=verbose)
     check_target(Path(out))
     if dataset is not None and names:
-        msg = f"expected a dataset or names of the history, got both {dataset!r} and {names[0]!r}. Leave one out."
+        msg = "cannot be used with names of datasets."
         raise UsageError(msg, param="dataset")
-    wanted = names or []
+    selection = names or []
     if dataset is not None:
         from warmstart.suggestions.advisor import Advisor
 
-        place = Advisor(history, model, seed=seed).of_workload(workload).locate(dataset).with_runs
-        if not place.has_distances:
-            msg = f"{place.embedded.path}: expected a history with images to compare with, got runs alone. Name datasets instead, or leave this out."
+        location = Advisor(history, model, seed=seed).of_workload(workload).locate(dataset).with_runs
+        if not location.has_distances:
+            msg = f"{location.embedded.path}: expected a history with images to compare with, got runs alone. Name datasets instead, or leave this out."
             raise UsageError(msg, param="dataset")
-        for note in place.notes:
+        for note in location.notes:
             shell.note(note)
-        wanted = [name for _, name in sorted(zip(place.distances.tolist(), place.names, strict=True))][: most or None]
+        selection = [name for _, name in sorted(zip(location.distances.tolist(), location.names, strict=True))][
+            : most or None
+        ]
     with History.open(measured_history(workload, history)) as opened:
-        found = centres_of(opened, wanted or opened.names)
-        where = str(opened.path)
-    if not wanted and most and len(found.names) > most:
-        shell.note(f"Drawn: the {most} of {len(found.names)} datasets whose errors gather most clearly. Name others, give --dataset for the nearest, or --most 0 for all.")  # fmt: skip
-        found = most_telling(found, most)
-    drawn = defined(found)
-    if left_out := [name for name in found.hyperparameters if name not in drawn.hyperparameters]:
+        centres = centres_of(opened, selection or opened.names)
+        source = str(opened.path)
+    if not selection and most and len(centres.names) > most:
+        shell.note(f"Drawn: the {most} of {len(centres.names)} datasets whose errors gather most clearly. Name others, give --dataset for the nearest, or --most 0 for all.")  # fmt: skip
+        centres = most_uneven(centres, most)
+    drawn = drop_undefined(centres)
+    if left_out := [name for name in centres.hyperparameters if name not in drawn.hyperparameters]:
         shell.note(f"Left out, as their values never differ there: {', '.join(left_out)}.")
     draw_ccov(drawn, Path(out))
-    document = {"schema_version": 1, "history": where, "files": [out], "datasets": list(found.names)}
-    shell.result(document, [{"file": out, "datasets": len(found.names)}])
+    document = {"schema_version": 1, "history": source, "files": [out], "datasets": list(centres.names)}
+    shell.result(document, [{"file": out, "datasets": len(centres.names)}])
 
 
 def regret(
@@ -191,10 +199,16 @@ def regret(
     check_target(target)
     reports = read_reports(Path(report))
     names = []
-    for one, table in zip(reports, table_stems(reports), strict=True):
+    for evaluation, table in zip(reports, table_stems(reports), strict=True):
         stem = target.stem if len(reports) == 1 else f"{target.stem}-{table}"
         files = draw_regret(
-            one, target.parent, stem=stem, suffix=target.suffix, methods=method or (), times=time or (), most=most
+            evaluation,
+            target.parent,
+            stem=stem,
+            suffix=target.suffix,
+            methods=method or (),
+            times=time or (),
+            most=most,
         )
         names += [str(file) for file in files]
     shell.result({"schema_version": 1, "report": report, "files": names}, [{"file": name} for name in names])
@@ -232,16 +246,16 @@ def run(
     target = Path(out)
     check_target(target)
     from warmstart.cli.studies import draw
-    from warmstart.plots.read_study import read_any
+    from warmstart.plots.read_study import read_run_or_study
 
-    found = read_any(record, study=study)
-    if not isinstance(found, dict):
-        draw(shell, found, target, seed=seed)
+    contents = read_run_or_study(record, study=study)
+    if not isinstance(contents, dict):
+        draw(shell, contents, target, seed=seed)
         return
     from warmstart.bo.diagnostics import diagnose, read_run
     from warmstart.plots.run import draw_run
 
-    diagnosed = diagnose(read_run(found))
+    diagnosed = diagnose(read_run(contents))
     for note in diagnosed.notes:
         shell.note(note)
     names = [str(file) for file in draw_run(diagnosed, target.parent, stem=target.stem, suffix=target.suffix)]

@@ -1,4 +1,4 @@
-"""`predict`: what a saved classifier says of pictures."""
+"""`predict`: classify pictures with a saved network."""
 
 from typing import Annotated
 
@@ -41,30 +41,34 @@ def predict(
 ) -> None:
     """Name the class of pictures, with its probability; of a labelled dataset, count the errors too."""
     from warmstart.metafeat.device import cpu_threads
-    from warmstart.prediction import predict as ask
+    from warmstart.prediction import predict as predict_images
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    with cpu_threads(threads), shell.images_progress("predicting") as told:
-        asked = _labelled(dataset, labels, labels_column)
-        found = ask(model, images or (), dataset=asked, skip_broken=skip_broken, download=download, progress=told)
-    for image, reason in found.broken:
+    with cpu_threads(threads), shell.images_progress("predicting") as progress:
+        source = _labelled(dataset, labels, labels_column)
+        prediction = predict_images(
+            model, images or (), dataset=source, skip_broken=skip_broken, download=download, progress=progress
+        )
+    for image, reason in prediction.broken:
         shell.note(f"{image}: left out ({reason}).")
-    if format is Format.TABLE and found.error is not None:
-        wrong = sum(row.label != row.truth for row in found.rows)
-        shell.table(found.confusion(), title=f"{wrong} of {len(found.rows)} wrong, error {found.error:.4g}\n")
-        for line in found.remarks:
+    if format is Format.TABLE and prediction.error is not None:
+        wrong = sum(row.label != row.truth for row in prediction.rows)
+        shell.table(
+            prediction.confusion(), title=f"{wrong} of {len(prediction.rows)} wrong, error {prediction.error:.4g}\n"
+        )
+        for line in prediction.remarks:
             shell.note(line)
         return
     rows = [
         {"image": row.image, "class": row.label, "probability": row.probability}
         | ({} if row.truth is None else {"truth": row.truth})
-        for row in found.rows
+        for row in prediction.rows
     ]
-    shell.result(found.to_dict(), rows)
+    shell.result(prediction.to_dict(), rows)
 
 
 def _labelled(dataset: str | None, labels: str | None, column: str | None) -> str | None:
-    """Name a dataset with its labels.
+    """Return the path of a dataset with its labels file; None without a dataset.
 
     Raises:
         UsageError: labels without a dataset.
@@ -75,6 +79,6 @@ def _labelled(dataset: str | None, labels: str | None, column: str | None) -> st
     if dataset is not None:
         return labelled(dataset, labels, column)
     if labels is not None or column is not None:
-        msg = f"expected `dataset` beside it, got none. Name the pictures by it, as in `--dataset photos/ --labels {labels or 'labels.csv'}`."
+        msg = "needs `dataset`."
         raise UsageError(msg, param="labels" if labels is not None else "labels_column")
     return None

@@ -1,4 +1,4 @@
-"""`history record`: what it does, and its plain calls, read without Typer, which takes longer to load than a run to record."""
+"""`history record`, with a parser of plain calls: loading Typer takes longer than recording a run."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,14 +27,14 @@ VALUES: Mapping[str, tuple[str, re.Pattern[str]]] = {
     "-f": ("format", re.compile("table|json|yaml|csv")),
     "--seed": ("seed", _SEED),
 }
-"""Options with a value that a plain call may have: the argument, and what its value looks like."""
+"""Options with a value of a plain call: argument, pattern of the value."""
 FLAGS: Mapping[str, tuple[str, Any]] = {
     "--quiet": ("quiet", True),
     "-q": ("quiet", True),
     "--verbose": ("verbose", 1),
     "-v": ("verbose", 1),
 }
-"""Options without a value."""
+"""Options without a value: argument, value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +57,13 @@ class RecordCall:
 
 
 def plain_call(args: Sequence[str]) -> RecordCall | None:
-    """Read a plain call of `history record`: each option once, spelled out, with a value of the usual kind.
+    """Parse a plain call of `history record`: every option once, spelled out, with a usual value.
 
-    Returns: the call; None for all that is left to Typer: another command, help, wrong calls, other spellings.
+    Returns: the call; None where Typer must parse: another command, help, wrong calls, other spellings.
     """
     if tuple(args[:2]) != ("history", "record"):
         return None
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     rest = iter(args[2:])
     for arg in rest:
         option, equals, value = arg.partition("=") if arg.startswith("--") else (arg, "", "")
@@ -74,15 +74,16 @@ def plain_call(args: Sequence[str]) -> RecordCall | None:
             text = value if equals else next(rest, "")
             if not pattern.fullmatch(text):
                 return None
+            # The patterns match only what Typer would read the same way.
             read = float(text) if pattern is _NUMBER else int(text) if pattern is _SEED else text
         elif _TEXT.fullmatch(arg):
             name, read = "history", arg
         else:
             return None
-        if name in found:
+        if name in arguments:
             return None
-        found[name] = read
-    return RecordCall(**found) if {"dataset", "config"} <= found.keys() else None
+        arguments[name] = read
+    return RecordCall(**arguments) if {"dataset", "config"} <= arguments.keys() else None
 
 
 def record_run(call: RecordCall) -> None:
@@ -96,7 +97,7 @@ def record_run(call: RecordCall) -> None:
     from warmstart.histories.typed_run import read_evaluation
 
     shell = Shell(call.format, quiet=call.quiet, verbose=call.verbose)
-    _check_one_place(call.history, call.server)
+    _check_one_target(call.history, call.server)
     evaluation = read_evaluation(
         dataset=call.dataset,
         config=call.config,
@@ -108,9 +109,9 @@ def record_run(call: RecordCall) -> None:
         origin=call.origin,
     )
     if call.server is not None:
-        path, count = call.server, _sent(call.server, evaluation)
+        path, count = call.server, _send_run(call.server, evaluation)
     else:
-        path, count, evaluation = _appended(call.history, evaluation)
+        path, count, evaluation = _append_run(call.history, evaluation)
     row = {
         "dataset": call.dataset,
         **shell.cells(evaluation.config),
@@ -131,22 +132,25 @@ def record_run(call: RecordCall) -> None:
     shell.result(document, [row])
 
 
-def _check_one_place(history: str | None, server: str | None) -> None:
+def _check_one_target(history: str | None, server: str | None) -> None:
     from warmstart.history_store.errors import UsageError
 
     if (history is None) == (server is None):
-        got = "neither" if history is None else "both"
-        msg = f"history: expected a history file or `server`, got {got}. Name the file, as in `warmstart history record mine.h5`."
+        msg = (
+            "Give a history file, `warmstart history record mine.h5`, or --server."
+            if history is None
+            else "A history file and --server cannot be used together."
+        )
         raise UsageError(msg)
 
 
-def _appended(history: str | None, evaluation: "Evaluation") -> tuple[str, int, "Evaluation"]:
-    """Append a run to a history file; returns its path, how many runs it has then, and the run in its names."""
+def _append_run(history: str | None, evaluation: "Evaluation") -> tuple[str, int, "Evaluation"]:
+    """Append a run to a history file; return its path, its number of runs, and the run in the history's names."""
     from warmstart.history_store.quick_append import append_quickly
     from warmstart.locations import history_path
 
-    place = history_path(history)
-    path, quick = str(place), append_quickly(place, evaluation)
+    location = history_path(history)
+    path, quick = str(location), append_quickly(location, evaluation)
     if quick is not None:
         return path, quick, evaluation
     from warmstart.history_store.history import History
@@ -159,14 +163,14 @@ def _appended(history: str | None, evaluation: "Evaluation") -> tuple[str, int, 
         return path, opened.n_evaluations, evaluation
 
 
-def _sent(server: str, run: "Evaluation") -> int:
-    """Record a run on a server; returns how many its history has."""
+def _send_run(server: str, run: "Evaluation") -> int:
+    """Record a run on a server; return the number of runs of its history."""
     from math import isnan
 
     from warmstart.client import Client
 
     with Client(server) as client:
-        done = client.record(
+        reply = client.record(
             run.dataset,
             run.config,
             error=None if isnan(run.error) else run.error,
@@ -176,4 +180,4 @@ def _sent(server: str, run: "Evaluation") -> int:
             curve=run.curve,
             origin=run.origin,
         )
-    return int(done["n_evaluations"])
+    return int(reply["n_evaluations"])

@@ -97,17 +97,17 @@ def serve(
     )
     log_to_stderr(quiet=quiet)
 
-    def told(url: str) -> None:
+    def announce(url: str) -> None:
         shell.note(f"warmstart serves {url} (Ctrl-C ends it)")
         if format is not Format.TABLE:
             shell.result({"schema_version": 1, "url": url}, [{"url": url}])
             sys.stdout.flush()
 
-    run_server(settings, on_message=told)
+    run_server(settings, on_message=announce)
 
 
 def _new_token(name: str, scope: str, token_file: Path | None) -> str:
-    """Make a token.
+    """Add a token to the token file and return its secret.
 
     Raises:
         UsageError: no file to keep its digest in, or no such scope.
@@ -116,17 +116,17 @@ def _new_token(name: str, scope: str, token_file: Path | None) -> str:
     from warmstart.service.auth import SCOPES, add_token
 
     if token_file is None:
-        msg = "expected `token_file` beside it, got none. Name the file that keeps the digests."
+        msg = "needs `token_file`, which keeps the digests."
         raise UsageError(msg, param="new_token")
-    known = next((each for each in SCOPES if each == scope), None)
-    if known is None:
+    valid_scope = next((candidate for candidate in SCOPES if candidate == scope), None)
+    if valid_scope is None:
         msg = f"expected one of {', '.join(SCOPES)}, got {scope!r}. Leave it out for run."
         raise UsageError(msg, param="scope")
-    return add_token(token_file, name, known)
+    return add_token(token_file, name, valid_scope)
 
 
 def _check_installed() -> None:
-    """Refuse where the extra is missing."""
+    """Raise unless the extra `serve` is installed."""
     from importlib.util import find_spec
 
     from warmstart.history_store.errors import UsageError

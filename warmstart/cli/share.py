@@ -1,4 +1,4 @@
-"""`history bundle | merge | quarantine`: histories of several people put together."""
+"""`history bundle | merge | quarantine`: share and merge histories."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,7 @@ from warmstart.history_store.wording import in_shell, some_of
 if TYPE_CHECKING:
     from warmstart.histories.merge import MergePlan
 
-_SHOWN = 20
+_MAX_LINES = 20
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the report and write nothing.")]
 
 
@@ -34,7 +34,7 @@ def bundle(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Write what a history knows as one file to share: no image, no path of this machine.
+    """Write the runs and features of a history as one file to share, without images and paths.
 
     In a folder the file is named by its content.
     """
@@ -45,26 +45,26 @@ def bundle(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
-    with History.open(path) as opened, shell.images_progress() as told:
-        made = bundle_history(opened, datasets=dataset, own=own, progress=told)
-        licences = {name: opened.dataset(name).licence for name in made.datasets}
-    target = write_bundle(made.bundle, out)
-    if made.without_features:
+    with History.open(path) as opened, shell.images_progress() as progress:
+        summary = bundle_history(opened, datasets=dataset, own=own, progress=progress)
+        licences = {name: opened.dataset(name).licence for name in summary.datasets}
+    target = write_bundle(summary.bundle, out)
+    if summary.without_features:
         shell.note(
-            f"Known by their runs alone, so that nobody can compare their images with these: {some_of(made.without_features)}."
+            f"Known by their runs alone, so that nobody can compare their images with these: {some_of(summary.without_features)}."
         )
     unstated = [name for name, licence in licences.items() if licence == "not stated"]
     if unstated:
         shell.note(f"Licence not stated: {some_of(unstated)}.")
     row = {
         "bundle": str(target),
-        "sha256": made.bundle.id,
-        "datasets": len(made.datasets),
-        "runs": made.n_runs,
+        "sha256": summary.bundle.id,
+        "datasets": len(summary.datasets),
+        "runs": summary.n_runs,
         "bytes": target.stat().st_size,
     }
-    document = {"history": str(path), **row, "datasets": list(made.datasets)}
-    shell.result({"schema_version": 1, **document, "without_features": list(made.without_features)}, [row])
+    document = {"history": str(path), **row, "datasets": list(summary.datasets)}
+    shell.result({"schema_version": 1, **document, "without_features": list(summary.without_features)}, [row])
 
 
 def merge(
@@ -93,7 +93,7 @@ def merge(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     plan = merge_files(Path(history), bundles, dry_run=dry_run)
-    _say(shell, plan, history)
+    _print_conflicts(shell, plan, history)
     row = {
         "history": history,
         "new_records": plan.new_records,
@@ -122,7 +122,7 @@ def quarantine(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """List merged runs that do not answer because they do not fit, or release them."""
+    """List merged runs in quarantine, which are not used because they do not fit; or release them."""
     from warmstart.histories.merge import quarantine_of
     from warmstart.histories.merge import release as let_answer
     from warmstart.history_store.history import History
@@ -143,18 +143,20 @@ def quarantine(
     shell.result({**document, "quarantined": [run.to_dict() for run in held]}, rows)
 
 
-def _say(shell: Shell, plan: "MergePlan", history: str) -> None:
-    """Say what does not fit and what contradicts, the first ones each."""
+def _print_conflicts(shell: Shell, plan: "MergePlan", history: str) -> None:
+    """Print the first quarantined runs and the first contradictions of a merge."""
     reasons: dict[tuple[str, str, str], int] = {}
     for run in plan.quarantined:
         key = (run.dataset, run.by, run.why)
         reasons[key] = reasons.get(key, 0) + 1
-    for (name, by, why), count in list(reasons.items())[:_SHOWN]:
+    for (name, by, why), count in list(reasons.items())[:_MAX_LINES]:
         shell.note(f"  quarantined: {name}, {count} {'run' if count == 1 else 'runs'} from {by}: {why}")
-    for each in plan.contradictions[:_SHOWN]:
-        errors = ", ".join(f"{by} {error:.4g}" for by, error in each["errors"].items())
-        shell.note(f"  contradiction: {each['dataset']}: {errors}; {' and '.join(each['answers'])} counts")
-    more = max(0, len(reasons) - _SHOWN) + max(0, len(plan.contradictions) - _SHOWN)
+    for contradiction in plan.contradictions[:_MAX_LINES]:
+        errors = ", ".join(f"{by} {error:.4g}" for by, error in contradiction["errors"].items())
+        shell.note(
+            f"  contradiction: {contradiction['dataset']}: {errors}; {' and '.join(contradiction['answers'])} counts"
+        )
+    more = max(0, len(reasons) - _MAX_LINES) + max(0, len(plan.contradictions) - _MAX_LINES)
     if more:
         shell.note(f"  and {more} more: --format json lists all.")
     if reasons:

@@ -1,4 +1,4 @@
-"""What a command says: the result on stdout, everything else on stderr."""
+"""The output of a command: the result on stdout, everything else on stderr."""
 
 import re
 import shutil
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from warmstart.history_store.records import Config
 
 WIDTH = 100
-"""Columns of what is no terminal."""
+"""Columns of a stream that is not a terminal."""
 _ENDS = re.compile(r"(?<=[a-z0-9)'\"`%][.!?]) (?=[A-Z`'\"])")
-"""Between two sentences; not after an abbreviation of one letter."""
+"""The space between two sentences; not after an abbreviation of one letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +36,27 @@ class Shell:
     format: str
     quiet: bool = False
     verbose: int = 0
-    _said: set[str] = field(default_factory=set, repr=False, compare=False)
+    _notes: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def note(self, text: str) -> None:
-        """Say something on stderr, unless quiet: a sentence a line, each once, arguments spelled as options."""
+        """Write a note to stderr unless quiet: one sentence per line, each only once, arguments spelled as options."""
         for sentence in sentences(in_options(text)):
-            if not self.quiet and sentence not in self._said:
-                self._said.add(sentence)
+            if not self.quiet and sentence not in self._notes:
+                self._notes.add(sentence)
                 sys.stderr.write(wrapped(legible(sentence), columns(sys.stderr)) + "\n")
 
     def detail(self, text: str) -> None:
-        """Say one line on stderr under ``-v``."""
+        """Write a line to stderr under ``-v``."""
         if self.verbose:
             self.note(text)
 
     def table(self, rows: Sequence[Row], *, title: str = "", optional: Sequence[str] = ()) -> None:
-        """Write rows for people to stdout, as wide as there is room.
+        """Write rows as a table to stdout, as wide as the terminal.
 
         Args:
             rows: values by head.
             title: a line above.
-            optional: heads that may be left out where there is no room, the first one first; all are there under ``-v``.
+            optional: heads that may be left out to save width, the first one first; ``-v`` keeps all.
         """
         width = columns(sys.stdout) or WIDTH
         drawn = table(rows, width, optional=() if self.verbose else optional)
@@ -69,7 +69,7 @@ class Shell:
             self.note(f"Left out for want of room: {', '.join(drawn.left_out)} (-v shows them).")
 
     def cells(self, config: "Config") -> dict[str, Any]:
-        """Return the cells of a configuration: natural values for people; those of the space, then natural ones, for programs."""
+        """Return a configuration for a row: natural values for people; values of the space and natural ones for programs."""
         from warmstart.history_store.space import natural, shown
 
         if self.format == "table":
@@ -77,7 +77,7 @@ class Shell:
         return {**config, **{name: value for name, value in natural(config).items() if name not in config}}
 
     def say(self, text: str) -> None:
-        """Write prose of the result to stdout: a sentence a line, wrapped at its spaces."""
+        """Write sentences of the result to stdout, one per line, wrapped at spaces."""
         width = columns(sys.stdout) or WIDTH
         write("\n".join(wrapped(sentence, width) for sentence in sentences(in_options(text))))
 
@@ -106,8 +106,8 @@ class Shell:
             )
 
     @contextmanager
-    def progress(self, what: str) -> Iterator["Show"]:
-        """Show on stderr how far a command is, unless quiet; see `warmstart.cli.bar`.
+    def progress(self, title: str) -> Iterator["Show"]:
+        """Show the progress of a command on stderr, unless quiet; see `warmstart.cli.bar`.
 
         Yields: `Bar.show`.
         """
@@ -116,33 +116,33 @@ class Shell:
             return
         from warmstart.cli.bar import progress_on_stderr
 
-        with progress_on_stderr(what) as show:
+        with progress_on_stderr(title) as show:
             yield show
 
     @contextmanager
     def images_progress(self, title: str = "computing features") -> Iterator[Callable[[float, float], None]]:
-        """Show on a terminal how many images a network has looked at, unless quiet; nothing elsewhere.
+        """Show on a terminal, unless quiet, the number of images that a network has embedded.
 
-        Most calls find what they need in the cache: the bar begins when it is told of images, and goes with the last one.
+        Most calls find all features in the cache: the bar appears with the first image and goes with the last.
 
         Args:
             title: before the bar.
 
-        Yields: takes the images that are done, and how many there are.
+        Yields: a function of the number of images completed and of all images.
         """
         if self.quiet or not sys.stderr.isatty():
             yield _ignore
             return
         with ExitStack() as opened:
-            shown: list[Show] = []
+            bars: list[Show] = []
 
-            def tell(done: float, total: float) -> None:
-                if not shown:
-                    shown.append(opened.enter_context(self.progress(title)))
-                shown[0](done, total, "")
-                if done >= total:
+            def tell(completed: float, total: float) -> None:
+                if not bars:
+                    bars.append(opened.enter_context(self.progress(title)))
+                bars[0](completed, total, "")
+                if completed >= total:
                     opened.close()
-                    shown.clear()
+                    bars.clear()
 
             yield tell
 
@@ -152,32 +152,33 @@ def _ignore(*_position: object, **_named: object) -> None:
 
 
 def write(text: str) -> None:
-    """Write text to stdout, with one newline at its end, and legible whatever names are in it."""
+    """Write text to stdout, control characters escaped, with one newline at its end."""
     sys.stdout.write(legible(text if text.endswith("\n") else text + "\n"))
 
 
 def columns(stream: TextIO) -> int | None:
-    """Return the columns of a stream's terminal; None where it is none."""
+    """Return the columns of a stream's terminal; None for a file or pipe."""
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 def wrapped(text: str, width: int | None) -> str:
-    """Wrap a line at its spaces; what follows is indented as the line is."""
+    """Wrap a line at its spaces, with the indent of the line."""
     if width is None or len(text) <= width:
         return text
     tail = text[len(text.rstrip()) :]
     space = text[: len(text) - len(text.lstrip())]
-    indent = space if len(space) != 2 else " " * 5  # below an item of a list
+    # Aligned with the text of a list item.
+    indent = space if len(space) != 2 else " " * 5
     lines = textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines) + tail
 
 
 def sentences(text: str) -> list[str]:
-    """Split a text where a sentence ends and another begins; indented lines, which are items of a list, stay."""
+    """Split a text into sentences; indented lines, which are list items, stay whole."""
     lines = text.splitlines()
     return [part for line in lines for part in ([line] if line.startswith(" ") else _ENDS.split(line)) if part]
 
 
-def shown_path(path: str) -> str:
-    """Return a path as it is seen from the working folder where it lies in that, else as it is."""
+def display_path(path: str) -> str:
+    """Return a path relative to the working folder if it lies below it, else unchanged."""
     return str(Path(path).relative_to(Path.cwd())) if Path(path).is_relative_to(Path.cwd()) else path

@@ -1,11 +1,11 @@
-"""Suggestions for a misspelt name."""
+"""Hints "Did you mean ...?" for misspelt names, and Typer's messages in our words."""
 
 import difflib
 import re
 
-_KNOWN = re.compile(r"expected [^.]*?(?:one of|among) (?P<known>[^.]+?), got (?P<got>'[^']*'|[^\s',.]+)(?=[ .,])")
-_OPTIONS = re.compile(r" \(Possible options: (?P<options>[^)]*)\)|(?<=\w)\. Did you mean (?P<one>-\S+?)\?")
-_LISTED = "`--help` lists them."
+_CHOICES = re.compile(r"expected [^.]*?(?:one of|among) (?P<choices>[^.]+?), got (?P<got>'[^']*'|[^\s',.]+)(?=[ .,])")
+_OPTIONS = re.compile(r" \(Possible options: (?P<options>[^)]*)\)|(?<=\w)\. Did you mean (?P<option>-\S+?)\?")
+_HELP_HINT = "`--help` lists them."
 _LIBRARY = (
     (re.compile(r"^Missing (?:option|argument) '([^']+)'.*"), r"\1: expected a value, got none. `--help` tells of it."),
     (re.compile(r"^Option '([^']+)' requires an argument.*"), r"\1: expected a value, got none. Write it after that."),
@@ -14,9 +14,9 @@ _LIBRARY = (
         re.compile(r"^Got unexpected extra arguments?(?:\(s\))? \((.*)\)$"),
         r"expected nothing more, got \1. Put what has spaces in quotes.",
     ),
-    (re.compile(r"^No such command ('[^']+')\.$"), rf"expected a command, got \1. {_LISTED}"),
+    (re.compile(r"^No such command ('[^']+')\.$"), rf"expected a command, got \1. {_HELP_HINT}"),
     (re.compile(r"^No such command ('[^']+')\."), r"expected a command, got \1."),
-    (re.compile(r"^No such option: (\S+?)\.?$"), rf"expected an option of the command, got \1. {_LISTED}"),
+    (re.compile(r"^No such option: (\S+?)\.?$"), rf"expected an option of the command, got \1. {_HELP_HINT}"),
     (re.compile(r"^No such option: "), "expected an option of the command, got "),
     (re.compile(r"^Invalid value for '([^']+)'(?: / '[^']+')*: "), r"\1: "),
     (re.compile(r"('[^']*') is not one of ([^.]+)\.$"), r"expected one of \2, got \1. Correct it."),
@@ -29,34 +29,34 @@ _LIBRARY = (
     ),
     (re.compile(r"Input should be less than or equal to (\S+?)(, got .*)?$"), r"expected at most \1\2. Correct it."),
 )
-"""A library's own words, and ours."""
+"""Messages of Click and Typer as patterns, and their replacements."""
 
 
 def with_hint(message: str) -> str:
-    """Return a message with "Did you mean ...?" where a name in it is nearly one of those that it lists."""
+    """Add "Did you mean ...?" to a message whose wrong name is close to one that it lists."""
     for theirs, ours in _LIBRARY:
         message = theirs.sub(ours, message)
-    if found := _OPTIONS.search(message):
-        options = (found["options"] or found["one"]).split(", ")
-        return f"{message[: found.start()].rstrip('.')}. Did you mean {_either(options)}?"
-    found = None if "Did you mean " in message else _KNOWN.search(message)
-    if found is None:
+    if match := _OPTIONS.search(message):
+        options = (match["options"] or match["option"]).split(", ")
+        return f"{message[: match.start()].rstrip('.')}. Did you mean {_either(options)}?"
+    match = None if "Did you mean " in message else _CHOICES.search(message)
+    if match is None:
         return message
-    known = [name.strip(" '") for name in found["known"].replace(" or ", ", ").split(",")]
-    return with_near(message, found["got"].strip("'"), known)
+    names = [name.strip(" '") for name in match["choices"].replace(" or ", ", ").split(",")]
+    return with_near(message, match["got"].strip("'"), names)
 
 
-def with_near(message: str, given: str, known: list[str]) -> str:
-    """Return a message with "Did you mean ...?" where a name is nearly one of those that are known."""
-    near = closest(given, known)
+def with_near(message: str, name: str, choices: list[str]) -> str:
+    """Add "Did you mean ...?" to a message if a choice is close to the wrong name."""
+    near = closest(name, choices)
     return message if near is None else f"{message.rstrip()} Did you mean {near}?"
 
 
-def closest(name: str, known: list[str]) -> str | None:
-    """Return the name that another is nearly spelled as; None where there is none, or it is known."""
-    if name in known:
+def closest(name: str, choices: list[str]) -> str | None:
+    """Return the choice closest in spelling to a name; None if none is close or the name is a choice."""
+    if name in choices:
         return None
-    by_lower = {each.lower(): each for each in known}
+    by_lower = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
     return by_lower[near[0]] if near else None
 

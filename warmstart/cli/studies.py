@@ -1,17 +1,17 @@
-"""`studies list | show | plot | export`: what a storage of studies holds."""
+"""`studies list | show | plot | export`: the studies of a storage."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from warmstart.cli.options import Format, FormatOption, QuietOption, SeedOption, VerboseOption
-from warmstart.cli.shell import Shell, shown_path, write
+from warmstart.cli.shell import Shell, display_path, write
 from warmstart.history_store.wording import in_shell
 
 if TYPE_CHECKING:
     from warmstart.studies.results.study_record import StudyRecord
 
-_SHOWN = 10
+_MAX_ROWS = 10
 StorageArgument = Annotated[
     str | None, typer.Argument(metavar="[STORAGE]", help="The same as --storage, without its name.")
 ]
@@ -25,7 +25,7 @@ StudyArgument = Annotated[
 
 
 def list_(
-    place: StorageArgument = None,
+    path: StorageArgument = None,
     *,
     storage: StorageOption = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
@@ -33,23 +33,25 @@ def list_(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """List the studies of a storage: what each is of, its trials, its best. Nothing is changed."""
+    """List the studies of a storage: dataset, trials, best error. Nothing is changed."""
     from warmstart.studies.results.study_record import read_study_record, study_names
     from warmstart.studies.state.reading import open_to_read
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    with open_to_read(place or storage) as store:
-        shown = store.display_name
-        rows = [_listed(store, name, read_study_record, shell) for name in study_names(store)]
+    with open_to_read(path or storage) as store:
+        storage_name = store.display_name
+        rows = [_study_row(store, name, read_study_record, shell) for name in study_names(store)]
     count = f"{len(rows)} {'study' if len(rows) == 1 else 'studies'}"
     heads = ("study", "dataset", "trials", "failed", "metric", "best", "updated")
     brief = [{head: row.get(head) for head in heads} for row in rows] if format == Format.TABLE else rows
-    document = {"schema_version": 1, "storage": shown, "studies": rows}
-    shell.result(document, brief, title=f"{shown_path(shown)}: {count}\n", optional=("updated", "failed", "metric"))
+    document = {"schema_version": 1, "storage": storage_name, "studies": rows}
+    shell.result(
+        document, brief, title=f"{display_path(storage_name)}: {count}\n", optional=("updated", "failed", "metric")
+    )
 
 
-def _listed(store: Any, name: str, read: Any, shell: Shell) -> dict[str, Any]:
-    """Return the line of a study; one that cannot be read is named, and the others are shown."""
+def _study_row(store: Any, name: str, read: Any, shell: Shell) -> dict[str, Any]:
+    """Return the row of a study; for one that cannot be read its name alone, with a note."""
     from warmstart.history_store.errors import WarmstartError
 
     try:
@@ -66,83 +68,83 @@ def show(
     storage: StorageOption = None,
     trials: Annotated[
         int, typer.Option("--trials", min=0, help="How many of the best trials are shown; 0 = all.")
-    ] = _SHOWN,
+    ] = _MAX_ROWS,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Show a study: what it is of, its best trials, what the warm ones promised and what came, what went wrong."""
+    """Show a study: its best trials, the warm ones with expected and measured errors, failures."""
     from warmstart.studies.results.study_record import choose_study, read_study_record, unended_rows
     from warmstart.studies.state.reading import open_to_read
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     with open_to_read(storage) as store:
-        found = read_study_record(store, choose_study(store, study))
-        running, interrupted = unended_rows(store, found.name)
-    every = found.rows()
+        record = read_study_record(store, choose_study(store, study))
+        running, interrupted = unended_rows(store, record.name)
+    every = record.rows()
     ranked = sorted(
         (row for row in every if row["error"] is not None and row["feasible"]), key=lambda row: row["error"]
     )
-    best = [_flat(row, found) for row in (ranked if trials == 0 else ranked[:trials])]
+    best = [_trial_row(row, record) for row in (ranked if trials == 0 else ranked[:trials])]
     document = {
         "schema_version": 1,
-        "storage": found.storage,
-        **found.row(),
-        "counts": found.counts,
-        "expected_error": None if found.expected is None else found.expected.best.to_dict(),
-        "expectation": None if found.expected is None else found.expected.to_dict(),
-        "settings": dict(found.settings or {}),
+        "storage": record.storage,
+        **record.row(),
+        "counts": record.counts,
+        "expected_error": None if record.expected is None else record.expected.best.to_dict(),
+        "expectation": None if record.expected is None else record.expected.to_dict(),
+        "settings": dict(record.settings or {}),
         "all": every,
         "under_way": running,
         "to_run_again": interrupted,
     }
-    shell.result(document, best, title=_about(found), optional=("seconds",))
+    shell.result(document, best, title=_title(record), optional=("seconds",))
     if format == Format.TABLE:
-        _tell_more(shell, found, every)
-        _tell_unended(shell, running, interrupted)
-        _tell_rest(shell, found, every)
+        _print_warm_trials(shell, record, every)
+        _print_unended(shell, running, interrupted)
+        _print_failures(shell, record, every)
 
 
-def _flat(row: dict[str, Any], found: "StudyRecord") -> dict[str, Any]:
-    """Return the line of a trial for people."""
+def _trial_row(row: dict[str, Any], record: "StudyRecord") -> dict[str, Any]:
+    """Return the row of a trial as a table shows it."""
     from warmstart.suggestions.formats import with_config
 
-    warm = {} if not found.warm else {"warm": "yes" if row["warm"] else None}
-    metric = found.metric.name
+    warm = {} if not record.warm else {"warm": "yes" if row["warm"] else None}
+    metric = record.metric.name
     return with_config({"trial": row["trial"], metric: row[metric], **warm, "seconds": row["duration"]}, row["config"])
 
 
-def _about(found: "StudyRecord") -> str:
-    counts = found.counts_line or "no trial yet"
-    lines = [f"{found.name} in {shown_path(found.storage)}: {counts}"]
-    lines += [f"  dataset: {found.dataset}"] if found.dataset else []
-    lines += [f"  objective: {found.evaluated}" if found.evaluated else "  made by another program"]
-    if found.settings:
-        lines.append(f"  search: {', '.join(f'{name} {value}' for name, value in found.settings.items())}")
-    best = found.best
+def _title(record: "StudyRecord") -> str:
+    counts = record.counts_line or "no trial yet"
+    lines = [f"{record.name} in {display_path(record.storage)}: {counts}"]
+    lines += [f"  dataset: {record.dataset}"] if record.dataset else []
+    lines += [f"  objective: {record.evaluated}" if record.evaluated else "  made by another program"]
+    if record.settings:
+        lines.append(f"  search: {', '.join(f'{name} {value}' for name, value in record.settings.items())}")
+    best = record.best
     if best is not None:
-        lines.append(f"  best: {found.metric.name} {found.value(best):.5g}, trial {best.number}")
+        lines.append(f"  best: {record.metric.name} {record.value(best):.5g}, trial {best.number}")
     return "\n".join([*lines, ""])
 
 
-def _tell_more(shell: Shell, found: "StudyRecord", every: list[dict[str, Any]]) -> None:
-    if found.pruned_line:
+def _print_warm_trials(shell: Shell, record: "StudyRecord", every: list[dict[str, Any]]) -> None:
+    if record.pruned_line:
         write("")
-        shell.say(found.pruned_line)
+        shell.say(record.pruned_line)
     tried = [row for row in every if row["warm"]]
     if tried:
         write("\nWarm configurations\n")
-        to_value, came = found.metric.to_value, "error" if found.metric.is_plain else found.metric.name
+        to_value, column = record.metric.to_value, "error" if record.metric.is_plain else record.metric.name
         promised = [None if row["promised"] is None else to_value(row["promised"]) for row in tried]
         pairs = zip(tried, promised, strict=True)
-        shell.table([{"trial": row["trial"], "source": row["source"], "promised": value, "came": row[came]} for row, value in pairs])  # fmt: skip
-    if found.expected is not None:
+        shell.table([{"trial": row["trial"], "source": row["source"], "promised": value, "came": row[column]} for row, value in pairs])  # fmt: skip
+    if record.expected is not None:
         write("")
-        shell.say(found.expected_line)
+        shell.say(record.expected_line)
 
 
-def _tell_unended(shell: Shell, running: list[dict[str, Any]], interrupted: list[dict[str, Any]]) -> None:
+def _print_unended(shell: Shell, running: list[dict[str, Any]], interrupted: list[dict[str, Any]]) -> None:
     if running:
         write("\nUnder way\n")
         shell.table(running)
@@ -151,16 +153,16 @@ def _tell_unended(shell: Shell, running: list[dict[str, Any]], interrupted: list
         shell.table(interrupted)
 
 
-def _tell_rest(shell: Shell, found: "StudyRecord", every: list[dict[str, Any]]) -> None:
+def _print_failures(shell: Shell, record: "StudyRecord", every: list[dict[str, Any]]) -> None:
     failures = [row for row in every if row["note"] and row["status"] != "pruned"]
     if failures:
         write("\nWhat went wrong\n")
-        for row in failures[-_SHOWN:]:
+        for row in failures[-_MAX_ROWS:]:
             shell.say(f"trial {row['trial']}, {row['status']}: {row['note']}")
-    if found.best is not None:
+    if record.best is not None:
         write("")
         shell.say(
-            f"Pictures: warmstart studies plot {in_shell(found.name)} --storage {in_shell(shown_path(found.storage))}"
+            f"Pictures: warmstart studies plot {in_shell(record.name)} --storage {in_shell(display_path(record.storage))}"
         )
 
 
@@ -188,21 +190,21 @@ def plot(
     if out is not None:
         check_target(Path(out))
     with open_to_read(storage) as store:
-        found = read_study_record(store, choose_study(store, study))
-    target = Path(out or f"{file_stem(found.name)}.png")
+        record = read_study_record(store, choose_study(store, study))
+    target = Path(out or f"{file_stem(record.name)}.png")
     check_target(target)
-    draw(shell, found, target, seed=seed)
+    draw(shell, record, target, seed=seed)
 
 
-def draw(shell: Shell, found: "StudyRecord", target: Any, *, seed: int) -> None:
-    """Draw a study, and say which files were written."""
+def draw(shell: Shell, record: "StudyRecord", target: Any, *, seed: int) -> None:
+    """Draw a study and print the files written."""
     from warmstart.plots.study import draw_study
 
-    files, notes = draw_study(found, target.parent, stem=target.stem, suffix=target.suffix, seed=seed)
+    files, notes = draw_study(record, target.parent, stem=target.stem, suffix=target.suffix, seed=seed)
     for note in notes:
         shell.note(note)
     names = [str(file) for file in files]
-    document = {"schema_version": 1, "study": found.name, "storage": found.storage, "files": names}
+    document = {"schema_version": 1, "study": record.name, "storage": record.storage, "files": names}
     shell.result(document, [{"file": name} for name in names])
 
 
@@ -229,13 +231,13 @@ def export(
     target = Path(out)
     check_export(target)
     with open_to_read(storage) as store:
-        found = read_study_record(store, choose_study(store, study))
+        record = read_study_record(store, choose_study(store, study))
     if target.suffix.lower() == ".html":
         from warmstart.plots.study_page import write_page
 
-        for note in write_page(target, [found], title=f"Study {found.name}", seed=seed):
+        for note in write_page(target, [record], title=f"Study {record.name}", seed=seed):
             shell.note(note)
     else:
-        write_trials(target, found)
-    row = {"study": found.name, "to": out, "trials": len(found.trials)}
-    shell.result({"schema_version": 1, "storage": found.storage, **row}, [row])
+        write_trials(target, record)
+    row = {"study": record.name, "to": out, "trials": len(record.trials)}
+    shell.result({"schema_version": 1, "storage": record.storage, **row}, [row])

@@ -1,4 +1,4 @@
-"""`suggest` and `neighbours`: what a dataset resembles, and what to try first."""
+"""`suggest` and `neighbours`: first configurations for a dataset, and the datasets nearest to it."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -86,88 +86,92 @@ def suggest(
     verbose: VerboseOption = 0,
 ) -> None:
     """Suggest configurations for a dataset, from those that won on the datasets it resembles."""
-    given = locals()
+    arguments = locals()
     from warmstart.history_store.readers.csv_labels import labelled
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    asked, renamed = labelled(_one_dataset(path, dataset), labels, labels_column), _renamed(rename, space)
-    with shell.images_progress() as told:
-        advice = _advice(given, told)
-        more = {"workload": workload, "explain": explain} | _time(server, time)
-        found = advice.suggest(asked, k, strategy=strategy, space=space, rename=renamed, **more)
-    _tell_notes(shell, found)
-    shell.detail(f"history {found.history}\nmodel {found.model}")
+    source, renamed = labelled(_dataset_path(path, dataset), labels, labels_column), _parse_rename(rename, space)
+    with shell.images_progress() as progress:
+        advisor = _make_advisor(arguments, progress)
+        more = {"workload": workload, "explain": explain} | _time_argument(server, time)
+        answer = advisor.suggest(source, k, strategy=strategy, space=space, rename=renamed, **more)
+    _print_notes(shell, answer)
+    shell.detail(f"history {answer.history}\nmodel {answer.model}")
     if format is SuggestFormat.TABLE:
-        print_answer(shell, found, is_workload_named=workload is not None)
+        print_answer(shell, answer, is_workload_named=workload is not None)
     else:
         from warmstart.suggestions import formats
 
-        rows = formats.suggestion_rows(found)
+        rows = formats.suggestion_rows(answer)
         texts = {
-            SuggestFormat.JSON: lambda: formats.to_json(found.to_dict()),
-            SuggestFormat.YAML: lambda: formats.to_yaml(found.to_dict()),
+            SuggestFormat.JSON: lambda: formats.to_json(answer.to_dict()),
+            SuggestFormat.YAML: lambda: formats.to_yaml(answer.to_dict()),
             SuggestFormat.CSV: lambda: formats.to_csv(rows),
-            SuggestFormat.OPTUNA: lambda: formats.to_optuna(found),
-            SuggestFormat.RAY: lambda: formats.to_ray(found),
-            SuggestFormat.CONFIGSPACE: lambda: formats.to_configspace(found),
+            SuggestFormat.OPTUNA: lambda: formats.to_optuna(answer),
+            SuggestFormat.RAY: lambda: formats.to_ray(answer),
+            SuggestFormat.CONFIGSPACE: lambda: formats.to_configspace(answer),
         }
-        write(texts[format]() if format in texts else formats.to_recipe(found, format.value, skip_broken=skip_broken))
+        write(texts[format]() if format in texts else formats.to_recipe(answer, format.value, skip_broken=skip_broken))
 
 
-_ADVISED = ("skip_broken", "seed", "device", "threads", "download")
-"""Options of a command that are the advisor's too, by the same names."""
+_ADVISOR_OPTIONS = ("skip_broken", "seed", "device", "threads", "download")
+"""Options of a command that are also arguments of `Advisor`."""
 
 
-def _advice(given: Mapping[str, Any], progress: Callable[[float, float], None]) -> Any:
-    """Return who answers what a command was given: the history here, or a server.
+def _make_advisor(arguments: Mapping[str, Any], progress: Callable[[float, float], None]) -> Any:
+    """Return the advisor of a command: over the local history, or a server's client.
 
     Raises:
-        UsageError: a history beside a server, which has its own.
+        UsageError: both a history and a server.
     """
     from warmstart.suggestions.advisor import Advisor
 
-    server, history, model = given["server"], given["history"], given["model"]
-    options: dict[str, Any] = {name: given[name] for name in _ADVISED}
-    options |= {"exclude_group": given["exclude_group"] or (), "cache": not given["no_cache"], "progress": progress}
+    server, history, model = arguments["server"], arguments["history"], arguments["model"]
+    options: dict[str, Any] = {name: arguments[name] for name in _ADVISOR_OPTIONS}
+    options |= {
+        "exclude_group": arguments["exclude_group"] or (),
+        "cache": not arguments["no_cache"],
+        "progress": progress,
+    }
     if server is None:
         return Advisor(history, model, **options)
     from warmstart.client import Client
     from warmstart.history_store.errors import UsageError
 
     if history is not None:
-        msg = f"expected no `history` beside it, got {history!r}. The server answers from its own."
+        msg = "cannot be used with `history`: the server uses its own."
         raise UsageError(msg, param="server")
     return Client(server, advisor=Advisor(None, model, **options))
 
 
-def _time(server: str | None, time: str | None) -> dict[str, str]:
-    """Return the time as an argument, where it is given.
+def _time_argument(server: str | None, time: str | None) -> dict[str, str]:
+    """Return the time as a keyword argument; empty without one.
 
     Raises:
-        UsageError: beside a server.
+        UsageError: with a server, which cannot measure this machine.
     """
     if time is None:
         return {}
     if server is not None:
         from warmstart.history_store.errors import UsageError
 
-        msg = f"expected none beside a server, got {time!r}: it cannot tell how fast this machine is. Leave one of the two out."
+        msg = "cannot be used with `server`."
         raise UsageError(msg, param="time")
     return {"time": time}
 
 
-def _tell_notes(shell: Shell, found: Any) -> None:
-    """Say the notes; what the table says in its last line is not said twice."""
-    for note in found.notes:
-        if shell.format != Format.TABLE or note != found.confidence.note:
+def _print_notes(shell: Shell, answer: Any) -> None:
+    """Print the notes of an answer, without the one that ends its table."""
+    for note in answer.notes:
+        if shell.format != Format.TABLE or note != answer.confidence.note:
             shell.note(note)
 
 
-def _one_dataset(path: str | None, dataset: str | None) -> str:
-    """Take the dataset from where it was named.
+def _dataset_path(path: str | None, dataset: str | None) -> str:
+    """Return the dataset named by the argument or by --dataset.
 
     Raises:
-        UsageError: when it was not, or twice with a difference.
+        UsageError: neither names it, or both name different ones.
     """
     if path is not None and dataset in (None, path):
         return path
@@ -175,20 +179,22 @@ def _one_dataset(path: str | None, dataset: str | None) -> str:
         return dataset
     from warmstart.history_store.errors import UsageError
 
-    got = "none" if path is None else f"{path!r} and {dataset!r}"
-    msg = f"--dataset: expected your images, once, got {got}. Name them, as in `warmstart suggest photos/`."
+    if path is None:
+        msg = "Give your images: `warmstart suggest photos/`."
+    else:
+        msg = f"expected one dataset, got {path!r} and --dataset {dataset!r}. Leave one out."
     raise UsageError(msg)
 
 
-def _renamed(rename: list[str] | None, space: str | None) -> dict[str, str]:
-    """Read --rename, which means something with --space only."""
+def _parse_rename(rename: list[str] | None, space: str | None) -> dict[str, str]:
+    """Parse --rename, which needs --space."""
     if not rename:
         return {}
     from warmstart.histories.import_runs import parse_pairs
     from warmstart.history_store.errors import UsageError
 
     if space is None:
-        msg = "--rename: expected --space beside it, got none. Name the space that the new names belong to."
+        msg = "--rename needs --space, the space of the new names."
         raise UsageError(msg)
     return parse_pairs("rename", rename)
 
@@ -216,71 +222,72 @@ def neighbours(
     verbose: VerboseOption = 0,
 ) -> None:
     """List the datasets of the history that a dataset resembles, nearest first."""
-    given = locals()
+    arguments = locals()
     from warmstart.history_store.readers.csv_labels import labelled
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    asked = labelled(_one_dataset(path, dataset), labels, labels_column)
-    with shell.images_progress() as told:
-        advice = _advice(given, told)
-        found = advice.neighbours(asked, k, workload=workload)
-    _tell_notes(shell, found)
-    document = {name: value for name, value in found.to_dict().items() if name not in ("suggestions", "strategy")}
-    rows = [neighbour.to_row() for neighbour in found.neighbours]
+    source = labelled(_dataset_path(path, dataset), labels, labels_column)
+    with shell.images_progress() as progress:
+        advisor = _make_advisor(arguments, progress)
+        answer = advisor.neighbours(source, k, workload=workload)
+    _print_notes(shell, answer)
+    document = {name: value for name, value in answer.to_dict().items() if name not in ("suggestions", "strategy")}
+    rows = [neighbour.to_row() for neighbour in answer.neighbours]
     if len(rows) < k:
         shell.note(f"The history has {counted(len(rows), 'dataset')} to compare with.")
-    shell.result(document, rows, title=_head(found))
+    shell.result(document, rows, title=_title(answer))
     if format is Format.TABLE:
         write("")
-        shell.say(found.confidence.note)
+        shell.say(answer.confidence.note)
 
 
-def _head(found: Any) -> str:
-    return f"{found.dataset.path}: {counted(found.dataset.n_images, 'image')}, {found.dataset.n_classes} classes\n"
+def _title(answer: Any) -> str:
+    return f"{answer.dataset.path}: {counted(answer.dataset.n_images, 'image')}, {answer.dataset.n_classes} classes\n"
 
 
-def print_answer(shell: Shell, found: Any, *, is_workload_named: bool) -> None:
-    """Write an answer for people: neighbours, configurations, confidence, reasons where there are any."""
+def print_answer(shell: Shell, answer: Any, *, is_workload_named: bool) -> None:
+    """Print an answer: neighbours, configurations, confidence and the reasons, if any."""
     from warmstart.measured_with import workload_of
     from warmstart.suggestions.doubts import Code
     from warmstart.suggestions.short_run import has_short_run
     from warmstart.training.workloads import DEFAULT
 
-    near = [neighbour.to_row() for neighbour in found.neighbours]
+    near = [neighbour.to_row() for neighbour in answer.neighbours]
     if near:
-        said = "The nearest to it" if Code.FAR in found.confidence.reasons else "It resembles"
-        shell.table(near, title=_head(found) + f"\n{said}, in how configurations fare")
+        heading = "The nearest to it" if Code.FAR in answer.confidence.reasons else "It resembles"
+        shell.table(near, title=_title(answer) + f"\n{heading}, in how configurations fare")
     else:
-        write(_head(found).rstrip())
-    is_known = any(design.is_of_history for design in found.suggestions)
-    rows = [_design_row(rank, design) for rank, design in enumerate(found.suggestions, start=1)]
-    for name in ("from", "error there"):  # a portfolio is of all datasets, a space of yours of none
+        write(_title(answer).rstrip())
+    is_of_history = any(design.is_of_history for design in answer.suggestions)
+    rows = [_design_row(rank, design) for rank, design in enumerate(answer.suggestions, start=1)]
+    # Empty for a portfolio, and for a space of your own.
+    for name in ("from", "error there"):
         if all(row[name] is None for row in rows):
             rows = [{key: value for key, value in row.items() if key != name} for row in rows]
     write("")
-    how = f"strategy {found.strategy}" if is_known else "spread evenly over your space"
-    if rows or found.plan is None:
-        shell.table(rows, title=f"Try these first ({how})")
-    if found.plan is not None:
-        shell.say(found.plan.line)
-    elif any(design.seconds is not None for design in found.suggestions):
-        can_measure = found.measured_with is not None and has_short_run(
-            next(iter(found.measured_with.origins), ""), found.suggestions[0].config, n_images=found.dataset.n_images
+    origin = f"strategy {answer.strategy}" if is_of_history else "spread evenly over your space"
+    if rows or answer.plan is None:
+        shell.table(rows, title=f"Try these first ({origin})")
+    if answer.plan is not None:
+        shell.say(answer.plan.line)
+    elif any(design.seconds is not None for design in answer.suggestions):
+        can_measure = answer.measured_with is not None and has_short_run(
+            next(iter(answer.measured_with.origins), ""), answer.suggestions[0].config, n_images=answer.dataset.n_images
         )
         shell.say(f"Seconds are for the history's machine{'; --time 10m measures yours' if can_measure else ''}.")
-    if is_known and found.measured_with is not None and found.measured_with.line:
-        shell.say(found.measured_with.line)
-        named = workload_of(next(iter(found.measured_with.origins), ""))
+    if is_of_history and answer.measured_with is not None and answer.measured_with.line:
+        shell.say(answer.measured_with.line)
+        named = workload_of(next(iter(answer.measured_with.origins), ""))
         if not is_workload_named and named is not None and named[0].name == DEFAULT:
             shell.say(
                 "In one comparison of ten minutes, pretrained networks had lower errors on 22 of 26 image sets: --workload transfer."
             )
-    if found.explanation is not None:
-        _print_reasons(shell, found)
+    if answer.explanation is not None:
+        _print_reasons(shell, answer)
     write("")
-    shell.say(found.confidence.note)
-    if found.expected_line:
-        shell.say(found.expected_line)
+    shell.say(answer.confidence.note)
+    if answer.expected_line:
+        shell.say(answer.expected_line)
 
 
 def _design_row(rank: int, design: Any) -> dict[str, Any]:
@@ -298,9 +305,9 @@ def _design_row(rank: int, design: Any) -> dict[str, Any]:
     return row if design.expected_regret is None else {**row, "regret left": design.expected_regret}
 
 
-def _print_reasons(shell: Shell, found: Any) -> None:
-    """Write why the neighbours are near and why the configurations are there."""
-    for heading, lines in found.explanation.in_words(found.suggestions, is_timed=found.plan is not None):
+def _print_reasons(shell: Shell, answer: Any) -> None:
+    """Print why the neighbours are near and why the configurations were chosen."""
+    for heading, lines in answer.explanation.in_words(answer.suggestions, is_timed=answer.plan is not None):
         write(f"\n{heading}")
         for line in lines:
             shell.say(f"  {line}")

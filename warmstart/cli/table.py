@@ -13,12 +13,12 @@ from warmstart.history_store.wording import in_short
 Row = Mapping[str, Any]
 GAP = "   "
 LINE = "─"
-TURNED = 12
-"""Rows, at most, of a table that is turned rather than made narrower."""
-LEAST = 16
-"""Width, at least, of text that is wrapped."""
+MAX_TRANSPOSED_ROWS = 12
+"""Most rows of a table that is transposed rather than narrowed."""
+MIN_TEXT_WIDTH = 16
+"""Least width of wrapped text."""
 _ILLEGIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Control characters, and what stands in Python for the bytes of a file name that are no UTF-8."""
+"""Control characters, and surrogates, which stand for bytes of a file name that are not UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Table:
 
     Attributes:
         lines: of the table.
-        left_out: heads of the columns for which there was no room.
+        left_out: heads of the columns that did not fit.
     """
 
     lines: tuple[str, ...]
@@ -44,30 +44,31 @@ class _Column:
 
     @property
     def width(self) -> int:
-        """Return the cells that it takes on one line a row."""
+        """Return its width in cells with every value on one line."""
         return max(_cells(text) for text in (self.head, *self.values))
 
     @property
     def least(self) -> int:
-        """Return the cells that it needs: numbers and words stay whole."""
-        if self.is_numeric or self.width <= LEAST:
+        """Return its least width in cells: numbers and words stay whole."""
+        if self.is_numeric or self.width <= MIN_TEXT_WIDTH:
             return self.width
         words = [word for value in self.values for word in value.split()]
-        return max(LEAST, _cells(self.head), *map(_cells, words))
+        return max(MIN_TEXT_WIDTH, _cells(self.head), *map(_cells, words))
 
 
 def table(rows: Sequence[Row], width: int, *, optional: Sequence[str] = ()) -> Table:
-    """Lay rows out in so many columns of a terminal; their keys are the heads.
+    """Lay out rows as a table of a given width; their keys are the heads.
 
-    Where it is too wide, text is wrapped at its spaces; a table of a few rows is turned, so that a column is a row; else
-    optional columns are left out; else it is turned all the same, in parts one below the other.
+    Where it is too wide, text is wrapped at its spaces; a table of a few rows is transposed; else optional columns are
+    left out; else it is transposed all the same, in parts one below the other.
 
     Args:
         rows: values by head.
         width: cells of a line.
         optional: heads that may be left out, the first one first.
     """
-    from warmstart.suggestions.formats import heads_of  # `--help` shows no table of rows
+    # Imported here, as `--help` needs no table.
+    from warmstart.suggestions.formats import heads_of
 
     heads = heads_of(rows)
     columns = [_column(rows, head) for head in heads]
@@ -75,14 +76,14 @@ def table(rows: Sequence[Row], width: int, *, optional: Sequence[str] = ()) -> T
         return Table(())
     if _least(columns) <= width:
         return Table(_plain(columns, width))
-    if len(rows) > TURNED:
+    if len(rows) > MAX_TRANSPOSED_ROWS:
         left_out: list[str] = []
         for head in [head for head in optional if head in heads]:
             left_out.append(head)
-            kept = [column for column in columns if column.head not in left_out]
-            if kept and _least(kept) <= width:
-                return Table(_plain(kept, width), tuple(left_out))
-    return Table(_turned(columns, width))
+            narrower = [column for column in columns if column.head not in left_out]
+            if narrower and _least(narrower) <= width:
+                return Table(_plain(narrower, width), tuple(left_out))
+    return Table(_transposed(columns, width))
 
 
 def cell(value: Any) -> str:
@@ -93,12 +94,12 @@ def cell(value: Any) -> str:
 
 
 def legible(text: str) -> str:
-    r"""Write what a terminal would obey, or could not show, as escapes that JSON reads too: ``\u001b``."""
-    return _ILLEGIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    r"""Escape control characters and lone surrogates as JSON does: ``\u001b``."""
+    return _ILLEGIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def in_known_letters(error: UnicodeError) -> tuple[str, int]:
-    """Write what the encoding of a stream lacks: lines of tables as dashes, all else as `legible` does; a handler for `codecs`."""
+def escape_unencodable(error: UnicodeError) -> tuple[str, int]:
+    """Replace characters that an encoding lacks: table lines by dashes, others by escapes; an error handler for `codecs`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end]
@@ -121,12 +122,13 @@ def _least(columns: Sequence[_Column]) -> int:
 
 
 def _plain(columns: Sequence[_Column], width: int) -> tuple[str, ...]:
-    """Draw a row a line; what is too wide is wrapped, the widest text first."""
+    """Draw one row per line; wrap the widest text first."""
     widths = [column.width for column in columns]
     spare = width - len(GAP) * (len(columns) - 1)
     while sum(widths) > spare:
-        rest = [i for i, column in enumerate(columns) if widths[i] > column.least]
-        widest = max(rest, key=lambda i: widths[i])
+        wrappable = [i for i, column in enumerate(columns) if widths[i] > column.least]
+        # One cell at a time from the widest column keeps the columns even.
+        widest = max(wrappable, key=lambda i: widths[i])
         widths[widest] -= 1
     lines = _row([column.head for column in columns], columns, widths)
     lines.append(LINE * (sum(widths) + len(GAP) * (len(columns) - 1)))
@@ -148,9 +150,9 @@ def _row(texts: Sequence[str], columns: Sequence[_Column], widths: Sequence[int]
     return lines
 
 
-def _turned(columns: Sequence[_Column], width: int) -> tuple[str, ...]:
-    """Draw a column a line, so many rows side by side as fit, the others below them; the first column is the head."""
-    first, *others = columns if len(columns) > 1 else (_Column("", ("",) * len(columns[0].values)), *columns)
+def _transposed(columns: Sequence[_Column], width: int) -> tuple[str, ...]:
+    """Draw one column per line, as many rows side by side as fit, the next ones below; the first column is the head."""
+    first, *body = columns if len(columns) > 1 else (_Column("", ("",) * len(columns[0].values)), *columns)
     side = max(_cells(column.head) for column in columns)
     room = width - side - len(GAP)
     lines: list[str] = []
@@ -164,14 +166,15 @@ def _turned(columns: Sequence[_Column], width: int) -> tuple[str, ...]:
             widths.append(need)
         end = start + len(widths)
         if len(widths) == 1:
-            widths = [max(min(widths[0], room), LEAST)]
+            widths = [max(min(widths[0], room), MIN_TEXT_WIDTH)]
         if lines:
             lines.append("")
-        drawn = [_Column("", (), is_numeric=count > 1)] * len(widths)  # one alone reads better on the left
+        # A single column reads better on the left.
+        drawn = [_Column("", (), is_numeric=count > 1)] * len(widths)
         names = [_Column("", ()), *drawn]
         lines += _row([first.head, *first.values[start:end]], names, [side, *widths])
         lines.append(LINE * (side + sum(widths) + len(GAP) * len(widths)))
-        for column in others:
+        for column in body:
             lines += _row([column.head, *column.values[start:end]], names, [side, *widths])
         start = end
     return tuple(lines)
@@ -189,7 +192,7 @@ def _aligned(text: str, width: int, *, right: bool) -> str:
 
 
 def _cells(text: str) -> int:
-    """Count the columns of a terminal that a text takes."""
+    """Count the terminal cells of a text."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len

@@ -29,7 +29,7 @@ from warmstart.cli.options import (
     SkipBrokenOption,
     VerboseOption,
 )
-from warmstart.cli.shell import Shell, shown_path, write
+from warmstart.cli.shell import Shell, display_path, write
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.wording import counted, in_short
 from warmstart.status import ALL_FAILED
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class WarmName(StrEnum):
-    """How warm configurations count; see docs/tuning.md."""
+    """Roles of warm configurations in the design; see docs/tuning.md."""
 
     DESIGN = "design"
     INITIAL = "initial"
@@ -56,14 +56,14 @@ class WarmName(StrEnum):
 
 
 class SplitName(StrEnum):
-    """How several datasets share the trials; see docs/tuning.md."""
+    """Ways to share the trials between datasets; see docs/tuning.md."""
 
     EQUAL = "equal"
     GAIN = "gain"
 
 
 class PrunerName(StrEnum):
-    """What stops hopeless trials early; see docs/tuning.md."""
+    """Pruners, which stop hopeless trials early; see docs/tuning.md."""
 
     NONE = "none"
     MEDIAN = "median"
@@ -73,7 +73,7 @@ class PrunerName(StrEnum):
 
 
 _PAGE_S = 2.0
-"""Seconds that a page with pictures takes at least; on a busy machine, as much more as what a command loads does."""
+"""Least seconds to draw the page with pictures; a busy machine adds to it as it adds to loading."""
 _WARM, _PRUNER = WarmName(WarmStart.warm), PrunerName(Search.pruner)
 
 
@@ -257,7 +257,7 @@ def tune(
 
     Run the same command again to resume after any interruption.
     """
-    given = locals()
+    arguments = locals()
     import contextlib
     import sys
     from time import monotonic
@@ -274,25 +274,25 @@ def tune(
     from warmstart.studies.tune_options import TuneOptions
 
     shell, loaded = Shell(format, quiet=quiet, verbose=verbose), monotonic() - began
-    judged = Metric(metric, maximize, None if scale is None else scale.value)
+    objective_metric = Metric(metric, maximize, None if scale is None else scale.value)
     if not dataset and (name := "labels" if labels else "labels_column" if labels_column else None):
-        msg = "expected `dataset` beside it, whose pictures it labels, got none. Name it, or leave this out."
+        msg = "needs `dataset`."
         raise UsageError(msg, param=name)
     paths, latest = [labelled(path, labels, labels_column) for path in dataset or []], list["StudyProgress"]()
     # Ray prints what befalls its nodes; stdout is for the result.
     with shell.progress("tuning") as show, contextlib.redirect_stdout(sys.stderr):
 
-        def told(now: "StudyProgress") -> None:
+        def update(now: "StudyProgress") -> None:
             if not latest and now.done >= now.total:
                 shell.note(f"{_all_there(now.done)} already: none was run. A larger --trials adds more.")
             latest[:] = [now]
-            where = f"{now.study}, " if len(paths) > 1 else ""
-            _show(show, now, where, judged)
+            prefix = f"{now.study}, " if len(paths) > 1 else ""
+            _show(show, now, prefix, objective_metric)
             for trial in now.latest:
-                shell.detail(where + _line(trial, judged, now.expected))
+                shell.detail(prefix + _line(trial, objective_metric, now.expected))
 
         try:
-            spelled = {
+            overrides = {
                 "warm": _warm(warm, no_warm=no_warm),
                 "pruner": pruner.value,
                 "exclude_group": exclude_group or (),
@@ -302,19 +302,19 @@ def tune(
                 "cluster": chosen_cluster(
                     ray_address, use_ray=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial
                 ),
-                "scale": judged.scale,
+                "scale": objective_metric.scale,
                 "report": report or True,
                 "cache": not no_cache,
-                "progress": told,
+                "progress": update,
                 "on_message": shell.note,
             }
-            options = TuneOptions.of({**given, **spelled})
+            options = TuneOptions.of({**arguments, **overrides})
             if server is not None:
-                found = _tuned_on_server(server, paths, options, split.value)
+                result = _tune_on_server(server, paths, options, split.value)
             elif len(paths) > 1:
-                found = tune_datasets(paths, options, split=split.value)
+                result = tune_datasets(paths, options, split=split.value)
             else:
-                found = tune_dataset(paths[0] if paths else None, options, began=began)
+                result = tune_dataset(paths[0] if paths else None, options, began=began)
         except KeyboardInterrupt:
             ended = latest[0].done if latest else 0
             shell.note(
@@ -322,23 +322,24 @@ def tune(
             )
             raise
     if time is None or began + options.check_time() - monotonic() > _PAGE_S + 3 * loaded:
-        _write_page(shell, found)
+        _write_page(shell, result)
     else:
         shell.note("No page with pictures was written: the time is over. `warmstart studies plot` draws them.")
-    if isinstance(found, TuneResult):
-        _print(shell, found)
+    if isinstance(result, TuneResult):
+        _print(shell, result)
     else:
-        _print_joint(shell, found)
-    studies = [found] if isinstance(found, TuneResult) else found.studies
+        _print_joint(shell, result)
+    studies = [result] if isinstance(result, TuneResult) else result.studies
     if save_model is not None and any(study.best is None for study in studies):
-        raise typer.Exit(ALL_FAILED)  # what was asked for is not there
+        # The model to save does not exist.
+        raise typer.Exit(ALL_FAILED)
 
 
 def _all_there(n: int) -> str:
     return "The 1 trial is there" if n == 1 else f"All {n} trials are there"
 
 
-def _tuned_on_server(
+def _tune_on_server(
     server: str, paths: list[str], options: "TuneOptions", split: "Split"
 ) -> "TuneResult | JointResult":
     from warmstart.client import Client
@@ -353,121 +354,126 @@ def _tuned_on_server(
         return tune_on_server(paths[0] if paths else None, options, client)
 
 
-def _write_page(shell: Shell, found: "TuneResult | JointResult") -> None:
-    """Write the report with pictures beside the Markdown; where that fails, say so."""
+def _write_page(shell: Shell, result: "TuneResult | JointResult") -> None:
+    """Write the report with pictures next to the Markdown; a failure is a note."""
     from warmstart.history_store.errors import WarmstartError
-    from warmstart.plots.study_page import write_page_beside
+    from warmstart.plots.study_page import write_report_page
 
-    if found.report is None:
+    if result.report is None:
         return
     try:
-        write_page_beside(Path(found.report))
+        write_report_page(Path(result.report))
     except (WarmstartError, OSError) as error:
-        shell.note(f"{found.report}: no page with pictures could be written: {error}")
+        shell.note(f"{result.report}: no page with pictures could be written: {error}")
 
 
 def _warm(warm: WarmName, *, no_warm: bool) -> str:
-    """Return what the warm configurations are for.
+    """Return the value of `warm` from --warm and --no-warm.
 
     Raises:
-        UsageError: they are wanted and not wanted.
+        UsageError: both are given.
     """
     if no_warm and warm is not _WARM:
-        msg = f"expected no --warm beside it, got --warm {warm.value}. Leave one of the two out."
+        msg = f"cannot be used with --warm {warm.value}."
         raise UsageError(msg, param="no_warm")
     return "none" if no_warm else warm.value
 
 
 def _report_line(report: str) -> str:
-    """Name the report, and the page with pictures where it was written: an older one is that of another call."""
+    """Return the paths of the report and of its page, unless an earlier call wrote the page."""
     page = Path(report).with_suffix(".html")
-    is_of_it = page.is_file() and page.stat().st_mtime_ns >= Path(report).stat().st_mtime_ns
-    return f"Report: {shown_path(report)}" + (f", and with pictures {shown_path(str(page))}" if is_of_it else "")
+    is_current = page.is_file() and page.stat().st_mtime_ns >= Path(report).stat().st_mtime_ns
+    return f"Report: {display_path(report)}" + (f", and with pictures {display_path(str(page))}" if is_current else "")
 
 
-def _print_joint(shell: Shell, found: "JointResult") -> None:
+def _print_joint(shell: Shell, result: "JointResult") -> None:
     from warmstart.studies.results.report import joint_rows
     from warmstart.suggestions.formats import with_config
 
-    title = f"{len(found.studies)} datasets in {shown_path(found.storage)}: {found.counts_line or 'no trial yet'}\n"
-    best = [{} if study.best is None else shell.cells(study.best.config) for study in found.studies]
-    rows = [with_config(row, config) for row, config in zip(joint_rows(found), best, strict=True)]
-    shell.result(found.to_dict(), rows, title=title)
+    title = (
+        f"{len(result.studies)} datasets in {display_path(result.storage)}: {result.counts_line or 'no trial yet'}\n"
+    )
+    best = [{} if study.best is None else shell.cells(study.best.config) for study in result.studies]
+    rows = [with_config(row, config) for row, config in zip(joint_rows(result), best, strict=True)]
+    shell.result(result.to_dict(), rows, title=title)
     if shell.format == Format.TABLE:
-        lines = [f"{study.dataset}: {study.comparison_line}" for study in found.studies if study.comparison is not None]
+        lines = [
+            f"{study.dataset}: {study.comparison_line}" for study in result.studies if study.comparison is not None
+        ]
         write("")
-        lines += [f"{study.dataset}: {study.expected_line}" for study in found.studies if study.expected is not None]
+        lines += [f"{study.dataset}: {study.expected_line}" for study in result.studies if study.expected is not None]
         for line in lines:
             shell.say(line)
-        if found.report is not None:
-            shell.say(_report_line(found.report))
+        if result.report is not None:
+            shell.say(_report_line(result.report))
 
 
-def _print(shell: Shell, found: "TuneResult") -> None:
+def _print(shell: Shell, result: "TuneResult") -> None:
     from warmstart.suggestions.formats import with_config
 
-    best = found.best
+    best = result.best
     row: dict[str, Any] = (
         {}
         if best is None
-        else with_config({"trial": best.number, found.metric.name: found.best_value}, shell.cells(best.config))
+        else with_config({"trial": best.number, result.metric.name: result.best_value}, shell.cells(best.config))
     )
-    title = f"{found.study} in {shown_path(found.storage)}: {found.counts_line or 'no trial yet'}\n"
-    shell.result(found.to_dict(), [row] if row else [], title=title)
+    title = f"{result.study} in {display_path(result.storage)}: {result.counts_line or 'no trial yet'}\n"
+    shell.result(result.to_dict(), [row] if row else [], title=title)
     if shell.format == Format.TABLE:
         write("")
-        if (last := found.unfinished) is not None:
-            value = found.metric.to_value(last.curve[-1][1])
-            reported = with_config({"trial": last.number, found.metric.name: value}, shell.cells(last.config))
-            shell.table([reported], title=found.unfinished_line)
+        if (last := result.unfinished) is not None:
+            value = result.metric.to_value(last.curve[-1][1])
+            reported = with_config({"trial": last.number, result.metric.name: value}, shell.cells(last.config))
+            shell.table([reported], title=result.unfinished_line)
             write("")
-        if found.comparison is not None:
-            shell.say(found.comparison_line)
-        if found.expected is not None:
-            shell.say(found.expected_line)
-        if found.report is not None:
-            shell.say(_report_line(found.report))
+        if result.comparison is not None:
+            shell.say(result.comparison_line)
+        if result.expected is not None:
+            shell.say(result.expected_line)
+        if result.report is not None:
+            shell.say(_report_line(result.report))
 
 
-def _show(show: "Show", now: "StudyProgress", where: str, metric: "Metric") -> None:
-    """Show what runs, what it reported last, and what is best so far."""
+def _show(show: "Show", now: "StudyProgress", prefix: str, metric: "Metric") -> None:
+    """Show the running trials, the last report and the best error so far."""
     name = "" if metric.is_plain else f"{metric.name} "
-    said = []
+    details = []
     if now.best is not None and now.best.error is not None:
-        said = [f"best {name}{in_short(metric.to_value(now.best.error))} (trial {now.best.number})"]
+        details = [f"best {name}{in_short(metric.to_value(now.best.error))} (trial {now.best.number})"]
     if now.n_failed:
-        said.append(f"{now.n_failed} failed")
+        details.append(f"{now.n_failed} failed")
     if now.expected is not None:
-        said.append(f"in the end {_range(now.expected.best, metric)}")
+        details.append(f"in the end {_range(now.expected.best, metric)}")
     text, since = "", None
     if len(now.running) == 1:
         (trial,) = now.running
-        text, since = f"{where}trial {trial.number}", trial.since
+        text, since = f"{prefix}trial {trial.number}", trial.since
         if trial.step is not None and trial.error is not None:
-            said.insert(0, f"{metric.name} {in_short(metric.to_value(trial.error))} at step {trial.step:.12g}")
+            details.insert(0, f"{metric.name} {in_short(metric.to_value(trial.error))} at step {trial.step:.12g}")
         if trial.heading is not None:
-            said.insert(1, f"heading for {_range(trial.heading, metric)}")
+            details.insert(1, f"heading for {_range(trial.heading, metric)}")
         elif trial.step is None and trial.expected is not None:
             text += f" ({_range(trial.expected, metric)} expected)"
     elif now.running:
-        shown = ", ".join(str(trial.number) for trial in now.running[:8])
-        text = f"{where}trials {shown}" + (" and others" if len(now.running) > 8 else "")
+        numbers = ", ".join(str(trial.number) for trial in now.running[:8])
+        text = f"{prefix}trials {numbers}" + (" and others" if len(now.running) > 8 else "")
     parts = sum(trial.share or 0.0 for trial in now.running)
     total = None if now.total == float("inf") else now.total
-    left_s = math.inf if math.isnan(now.left_s) else now.left_s  # the bar knows no better
-    show(now.done + parts, total, text, left_s=left_s, since=since, more=", ".join(said), ended=now.done)
+    # Infinity: the bar has no better estimate than the study.
+    left_s = math.inf if math.isnan(now.left_s) else now.left_s
+    show(now.done + parts, total, text, left_s=left_s, since=since, more=", ".join(details), ended=now.done)
 
 
 def _range(expected: "ExpectedError", metric: "Metric") -> str:
-    """Write an interval of errors as the metric's."""
+    """Format an interval of errors in the metric's values."""
     low, high = sorted(metric.to_value(end) for end in (expected.low, expected.high))
     return f"{low:.2g} to {high:.2g}"
 
 
-def _line(trial: "Trial", metric: "Metric", known: "StudyExpectations | None") -> str:
+def _line(trial: "Trial", metric: "Metric", expectations: "StudyExpectations | None") -> str:
     name = "" if metric.is_plain else f" {metric.name}"
     error = "" if trial.error is None else f"{name} {in_short(metric.to_value(trial.error))}"
-    expected = None if known is None else known.of(trial.number)
+    expected = None if expectations is None else expectations.of(trial.number)
     promised = "" if expected is None else f" ({_range(expected, metric)} expected)"
     took = "" if trial.duration is None else f", {trial.duration:.1f} s"
     return f"trial {trial.number}: {trial.status.value}{error}{promised}{took}{f': {trial.note}' if trial.note else ''}"

@@ -1,1 +1,1 @@
-"""Operations on a history: add, import, list, collect."""
+"""Operations on a history: add, import, list, collect, bundle, merge."""

@@ -1,4 +1,4 @@
-"""What a person gives to a history: a dataset of theirs, or one run."""
+"""Add a dataset with its images to a history, and import exported evaluations."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DatasetCard:
-    """What a history says of a dataset besides its images.
+    """The description of a dataset in a history.
 
     Attributes:
         name: of the dataset in the history.
-        group: its siblings; datasets of one group share images, drawers or a source.
+        group: sibling group; its datasets share images, drawers or a source.
         what: one line on what the images show.
         licence: as the source states it.
     """
@@ -42,10 +42,10 @@ class DatasetCard:
     licence: str = "not stated"
 
     def __post_init__(self) -> None:
-        """Check the texts.
+        """Check the fields.
 
         Raises:
-            UsageError: a name or group that is empty, or has ``::`` in it; bytes that are no UTF-8.
+            UsageError: a name or group that is empty or contains ``::``; text that is not UTF-8.
         """
         for param in ("name", "group", "what", "licence"):
             value = getattr(self, param)
@@ -67,15 +67,15 @@ def add_source(
     skip_broken: bool = False,
     seed: int = 0,
 ) -> tuple[DatasetInfo, tuple[BrokenImage, ...]]:
-    """Store a collection in a history: its record, its parts and, unless told otherwise, its images.
+    """Store a dataset in a history: its record, its split and, by default, its images.
 
-    A dataset that the history knows without its images gets them, where they are the same images. One that it knows by its
-    runs alone, as an import makes it, gets its record too; the runs stay.
+    A dataset that the history has without images gets them, if they are the same images. One that it has by runs alone,
+    from an import, gets its record too; the runs stay.
 
     Args:
         history: open for writing.
         source: all its images are read once.
-        card: what the history says of it.
+        card: its description.
         with_images: store the images too.
         skip_broken: go on without pictures that cannot be decoded.
         seed: of the split, where the source has none of its own.
@@ -83,24 +83,29 @@ def add_source(
     Returns: the record, and the pictures left out.
 
     Raises:
-        UsageError: a name that the history has already, images included.
-        DataError: a collection that cannot be read, or other images than those that the history knows by this name.
+        UsageError: a name that the history has already, with images.
+        DataError: a dataset that cannot be read, or other images than the history's of this name.
         StorageError: a history that cannot be written.
     """
-    known = history.dataset(card.name) if card.name in history.names else None
-    blank = known is not None and is_blank(known)
-    if known is not None and not blank and (history.has_images(card.name) or not with_images):
+    earlier = history.dataset(card.name) if card.name in history.names else None
+    blank = earlier is not None and is_blank(earlier)
+    if earlier is not None and not blank and (history.has_images(card.name) or not with_images):
         msg = f"{history.path}: expected a new name, got {card.name!r}, which it has already. Choose another, or remove that one first."
         raise UsageError(msg)
     check_contrast(source.labels, source.location)
-    read, own = read_all(source, history.stored_size, skip_broken=skip_broken)
+    read, splits = read_all(source, history.stored_size, skip_broken=skip_broken)
+    # Again, as the broken pictures left out may have been a whole class.
     check_contrast(read.labels, source.location)
-    if known is not None and known.split_seed is not None:
-        seed = known.split_seed
-    codes, split_seed = split_codes(read.labels, own, seed=seed, location=source.location)
+    if earlier is not None and earlier.split_seed is not None:
+        seed = earlier.split_seed
+    codes, split_seed = split_codes(read.labels, splits, seed=seed, location=source.location)
     info = _record(source, read, card, codes=codes, split_seed=split_seed, stored_size=history.stored_size)
-    if known is not None:
-        info = _described(known, info, str(history.path)) if blank else _same(known, info, str(history.path))
+    if earlier is not None:
+        info = (
+            _complete_record(earlier, info, str(history.path))
+            if blank
+            else _check_same_images(earlier, info, str(history.path))
+        )
     history.add_dataset(info, read if with_images else None, codes if with_images else None)
     return info, read.broken
 
@@ -114,7 +119,7 @@ def _record(
     split_seed: int | None,
     stored_size: int,
 ) -> DatasetInfo:
-    """Describe a collection whose images were read and split."""
+    """Return the record of a dataset whose images were read and split."""
     train, val, test = (int(np.count_nonzero(codes == code)) for code in (TRAIN, VAL, TEST))
     return DatasetInfo(
         name=card.name,
@@ -135,27 +140,33 @@ def _record(
     )
 
 
-def _described(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInfo:
-    """Describe a dataset of which runs alone were known."""
-    if known.fingerprint not in ("", found.fingerprint):
-        _same(replace(known, n_train=found.n_train, n_val=found.n_val, n_test=found.n_test), found, where)
-    return describe_known(known, found)
+def _complete_record(earlier: DatasetInfo, record: DatasetInfo, path: str) -> DatasetInfo:
+    """Complete the record of a dataset that had runs alone."""
+    if earlier.fingerprint not in ("", record.fingerprint):
+        _check_same_images(
+            replace(earlier, n_train=record.n_train, n_val=record.n_val, n_test=record.n_test), record, path
+        )
+    return describe_known(earlier, record)
 
 
-def _same(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInfo:
-    """Check that images are those that the history knows by a name; what it says of them stays."""
+def _check_same_images(earlier: DatasetInfo, record: DatasetInfo, path: str) -> DatasetInfo:
+    """Check that images equal those of an earlier record; return that record."""
     for key in ("fingerprint", "n_train", "n_val", "n_test", "n_classes", "channels"):
-        old, new = getattr(known, key), getattr(found, key)
+        old, new = getattr(earlier, key), getattr(record, key)
         if old not in ("", new):
-            msg = f"{where}:{known.name}: expected the images that it was measured on ({key}={old}), got {key}={new}. Obtain the same images, or add these under another name."
+            msg = f"{path}:{earlier.name}: expected the images that it was measured on ({key}={old}), got {key}={new}. Obtain the same images, or add these under another name."
             raise DataError(msg)
-    return known
+    return earlier
 
 
-def note_on_twins(history: "History", info: DatasetInfo) -> str | None:
-    """Say which dataset of another group has the very images of one that was added; None where there is none."""
-    others = (each for each in history.datasets if each.fingerprint == info.fingerprint and each.group != info.group)
-    twin = next(others, None)
+def twin_note(history: "History", info: DatasetInfo) -> str | None:
+    """Return a note on a dataset of another group with the same images; None without one."""
+    candidates = (
+        candidate
+        for candidate in history.datasets
+        if candidate.fingerprint == info.fingerprint and candidate.group != info.group
+    )
+    twin = next(candidates, None)
     if twin is None:
         return None
     return (
@@ -165,7 +176,7 @@ def note_on_twins(history: "History", info: DatasetInfo) -> str | None:
 
 
 def import_into(path: Path, source: Path) -> dict[str, int]:
-    """Read exported evaluations into a history, which is made where it is not there.
+    """Import exported evaluations into a history; create the history if it does not exist.
 
     Args:
         path: the history.
@@ -183,8 +194,8 @@ def import_into(path: Path, source: Path) -> dict[str, int]:
     from warmstart.history_store.shards import history_from_shards, merge_shards
 
     if not path.exists():
-        with history_from_shards(source, path) if source.is_dir() else import_history(source, path) as made:
-            return {"imported": made.n_evaluations, "n_evaluations": made.n_evaluations}
+        with history_from_shards(source, path) if source.is_dir() else import_history(source, path) as created:
+            return {"imported": created.n_evaluations, "n_evaluations": created.n_evaluations}
     with History.open(path, write=True) as history:
         added = merge_shards(history, source) if source.is_dir() else import_evaluations(history, source).n_evaluations
         return {"imported": added, "n_evaluations": history.n_evaluations}

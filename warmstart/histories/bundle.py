@@ -1,4 +1,4 @@
-"""From a history to a bundle: what it knows, without images and without places of this machine."""
+"""Bundles of a history: descriptions, features and runs, without images and paths."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Bundled:
-    """A bundle and what is in it.
+class HistoryBundle:
+    """A bundle with a summary of its content.
 
     Attributes:
         bundle: the records.
-        datasets: names, with which they are in the history.
-        without_features: those among them of which nobody knows what their images are like.
+        datasets: names in the history.
+        without_features: names of those without features of their images.
         n_runs: runs.
     """
 
@@ -48,16 +48,16 @@ class Bundled:
 
 def bundle_history(
     history: "History", *, datasets: Collection[str] | None = None, own: bool = False, progress: Progress | None = None
-) -> Bundled:
-    """Write what a history knows as a bundle; the history stays as it is.
+) -> HistoryBundle:
+    """Bundle the content of a history, which stays unchanged.
 
-    Meta-features that the history does not hold are computed from its images, some 2 s a dataset.
+    Missing features are computed from the stored images, about 2 s per dataset.
 
     Args:
-        history: that is shared.
+        history: to share.
         datasets: only these; all when left out.
-        own: leave out what was merged into it, and what it began with as a copy of the shipped history.
-        progress: called with the datasets whose meta-features were computed, and how many there are.
+        own: leave out merged records, and runs copied from the shipped history.
+        progress: called with the numbers of datasets with computed features and of all.
 
     Raises:
         UsageError: a name that the history does not know, or nothing to share.
@@ -68,9 +68,11 @@ def bundle_history(
     merged = read_merged(history)
     names = [name for name in history.names if datasets is None or name in datasets]
     ids = merged.ids(history)
-    by, copied = history.id[:12], copied_runs(history)
-    foreign = {line for line in merged.lines if datasets is None or dataset_of(line) in {ids[name] for name in names}}
-    runs: set[str] = set() if own else {line for line in foreign if '"kind":"run"' in line}
+    contributor_id, copied = history.id[:12], copied_runs(history)
+    merged_lines = {
+        line for line in merged.lines if datasets is None or dataset_of(line) in {ids[name] for name in names}
+    }
+    runs: set[str] = set() if own else {line for line in merged_lines if '"kind":"run"' in line}
     used: set[str] = set()
     for name in names:
         for run in history.evaluations(name):
@@ -80,69 +82,69 @@ def bundle_history(
             is_copy = copy in copied.lines
             if own and (contributor is not None or is_copy):
                 continue
-            runs.add(copy if is_copy else run_line(plain, ids[name], contributor or by))
+            runs.add(copy if is_copy else run_line(plain, ids[name], contributor or contributor_id))
             used.add(name)
     listed = [name for name in names if (not own or name in used) and name not in merged.datasets]
     if not listed and not runs:
         msg = f"{history.path}: expected something to share, got no dataset{' of your own' if own else ''}. Add one with `warmstart history add`, or a run with `warmstart history record`."
         raise UsageError(msg)
-    likenesses = _likenesses(history, listed, ids, progress)
+    features_by_name = _feature_records(history, listed, ids, progress)
     lines = {dataset_line(history.dataset(name)) for name in listed} | runs
-    lines |= {features_line(found) for found in likenesses.values()} | _embeddings(history, listed, ids)
+    lines |= {features_line(features) for features in features_by_name.values()} | _embeddings(history, listed, ids)
     if not own:
-        lines |= {line for line in foreign if '"kind":"run"' not in line}
+        lines |= {line for line in merged_lines if '"kind":"run"' not in line}
     lines.add(space_line(history.space_json))
     shared = tuple(listed) if own else tuple(names)
-    known = {*likenesses, *(() if own else merged.datasets)}
-    return Bundled(Bundle(frozenset(lines)), shared, tuple(n for n in shared if n not in known), len(runs))
+    described = {*features_by_name, *(() if own else merged.datasets)}
+    return HistoryBundle(Bundle(frozenset(lines)), shared, tuple(n for n in shared if n not in described), len(runs))
 
 
 def described_lines(history: "History", infos: Iterable[DatasetInfo]) -> set[str]:
-    """Write what a history holds of datasets, computing nothing: descriptions and stored features."""
+    """Return the records of datasets as lines, from stored data alone: descriptions and features."""
     stored, lines = stored_features(history), set()
     rows = {name: row for row, name in enumerate(stored.names)} if stored.features is not None else {}
     for info in infos:
         lines.add(dataset_line(info))
         if info.name in rows:
-            lines.add(features_line(_like(stored, rows[info.name], dataset_id(info), history.stored_size)))
+            lines.add(features_line(_feature_record(stored, rows[info.name], dataset_id(info), history.stored_size)))
     return lines
 
 
-def _like(found: References, row: int, key: str, size: int) -> Features:
-    assert found.features is not None  # noqa: S101  whoever asks has looked
-    return Features(key, size, found.features[row], float(found.effects[row]), found.pixels[row])
+def _feature_record(references: References, row: int, key: str, size: int) -> Features:
+    assert references.features is not None  # noqa: S101  checked by the callers
+    return Features(key, size, references.features[row], float(references.effects[row]), references.pixels[row])
 
 
-def _likenesses(
+def _feature_records(
     history: "History", names: list[str], ids: dict[str, str], progress: Progress | None
 ) -> dict[str, Features]:
-    """Find what datasets are like: stored, or computed from their images."""
-    stored, wanted = stored_features(history), set(names)
-    lacking = [
+    """Return the features of datasets, stored or computed from their images."""
+    stored, selection = stored_features(history), set(names)
+    missing = [
         name
         for name in names
         if name not in stored.names and not is_blank(history.dataset(name)) and history.has_images(name)
     ]
-    parts = [stored, compute_statistics(history, lacking, progress=progress)] if lacking else [stored]
+    parts = [stored, compute_statistics(history, missing, progress=progress)] if missing else [stored]
     return {
-        name: _like(part, row, ids[name], history.stored_size)
+        name: _feature_record(part, row, ids[name], history.stored_size)
         for part in parts
         if part.features is not None
         for row, name in enumerate(part.names)
-        if name in wanted
+        if name in selection
     }
 
 
 def _embeddings(history: "History", names: list[str], ids: dict[str, str]) -> set[str]:
-    """Write the stored meta-features of models other than the shipped one, whose are made of the features again."""
+    """Return the embeddings of models other than the shipped one, whose can be computed from the features."""
     from warmstart.locations import shipped_model
     from warmstart.metafeat.model_file import read_header
 
-    usual = read_header(shipped_model()).hash
+    shipped_hash = read_header(shipped_model()).hash
     return {
         embedding_line(Embedding(ids[name], model, np.asarray(vector)))
         for model in history.model_hashes
-        if model != usual
+        if model != shipped_hash
         for name, vector in history.embeddings(model).items()
         if name in names
     }

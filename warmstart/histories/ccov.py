@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from warmstart.history_store.history import History
 
 CLEAR = 2.0
-"""Standard deviations of chance beyond which errors are said to gather somewhere."""
+"""Standard deviations beyond chance for errors that gather clearly on one side."""
 
 _SLIGHT = 0.02
 
@@ -29,8 +29,8 @@ class Centres:
         names: `m` datasets.
         hyperparameters: `d`.
         values: `m x d` CCoV in [0, 1]; NaN = not defined.
-        chance: `m x d` what CCoV is on average where errors have nothing to do with the hyperparameter.
-        noise_std: `m x d` its standard deviation there.
+        chance: `m x d` mean of CCoV for errors independent of the hyperparameter.
+        noise_std: `m x d` its standard deviation.
     """
 
     names: tuple[str, ...]
@@ -41,8 +41,9 @@ class Centres:
 
     @property
     def clear(self) -> NDArray[np.bool_]:
-        """Tell which centres lie beyond what chance explains: `m x d`."""
-        return np.asarray(np.abs(self.values - self.chance) > CLEAR * self.noise_std + 1e-9)  # NaN: no
+        """Return which centres are beyond chance: `m x d` bool."""
+        # NaN compares as not clear.
+        return np.asarray(np.abs(self.values - self.chance) > CLEAR * self.noise_std + 1e-9)
 
 
 def centres_of(history: "History", names: Sequence[str]) -> Centres:
@@ -61,32 +62,35 @@ def centres_of(history: "History", names: Sequence[str]) -> Centres:
         raise DataError(msg)
     unit, errors = history.configs_unit, history.errors[rows]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UndefinedCCoVWarning)  # drawn as a gap, written as null
+        # Undefined centres are drawn as gaps and written as null.
+        warnings.simplefilter("ignore", UndefinedCCoVWarning)
         values = ccov(unit, errors)
     return Centres(tuple(names), hyperparameters, values, *ccov_by_chance(unit, errors))
 
 
-def defined(found: Centres) -> Centres:
-    """Keep the hyperparameters that have a centre on some dataset; all where none has."""
-    kept = np.flatnonzero(np.isfinite(found.values).any(axis=0))
-    if not len(kept):
-        return found
-    names = tuple(found.hyperparameters[column] for column in kept.tolist())
-    return Centres(found.names, names, found.values[:, kept], found.chance[:, kept], found.noise_std[:, kept])
+def drop_undefined(centres: Centres) -> Centres:
+    """Drop the hyperparameters without a centre on any dataset; keep all if none has one."""
+    columns = np.flatnonzero(np.isfinite(centres.values).any(axis=0))
+    if not len(columns):
+        return centres
+    names = tuple(centres.hyperparameters[column] for column in columns.tolist())
+    return Centres(
+        centres.names, names, centres.values[:, columns], centres.chance[:, columns], centres.noise_std[:, columns]
+    )
 
 
-def most_telling(found: Centres, most: int) -> Centres:
-    """Keep so many datasets whose errors gather most clearly, in their order: the most deviations from chance over all."""
+def most_uneven(centres: Centres, most: int) -> Centres:
+    """Keep the `most` datasets whose centres deviate most from chance, in their order."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        apart = np.abs(found.values - found.chance) / found.noise_std
-    clearness = np.where(np.isfinite(apart), apart, 0.0).sum(axis=1)
+        deviations = np.abs(centres.values - centres.chance) / centres.noise_std
+    clearness = np.where(np.isfinite(deviations), deviations, 0.0).sum(axis=1)
     rows = np.sort(np.argsort(-clearness, kind="stable")[:most])
-    names = tuple(found.names[row] for row in rows.tolist())
-    return Centres(names, found.hyperparameters, found.values[rows], found.chance[rows], found.noise_std[rows])
+    names = tuple(centres.names[row] for row in rows.tolist())
+    return Centres(names, centres.hyperparameters, centres.values[rows], centres.chance[rows], centres.noise_std[rows])
 
 
-def say_centre(value: float, chance: float, *, clear: bool) -> str:
-    """Say in words where errors gather along one hyperparameter.
+def describe_centre(value: float, chance: float, *, clear: bool) -> str:
+    """Describe in words where errors gather along one hyperparameter.
 
     CCoV less its mean by chance is cov(θ̃, J) / mean J: where errors gather at high values, errors rise with the value on average.
     """

@@ -1,4 +1,4 @@
-"""From manifests to a measured history."""
+"""Measure shared configurations on datasets and store the runs in a history."""
 
 import contextlib
 import logging
@@ -27,19 +27,20 @@ if TYPE_CHECKING:
 
 WORKERS = 2
 STORED_SIZE = 32
-"""Pixels a side of the images of a new history, unless the workload chooses larger ones."""
+"""Pixels per side of the images of a new history, unless the workload needs larger ones."""
 _log = logging.getLogger("warmstart")
 
 
-@dataclass(frozen=True)  # without slots, so that the command can read the defaults
+# Without slots, so that the command can read the defaults.
+@dataclass(frozen=True)
 class Job:
-    """The training job that is measured: a workload, or a script of a person's own.
+    """The training job to measure: a workload, or the user's script.
 
     Attributes:
         workload: a name in `warmstart.training.workloads.WORKLOADS`.
         target_budget: the name of one of its budgets; None = the usual one.
         script: measured instead of a workload.
-        space: over which a new history is made (see `warmstart.spaces`); None = the workload's usual one.
+        space: of a new history (see `warmstart.spaces`); None = the workload's usual one.
     """
 
     workload: str = "cnn"
@@ -50,10 +51,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Machines:
-    """Where cells are measured.
+    """The machines that measure runs.
 
     Attributes:
-        workers: processes; None = 2 here, and as many as there are places on a cluster.
+        workers: processes; None = 2 on this machine, all places of a cluster.
         device: of torch; ``auto`` is the first GPU, on a cluster each node's own.
         cluster: None = this machine.
     """
@@ -63,14 +64,14 @@ class Machines:
     cluster: "Cluster | None" = None
 
     @contextlib.contextmanager
-    def used_for(self, settings: "CollectionSettings", *, has_device: bool) -> "Iterator[CollectionSettings]":
-        """Connect; give the settings with executor, workers and device, the last unless a script chooses its own."""
+    def configured(self, settings: "CollectionSettings", *, has_device: bool) -> "Iterator[CollectionSettings]":
+        """Connect to the cluster and yield the settings with executor, workers and, unless a script chooses it, device."""
         from warmstart.metafeat.device import resolve_device
         from warmstart.training.collection.measure import limit_of
 
         if self.cluster is None:
-            where = resolve_device(self.device) if has_device else None
-            yield replace(settings, workers=self.workers or WORKERS, device=where)
+            device = resolve_device(self.device) if has_device else None
+            yield replace(settings, workers=self.workers or WORKERS, device=device)
             return
         from warmstart.integrations.ray.cluster import RayExecutor
 
@@ -78,8 +79,8 @@ class Machines:
             if self.workers is None:
                 self.cluster.check_fits()
             executor = RayExecutor(self.cluster, workers=self.workers, limit_s=limit_of(settings.cell_timeout))
-            workers, where = self.workers or self.cluster.places(), None if self.device == "auto" else self.device
-            yield replace(settings, workers=workers, device=where, executor=executor)
+            workers, device = self.workers or self.cluster.places(), None if self.device == "auto" else self.device
+            yield replace(settings, workers=workers, device=device, executor=executor)
 
 
 def collect_into(
@@ -96,14 +97,14 @@ def collect_into(
     """Measure shared configurations on the manifests' datasets.
 
     Args:
-        path: the history; made where it is not there, with images as large as the workload asks for.
+        path: the history; created if needed, with images as large as the workload needs.
         manifests: as in `open_sources`.
-        job: what is measured; None = the target network of the paper.
+        job: what to measure; None = the target network of the paper.
         machines: where; None = two processes of this machine.
-        settings: the rest; its `manifests`, `first`, `workload`, `budget`, `workers`, `device` and `executor` are not looked at.
+        settings: the rest; its `manifests`, `first`, `workload`, `budget`, `workers`, `device` and `executor` are ignored.
         first: a file as in `read_configs`.
         progress: as of `warmstart.training.collection.collect.collect_cells`.
-        on_message: called with each line that a person should hear.
+        on_message: called with every line for the user.
 
     Returns: the report as native types.
 
@@ -115,32 +116,32 @@ def collect_into(
     from warmstart.training.collection.settings import CollectionSettings
 
     job, machines, settings = job or Job(), machines or Machines(), settings or CollectionSettings()
-    given = () if first is None else read_configs(first)
-    if not (settings.configs or given):
+    first_configs = () if first is None else read_configs(first)
+    if not (settings.configs or first_configs):
         msg = f"expected at least 1, got {settings.configs} and none with `first`. Ask for 16, 32 or 64."
         raise UsageError(msg, param="configs")
     if job.script is not None:
-        is_given = job.workload != "cnn" or machines.device != "auto" or job.target_budget is not None
-        _check_script(job.script, settings.fractions, is_given=is_given)
-    settings = replace(settings, manifests=open_sources(manifests), first=given)
+        has_workload_options = job.workload != "cnn" or machines.device != "auto" or job.target_budget is not None
+        _check_script(job.script, settings.fractions, has_workload_options=has_workload_options)
+    settings = replace(settings, manifests=open_sources(manifests), first=first_configs)
     is_new = not path.exists()
     settings, space_json = _with_workload(settings, job, path)
     if first is not None:
-        _check_first(first, given, space_json)
+        _check_first(first, first_configs, space_json)
     with (
-        _made(path, space_json, settings.workload) if is_new else contextlib.nullcontext(),
-        machines.used_for(settings, has_device=job.script is None) as settings,
+        _new_history(path, space_json, settings.workload) if is_new else contextlib.nullcontext(),
+        machines.configured(settings, has_device=job.script is None) as settings,
         History.open(path, write=True) as history,
     ):
-        _tell_of_enlarged(history, settings.workload, on_message)
-        return _to_dict(collect_cells(history, settings, progress=progress))
+        _warn_enlarged(history, settings.workload, on_message)
+        return _report_dict(collect_cells(history, settings, progress=progress))
 
 
 def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "tuple[CollectionSettings, str]":
-    """Add workload and budget of a job to the settings; return them with the space of the history, or of one that is to be made.
+    """Add workload and budget of a job to the settings; return them with the space of the existing or new history.
 
     Raises:
-        UsageError: a history that is there and over another space.
+        UsageError: an existing history over another space.
         MissingPathError: neither a history nor datasets.
     """
     from warmstart.history_store.errors import MissingPathError
@@ -149,7 +150,8 @@ def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "tup
     from warmstart.spaces import space_text
     from warmstart.training.workloads import get_workload
 
-    workload: Workload = get_workload(job.workload)  # a wrong name is told first
+    # Refuses a wrong name before anything else.
+    workload: Workload = get_workload(job.workload)
     sources, named = settings.manifests, None if job.space is None else space_text(job.space)
     if path.exists():
         with History.open(path) as history:
@@ -157,22 +159,23 @@ def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "tup
                 _check_same_space(history, named)
             space_json = history.space_json
             if job.script is not None:
-                sources = _known_names(history, sources)
-                workload = _own(job.script, space_json, _paths(sources, settings.root, history))
+                sources = _names_in_history(history, sources)
+                workload = _script_workload(job.script, space_json, _image_paths(sources, settings.root, history))
     else:
-        if not sources and job.script is None:  # a script says what it lacks itself
+        # A script has its own message.
+        if not sources and job.script is None:
             msg = f"{path}: expected a history with datasets to measure, got nothing there. Check the path, or name manifests or folders of images."
             raise MissingPathError(msg)
         if job.script is not None:
-            workload = _own(job.script, named, _paths(sources, settings.root))
+            workload = _script_workload(job.script, named, _image_paths(sources, settings.root))
         space_json = named or dump_space(workload.space())
     budget = workload.budget(job.target_budget)
     return replace(settings, manifests=sources, workload=workload, budget=budget), space_json
 
 
 @contextlib.contextmanager
-def _made(path: Path, space_json: str, workload: "Workload | None") -> "Iterator[None]":
-    """Make a history; where the collection ends before anything is in it, nothing of it stays."""
+def _new_history(path: Path, space_json: str, workload: "Workload | None") -> "Iterator[None]":
+    """Create a history; remove it again if the collection fails before anything is stored."""
     from warmstart.history_store.history import History, remove_empty
     from warmstart.training.workloads import get_workload
 
@@ -201,7 +204,7 @@ def _check_first(file: Path, configs: "Sequence[Config]", space_json: str) -> No
 
 
 def _stored_size(workload: "Workload", space_json: str) -> int:
-    """Choose the pixels a side of a new history's images: the largest that a configuration asks for, and as many as landmarks need."""
+    """Return the pixels per side of a new history's images: the largest of the space, and enough for landmark features."""
     from warmstart.history_store.space import load_space
     from warmstart.metafeat.pretrained.landmarks import SIZE
 
@@ -209,8 +212,8 @@ def _stored_size(workload: "Workload", space_json: str) -> int:
     return STORED_SIZE if largest is None else max(largest, SIZE)
 
 
-def _tell_of_enlarged(history: "History", workload: "Workload | None", on_message: Callable[[str], object]) -> None:
-    """Say where configurations ask for larger images than a history keeps."""
+def _warn_enlarged(history: "History", workload: "Workload | None", on_message: Callable[[str], object]) -> None:
+    """Warn of configurations with larger images than the history stores."""
     from warmstart.history_store.space import load_space
 
     largest = None if workload is None else workload.largest_image(load_space(history.space_json))
@@ -221,7 +224,7 @@ def _tell_of_enlarged(history: "History", workload: "Workload | None", on_messag
         )
 
 
-def _to_dict(report: "CollectReport") -> dict[str, Any]:
+def _report_dict(report: "CollectReport") -> dict[str, Any]:
     """Return a report as native types."""
     fields = asdict(report)
     fields["datasets"] = list(report.datasets)
@@ -233,22 +236,22 @@ def _to_dict(report: "CollectReport") -> dict[str, Any]:
     return fields
 
 
-def _check_script(script: "OwnScript", fractions: Sequence[float], *, is_given: bool) -> None:
-    """Refuse options of a workload where a script is measured.
+def _check_script(script: "OwnScript", fractions: Sequence[float], *, has_workload_options: bool) -> None:
+    """Refuse options of a workload for a script.
 
     Raises:
-        UsageError: when there are some.
+        UsageError: there are some.
     """
-    if is_given:
-        msg = f"expected none of `workload`, `target_budget` and `device` with a script of your own, got one. Put what {script.label} needs into the command."
+    if has_workload_options:
+        msg = f"`workload`, `target_budget` and `device` cannot be used with a script of your own. Put what {script.label} needs into the command."
         raise UsageError(msg)
     if tuple(fractions) != (1.0,):
-        msg = f"expected whole datasets with a script of your own, which reads its images itself, got {list(fractions)}. Leave it out."
+        msg = "cannot be used with a script of your own, which reads its images itself."
         raise UsageError(msg, param="fraction")
 
 
-def _own(script: "OwnScript", space_json: str | None, paths: Mapping[str, str]) -> "OwnWorkload":
-    """Make the workload of a script, checked against its space and datasets.
+def _script_workload(script: "OwnScript", space_json: str | None, paths: Mapping[str, str]) -> "OwnWorkload":
+    """Return the workload of a script, checked against its space and datasets.
 
     Raises:
         UsageError: no space, or a script that does not fit.
@@ -265,64 +268,66 @@ def _own(script: "OwnScript", space_json: str | None, paths: Mapping[str, str]) 
     return OwnWorkload(script, space_json, paths)
 
 
-def _paths(sources: "Sequence[Manifest]", root: str | Path | None, history: "History | None" = None) -> dict[str, str]:
-    """Find where the images of the datasets lie, by their names: of all that the history has where none are named.
+def _image_paths(
+    sources: "Sequence[Manifest]", root: str | Path | None, history: "History | None" = None
+) -> dict[str, str]:
+    """Return the paths of the datasets' images by name, by default of all datasets of the history.
 
     Raises:
-        MissingPathError: when nothing is known of one.
+        MissingPathError: unknown for a dataset.
     """
     from warmstart.history_store.errors import MissingPathError
     from warmstart.training.sources.obtain import manifest_path
 
     if sources or history is None:
         return {manifest.name: manifest_path(manifest, root=root) for manifest in sources}
-    found = {}
+    paths = {}
     for info in history.datasets:
         if not history.has_images(info.name):
             continue
-        places = [Path(info.source), history.path.absolute().parent / info.source]
-        place = next((place for place in places if info.source and _has_images_of(info, place)), None)
-        if place is None and not info.source.startswith("torchvision:"):
+        candidates = [Path(info.source), history.path.absolute().parent / info.source]
+        path = next((path for path in candidates if info.source and _has_images_of(info, path)), None)
+        if path is None and not info.source.startswith("torchvision:"):
             msg = f"{history.path}:{info.name}: expected the path of its images for your script, got {info.source or 'none'}, where they are not. Name their folder: warmstart history collect FOLDER."
             raise MissingPathError(msg)
-        found[info.name] = info.source if place is None else str(place.absolute())
-    return found
+        paths[info.name] = info.source if path is None else str(path.absolute())
+    return paths
 
 
-def _has_images_of(info: "DatasetInfo", place: Path) -> bool:
-    """Tell whether the images of a dataset lie at a place; where its record names none for sure, by their content."""
+def _has_images_of(info: "DatasetInfo", path: Path) -> bool:
+    """Tell whether a dataset's images lie at a path; compare the content unless the record's path is absolute."""
     from warmstart.history_store.errors import WarmstartError
     from warmstart.history_store.readers import open_images
     from warmstart.history_store.readers.csv_labels import images_of
 
-    if not images_of(str(place)).exists():
+    if not images_of(str(path)).exists():
         return False
     if Path(info.source).is_absolute() or not info.fingerprint:
         return True
     try:
-        return open_images(str(place)).fingerprint("content") == info.fingerprint
-    except WarmstartError:  # something else lies there
+        return open_images(str(path)).fingerprint("content") == info.fingerprint
+    except WarmstartError:  # other data
         return False
 
 
-def _known_names(history: "History", sources: "Sequence[Manifest]") -> "tuple[Manifest, ...]":
-    """Call images by the name that the history knows them by, where it does."""
+def _names_in_history(history: "History", sources: "Sequence[Manifest]") -> "tuple[Manifest, ...]":
+    """Rename manifests to the history's names of the same images."""
     from warmstart.training.sources.obtain import open_manifest
 
     names = {info.fingerprint: info.name for info in history.datasets if info.fingerprint and info.fraction == 1}
-    found = []
+    renamed = []
     for manifest in sources:
         is_images = manifest.source == manifest.obtain.path and manifest.name not in history.names
-        print_ = open_manifest(manifest).fingerprint("content") if is_images else ""
-        found.append(replace(manifest, name=names.get(print_, manifest.name)))
-    return tuple(found)
+        fingerprint = open_manifest(manifest).fingerprint("content") if is_images else ""
+        renamed.append(replace(manifest, name=names.get(fingerprint, manifest.name)))
+    return tuple(renamed)
 
 
 def _check_same_space(history: "History", space_json: str) -> None:
-    """Check that a history is over the space that a person named.
+    """Check that a history is over the requested space.
 
     Raises:
-        UsageError: when it is over another.
+        UsageError: it is over another.
     """
     from warmstart.history_store.space import same_space, space_difference
 
@@ -333,11 +338,11 @@ def _check_same_space(history: "History", space_json: str) -> None:
 
 
 def open_sources(paths: Sequence[Path]) -> "tuple[Manifest, ...]":
-    """Read manifests, and write them for images that have none.
+    """Read manifests, and build them for images without one.
 
     Args:
-        paths: TOML files, folders of them, or images themselves: a folder of pictures, an npz file and the like, whose dataset gets
-            the name of the file or folder, and keeps the parts that it has; with labels as ``folder::labels=file.csv``.
+        paths: TOML files, folders of them, or images: a folder of pictures, an npz file and the like, named by its file or
+            folder, with its own splits; with labels as ``folder::labels=file.csv``.
 
     Raises:
         MissingPathError: a path that is not there.
@@ -347,35 +352,38 @@ def open_sources(paths: Sequence[Path]) -> "tuple[Manifest, ...]":
     from warmstart.history_store.manifest import Manifest, Obtain, Splits, load_manifests
     from warmstart.history_store.readers.csv_labels import images_of, resolved
 
-    found: dict[str, Manifest] = {}
+    by_name: dict[str, Manifest] = {}
     for path in paths:
         if path.suffix == ".toml" or (path.is_dir() and any(path.glob("*.toml"))):
-            some = load_manifests(path)
+            manifests = load_manifests(path)
         elif (images := images_of(str(path))).exists():
+            # NFC below, as file systems differ in the Unicode form of names.
             written = images.resolve().stem if images.is_file() else images.resolve().name
             name = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", written)).strip("-._") or "images"
-            where = Obtain("folder" if images.is_dir() else "file", resolved(str(path)))
-            some = (Manifest(name, name, f"images of {images.name}", where.path, "not stated", where, Splits("own")),)
+            obtain = Obtain("folder" if images.is_dir() else "file", resolved(str(path)))
+            manifests = (
+                Manifest(name, name, f"images of {images.name}", obtain.path, "not stated", obtain, Splits("own")),
+            )
         else:
             msg = f"{path}: expected a manifest, or images to measure, got nothing there. Check the path."
             raise MissingPathError(msg)
-        for manifest in some:
-            if manifest.name in found:
+        for manifest in manifests:
+            if manifest.name in by_name:
                 msg = f"{path}: expected a name of its own, got {manifest.name!r} again. Leave one of the two out, rename its file or folder, or write a manifest with another name."
                 raise ManifestError(msg)
-            found[manifest.name] = manifest
-    return tuple(found.values())
+            by_name[manifest.name] = manifest
+    return tuple(by_name.values())
 
 
 def read_configs(path: Path) -> list[dict[str, Any]]:
-    """Read configurations from JSON: a list of them, one a line, or what ``warmstart suggest --format json`` writes.
+    """Read configurations from JSON: a list, JSON lines, or a document of ``warmstart suggest --format json``.
 
     Raises:
         MissingPathError: no such file.
         DataError: a file that is none of these.
     """
     from warmstart.history_store.errors import DataError, MissingPathError
-    from warmstart.suggestions.initial_configs import listed_configs
+    from warmstart.suggestions.initial_configs import find_configs
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -393,8 +401,8 @@ def read_configs(path: Path) -> list[dict[str, Any]]:
         except ValueError as error:
             msg = f"{path}: expected JSON, got {in_words(error)}. Write a list of configurations."
             raise DataError(msg, param="first") from error
-    found = listed_configs(value)
-    if not found:
+    configs = find_configs(value)
+    if not configs:
         msg = f"{path}: expected a list of configurations, each an object of values by name, got {text[:60]!r}. Write what `warmstart suggest --format json` writes, or [{{...}}, ...]."
         raise DataError(msg, param="first")
-    return found
+    return configs

@@ -1,4 +1,4 @@
-"""Import of runs into a history: find the importer, read the source, report what happened to each hyperparameter."""
+"""Import runs of other tools into a history: find the importer, read the source, map hyperparameters, report."""
 
 import json
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a person says about an import.
+class ImportRequest:
+    """The options of an import.
 
     Attributes:
-        dataset: on which the runs were measured, where the source does not say.
+        dataset: of the runs, if the source does not say.
         study: one of several studies or spaces of the source.
         metric: the objective that is the error, where the source has several.
         error_range: `BEST,WORST`, the values that count as error 0 and 1.
@@ -45,8 +45,8 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """A source that was read: its runs, the datasets that it describes, and what was said, parsed."""
+class ImportSource:
+    """The content of a source (runs, dataset descriptions) with the parsed options."""
 
     runs: "ForeignRuns"
     described: "tuple[DatasetInfo, ...]"
@@ -54,22 +54,22 @@ class Read:
     wishes: "Wishes"
 
 
-def import_source(path: Path, source: str, asked: Asked) -> "ImportPlan | dict[str, int]":
-    """Bring the runs of a source into a history.
+def import_source(path: Path, source: str, request: ImportRequest) -> "ImportPlan | dict[str, int]":
+    """Import the runs of a source into a history.
 
-    Exports of a history over the same space, and folders of shards, are taken as they are; a history that is not there is
-    made from them. Anything else is mapped.
+    Exports of a history over the same space, and folders of shards, go in unchanged; a new history can be created from
+    them. Anything else is mapped to the history's space.
 
     Args:
         path: the history.
         source: file, folder or URL.
-        asked: what a person says about it.
+        request: its options.
 
-    Returns: for what was mapped, the plan that was carried out, or not where `asked.dry_run`; else `imported` and
+    Returns: for mapped runs, the plan, carried out unless `asked.dry_run`; else `imported` and
         `n_evaluations`.
 
     Raises:
-        UsageError: what was asked does not fit the source, or the source is of no known kind.
+        UsageError: options that do not fit the source, or a source of unknown kind.
         MissingPathError: no history, or nothing at `source`.
         DataError: runs that cannot be read, or have nothing in common with the history.
         StorageError: a storage or a history that cannot be read or written.
@@ -77,63 +77,63 @@ def import_source(path: Path, source: str, asked: Asked) -> "ImportPlan | dict[s
     from warmstart.history_store.external_import import carry_out
     from warmstart.history_store.history import History
 
-    is_own = _is_own(path, source)
-    if is_own and asked == Asked():
+    is_exchange_file = _is_exchange_file(path, source)
+    if is_exchange_file and request == ImportRequest():
         return import_into(path, Path(source))
-    if is_own and Path(source).is_dir():
-        msg = f"{source}: expected no options for a folder of shards, which goes in as it is, got some. Leave them out."
+    if is_exchange_file and Path(source).is_dir():
+        msg = f"{source}: options cannot be used with a folder of shards, which is imported unchanged."
         raise UsageError(msg)
     if not path.exists():
         msg = f"{path}: expected a history to import into, got nothing there. Make one first: `warmstart history create {in_shell(path)} --space SPACE`."
         raise MissingPathError(msg)
-    read = read_asked(source, asked)
-    with History.open(path, write=not asked.dry_run) as history:
-        if asked.dataset is not None:
-            asked = replace(asked, dataset=_named(history, asked.dataset))
-        plan = plan_asked(history, read, asked)
-        if not asked.dry_run:
+    read = read_import_source(source, request)
+    with History.open(path, write=not request.dry_run) as history:
+        if request.dataset is not None:
+            request = replace(request, dataset=_dataset_name(history, request.dataset))
+        plan = plan_import_request(history, read, request)
+        if not request.dry_run:
             carry_out(history, plan)
     return plan
 
 
-def read_asked(source: str, asked: Asked) -> "Read":
-    """Read a source and what is said about it, before any history is opened; raises as `import_source`."""
-    error_range, wishes = parse_range(asked.error_range), _wishes(asked)
-    runs, described = read_source(source, study=asked.study, metric=asked.metric)
-    return Read(runs, described, error_range, wishes)
+def read_import_source(source: str, request: ImportRequest) -> "ImportSource":
+    """Read a source and parse its options, without a history; raises as `import_source`."""
+    error_range, wishes = parse_range(request.error_range), _parse_wishes(request)
+    runs, described = read_source(source, study=request.study, metric=request.metric)
+    return ImportSource(runs, described, error_range, wishes)
 
 
-def check_unnamed(read: "Read", name: str) -> None:
-    """Check that runs that are added with a dataset leave open on which they were measured.
+def check_names_no_dataset(read: "ImportSource", name: str) -> None:
+    """Check that runs to add with a dataset name no dataset themselves.
 
     Raises:
-        UsageError: they name datasets themselves.
+        UsageError: they do.
     """
-    named = sorted({each for each in read.runs.datasets if each is not None})
+    named = sorted({dataset for dataset in read.runs.datasets if dataset is not None})
     if named and not read.runs.are_hints:
         msg = f"expected runs that name no dataset, as all go to {name!r}, got {read.runs.kind}, which names {some_of(named)}. Add the images first, then bring these in by themselves: `warmstart history import`."
         raise UsageError(msg, param="runs")
 
 
-def plan_asked(history: "History", read: "Read", asked: Asked) -> "ImportPlan":
-    """Work out what the runs that were read are in a history; nothing is written. Raises as `plan_import`."""
+def plan_import_request(history: "History", read: "ImportSource", request: ImportRequest) -> "ImportPlan":
+    """Plan the import of a source into a history, without writing; raises as `plan_import`."""
     from warmstart.history_store.external_import import plan_import
 
     return plan_import(
         history,
         read.runs,
-        dataset=asked.dataset,
+        dataset=request.dataset,
         error_range=read.error_range,
         wishes=read.wishes,
         described=read.described,
     )
 
 
-def _named(history: "History", dataset: str) -> str:
-    """Return the name of a dataset in a history: the one given, or that of the images at a path.
+def _dataset_name(history: "History", dataset: str) -> str:
+    """Return the name of a dataset in a history, for a name or for the path of its images.
 
     Raises:
-        UsageError: a path with images that the history does not know.
+        UsageError: images that the history does not have.
     """
     there = ("/" in dataset or "::" in dataset) and Path(dataset.partition("::")[0]).expanduser().exists()
     is_path = there or dataset.startswith(("sklearn:", "torchvision:"))
@@ -142,18 +142,18 @@ def _named(history: "History", dataset: str) -> str:
     from warmstart.history_store.readers import open_images
 
     content = open_images(dataset).fingerprint("content")
-    known = next((info.name for info in history.datasets if info.fingerprint == content), None)
-    if known is None:
+    name = next((info.name for info in history.datasets if info.fingerprint == content), None)
+    if name is None:
         msg = f"expected a dataset whose images {history.path} has under some name, got {dataset!r}, which it has not. Add it with its runs: `warmstart history add {in_shell(history.path)} --dataset {in_shell(dataset)} --name NAME --group NAME --runs SOURCE`."
         raise UsageError(msg, param="dataset")
-    return known
+    return name
 
 
 def parse_range(text: str | None) -> tuple[float, float] | None:
-    """Read `BEST,WORST`.
+    """Parse `BEST,WORST`.
 
     Raises:
-        UsageError: the text is not that.
+        UsageError: another text.
     """
     if text is None:
         return None
@@ -166,10 +166,10 @@ def parse_range(text: str | None) -> tuple[float, float] | None:
 
 
 def parse_pairs(param: str, texts: Sequence[str]) -> dict[str, str]:
-    """Read `name=something`, once a name.
+    """Parse texts `name=value`, every name once.
 
     Raises:
-        UsageError: a text is not that.
+        UsageError: another text, or a name twice.
     """
     pairs: dict[str, str] = {}
     for text in texts:
@@ -181,23 +181,23 @@ def parse_pairs(param: str, texts: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def _wishes(asked: Asked) -> "Wishes":
+def _parse_wishes(request: ImportRequest) -> "Wishes":
     from warmstart.history_store.mapping import Wishes
 
     return Wishes(
-        rename=parse_pairs("rename", asked.rename),
-        fill=dict(parse_pairs("fill", asked.fill)),
-        rescale=parse_pairs("rescale", asked.rescale),
-        outside="drop" if asked.outside == "drop" else "clip",
+        rename=parse_pairs("rename", request.rename),
+        fill=dict(parse_pairs("fill", request.fill)),
+        rescale=parse_pairs("rescale", request.rescale),
+        outside="drop" if request.outside == "drop" else "clip",
     )
 
 
-def _is_own(path: Path, source: str) -> bool:
-    """Tell whether a source goes in as it is: shards, or a table over the history's own space or for a new history."""
-    place = Path(source)
-    if place.is_dir():
-        return (place / "collection.json").is_file()
-    if place.suffix.lower() not in TABLES or not place.is_file():
+def _is_exchange_file(path: Path, source: str) -> bool:
+    """Tell whether a source goes in unchanged: shards, or a table over the history's space or for a new history."""
+    source_path = Path(source)
+    if source_path.is_dir():
+        return (source_path / "collection.json").is_file()
+    if source_path.suffix.lower() not in TABLES or not source_path.is_file():
         return False
     if not path.exists():
         return True
@@ -206,17 +206,17 @@ def _is_own(path: Path, source: str) -> bool:
     from warmstart.history_store.space import same_space
 
     with History.open(path) as history:
-        return same_space(json.dumps(space_of(place)), history.space_json)
+        return same_space(json.dumps(space_of(source_path)), history.space_json)
 
 
 __all__ = [
-    "Asked",
-    "Read",
-    "check_unnamed",
+    "ImportRequest",
+    "ImportSource",
+    "check_names_no_dataset",
     "import_source",
     "parse_pairs",
     "parse_range",
-    "plan_asked",
-    "read_asked",
+    "plan_import_request",
+    "read_import_source",
     "read_source",
 ]

@@ -1,4 +1,4 @@
-"""Listings of a history: rows for people, documents for programs."""
+"""Listings of a history: rows and documents."""
 
 import math
 from collections import Counter
@@ -16,19 +16,20 @@ _BEST, _NEAREST = 3, 5
 
 
 def dataset_rows(history: "History", limit: int | None = None) -> list[dict[str, Any]]:
-    """List the datasets of a history: group, size, evaluations, lowest error.
+    """Return a row per dataset: group, sizes, number of evaluations, lowest error.
 
     Args:
-        history: that holds them.
-        limit: only so many, the first ones.
+        history: open.
+        limit: most rows, the first ones.
     """
     counts, (errors, _) = history.n_runs, history.outcomes
-    shown = range(len(counts))[:limit]
-    lowest = np.min(np.where(np.isnan(errors[: len(shown)]), np.inf, errors[: len(shown)]), axis=1, initial=np.inf)
+    indices = range(len(counts))[:limit]
+    # `initial`, as a history may have no configurations.
+    lowest = np.min(np.where(np.isnan(errors[: len(indices)]), np.inf, errors[: len(indices)]), axis=1, initial=np.inf)
     rows = []
-    for row, count, best in zip(shown, counts.tolist(), lowest.tolist(), strict=False):
+    for row, count, best in zip(indices, counts.tolist(), lowest.tolist(), strict=False):
         info = history.dataset_at(row)
-        found = {
+        fields = {
             "name": info.name,
             "group": info.group,
             "n_train": info.n_train,
@@ -38,12 +39,12 @@ def dataset_rows(history: "History", limit: int | None = None) -> list[dict[str,
             "n_evaluations": count,
             "best_error": best if math.isfinite(best) else None,
         }
-        rows.append(found)
+        rows.append(fields)
     return rows
 
 
 def summary(history: "History") -> dict[str, Any]:
-    """Describe a history as a whole."""
+    """Return the summary of a history as a JSON object."""
     errors = history.errors
     copied_from = history.notes.get("copied_from")
     return {
@@ -62,12 +63,12 @@ def summary(history: "History") -> dict[str, Any]:
 
 
 def describe(history: "History", name: str, *, model_hash: str | None = None) -> dict[str, Any]:
-    """Describe one dataset: its record, its runs and their errors, what did best, where errors gather, what it resembles.
+    """Return a dataset as a JSON object: record, runs, errors, best configurations, CCoV, nearest datasets.
 
     Args:
-        history: that holds it.
+        history: open.
         name: of the dataset.
-        model_hash: of the model whose stored embeddings say what it resembles.
+        model_hash: of the model whose stored embeddings give the nearest datasets.
 
     Raises:
         UsageError: a name that the history does not know.
@@ -90,9 +91,9 @@ def describe(history: "History", name: str, *, model_hash: str | None = None) ->
         "extra": dict(info.extra),
         "images": history.has_images(name),
         "siblings": [
-            other
-            for other, group in zip(history.names, history.groups, strict=True)
-            if group == info.group and other != name
+            sibling
+            for sibling, group in zip(history.names, history.groups, strict=True)
+            if group == info.group and sibling != name
         ],
         "n_evaluations": len(runs),
         "statuses": dict(Counter(run.status.value for run in runs)),
@@ -108,51 +109,54 @@ def describe(history: "History", name: str, *, model_hash: str | None = None) ->
 
 
 def _distribution(errors: np.ndarray[Any, Any]) -> dict[str, float | int] | None:
-    """Return how the errors of a dataset are spread over the configurations; None where there are none."""
-    known = errors[np.isfinite(errors)]
-    if not len(known):
+    """Return quantiles and counts of a dataset's errors; None without errors."""
+    finite = errors[np.isfinite(errors)]
+    if not len(finite):
         return None
-    places = dict(
+    quantiles = dict(
         zip(
             ("lowest", "quarter", "median", "three_quarters", "highest"),
-            np.quantile(known, (0, 0.25, 0.5, 0.75, 1)),
+            np.quantile(finite, (0, 0.25, 0.5, 0.75, 1)),
             strict=True,
         )
     )
     return {
-        "configs": len(known),
-        "missing": len(errors) - len(known),
-        **{place: round(float(value), 6) for place, value in places.items()},
+        "configs": len(finite),
+        "missing": len(errors) - len(finite),
+        **{label: round(float(value), 6) for label, value in quantiles.items()},
     }
 
 
 def _centres(history: "History", name: str) -> tuple[dict[str, float | None], dict[str, str]]:
-    """Return CCoV by hyperparameter (None where it is not defined), and what it says in words."""
-    from warmstart.histories.ccov import centres_of, say_centre
+    """Return CCoV by hyperparameter (None = undefined), and descriptions in words."""
+    from warmstart.histories.ccov import centres_of, describe_centre
 
     if not len(history.configs) or np.isnan(history.errors[history.names.index(name)]).all():
         return dict.fromkeys(space_names(history.space_json)), {}
-    found = centres_of(history, [name])
+    centres = centres_of(history, [name])
     values = {
         key: round(float(value), 4) if np.isfinite(value) else None
-        for key, value in zip(found.hyperparameters, found.values[0], strict=True)
+        for key, value in zip(centres.hyperparameters, centres.values[0], strict=True)
     }
-    rows = zip(found.hyperparameters, found.values[0], found.chance[0], found.clear[0], strict=True)
+    rows = zip(centres.hyperparameters, centres.values[0], centres.chance[0], centres.clear[0], strict=True)
     return values, {
-        key: say_centre(float(value), float(chance), clear=bool(clear)) for key, value, chance, clear in rows
+        key: describe_centre(float(value), float(chance), clear=bool(clear)) for key, value, chance, clear in rows
     }
 
 
 def _nearest(history: "History", name: str, model_hash: str | None) -> list[dict[str, Any]]:
-    """List the datasets whose embeddings lie nearest, siblings among them; none where the model's are not stored."""
+    """Return the datasets with the nearest stored embeddings, siblings included; empty without embeddings."""
     vectors = history.embeddings(model_hash) if model_hash is not None else {}
     if name not in vectors:
         return []
     groups = dict(zip(history.names, history.groups, strict=True))
     far = {
-        other: float(np.linalg.norm(vector.astype(np.float64) - vectors[name]))
-        for other, vector in vectors.items()
-        if other != name
+        candidate: float(np.linalg.norm(vector.astype(np.float64) - vectors[name]))
+        for candidate, vector in vectors.items()
+        if candidate != name
     }
-    order = sorted(far, key=lambda other: (far[other], other))[:_NEAREST]
-    return [{"name": other, "distance": far[other], "sibling": groups[other] == groups[name]} for other in order]
+    order = sorted(far, key=lambda candidate: (far[candidate], candidate))[:_NEAREST]
+    return [
+        {"name": candidate, "distance": far[candidate], "sibling": groups[candidate] == groups[name]}
+        for candidate in order
+    ]

@@ -1,8 +1,8 @@
-"""What was merged into a history: kept in the history itself, beside the runs that answer.
+"""The record of what was merged into a history, stored in the history.
 
-The runs that answer are rows of the history, and their origin names who contributed them. All else that came in bundles
-(descriptions, meta-features, runs set aside and why) is the result `merged`. Together they are the set of records that
-came, and nothing of that set is ever lost.
+Contributed runs in use are rows of the history, and their origin names the contributor. All other contributed records
+(descriptions, features, runs set aside and why) are the result `merged`. Together they are the set of all records, and
+nothing of that set is ever lost.
 """
 
 from collections import defaultdict
@@ -41,21 +41,21 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What is stored under `KEY`.
+    """The merged records stored under `KEY`.
 
     Attributes:
-        lines: records that are no rows of the history: descriptions, meta-features, runs set aside.
-        datasets: ids by name, of the datasets that came in bundles.
-        aside: why a run does not answer, by the id of its record.
-        released: ids of records that answer though they are odd, as somebody decided.
-        own_configs: how many configurations the history had when something was merged first; None = nothing was.
+        lines: records that are not rows of the history: descriptions, features, runs set aside.
+        datasets: ids of contributed datasets by name.
+        aside: reasons for runs set aside, by the id of their record.
+        released: ids of records released from quarantine.
+        n_local_configs: number of configurations before the first merge; None = nothing was merged.
     """
 
     lines: frozenset[str] = frozenset()
     datasets: Mapping[str, str] = field(default_factory=dict)
     aside: Mapping[str, str] = field(default_factory=dict)
     released: frozenset[str] = frozenset()
-    own_configs: int | None = None
+    n_local_configs: int | None = None
 
     def ids(self, history: "History") -> dict[str, str]:
         """Return the ids of all datasets of a history, by name."""
@@ -69,15 +69,15 @@ class Merged:
             "datasets": dict(sorted(self.datasets.items())),
             "aside": dict(sorted(self.aside.items())),
             "released": sorted(self.released),
-            "own_configs": self.own_configs,
+            "own_configs": self.n_local_configs,
         }
 
 
 def read_merged(history: "History") -> Merged:
-    """Read what was merged into a history; datasets removed since, or made its own by images or runs, are its own.
+    """Read the merged records of a history, without datasets that were removed or got local images or runs.
 
     Raises:
-        HistoryDamagedError: it is not what `Merged.to_dict` gives.
+        HistoryDamagedError: not a record of `Merged.to_dict`.
     """
     stored = history.look_at_result(KEY)
     if stored is None:
@@ -86,7 +86,7 @@ def read_merged(history: "History") -> Merged:
         if stored["version"] != VERSION:
             msg = f"{history.path}: expected merged records of version {VERSION}, got version {stored['version']!r}. Upgrade warmstart."
             raise HistoryDamagedError(msg)
-        found = Merged(
+        merged = Merged(
             frozenset(map(str, stored["records"])),
             {str(name): str(key) for name, key in stored["datasets"].items()},
             {str(key): str(why) for key, why in stored["aside"].items()},
@@ -96,17 +96,17 @@ def read_merged(history: "History") -> Merged:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         msg = f"{history.path}: expected merged records as `warmstart history merge` writes them, got others. Restore the file: `warmstart history verify {in_shell(history.path)} --restore`."
         raise HistoryDamagedError(msg) from error
-    names, measured = set(history.names), _with_own_runs(history)
-    foreign = {
+    names, measured = set(history.names), _names_with_local_runs(history)
+    contributed = {
         name: key
-        for name, key in found.datasets.items()
+        for name, key in merged.datasets.items()
         if name in names and not history.has_images(name) and name not in measured
     }
-    return replace(found, datasets=foreign)
+    return replace(merged, datasets=contributed)
 
 
 def drop_merged(history: "History", name: str) -> None:
-    """Forget what bundles said of a dataset besides the runs that answer, so that no later merge brings it back.
+    """Delete the merged records of a dataset, so that no later merge restores them.
 
     Args:
         history: open for writing, still with the dataset.
@@ -114,84 +114,84 @@ def drop_merged(history: "History", name: str) -> None:
     """
     merged = read_merged(history)
     ids = merged.ids(history)
-    gone = {ids.pop(name), former_id(history.dataset(name))} - {None, *ids.values()}
-    lines = {line for line in merged.lines if dataset_of(line) in gone}
+    dropped = {ids.pop(name), former_id(history.dataset(name))} - {None, *ids.values()}
+    lines = {line for line in merged.lines if dataset_of(line) in dropped}
     if lines:
-        gone_ids = set(map(record_id, lines))
-        aside = {key: why for key, why in merged.aside.items() if key not in gone_ids}
+        dropped_ids = set(map(record_id, lines))
+        aside = {key: why for key, why in merged.aside.items() if key not in dropped_ids}
         history.set_result(KEY, replace(merged, lines=merged.lines - lines, aside=aside).to_dict())
 
 
 def dataset_of(line: str) -> str | None:
-    """Return the id of the dataset that a record is of; None for a space."""
+    """Return the id of a record's dataset; None for a space."""
     match parse(line, "record"):
-        case Described(id=found):
-            return found
+        case Described(id=identifier):
+            return identifier
         case SharedRun(run=run):
             return run.dataset
         case SharedSpace():
             return None
-        case other:
-            return other.dataset
+        case record:
+            return record.dataset
 
 
-def _with_own_runs(history: "History") -> set[str]:
-    """Name the datasets of which any run was measured in the history itself."""
+def _names_with_local_runs(history: "History") -> set[str]:
+    """Return the names of datasets with runs measured in the history itself."""
     table, names = history.table(), history.names
-    is_own = np.array([split_origin(origin)[1] is None for origin in table.origins], dtype=bool)
-    rows = is_own[table.origin] if len(table) else np.zeros(0, dtype=bool)
+    is_local = np.array([split_origin(origin)[1] is None for origin in table.origins], dtype=bool)
+    rows = is_local[table.origin] if len(table) else np.zeros(0, dtype=bool)
     return {names[row] for row in np.unique(table.dataset[rows]).tolist()}
 
 
-def foreign_line(run: Evaluation, dataset: str) -> str | None:
-    """Write the record that a row of a history was made of; None for one that was measured in the history itself."""
+def contributed_line(run: Evaluation, dataset: str) -> str | None:
+    """Return the record line of a contributed evaluation; None for a local one."""
     origin, by = split_origin(run.origin)
     return None if by is None else run_line(replace(run, origin=origin), dataset, by)
 
 
-def ids_now(own: Iterable[DatasetInfo], lines: Iterable[str]) -> dict[str, str]:
-    """Return the present ids of datasets that were known by their names alone, by the former ones.
+def current_ids(local: Iterable[DatasetInfo], lines: Iterable[str]) -> dict[str, str]:
+    """Return the present ids, by the former ones, of datasets that were first known by name alone.
 
-    One's own count first. Where contributors gave images of their own each to one name, its runs stay what they are: runs
-    of that name.
+    Local datasets count first. If several contributors gave different images to one name, its former id stays.
 
     Args:
-        own: datasets of the history itself.
-        lines: records of all that came.
+        local: local datasets.
+        lines: all records.
     """
-    found = {before: dataset_id(info) for info in own if (before := former_id(info)) is not None}
-    said: defaultdict[str, set[str]] = defaultdict(set)
+    of_local = {before: dataset_id(info) for info in local if (before := former_id(info)) is not None}
+    contributed: defaultdict[str, set[str]] = defaultdict(set)
     for line in lines:
+        # A text test first, as parsing every record is slow.
         if '"kind":"dataset"' in line and f'"{FORMERLY}"' in line:
             record = parse(line, "record")
             if isinstance(record, Described) and (before := former_id(record.info)) is not None:
-                said[before].add(record.id)
-    return {before: min(ids) for before, ids in said.items() if len(ids) == 1} | found
+                contributed[before].add(record.id)
+    return {before: min(ids) for before, ids in contributed.items() if len(ids) == 1} | of_local
 
 
-def with_ids(line: str, now: Mapping[str, str]) -> str:
-    """Write a record with the present id of its dataset; a description keeps the id of what it describes."""
-    if not now or '"kind":"dataset"' in line:
+def with_ids(line: str, new_ids: Mapping[str, str]) -> str:
+    """Replace a record's dataset id by the present one; descriptions stay unchanged."""
+    if not new_ids or '"kind":"dataset"' in line:
         return line
     record = parse(line, "record")
     match record:
-        case SharedRun(by=by, run=run) if run.dataset in now:
-            return run_line(run, now[run.dataset], by)
-        case Features() | Embedding() if record.dataset in now:
-            return to_line(replace(record, dataset=now[record.dataset]))
+        case SharedRun(by=by, run=run) if run.dataset in new_ids:
+            return run_line(run, new_ids[run.dataset], by)
+        case Features() | Embedding() if record.dataset in new_ids:
+            return to_line(replace(record, dataset=new_ids[record.dataset]))
     return line
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedRuns:
-    """Runs that a history has from the shipped one, as records of that."""
+    """Runs copied from the shipped history, as its records."""
 
     by: str
     lines: frozenset[str]
 
 
 def copied_runs(history: "History") -> CopiedRuns:
-    """Find the runs that a copy of the shipped history began with: they were measured there, and count once for all."""
+    """Return the runs that a copy of the shipped history started with; their contributor is the shipped history."""
     from warmstart.history_store.history import History
 
     origin = history.notes.get("copied_from", "").partition(",")[0]

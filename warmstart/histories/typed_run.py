@@ -1,4 +1,4 @@
-"""One run as a person types it."""
+"""Parse a run typed on the command line or sent to a server."""
 
 import math
 import sys
@@ -24,12 +24,12 @@ def read_evaluation(
     curve: str | None = None,
     origin: str = "record",
 ) -> Evaluation:
-    """Make the record of one run from what a person typed.
+    """Parse the texts and numbers of a run as an evaluation.
 
     Args:
         dataset: name in the history.
         config: JSON object of hyperparameters, or ``@FILE`` that holds one.
-        error: validation error in [0, 1]; None where the run gave none.
+        error: validation error in [0, 1]; None without one.
         status: ok, diverged, crashed, timeout or oom.
         duration: seconds.
         seed: of the run.
@@ -37,7 +37,7 @@ def read_evaluation(
         origin: who measured it.
 
     Raises:
-        UsageError: a status that is none of these, text that is no JSON of that shape.
+        UsageError: an unknown status, text that is not JSON of that shape.
         MissingPathError: a ``@FILE`` that is not there.
         DataError: numbers out of range.
     """
@@ -51,9 +51,9 @@ def read_evaluation(
         raise UsageError(msg, param="config")
     try:
         kind = Status(status)
-    except ValueError as problem:
+    except ValueError as cause:
         msg = f"expected one of {', '.join(Status)}, got {status!r}. Leave it out for a run that went well."
-        raise UsageError(msg, param="status", given=status, choices=Status) from problem
+        raise UsageError(msg, param="status", given=status, choices=Status) from cause
     if error is None and kind.has_error:
         msg = f"expected a validation error in [0, 1] for status {status!r}, got none. Give it, or `status` crashed, timeout or oom."
         raise UsageError(msg, param="error")
@@ -89,6 +89,7 @@ def _is_point(point: Any) -> bool:
         and len(point) == 2
         and type(point[0]) is int
         and isinstance(point[1], int | float)
+        # JSON allows integers that no float can hold.
         and abs(point[1]) <= sys.float_info.max
     )
 

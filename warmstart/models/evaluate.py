@@ -1,4 +1,4 @@
-"""From a history, or tables of errors, to the report of an evaluation."""
+"""Evaluate suggestions on a history or on tables of errors, and write the report."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 Show = Callable[[int, int, str], None]
 LEARNED = "learned"
 METRICS = (LEARNED, "handcrafted", "random network")
-"""The distances between datasets of a history."""
+"""Kinds of distance between datasets of a history."""
 PAPER = {"ADF": "adf", "Bi-LSTM": "bilstm"}
-"""The two models of [Kim2017warmstart], by their label in its figures."""
+"""The two models of [Kim2017warmstart] by their labels in its figures."""
 
 
 def evaluate_table(path: Path, plan: EvaluationSettings, *, progress: Show | None = None) -> dict[str, Any]:
-    """Replay a table of errors with the meta-features and distances that its file gives.
+    """Evaluate on a table of errors with the meta-features and distances of its file.
 
     Raises:
         UsageError: an unknown name, or numbers out of range.
         MissingPathError: no such file.
-        DataError: a file that is no table, too little in it, or two distances of one name.
+        DataError: not a table, too few rows, or two distances of one name.
     """
     from warmstart.training.evaluation.metrics import feature_metric, given_metric
     from warmstart.training.evaluation.table import read_table
@@ -54,15 +54,14 @@ def evaluate_table(path: Path, plan: EvaluationSettings, *, progress: Show | Non
 
 
 def evaluate_history(path: Path, plan: EvaluationSettings, *, progress: Show | None = None) -> dict[str, Any]:
-    """Hold every source of a history out and train the models that never saw it.
+    """Evaluate on a history, holding every source out of the model's training in turn.
 
-    Only what the chosen methods need is computed: without those that ask for distances no image is looked at. With them,
-    datasets that no model could be trained on (`warmstart.models.train.choose_datasets`) are left out; `notes` of the
-    report says which.
+    Only what the chosen methods need is computed: without distances no image is read. With them, datasets that no model
+    could be trained on (`warmstart.models.train.choose_datasets`) are left out, as `notes` of the report says.
 
     Raises:
         UsageError: an unknown name, or numbers out of range.
-        ImagesMissingError: a history without images, where distances are wanted.
+        ImagesMissingError: a history without images, for methods with distances.
         StorageError: a history, model or folder that cannot be used.
     """
     from warmstart.history_store.history import History
@@ -72,33 +71,35 @@ def evaluate_history(path: Path, plan: EvaluationSettings, *, progress: Show | N
 
     with History.open(path) as history:
         methods = choose_methods(make_methods(list(METRICS), LEARNED, has_unit=True), plan.methods)
-        wanted = [name for name in METRICS if any(method.metric == name for method in methods.values())]
-        chosen, notes = choose_datasets(history) if wanted or plan.paper_figure else (None, [])
+        metric_names = [name for name in METRICS if any(method.metric == name for method in methods.values())]
+        chosen, notes = choose_datasets(history) if metric_names or plan.paper_figure else (None, [])
         table = history_table(history, path.name, chosen)
         metrics = HistoryMetrics(history, table, plan, progress)
         nested = any(method.metric == LEARNED and method.is_calibrated for method in methods.values())
-        found = {name: metrics.make(name, nested=nested) for name in wanted}
+        by_name = {name: metrics.make(name, nested=nested) for name in metric_names}
         figure_metrics = {}
         if plan.paper_figure:
-            found |= {label: metrics.learned(metrics.paper(kind), nested=False) for label, kind in PAPER.items()}
+            by_name |= {label: metrics.learned(metrics.paper(kind), nested=False) for label, kind in PAPER.items()}
             figure_metrics = {label: label for label in PAPER} | ({"the model": LEARNED} if plan.model else {})
             if plan.model:
-                found.setdefault(LEARNED, metrics.make(LEARNED, nested=nested))
-        report = _report(table, found, plan, LEARNED, figure_metrics=figure_metrics, progress=progress, known=METRICS)
+                by_name.setdefault(LEARNED, metrics.make(LEARNED, nested=nested))
+        report = _report(
+            table, by_name, plan, LEARNED, figure_metrics=figure_metrics, progress=progress, metric_names=METRICS
+        )
         return {**report, "notes": notes}
 
 
 class HistoryMetrics:
-    """Makes the distances between a history's datasets, under one plan.
+    """The distances between a history's datasets under one evaluation plan.
 
     Args:
         history: open.
-        table: made of it.
+        table: of its errors.
         plan: protocol, folds, recipe, folder.
         progress: of the trainings.
 
     Raises:
-        UsageError: settings that do not exist.
+        UsageError: unknown settings.
         ModelError: the recipe's model cannot be read.
     """
 
@@ -113,7 +114,7 @@ class HistoryMetrics:
         self.folder = cache_folder() / "evaluate" / history.id if plan.models is None else plan.models
 
     def make(self, name: str, *, nested: bool) -> "Metric":
-        """Make a metric by its name in `METRICS`."""
+        """Return a metric by its name in `METRICS`."""
         from warmstart.training.evaluation.fold_models import handcrafted_features, make_folder, random_embeddings
         from warmstart.training.evaluation.metrics import euclidean, feature_metric, given_metric
 
@@ -128,9 +129,9 @@ class HistoryMetrics:
         return given_metric(euclidean(fixed))
 
     def external(self) -> "Metric | None":
-        """Make the metric of a model that was trained on another history: as it is, for it saw none of these datasets.
+        """Return the metric of a model that was trained on another history, unchanged, as it saw none of these datasets.
 
-        Returns: the metric; None where the model is this history's, or none is named.
+        Returns: the metric; None for this history's model, or without one.
         """
         from warmstart.metafeat.embed import embed_history
         from warmstart.metafeat.model_file import check_fits, is_at_home, read_header
@@ -142,11 +143,11 @@ class HistoryMetrics:
         if is_at_home(header, history_id=history.id, space_json=history.space_json, names=history.names):
             return None
         check_fits(header, stored_size=history.stored_size, where=str(history.path))
-        known = embed_history(history, self.table.datasets, header, device=self.plan.device)
-        return given_metric(euclidean([known[name] for name in self.table.datasets]))
+        embeddings = embed_history(history, self.table.datasets, header, device=self.plan.device)
+        return given_metric(euclidean([embeddings[name] for name in self.table.datasets]))
 
     def learned(self, settings: "SiameseSettings", *, nested: bool) -> "Metric":
-        """Train whatever models are not there yet, and make their metric."""
+        """Train the missing models of the folds and return their metric."""
         from warmstart.metafeat.device import resolve_device
         from warmstart.training.evaluation.fold_models import FoldModels
         from warmstart.training.evaluation.metrics import embedding_metric
@@ -163,14 +164,16 @@ class HistoryMetrics:
         )
         parts = sorted(set(self.parts.tolist()))
         nested = nested and len(parts) > 2
-        asked = [self.parts[row] for row, name in enumerate(self.table.datasets) if name in (self.plan.only or (name,))]
-        for part in sorted({int(part) for part in asked}):
-            for other in parts if nested else [part]:
-                models.embeddings(frozenset((part, other)))
+        query_parts = [
+            self.parts[row] for row, name in enumerate(self.table.datasets) if name in (self.plan.only or (name,))
+        ]
+        for part in sorted({int(part) for part in query_parts}):
+            for second in parts if nested else [part]:
+                models.embeddings(frozenset((part, second)))
         return embedding_metric(models.embeddings, self.parts, nested=nested)
 
     def paper(self, extractor: str) -> "SiameseSettings":
-        """Return the paper's recipe with one of its two set encoders, as long as the plan's steps."""
+        """Return the paper's recipe with one of its two set encoders and the plan's number of steps."""
         return Recipe("paper", extractor, steps=self.plan.recipe.steps).settings()
 
 
@@ -182,16 +185,16 @@ def _report(
     *,
     figure_metrics: Mapping[str, str],
     progress: Show | None,
-    known: Sequence[str] = (),
+    metric_names: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Play the methods, and the runs of the figures where they are wanted, and summarise."""
+    """Replay the methods, and the runs of the paper's figures if requested, and return the report."""
     from warmstart.bo.transfer.calibration import calibrate, can_calibrate
     from warmstart.training.evaluation.methods import choose_methods, make_methods, make_paper_methods, reference_method
     from warmstart.training.evaluation.replay import ReplaySettings, evaluate
     from warmstart.training.evaluation.report import check_reference, make_figures, make_report
 
     methods = choose_methods(
-        make_methods(known or list(metrics), reference_by, has_unit=table.unit is not None), plan.methods
+        make_methods(metric_names or list(metrics), reference_by, has_unit=table.unit is not None), plan.methods
     )
     reference = plan.reference or reference_method(reference_by)
     if plan.reference is None and reference not in methods:
@@ -207,9 +210,9 @@ def _report(
         surrogate=plan.surrogate,
     )
 
-    def play(some: "Mapping[str, Method]", note: str) -> Any:
+    def play(chosen: "Mapping[str, Method]", note: str) -> Any:
         show = None if progress is None else (lambda done, total, text: progress(done, total, f"{note}{text}"))
-        return evaluate(table, some, metrics=metrics, settings=settings, progress=show)
+        return evaluate(table, chosen, metrics=metrics, settings=settings, progress=show)
 
     figures = None
     if plan.paper_figure:
@@ -221,35 +224,35 @@ def _report(
     outcome = play(methods, "")
     report = make_report(outcome, reference=reference, figures=figures)
     if reference_by in outcome.distances and not plan.only and can_calibrate(table.known_errors(), table.groups):
-        found = calibrate(table.known_errors(), outcome.distances[reference_by], table.groups)
-        report["calibration"] = {"distance": reference_by, **found.to_dict()}
+        calibration = calibrate(table.known_errors(), outcome.distances[reference_by], table.groups)
+        report["calibration"] = {"distance": reference_by, **calibration.to_dict()}
     return report
 
 
-def check_trains_nothing(plan: EvaluationSettings, beside: str) -> None:
-    """Refuse settings of models beside something for which none is trained.
+def check_trains_nothing(plan: EvaluationSettings, option: str) -> None:
+    """Refuse settings of models with an option for which no model is trained.
 
     Raises:
-        UsageError: naming the first of them.
+        UsageError: names the first of them.
     """
-    usual, recipe = EvaluationSettings(), plan.recipe
-    given = {
-        "folds": plan.folds != usual.folds,
+    defaults, recipe = EvaluationSettings(), plan.recipe
+    is_set = {
+        "folds": plan.folds != defaults.folds,
         "models": plan.models is not None,
-        "preset": recipe.preset_name != usual.recipe.preset_name,
+        "preset": recipe.preset_name != defaults.recipe.preset_name,
         **{name: getattr(recipe, name) is not None for name in ("extractor", "target", "steps")},
-        "model": beside == "table" and plan.model is not None,
+        "model": option == "table" and plan.model is not None,
     }
-    for name in (name for name, is_given in given.items() if is_given):
-        msg = f"expected none beside `{beside}`, for which no model is trained, got one. Leave one of the two out."
+    for name in (name for name, differs in is_set.items() if differs):
+        msg = f"cannot be used with `{option}`, for which no model is trained."
         raise UsageError(msg, param=name)
 
 
 def check_calibrates(plan: EvaluationSettings, history: "History", model: "ModelHeader") -> None:
-    """Refuse, before hours are spent, an evaluation whose calibration could not be stored; see `store_calibration`.
+    """Refuse early an evaluation whose calibration could not be stored; see `store_calibration`.
 
     Raises:
-        UsageError: it is of some datasets alone, of another protocol or of methods without learned distances, or the history has
+        UsageError: only some datasets, another protocol, methods without learned distances, or a history with
             too few groups.
         ModelMismatchError: the model belongs to another history.
     """
@@ -271,7 +274,7 @@ def check_calibrates(plan: EvaluationSettings, history: "History", model: "Model
 
 
 def store_calibration(history: "History", model: "ModelHeader", report: Mapping[str, Any]) -> str:
-    """Put a report's calibration into a history open for writing, for the model's distances; returns what to tell.
+    """Store a report's calibration of a model in a history open for writing; return a note.
 
     Raises:
         UsageError: the report has none.
@@ -294,15 +297,15 @@ def _check_calibrates(protocol: str, *, is_calibrated: bool) -> None:
 
 
 def as_document(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the JSON document: the report itself, or a list of several."""
+    """Return the JSON document: one report, or a list of several."""
     return dict(reports[0]) if len(reports) == 1 else {"schema_version": 1, "reports": list(reports)}
 
 
-def check_places(out: Path | None, plots: Path | None) -> None:
-    """Refuse places that cannot be written before hours are spent.
+def check_outputs(out: Path | None, plots: Path | None) -> None:
+    """Refuse early output paths that cannot be written.
 
     Raises:
-        UsageError: a folder that does not exist, a file at `out` that is no JSON, or plots without what draws them.
+        UsageError: a missing folder, a file at `out` that is not JSON, or plots without matplotlib.
     """
     if out is not None:
         check_replaceable("out", out, lambda path: parse_json(path.read_text(encoding="utf-8")), "a JSON report")
@@ -315,13 +318,13 @@ def check_places(out: Path | None, plots: Path | None) -> None:
         raise UsageError(msg, param="plots")
 
 
-def keep(reports: Sequence[Mapping[str, Any]], out: Path | None, plots: Path | None) -> list[str]:
-    """Write and draw reports where that is wanted.
+def write_outputs(reports: Sequence[Mapping[str, Any]], out: Path | None, plots: Path | None) -> list[str]:
+    """Write the reports to `out` and draw them into `plots`, if given.
 
-    Returns: what to tell.
+    Returns: notes on the files written.
 
     Raises:
-        StorageError: a place that cannot be written.
+        StorageError: a file that cannot be written.
     """
     notes = []
     if out is not None:

@@ -1,4 +1,4 @@
-"""How an evaluation is done: each option once, with its default."""
+"""The options of an evaluation with their defaults."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ if TYPE_CHECKING:
     from warmstart.training.evaluation.protocol import Protocol
 
 
-@dataclass(frozen=True)  # without slots, so that the command can read the defaults
+# Without slots, so that the command can read the defaults.
+@dataclass(frozen=True)
 class EvaluationSettings:
-    """How to evaluate; the options of the command.
+    """Options of `warmstart evaluate`.
 
     Attributes:
         protocol: `leave-source-out` or `in-source`.
         methods: names; none = all.
-        reference: the method that differences are taken of; None = the one that `suggest` asks.
-        horizon: evaluations; `repeats` of what is random; `seed` of all of it.
-        only: datasets to ask; none = all.
+        reference: the method to compare with the others; None = the one of `suggest`.
+        horizon: evaluations; `repeats` of random methods; `seed` of everything.
+        only: datasets to evaluate; none = all.
         workers: processes.
         surrogate: of the searches.
-        paper_figure: play the runs of the paper's figures too.
-        model: its recipe is the one trained for every fold; None = `recipe`.
-        recipe: of the models that are trained.
-        folds: models, each trained without one part of the datasets.
-        models: folder where they are kept; None = one in the cache.
-        device: where they are trained.
+        paper_figure: also replay the runs of the paper's figures.
+        model: its recipe is trained for every fold; None = `recipe`.
+        recipe: of the trained models.
+        folds: number of models, each trained without one part of the datasets.
+        models: their folder; None = one in the cache.
+        device: of their training.
     """
 
     protocol: Protocol = "leave-source-out"

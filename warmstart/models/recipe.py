@@ -1,4 +1,4 @@
-"""How a meta-feature model is trained: a preset, and what a person wants otherwise."""
+"""The training recipe of a meta-feature model: a preset with changes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from warmstart.training.siamese.settings import SiameseSettings
 
 
-@dataclass(frozen=True)  # without slots, so that commands can read the defaults
+# Without slots, so that commands can read the defaults.
+@dataclass(frozen=True)
 class Recipe:
-    """How a meta-feature model is trained; None and False leave a part as the preset has it.
+    """The training recipe of a meta-feature model; None and False keep the preset's value.
 
     Attributes:
         preset_name: ``modern`` or ``paper``.
         extractor: set encoder.
-        target: distance that embeddings shall imitate.
+        target: distance for the embeddings to imitate.
         backbone: convolutions.
         handcrafted: append the handcrafted features.
         steps: updates.
@@ -38,34 +39,38 @@ class Recipe:
         """Return the settings of the training.
 
         Raises:
-            UsageError: an unknown name, or a backbone of a model that looks at no image.
+            UsageError: an unknown name, or a backbone for a model without images.
         """
         from warmstart.training.siamese.settings import preset
 
         if self.backbone is not None and self.extractor == "handcrafted":
-            msg = f"expected none beside the extractor handcrafted, which looks at no image, got {self.backbone!r}. Leave one of the two out."
+            msg = "cannot be used with the extractor handcrafted, which uses no image."
             raise UsageError(msg, param="backbone")
 
-        # modern alone looks at no image
-        looking = "adf" if self.backbone is not None and self.preset_name == "modern" else None
-        found = preset(self.preset_name, extractor=self.extractor or looking)  # type: ignore[arg-type]  # checked by the function itself
+        # The preset modern uses no image by itself: a backbone needs a set encoder.
+        encoder = "adf" if self.backbone is not None and self.preset_name == "modern" else None
+        settings = preset(self.preset_name, extractor=self.extractor or encoder)  # type: ignore[arg-type]  # checked by the function itself
         chosen: dict[str, Any] = {
             "target": self.target,
             "backbone": self.backbone,
             "handcrafted": self.handcrafted or None,
         }
-        spec = dataclasses.replace(found.spec, **{name: value for name, value in chosen.items() if value is not None})
-        return dataclasses.replace(found, spec=spec, steps=found.steps if self.steps is None else self.steps)
+        spec = dataclasses.replace(
+            settings.spec, **{name: value for name, value in chosen.items() if value is not None}
+        )
+        return dataclasses.replace(settings, spec=spec, steps=settings.steps if self.steps is None else self.steps)
 
     def settings_of(self, model: Path) -> SiameseSettings:
-        """Return how a model was trained; one that does not tell gives the preset with the model's architecture.
+        """Return the training settings of a model file; without them the preset with the model's architecture.
 
-        Of the recipe the number of steps counts, and the preset where the model tells nothing.
+        Of this recipe only the steps count, and the preset if the model file has no settings.
         """
         from warmstart.metafeat.model_file import read_header
         from warmstart.training.siamese.settings import SiameseSettings
 
         header = read_header(model)
-        told = header.fields.get("training")
-        found = SiameseSettings.from_dict(told) if told else Recipe(self.preset_name).settings()
-        return dataclasses.replace(found, spec=header.spec, steps=found.steps if self.steps is None else self.steps)
+        fields = header.fields.get("training")
+        settings = SiameseSettings.from_dict(fields) if fields else Recipe(self.preset_name).settings()
+        return dataclasses.replace(
+            settings, spec=header.spec, steps=settings.steps if self.steps is None else self.steps
+        )

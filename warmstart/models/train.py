@@ -1,4 +1,4 @@
-"""Training of a model on a history: the model file, its curves, and the history's embeddings."""
+"""Train a model on a history: write the model file, its learning curves and the history's embeddings."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 
 
 FEW_PAIRS = 30
-"""With fewer pairs of a held-out and a trained dataset a rank correlation is off by 0.2 by chance."""
+"""Least pairs of a held-out and a trained dataset for a rank correlation with an error by chance below 0.2."""
 
 
-@dataclass(frozen=True)  # without slots, so that the command can read the defaults
+# Without slots, so that the command can read the defaults.
+@dataclass(frozen=True)
 class TrainingRun:
-    """How long a training takes at most, and on what it runs.
+    """Limits and devices of a training run.
 
     Attributes:
-        budget: stop after so long, e.g. ``30m``.
-        resume: go on from the checkpoint; otherwise an old one is refused.
+        budget: stop after this time, e.g. ``30m``.
+        resume: continue from the checkpoint; otherwise an old one is refused.
         seed: of weights, pairs and draws.
         device: ``auto`` = the first GPU, if any.
         threads: CPU threads.
@@ -51,23 +52,23 @@ def train_model(
     run: TrainingRun | None = None,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> dict[str, Any]:
-    """Train a meta-feature model on a history and write all that belongs to it; see `choose_datasets` for who is left out.
+    """Train a meta-feature model on a history and write its files; `choose_datasets` selects the datasets.
 
     Args:
         history: holds the images.
         out: the model file, which may replace an older model; ``OUT.curves.json``, with matplotlib ``OUT.curves.png``, and, while unfinished, ``OUT.checkpoint`` lie beside it.
-        recipe: what is trained; None = preset ``modern``.
+        recipe: of the training; None = preset ``modern``.
         hold_out_groups: sibling groups to validate on; none = drawn by the seed.
-        run: how long it takes at most, and on what it runs.
+        run: limits and devices.
         progress: called with (steps done, steps, text).
 
-    Returns: what was done: model, hash, steps, loss, quality, held_out, seconds, notes.
+    Returns: the report: model, hash, history, steps, loss, quality, held_out, notes.
 
     Raises:
-        UsageError: an unknown group, a checkpoint where none shall be resumed, a file that is no model at `out`, or fewer than two
+        UsageError: an unknown group, a checkpoint without `resume`, another file than a model at `out`, or fewer than two
             datasets with images and runs.
         ImagesMissingError: a history without images.
-        StorageError: a place that cannot be written.
+        StorageError: a file that cannot be written.
     """
     from warmstart.metafeat.device import resolve_device
     from warmstart.metafeat.model_file import read_header
@@ -99,11 +100,11 @@ def train_model(
 
 
 def _quality(trained: "TrainedSiamese", header: "ModelHeader") -> tuple[dict[str, Any] | None, list[str]]:
-    """Return how well the distances to held-out datasets agree with the true ones, and a note where these are few."""
-    if (found := trained.quality) is None:
+    """Return the rank correlations of distances to held-out datasets with the true ones, and a note on few pairs."""
+    if (correlations := trained.quality) is None:
         return None, []
     n_pairs = len(header.fields["held_out"]) * len(header.fields["datasets"])
-    quality = finite({"spearman": found.spearman, "per_query": found.per_query, "n_pairs": n_pairs})
+    quality = finite({"spearman": correlations.spearman, "per_query": correlations.per_query, "n_pairs": n_pairs})
     if n_pairs >= FEW_PAIRS:
         return quality, []
     note = f"spearman and per_query compare {n_pairs} pairs of datasets: so few say little of the model. `warmstart evaluate` holds out every group in turn."
@@ -111,10 +112,10 @@ def _quality(trained: "TrainedSiamese", header: "ModelHeader") -> tuple[dict[str
 
 
 def _checkpoint(out: Path, *, resume: bool) -> Path:
-    """Return where the checkpoint of a training lies.
+    """Return the path of a training's checkpoint.
 
     Raises:
-        UsageError: no folder to write into, or an unfinished run that shall not be resumed.
+        UsageError: a missing folder, or an unfinished run without `resume`.
     """
     if not out.parent.is_dir():
         msg = f"expected a file in a folder that exists, got {out}. Make the folder first."
@@ -137,7 +138,7 @@ def _train(
     hold_out_groups: Sequence[str],
     progress: Callable[[int, int, str], None] | None,
 ) -> "tuple[TrainedSiamese, list[str]]":
-    """Train on the datasets that can be trained on; return the model, and what a person should hear."""
+    """Train on the suitable datasets; return the model and notes."""
     from warmstart.history_store.history import History
     from warmstart.metafeat.device import cpu_threads
     from warmstart.training.collection.plan import parse_time
@@ -152,7 +153,7 @@ def _train(
             settings,
             seed=run.seed,
             names=names,
-            held_out=_held_out(names, groups, hold_out_groups, known=opened.groups),
+            held_out=_held_out(names, groups, hold_out_groups, all_groups=opened.groups),
             checkpoint=checkpoint,
             progress=None if progress is None else lambda now: progress(now.step, now.steps, f"loss {now.loss:.4f}"),
             deadline_s=limit,
@@ -162,7 +163,7 @@ def _train(
 
 
 def _save(trained: "TrainedSiamese", out: Path) -> list[str]:
-    """Write the model and its curves; return what a person should hear."""
+    """Write the model and its curves; return notes."""
     trained.curves.save(out.with_name(out.name + ".curves.json"))
     trained.model.save(out)
     if find_spec("matplotlib") is None:
@@ -172,7 +173,7 @@ def _save(trained: "TrainedSiamese", out: Path) -> list[str]:
 
 
 def _store_embeddings(history: Path, header: "ModelHeader", run: TrainingRun) -> list[str]:
-    """Store what the model makes of the history's datasets in it; return what a person should hear."""
+    """Store the model's embeddings and references in the history; return notes."""
     from warmstart.history_store.history import History
     from warmstart.metafeat.embed import embed_history
     from warmstart.suggestions.references import compute_references, store_references
@@ -192,15 +193,15 @@ def _store_embeddings(history: Path, header: "ModelHeader", run: TrainingRun) ->
 
 
 def choose_datasets(history: "History") -> tuple[list[str], list[str]]:
-    """Choose the datasets of a history that a model can be trained on: with images, and measured like the others.
+    """Choose the datasets of a history to train on: those with images and most of the common configurations.
 
-    Measured like the others is who has at least half of the configurations that are common: those that at least half of the
-    datasets with images and runs have.
+    Common configurations are those that at least half of the datasets with images and runs have; a dataset needs at least
+    half of them.
 
-    Returns: their names, and a note on each kind of dataset that is left out.
+    Returns: their names, and a note on every kind of dataset left out.
 
     Raises:
-        UsageError: fewer than two are left, or no configuration is common.
+        UsageError: fewer than two datasets, or no common configuration.
         ImagesMissingError: the history holds no images.
     """
     import numpy as np
@@ -208,7 +209,8 @@ def choose_datasets(history: "History") -> tuple[list[str], list[str]]:
     measured = ~np.isnan(history.errors) | history.failed
     missing = {name for name in history.names if not history.has_images(name)}
     if missing == set(history.names):
-        history.images(history.names[0])  # raises what fits
+        # Raises ImagesMissingError.
+        history.images(history.names[0])
     unmeasured = {name for name, row in zip(history.names, measured, strict=True) if not row.any()} - missing
     rows = [row for row, name in enumerate(history.names) if name not in missing | unmeasured]
     common = measured[rows].mean(axis=0) >= 0.5 if rows else np.zeros(0, dtype=bool)
@@ -233,19 +235,19 @@ def choose_datasets(history: "History") -> tuple[list[str], list[str]]:
 
 
 def _held_out(
-    names: Sequence[str], groups: Sequence[str], chosen: Sequence[str], *, known: Sequence[str]
+    names: Sequence[str], groups: Sequence[str], chosen: Sequence[str], *, all_groups: Sequence[str]
 ) -> list[str] | None:
-    """Return the datasets of the chosen groups; None where none is chosen.
+    """Return the datasets of the chosen groups; None without a choice.
 
     Raises:
-        UsageError: a group that the history does not know, or all of whose datasets are left out.
+        UsageError: an unknown group, or one without suitable datasets.
     """
-    unknown, left_out = sorted(set(chosen) - set(known)), sorted(set(chosen) & set(known) - set(groups))
+    unknown, left_out = sorted(set(chosen) - set(all_groups)), sorted(set(chosen) & set(all_groups) - set(groups))
     if left_out and not unknown:
         msg = f"expected groups with datasets to validate on, got {', '.join(left_out)}, whose datasets lack images, or runs of most configurations. Name others."
         raise UsageError(msg, param="hold_out_group")
     if unknown:
-        step = meant(unknown, set(known), otherwise="`warmstart history list` shows them.")
+        step = meant(unknown, set(all_groups), otherwise="`warmstart history list` shows them.")
         msg = f"expected groups of the history, got {', '.join(unknown)}. {step}"
         raise UsageError(msg, param="hold_out_group")
     return [name for name, group in zip(names, groups, strict=True) if group in chosen] if chosen else None

@@ -1,1 +1,1 @@
-"""Pictures, one file a picture, in one style. matplotlib (the extra ``plots``) is imported where a figure is made."""
+"""Pictures, one module each, in one style. matplotlib (the extra ``plots``) is imported only to draw."""

@@ -1,4 +1,4 @@
-"""Learning curves of a study's trials: what each reported on its way."""
+"""Learning curves of a study's trials."""
 
 from typing import Any
 
@@ -10,14 +10,14 @@ from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.study_record import StudyRecord
 
 LINES = 100
-"""Curves drawn; of more, the best."""
+"""Most curves drawn, the best ones."""
 
 
-def curves_figure(found: StudyRecord) -> Any:
-    """Draw a line a trial that reported twice or more: the best thick, warm ones dashed, pruned ones ending in a cross."""
+def curves_figure(record: StudyRecord) -> Any:
+    """Draw the curves of trials with at least two reports: the best thick, warm ones dashed, pruned ones with a cross; None without any."""
     from matplotlib.lines import Line2D
 
-    trials = [trial for trial in found.trials if len(trial.curve) >= 2]
+    trials = [trial for trial in record.trials if len(trial.curve) >= 2]
     if not trials:
         return None
     trials = sorted(trials, key=lambda trial: (trial.error is None, trial.error or 0.0))[:LINES]
@@ -26,12 +26,14 @@ def curves_figure(found: StudyRecord) -> Any:
         return None
     figure = new_figure(7.2, 3.9)
     axes = figure.add_subplot()
-    best = found.best
+    best = record.best
     kinds = set()
     for trial in reversed(trials):
         x, y = (np.array(part, dtype=np.float64) for part in zip(*trial.curve, strict=True))
-        values = np.array([found.metric.to_value(float(each)) if np.isfinite(each) else np.nan for each in y])
-        is_best, is_warm = best is not None and trial.number == best.number, found.warm_of(trial) is not None
+        values = np.array(
+            [record.metric.to_value(float(reported)) if np.isfinite(reported) else np.nan for reported in y]
+        )
+        is_best, is_warm = best is not None and trial.number == best.number, record.warm_of(trial) is not None
         colour = HIGH if is_best else WARM if is_warm else "#8fb3cc"
         dashes = (4, 1.5) if is_warm else (None, None)
         axes.plot(x, values, color=colour, linewidth=2.2 if is_best else 1.1, dashes=dashes, zorder=3 if is_best else 2)
@@ -42,10 +44,10 @@ def curves_figure(found: StudyRecord) -> Any:
     top = float(np.quantile(points, 0.98))
     bottom = float(points.min())
     air = 0.05 * (top - bottom) or max(abs(top) * 0.05, 1e-12)
-    ends = sorted((_value(found, bottom - air), _value(found, top + air)))
+    ends = sorted((_value(record, bottom - air), _value(record, top + air)))
     axes.set_ylim(*ends)
     axes.set_xlabel("step")
-    axes.set_ylabel(found.metric.name)
+    axes.set_ylabel(record.metric.name)
     axes.grid(axis="y", color="#ececec", linewidth=0.6)
     keys = [Line2D([], [], color=HIGH, linewidth=2.2, label="best trial"), Line2D([], [], color="#8fb3cc", label="others")]  # fmt: skip
     keys += [Line2D([], [], color=WARM, dashes=(4, 1.5), label="warm")] if "warm" in kinds else []
@@ -54,5 +56,5 @@ def curves_figure(found: StudyRecord) -> Any:
     return figure
 
 
-def _value(found: StudyRecord, error: float) -> float:
-    return found.metric.to_value(error)
+def _value(record: StudyRecord, error: float) -> float:
+    return record.metric.to_value(error)

@@ -1,4 +1,4 @@
-"""Data of `plot map`: the datasets of a history in a plane, with a query among them."""
+"""The data of `plot map`: the datasets of a history in a plane, with a query."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,31 +22,34 @@ _NEAREST = 3
 def map_history(
     dataset: str | None = None, *, advisor: Advisor | None = None
 ) -> tuple[DatasetMap, EmbeddedHistory, tuple[str, ...]]:
-    """Place the datasets of an advisor's history, and a query; refusals as in `Advisor.neighbours`.
+    """Compute the map of an advisor's history, with a query; raises as `Advisor.neighbours`.
 
     The plane is fitted to the history alone, so that a query does not move it.
 
-    Returns: the map, what it was made from, and what a person should hear.
+    Returns: the map, its history, and notes.
     """
     advisor = advisor or Advisor()
-    place = None if dataset is None else advisor.locate(dataset)
-    embedded = advisor.embedded if place is None else place.embedded
+    location = None if dataset is None else advisor.locate(dataset)
+    embedded = advisor.embedded if location is None else location.embedded
     if embedded.model is None:
         msg = f"{embedded.path}: expected a history with images to draw a map of, got runs alone. `warmstart history add` gives its datasets their images."
         raise DataError(msg)
     plane = fit_plane(embedded.vectors)
     query, notes = None, embedded.notes
-    if dataset is not None and place is not None:
-        order = np.argsort(place.distances, kind="stable")[:_NEAREST].tolist()
-        nearest = [(place.names[i], float(place.distances[i])) for i in order]
-        pictures_of = None if place.query is None else _query_pictures(place.query.source)
-        query, notes = QueryPoint(_plain_name(dataset), plane.place(place.vector), nearest, pictures_of), place.notes
+    if dataset is not None and location is not None:
+        order = np.argsort(location.distances, kind="stable")[:_NEAREST].tolist()
+        nearest = [(location.names[i], float(location.distances[i])) for i in order]
+        pictures_of = None if location.query is None else _query_pictures(location.query.source)
+        query, notes = (
+            QueryPoint(_display_name(dataset), plane.project(location.vector), nearest, pictures_of),
+            location.notes,
+        )
     lowest = np.min(np.where(np.isnan(embedded.errors), np.inf, embedded.errors), axis=1, initial=np.inf)
     parts, pictures = _parts_and_pictures(embedded.path)
-    found = DatasetMap(
+    dataset_map = DatasetMap(
         names=embedded.names,
         groups=embedded.groups,
-        positions=plane.place(embedded.vectors),
+        positions=plane.project(embedded.vectors),
         lowest=np.where(np.isfinite(lowest), lowest, np.nan),
         share=plane.share,
         title=f"{embedded.path.name}: {len(embedded.names)} datasets of {len(set(embedded.groups))} groups",
@@ -54,11 +57,11 @@ def map_history(
         images=pictures,
         query=query,
     )
-    return found, embedded, notes
+    return dataset_map, embedded, notes
 
 
 def choose_pictures(labels: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Choose up to four rows of as many classes as there are: the first of classes spread over all."""
+    """Choose up to four pictures of different classes, spread over all classes."""
     classes, first = np.unique(labels[rows], return_index=True)
     if len(classes) >= THUMBNAILS:
         chosen = first[np.linspace(0, len(classes) - 1, THUMBNAILS).round().astype(np.int64)]
@@ -68,7 +71,7 @@ def choose_pictures(labels: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArr
 
 
 def _parts_and_pictures(path: Path) -> tuple[frozenset[str], dict[str, NDArray[np.uint8]]]:
-    """Name the datasets that are parts of others, and read thumbnails of the rest where their images are in the history."""
+    """Return the names of datasets that are parts of others, and thumbnails of the rest with stored images."""
     from warmstart.history_store.history import History
 
     pictures = {}
@@ -84,7 +87,7 @@ def _parts_and_pictures(path: Path) -> tuple[frozenset[str], dict[str, NDArray[n
 
 
 def _query_pictures(source: "ImageSource") -> NDArray[np.uint8] | None:
-    """Decode thumbnails of the query; none where those chosen are broken."""
+    """Decode thumbnails of the query; None if the chosen pictures are broken."""
     rows = np.asarray(source.splits.get("train", np.arange(len(source))))
     try:
         return source.read(choose_pictures(source.labels, rows), size=32).images
@@ -92,6 +95,6 @@ def _query_pictures(source: "ImageSource") -> NDArray[np.uint8] | None:
         return None
 
 
-def _plain_name(dataset: str) -> str:
-    """Return a name for people: the last part of a path."""
+def _display_name(dataset: str) -> str:
+    """Return the last part of a path as a name."""
     return dataset.rpartition("::")[2] if "::" in dataset else Path(dataset).name or dataset

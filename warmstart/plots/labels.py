@@ -1,4 +1,4 @@
-"""Placement of labels so that they overlap neither each other nor what they name."""
+"""Placement of labels without overlap."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,56 +19,60 @@ def place_labels(
 ) -> NDArray[np.float64]:
     """Push labels away from each other and from the marks, no further than needed.
 
-    Labels in the thick of it choose first. Each takes the nearest free place around its anchor from which a line to the
-    anchor crosses nothing; where there is none, the place that hides least. Nothing is random: the same input gives the same places.
+    Labels in crowded regions choose first. Every label takes the nearest free position around its anchor whose leader line
+    crosses nothing, else the position that hides least. The result is deterministic.
 
     Args:
-        anchors: `n x 2`, what the labels name, in points.
+        anchors: `n x 2`, positions of the labelled marks in points.
         sizes: `n x 2`, widths and heights of the labels.
         area: left, bottom, right, top; labels stay inside.
-        marks: `k x 2` centres of what must stay visible besides the anchors.
+        marks: `k x 2` centres of further marks to keep visible.
         mark_size: half the side of an anchor or mark.
-        reach: how far a label may stray.
+        reach: largest distance of a label.
 
     Returns: `n x 2` centres of the labels.
     """
     points = np.asarray(anchors, dtype=np.float64).reshape(-1, 2)
     half = np.asarray(sizes, dtype=np.float64).reshape(-1, 2) / 2
-    others = np.concatenate([points, np.asarray(marks, dtype=np.float64).reshape(-1, 2)])
-    taken, taken_half = others, np.full_like(others, mark_size)
+    obstacles = np.concatenate([points, np.asarray(marks, dtype=np.float64).reshape(-1, 2)])
+    boxes, half_sizes = obstacles, np.full_like(obstacles, mark_size)
     gaps = np.linalg.norm(points[:, None] - points[None], axis=2)
     crowd = np.exp(-gaps / 40.0).sum(axis=1)
     centres = points.copy()
     low, high = np.array(area[:2]), np.array(area[2:])
     for i in np.argsort(-crowd, kind="stable").tolist():
-        places = np.clip(_candidates(points[i], half[i], mark_size, reach), low + half[i], high - half[i])
-        apart = np.abs(places[:, None] - taken[None]) - (half[i] + taken_half)[None]
-        hidden = np.prod(np.minimum(apart - _AIR, 0.0), axis=2).sum(axis=1)
-        strayed = np.linalg.norm(places - points[i], axis=1)
-        crossed = _crossed(points[i], places, half[i], np.delete(taken, i, axis=0), np.delete(taken_half, i, axis=0))
-        best = int(np.argmin(hidden * 100.0 + crossed * 25.0 + strayed))
-        centres[i] = places[best]
-        taken = np.concatenate([taken, places[best : best + 1]])
-        taken_half = np.concatenate([taken_half, half[i : i + 1]])
+        candidates = np.clip(_candidates(points[i], half[i], mark_size, reach), low + half[i], high - half[i])
+        gaps_to_boxes = np.abs(candidates[:, None] - boxes[None]) - (half[i] + half_sizes)[None]
+        hidden = np.prod(np.minimum(gaps_to_boxes - _AIR, 0.0), axis=2).sum(axis=1)
+        distances = np.linalg.norm(candidates - points[i], axis=1)
+        crossed = _crossed(
+            points[i], candidates, half[i], np.delete(boxes, i, axis=0), np.delete(half_sizes, i, axis=0)
+        )
+        # Hiding something is worst, then crossing it, then distance.
+        best = int(np.argmin(hidden * 100.0 + crossed * 25.0 + distances))
+        centres[i] = candidates[best]
+        boxes = np.concatenate([boxes, candidates[best : best + 1]])
+        half_sizes = np.concatenate([half_sizes, half[i : i + 1]])
     return centres
 
 
-def spread(wanted: ArrayLike, gap: float, *, low: float = -np.inf, high: float = np.inf) -> NDArray[np.float64]:
+def spread(targets: ArrayLike, gap: float, *, low: float = -np.inf, high: float = np.inf) -> NDArray[np.float64]:
     """Move numbers apart until no two are nearer than `gap`, in their order and with the least sum of squared moves.
 
-    Pools of labels that touch move as one (isotonic regression of `wanted` less the gaps).
+    Pools of labels that touch move as one (isotonic regression of `targets` less the gaps).
 
     Args:
-        wanted: `n` places.
+        targets: `n` places.
         gap: least difference.
         low: least place; kept where `n` places fit between the two.
         high: greatest place.
 
-    Returns: `n` places, in the order of `wanted`.
+    Returns: `n` places, in the order of `targets`.
     """
-    values = np.asarray(wanted, dtype=np.float64)
+    values = np.asarray(targets, dtype=np.float64)
     order = np.argsort(values, kind="stable")
-    pools: list[list[float]] = []  # mean, count
+    # Pools of [mean, count]: pool adjacent violators.
+    pools: list[list[float]] = []
     for rank, value in enumerate(values[order].tolist()):
         pools.append([value - rank * gap, 1.0])
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
@@ -86,7 +90,7 @@ def spread(wanted: ArrayLike, gap: float, *, low: float = -np.inf, high: float =
 def _candidates(
     point: NDArray[np.float64], half: NDArray[np.float64], mark_size: float, reach: float
 ) -> NDArray[np.float64]:
-    """List places around a point, nearest rings first: `c x 2`."""
+    """Return candidate positions around a point, nearest rings first: `c x 2`."""
     rings = np.arange(0.0, reach, 6.0)
     directions = np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=1)
     radii = half + mark_size + 0.5 + _AIR
@@ -96,14 +100,14 @@ def _candidates(
 
 def _crossed(
     point: NDArray[np.float64],
-    places: NDArray[np.float64],
+    positions: NDArray[np.float64],
     half: NDArray[np.float64],
-    taken: NDArray[np.float64],
-    taken_half: NDArray[np.float64],
+    boxes: NDArray[np.float64],
+    half_sizes: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Count what the line from a point to the edge of a label at each place would cross: `c`."""
-    edges = np.clip(point, places - half, places + half)
+    """Count the crossings of the leader line from a point to a label at every position: `c`."""
+    edges = np.clip(point, positions - half, positions + half)
     steps = np.linspace(0.15, 1.0, 8)[None, :, None]
     along = point + (edges - point)[:, None] * steps
-    inside = np.all(np.abs(along[:, :, None] - taken[None, None]) < taken_half[None, None], axis=3)
+    inside = np.all(np.abs(along[:, :, None] - boxes[None, None]) < half_sizes[None, None], axis=3)
     return np.asarray(inside.any(axis=1).sum(axis=1), dtype=np.float64)

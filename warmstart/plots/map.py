@@ -1,4 +1,4 @@
-"""Map of a history: its datasets in the plane that preserves most of their distances."""
+"""Draw the map of a history: its datasets in the plane that preserves most of their distances."""
 
 import math
 from collections import Counter
@@ -15,22 +15,22 @@ from warmstart.plots.style import FAINT, GREY, INK, STAR, new_figure, save_figur
 
 _GROUP_MARKERS = ("s", "^", "D", "v", "P", "X", "p", "<", ">", "h")
 _MOST_NAMES = 200
-"""With more datasets only those nearest to the query are named."""
+"""Most datasets with names; of more only those nearest to the query are named."""
 _MARGINS = 160.0
-"""Height of what stands above and below the map, in points."""
+"""Height of the title and the key together, in points."""
 _TILE = 16.0
 """Side of one thumbnail in points."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryPoint:
-    """The dataset that is asked about.
+    """The query on the map.
 
     Attributes:
         name: for people.
         position: `2`.
         nearest: names and true distances of the nearest datasets, nearest first.
-        images: `t x s x s x c` uint8, up to four; none where they are not at hand.
+        images: `t x s x s x c` uint8, up to four; None = not available.
     """
 
     name: str
@@ -41,7 +41,7 @@ class QueryPoint:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DatasetMap:
-    """What the map shows; rows are datasets.
+    """The data of a map; rows are datasets.
 
     Attributes:
         names: `m`.
@@ -49,10 +49,10 @@ class DatasetMap:
         positions: `m x 2`.
         lowest: `m` lowest errors in [0, 1], NaN = unknown.
         share: of the squared distances that the plane shows.
-        title: what history and model it shows.
-        parts: those that are a part of another dataset here; small, and without a name.
+        title: history and numbers of datasets and groups.
+        parts: datasets that are parts of another; drawn small, without a name.
         images: up to four thumbnails `t x s x s x c` uint8 by dataset; datasets may be absent.
-        query: the dataset asked about.
+        query: the user's dataset.
     """
 
     names: Sequence[str]
@@ -66,36 +66,36 @@ class DatasetMap:
     query: QueryPoint | None = None
 
 
-def draw_map(found: DatasetMap, path: Path) -> None:
+def draw_map(data: DatasetMap, path: Path) -> None:
     """Draw the map into a PNG or SVG file.
 
-    Nearness says that the model expects the same configurations to do well; the colour is the lowest error recorded, so
-    that it can be seen how much of nearness is difficulty. Groups with several members have a marker and a line of their own.
+    Near datasets are expected to need the same configurations; the colour is the lowest error, to show how much of
+    nearness is difficulty. Groups with several members have their own marker and line.
 
     Raises:
-        StorageError: it cannot be written there.
+        StorageError: the file cannot be written.
     """
     with styled():
-        figure, axes, placed, star = _canvas(found)
-        shades = _draw_points(axes, found, placed)
-        nearest = [] if found.query is None else [name for name, _ in found.query.nearest]
+        figure, axes, placed, star = _canvas(data)
+        shades = _draw_points(axes, data, placed)
+        nearest = [] if data.query is None else [name for name, _ in data.query.nearest]
         if star is not None:
             for name in nearest:
-                here = placed[list(found.names).index(name)]
-                axes.plot(*zip(star, here, strict=True), color=STAR, linewidth=1.1, dashes=(4, 2), zorder=2)
+                position = placed[list(data.names).index(name)]
+                axes.plot(*zip(star, position, strict=True), color=STAR, linewidth=1.1, dashes=(4, 2), zorder=2)
             axes.plot(*star, marker="*", markersize=17, color=STAR, markeredgecolor=INK, markeredgewidth=0.8, zorder=6)
-        _draw_labels(axes, found, placed, star, nearest)
-        _draw_key(figure, axes, found, shades)
+        _draw_labels(axes, data, placed, star, nearest)
+        _draw_key(figure, axes, data, shades)
         save_figure(figure, path)
 
 
-def _canvas(found: DatasetMap) -> tuple[Any, Any, NDArray[np.float64], NDArray[np.float64] | None]:
-    """Make a figure whose axes count points, and place datasets and query on it."""
-    query = None if found.query is None else found.query.position
-    everything = found.positions if query is None else np.concatenate([found.positions, query[None]])
+def _canvas(data: DatasetMap) -> tuple[Any, Any, NDArray[np.float64], NDArray[np.float64] | None]:
+    """Create a figure with axes in points; return it with the positions of datasets and query."""
+    query = None if data.query is None else data.query.position
+    everything = data.positions if query is None else np.concatenate([data.positions, query[None]])
     low, high = everything.min(axis=0), everything.max(axis=0)
     extent = np.maximum(high - low, 1e-12)
-    crowd = (len(found.names) - len(found.parts)) * (2 if found.images else 1)
+    crowd = (len(data.names) - len(data.parts)) * (2 if data.images else 1)
     width = 620.0 + min(crowd * 2.2, 340.0)
     inner_width, most = width - 150.0, width * 0.72 - _MARGINS
     scale = min(inner_width / extent[0], most / extent[1])
@@ -105,12 +105,12 @@ def _canvas(found: DatasetMap) -> tuple[Any, Any, NDArray[np.float64], NDArray[n
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(0, height))
     axes.set_axis_off()
     _draw_scale(axes, scale, width)
-    placed = middle + (found.positions - (low + high) / 2) * scale
+    placed = middle + (data.positions - (low + high) / 2) * scale
     return figure, axes, placed, None if query is None else middle + (query - (low + high) / 2) * scale
 
 
 def _draw_scale(axes: Any, scale: float, width: float) -> None:
-    """Draw a bar that says how long a distance is."""
+    """Draw a scale bar of distance."""
     about = 110.0 / scale
     step = 10.0 ** math.floor(math.log10(about))
     length = max(factor * step for factor in (1, 2, 5) if factor * step <= about)
@@ -119,27 +119,27 @@ def _draw_scale(axes: Any, scale: float, width: float) -> None:
     axes.text(right - length * scale - 6, y, f"distance {length:g}", ha="right", va="center", fontsize=8)
 
 
-def _draw_points(axes: Any, found: DatasetMap, placed: NDArray[np.float64]) -> Any:
-    """Draw a mark a dataset: colour = lowest error, marker and line = group."""
+def _draw_points(axes: Any, data: DatasetMap, placed: NDArray[np.float64]) -> Any:
+    """Draw the datasets: colour = lowest error, marker and line = group."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import PowerNorm
 
-    known = found.lowest[np.isfinite(found.lowest)]
-    top = max(float(known.max()) if len(known) else 1.0, 1e-6)
+    finite = data.lowest[np.isfinite(data.lowest)]
+    top = max(float(finite.max()) if len(finite) else 1.0, 1e-6)
     shades = ScalarMappable(PowerNorm(0.5, 0.0, math.ceil(top * 10) / 10), "viridis")
-    markers = _markers(found)
-    for group, count in Counter(found.groups).items():
-        rows = [row for row, other in enumerate(found.groups) if other == group]
+    markers = _markers(data)
+    for group, count in Counter(data.groups).items():
+        rows = [row for row, row_group in enumerate(data.groups) if row_group == group]
         if count > 1:
             for first, second in _tree(placed[rows]):
                 ends = placed[[rows[first], rows[second]]].T
                 axes.plot(*ends, color=FAINT, linewidth=2.2, zorder=1, solid_capstyle="round")
         for row in rows:
-            shade = shades.to_rgba(found.lowest[row]) if np.isfinite(found.lowest[row]) else "white"
+            shade = shades.to_rgba(data.lowest[row]) if np.isfinite(data.lowest[row]) else "white"
             axes.plot(
                 *placed[row],
                 marker=markers.get(group, "o"),
-                markersize=5.0 if found.names[row] in found.parts else 8.5,
+                markersize=5.0 if data.names[row] in data.parts else 8.5,
                 color=shade,
                 markeredgecolor=INK,
                 markeredgewidth=0.7,
@@ -150,21 +150,21 @@ def _draw_points(axes: Any, found: DatasetMap, placed: NDArray[np.float64]) -> A
 
 def _draw_labels(
     axes: Any,
-    found: DatasetMap,
+    data: DatasetMap,
     placed: NDArray[np.float64],
     star: NDArray[np.float64] | None,
     nearest: Sequence[str],
 ) -> None:
-    """Write the names, under a strip of pictures where there are any, where they hide nothing."""
-    is_named = len(found.names) - len(found.parts) <= _MOST_NAMES
-    rows = [row for row, name in enumerate(found.names) if name in nearest or (is_named and name not in found.parts)]
-    labels = [(short(found.names[row]), found.images.get(found.names[row]), placed[row]) for row in rows]
-    fonts = [{"fontsize": 7.0, "fontweight": "bold" if found.names[row] in nearest else "normal"} for row in rows]
+    """Draw names and thumbnails next to the datasets, without overlap."""
+    is_named = len(data.names) - len(data.parts) <= _MOST_NAMES
+    rows = [row for row, name in enumerate(data.names) if name in nearest or (is_named and name not in data.parts)]
+    labels = [(short(data.names[row]), data.images.get(data.names[row]), placed[row]) for row in rows]
+    fonts = [{"fontsize": 7.0, "fontweight": "bold" if data.names[row] in nearest else "normal"} for row in rows]
     lines: list[NDArray[np.float64]] = []
-    if found.query is not None and star is not None:
-        labels.append((short(found.query.name, 40), found.query.images, star))
+    if data.query is not None and star is not None:
+        labels.append((short(data.query.name, 40), data.query.images, star))
         fonts.append({"fontsize": 8.5, "fontweight": "bold", "color": STAR})
-        ends = placed[[list(found.names).index(name) for name in nearest]]
+        ends = placed[[list(data.names).index(name) for name in nearest]]
         lines = [star + (end - star) * step for end in ends for step in np.linspace(0.1, 0.9, 15)]
     if not labels:
         return
@@ -191,7 +191,7 @@ def _draw_labels(
 
 
 def _draw_strip(axes: Any, strip: NDArray[np.uint8], middle: float, top: float) -> None:
-    """Draw pictures side by side, framed."""
+    """Draw a framed strip of thumbnails."""
     row = np.concatenate(list(strip), axis=1)
     left, wide = middle - len(strip) * _TILE / 2, len(strip) * _TILE
     axes.imshow(
@@ -210,20 +210,20 @@ def _draw_strip(axes: Any, strip: NDArray[np.uint8], middle: float, top: float) 
 def _draw_leader(
     axes: Any, anchor: NDArray[np.float64], centre: NDArray[np.float64], size: tuple[float, float]
 ) -> None:
-    """Join a label that stands apart to what it names."""
+    """Draw the leader line of a distant label."""
     edge = np.clip(anchor, centre - np.array(size) / 2, centre + np.array(size) / 2)
     if np.linalg.norm(edge - anchor) > 9.0:
         axes.plot(*zip(anchor, edge, strict=True), color=GREY, linewidth=0.45, zorder=2.5)
 
 
-def _draw_key(figure: Any, axes: Any, found: DatasetMap, shades: Any) -> None:
-    """Say above what is shown, and below what colours and markers mean."""
+def _draw_key(figure: Any, axes: Any, data: DatasetMap, shades: Any) -> None:
+    """Draw the title above, and the key of colours and markers below."""
     width, height = axes.get_xlim()[1], axes.get_ylim()[1]
-    axes.text(16, height - 20, found.title, fontsize=11, fontweight="bold", va="center")
-    said = f"Near: the model expects the same configurations to do well. The plane shows {found.share:.0%} of the squared distances."
-    axes.text(16, height - 36, said, fontsize=8, color=GREY, va="center")
-    if found.query is not None:
-        listed = ", ".join(f"{short(name)} {distance:.3g}" for name, distance in found.query.nearest)
+    axes.text(16, height - 20, data.title, fontsize=11, fontweight="bold", va="center")
+    caption = f"Near: the model expects the same configurations to do well. The plane shows {data.share:.0%} of the squared distances."
+    axes.text(16, height - 36, caption, fontsize=8, color=GREY, va="center")
+    if data.query is not None:
+        listed = ", ".join(f"{short(name)} {distance:.3g}" for name, distance in data.query.nearest)
         axes.text(
             16, height - 50, f"★ nearest, measured in all dimensions: {listed}", fontsize=8, color=STAR, va="center"
         )
@@ -234,7 +234,7 @@ def _draw_key(figure: Any, axes: Any, found: DatasetMap, shades: Any) -> None:
     bar.tick_params(labelsize=7.5, length=2, pad=2)
     bar.set_title("lowest error recorded", fontsize=8, pad=3)
     x, y = 22.0, 60.0
-    markers = _markers(found)
+    markers = _markers(data)
     for group, marker in markers.items():
         label = axes.text(0, 0, short(group, 22), fontsize=8, va="center")
         wide = label.get_window_extent(figure.canvas.get_renderer()).width + 30
@@ -245,23 +245,23 @@ def _draw_key(figure: Any, axes: Any, found: DatasetMap, shades: Any) -> None:
         x += wide
     notes = [
         "● other groups" if markers else "",
-        "pale lines join siblings" if len(set(found.groups)) < len(found.groups) else "",
-        "small: part of a dataset" if found.parts else "",
-        "white: no error known" if np.isnan(found.lowest).any() else "",
+        "pale lines join siblings" if len(set(data.groups)) < len(data.groups) else "",
+        "small: part of a dataset" if data.parts else "",
+        "white: no error known" if np.isnan(data.lowest).any() else "",
     ]
     axes.text(18, y - 17, "; ".join(filter(None, notes)), fontsize=8, color=GREY, va="center")
 
 
-def _markers(found: DatasetMap) -> dict[str, str]:
-    """Return the largest groups with several whole datasets a marker each."""
-    whole = [group for name, group in zip(found.names, found.groups, strict=True) if name not in found.parts]
+def _markers(data: DatasetMap) -> dict[str, str]:
+    """Assign markers to the largest groups with several whole datasets."""
+    whole = [group for name, group in zip(data.names, data.groups, strict=True) if name not in data.parts]
     several = [(group, count) for group, count in Counter(whole).items() if count > 1]
     several.sort(key=lambda pair: (-pair[1], pair[0]))
     return {group: marker for (group, _), marker in zip(several, _GROUP_MARKERS, strict=False)}
 
 
 def _tree(points: NDArray[np.float64]) -> list[tuple[int, int]]:
-    """Join points by the shortest tree (Prim): pairs of rows."""
+    """Return the edges of the minimum spanning tree of points (Prim) as pairs of rows."""
     gaps = np.linalg.norm(points[:, None] - points[None], axis=2)
     inside, edges = [0], []
     while len(inside) < len(points):

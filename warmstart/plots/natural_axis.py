@@ -1,4 +1,4 @@
-"""A hyperparameter as an axis in natural units: where its values lie between 0 and 1, and which are written."""
+"""Axes of hyperparameters in natural units: positions between 0 and 1, and ticks."""
 
 import math
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ class NaturalAxis:
         low: natural value at 0.
         high: natural value at 1.
         log: whether it is drawn on a logarithmic scale.
-        whole: whether its values are whole numbers.
-        exponent: whether configurations hold the logarithm to base 10.
-        choices: its values, where these are no range; they lie in the middles of equal parts.
+        whole: whether its values are integers.
+        exponent: whether configurations have the logarithm to base 10.
+        choices: its values, if not a range; drawn at the middles of equal parts.
     """
 
     name: str
@@ -35,8 +35,8 @@ class NaturalAxis:
     exponent: bool = False
     choices: tuple[Any, ...] = ()
 
-    def place(self, value: Any) -> float:
-        """Return where a value of a configuration lies, 0 to 1; NaN where it has none, or none that is a number."""
+    def position(self, value: Any) -> float:
+        """Return the position of a configuration's value, 0 to 1; NaN without a value."""
         if self.choices:
             return (self.choices.index(value) + 0.5) / len(self.choices) if value in self.choices else math.nan
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -44,18 +44,18 @@ class NaturalAxis:
         if self.exponent:
             low, high = math.log10(self.low), math.log10(self.high)
             return _share(value, low, high)
-        return self._place(float(value))
+        return self._position(float(value))
 
     def ticks(self, most: int = 5) -> tuple[list[float], list[str]]:
-        """Return places and texts of at most so many readable values."""
+        """Return positions and texts of about `most` readable values."""
         if self.choices:
             step = max(1, math.ceil(len(self.choices) / max(most, 2)))
             rows = range(0, len(self.choices), step)
             return [(i + 0.5) / len(self.choices) for i in rows], [short(str(self.choices[i]), 12) for i in rows]
         values = _decades(self.low, self.high, most) if self.log else _steps(self.low, self.high, most, self.whole)
-        return [self._place(value) for value in values], [write_number(value) for value in values]
+        return [self._position(value) for value in values], [write_number(value) for value in values]
 
-    def _place(self, value: float) -> float:
+    def _position(self, value: float) -> float:
         if not self.log:
             return _share(value, self.low, self.high)
         if value <= 0:
@@ -64,15 +64,16 @@ class NaturalAxis:
 
 
 def axes_of(space: Any) -> list[NaturalAxis]:
-    """Return the axes of a ConfigSpace space, in its order, without what never varies."""
+    """Return the axes of a ConfigSpace space in its order, without constants."""
     return [axis for hyperparameter in space.values() if (axis := _axis(hyperparameter)) is not None]
 
 
 def write_number(value: float) -> str:
-    """Write a number shortly: 0.001, 250, 2.5×10⁻⁵."""
+    """Format a number shortly: 0.001, 250, 2.5×10⁻⁵."""
     if value == 0 or 1e-3 <= abs(value) < 1e5:
         return (f"{value:.4g}" if abs(value) < 9999.5 else f"{value:.0f}").replace("-", "−")
-    power = int(f"{value:.2e}".partition("e")[2])  # of the rounded number
+    # The power of the rounded number: 9.999 is written as 10.
+    power = int(f"{value:.2e}".partition("e")[2])
     head = f"{value / 10.0**power:.3g}"
     exponent = f"10{str(power).translate(_SUPER)}"
     return (exponent if head == "1" else f"{head}×{exponent}").replace("-", "−")
@@ -90,6 +91,7 @@ def _axis(hyperparameter: Any) -> NaturalAxis | None:
     lower, upper = getattr(hyperparameter, "lower", None), getattr(hyperparameter, "upper", None)
     if lower is None or upper is None or lower == upper:
         return None
+    # The powers of ten must be finite floats.
     if name.startswith(_LOG) and -300 < lower < upper < 300:
         return NaturalAxis(name, title, 10.0 ** float(lower), 10.0 ** float(upper), log=True, exponent=True)
     whole = "Integer" in type(hyperparameter).__name__
@@ -101,7 +103,7 @@ def _share(value: float, low: float, high: float) -> float:
 
 
 def _decades(low: float, high: float, most: int) -> list[float]:
-    """Return powers of ten in a range; multiples by 1, 2 and 5 where these are too few."""
+    """Return powers of ten in a range; with fewer than two, multiples by 1, 2 and 5."""
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     powers = [10.0**power for power in range(first, last + 1)]
     if len(powers) >= 2:
@@ -116,8 +118,8 @@ def _steps(low: float, high: float, most: int, whole: bool) -> list[float]:  # n
     """Return multiples of 1, 2, 2.5 or 5 times a power of ten in a range."""
     rough = (high - low) / most
     power = 10.0 ** math.floor(math.log10(rough))
-    wanted = next((m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * (1 - 1e-9)), 10 * power)
-    step = max(1.0, math.ceil(wanted)) if whole else wanted
+    fine_step = next((m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * (1 - 1e-9)), 10 * power)
+    step = max(1.0, math.ceil(fine_step)) if whole else fine_step
     first = math.ceil(low / step - 1e-9)
     values = [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
     return values if len(values) >= 2 else [low, high]

@@ -1,4 +1,4 @@
-"""Panels, one a dataset: best error so far from different starts, as in the figures of [Kim2017warmstart]."""
+"""Panels by dataset: best error so far from different starts, as in the figures of [Kim2017warmstart]."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ Curve = Mapping[str, Sequence[float]]
 
 
 def draw_panels(curves: Mapping[str, Mapping[str, Curve]], *, title: str) -> Any:
-    """Draw small multiples.
+    """Draw one panel per dataset.
 
     Args:
         curves: by start and dataset: `mean`, `low` and `high` after 1, 2, ... evaluations.
@@ -41,7 +41,8 @@ def draw_panels(curves: Mapping[str, Mapping[str, Curve]], *, title: str) -> Any
             axes.plot(x, mean, color=look.colour, linestyle=look.dash, linewidth=1.2)
             means += mean[np.isfinite(mean)].tolist()
         low_end, high_end = min(means, default=0.0), max(means, default=1.0)
-        air = max(0.2 * (high_end - low_end), 0.005)  # bands of a few repeats may be wider than all there is to see
+        # Bands of few repeats can be far wider than the means.
+        air = max(0.2 * (high_end - low_end), 0.005)
         axes.set_ylim(low_end - air, high_end + air)
         axes.set_title(short(dataset, 22), fontsize=8, pad=3)
         axes.tick_params(labelsize=7, length=2)

@@ -1,4 +1,4 @@
-"""Plane that preserves most of the distances between points of many dimensions."""
+"""The plane that preserves most of the distances between points of many dimensions."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plane:
-    """The two directions in which points differ most.
+    """The two principal directions of points.
 
     For Euclidean distances its coordinates are those of classical multidimensional scaling.
 
@@ -22,13 +22,13 @@ class Plane:
     axes: NDArray[np.float64]
     share: float
 
-    def place(self, points: ArrayLike) -> NDArray[np.float64]:
-        """Project points `n x d`, those of the fit or others: `n x 2`."""
+    def project(self, points: ArrayLike) -> NDArray[np.float64]:
+        """Project points `n x d` to the plane: `n x 2`."""
         return (np.asarray(points, dtype=np.float64) - self.origin) @ self.axes.T
 
 
 def fit_plane(points: ArrayLike) -> Plane:
-    """Find the plane through points `m x d`, m ≥ 1; each axis points to where its largest loading is positive."""
+    """Fit the plane to points `m x d`, m ≥ 1; the largest loading of an axis is positive."""
     wide = np.asarray(points, dtype=np.float64)
     origin = wide.mean(axis=0)
     _, scales, directions = np.linalg.svd(wide - origin, full_matrices=False)

@@ -1,4 +1,4 @@
-"""Reading of a report of `warmstart evaluate`."""
+"""Read reports of `warmstart evaluate`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,38 +14,40 @@ _HEAD = ("protocol", "n_datasets", "n_groups", "n_configs", "times", "horizon")
 
 
 def read_reports(path: Path) -> list[dict[str, Any]]:
-    """Read a report, or the several of an evaluation of several tables.
+    """Read the reports of a file, one or several.
 
     Raises:
-        MissingPathError: nothing there.
-        DataError: no JSON, no report, or one of another version.
+        MissingPathError: no such file.
+        DataError: not JSON, not a report, or another version.
     """
-    found = read_json(path, what="a report of `warmstart evaluate --out FILE.json`")
-    is_object = isinstance(found, dict)
-    if is_object and found.get("schema_version") != _VERSION:
-        msg = f"{path}: expected a report with schema_version {_VERSION}, got {found.get('schema_version')!r}. Evaluate again, or upgrade warmstart."
+    document = read_json(path, expected="a report of `warmstart evaluate --out FILE.json`")
+    is_object = isinstance(document, dict)
+    if is_object and document.get("schema_version") != _VERSION:
+        msg = f"{path}: expected a report with schema_version {_VERSION}, got {document.get('schema_version')!r}. Evaluate again, or upgrade warmstart."
         raise DataError(msg)
-    reports = found.get("reports", [found]) if is_object else []
-    if not reports or not all(isinstance(one, dict) and isinstance(one.get("rivals"), dict) for one in reports):
+    reports = document.get("reports", [document]) if is_object else []
+    if not reports or not all(
+        isinstance(report, dict) and isinstance(report.get("rivals"), dict) for report in reports
+    ):
         msg = f"{path}: expected a report of `warmstart evaluate --out FILE.json`, got JSON without rivals. Evaluate again."
         raise DataError(msg)
     return list(reports)
 
 
-def read_json(path: Path, *, what: str) -> Any:
+def read_json(path: Path, *, expected: str) -> Any:
     """Read a JSON file.
 
     Raises:
-        MissingPathError: nothing there.
+        MissingPathError: no such file.
         DataError: no JSON.
     """
     try:
         return parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        msg = f"{path}: expected {what}, got nothing there. Check the path."
+        msg = f"{path}: expected {expected}, got nothing there. Check the path."
         raise MissingPathError(msg) from error
     except (OSError, ValueError) as error:
-        msg = f"{path}: expected {what}, got {in_words(error)}. Write it again."
+        msg = f"{path}: expected {expected}, got {in_words(error)}. Write it again."
         raise DataError(msg) from error
 
 
@@ -55,14 +57,16 @@ def check_report(report: Mapping[str, Any]) -> None:
     Raises:
         DataError: it has not; the message names what is lacking.
     """
-    lacking = [key for key in _HEAD if key not in report]
+    missing = [key for key in _HEAD if key not in report]
     for name, method in report.get("rivals", {}).items():
         curve = method.get("curve", {})
-        lacking += [f"rivals/{name}/curve/{part}" for part in PARTS if not isinstance(curve.get(part), list)]
-    for number, one in enumerate(report.get("differences", ())):
-        lacking += [f"differences/{number}/{key}" for key in ("first", "second", "measure", *PARTS) if key not in one]
-    if lacking or not report.get("rivals"):
-        msg = f"plot regret: expected a report of `warmstart evaluate --out FILE.json`, got one without {(lacking or ['rivals'])[0]}. Evaluate again with this version."
+        missing += [f"rivals/{name}/curve/{part}" for part in PARTS if not isinstance(curve.get(part), list)]
+    for number, difference in enumerate(report.get("differences", ())):
+        missing += [
+            f"differences/{number}/{key}" for key in ("first", "second", "measure", *PARTS) if key not in difference
+        ]
+    if missing or not report.get("rivals"):
+        msg = f"plot regret: expected a report of `warmstart evaluate --out FILE.json`, got one without {(missing or ['rivals'])[0]}. Evaluate again with this version."
         raise DataError(msg)
 
 

@@ -1,4 +1,4 @@
-"""Figures of an evaluation: regret curves, and paired differences with their intervals."""
+"""Figures of an evaluation: regret curves and paired differences with intervals."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,16 +14,16 @@ from warmstart.plots.read_report import PARTS, check_report
 from warmstart.plots.style import HIGH, INK, LOW, Series, new_figure, save_figure, series, short, styled
 
 MOST = 8
-"""So many curves can be told apart in one picture."""
+"""Most curves in one picture."""
 _FLOOR = 1e-4
-"""Where a logarithmic axis ends: regret below it is nothing to anybody."""
+"""Lower end of a logarithmic axis: smaller regret does not matter."""
 _KINDS = ("strategy", "baseline", "search", "control", "oracle")
-_TELLING = ("portfolio", "nearest-handcrafted", "cold-gp", "arbitrary")
-"""Methods that a warm start has to beat to be worth anything."""
+_RIVALS = ("portfolio", "nearest-handcrafted", "cold-gp", "arbitrary")
+"""Methods that a warm start has to beat."""
 MOST_PAIRS = 25
-"""So many rows of differences can be read."""
+"""Most rows of differences in one picture."""
 _BANDS = 4
-"""More bands hide each other: then ours alone has one, and the others have bars."""
+"""Most bands in one picture; with more curves only the reference has a band, the others have bars."""
 
 Report = Mapping[str, Any]
 
@@ -38,44 +38,44 @@ def draw_regret(
     times: Sequence[int] = (),
     most: int = MOST_PAIRS,
 ) -> list[Path]:
-    """Draw all that a report of `warmstart evaluate` holds into a folder that exists.
+    """Draw a report of `warmstart evaluate` into an existing folder.
 
-    ``STEM`` shows mean regret after each evaluation with 95 % bands, ``STEM-differences`` the paired differences,
-    ``STEM-FIGURE-ACQUISITION`` the paper's figures, a panel a dataset, where the report has them.
+    ``STEM`` shows mean regret by evaluation with 95 % bands, ``STEM-differences`` the paired differences, and
+    ``STEM-FIGURE-ACQUISITION`` the paper's figures with a panel per dataset, if the report has them.
 
     Args:
         report: the JSON document.
-        folder: where the pictures go.
-        stem: how their names begin.
+        folder: of the pictures.
+        stem: beginning of their names.
         suffix: ``.png`` or ``.svg``.
-        methods: which curves; up to eight telling ones when left out.
-        times: which numbers of evaluations the differences are shown for; all of the report when left out.
-        most: differences to so many methods, the nearest; 0 = to all.
+        methods: curves to draw; up to eight chosen ones when left out.
+        times: numbers of evaluations of the differences; all of the report when left out.
+        most: number of differences, to the nearest methods; 0 = all.
 
     Returns: the files written.
 
     Raises:
         UsageError: a method or a time that the report does not have.
-        DataError: no such report.
+        DataError: an incomplete report.
         StorageError: a file cannot be written.
     """
     check_report(report)
     files: list[Path] = []
     with styled():
-        figure = _curves(report, methods or telling_methods(report))
-        _keep(files, figure, folder / f"{stem}{suffix}")
-        differences = _chosen_differences(report, times)
+        figure = _curves(report, methods or choose_methods(report))
+        _save(files, figure, folder / f"{stem}{suffix}")
+        differences = _select_differences(report, times)
         if differences:
-            _keep(files, _forest(_nearest(differences, most), report), folder / f"{stem}-differences{suffix}")
+            _save(files, _forest(_nearest(differences, most), report), folder / f"{stem}-differences{suffix}")
         for name, by_acquisition in report.get("figures", {}).items():
             for acquisition, curves in by_acquisition.items():
                 figure = draw_panels(curves, title=f"acquisition {acquisition.upper()}")
-                _keep(files, figure, folder / f"{stem}-{name}-{acquisition}{suffix}")
+                _save(files, figure, folder / f"{stem}-{name}-{acquisition}{suffix}")
     return files
 
 
-def telling_methods(report: Report) -> list[str]:
-    """Choose up to eight methods: ours, those that it has to beat, then the best of every kind in turn, one oracle and one control.
+def choose_methods(report: Report) -> list[str]:
+    """Choose up to eight methods: the reference, its rivals, then the best of every kind in turn, one oracle and one control.
 
     Returns: names, least mean regret first.
     """
@@ -89,18 +89,18 @@ def telling_methods(report: Report) -> list[str]:
     rounds = range(max(len(names) for names in kinds.values()))
     in_turn = [names[turn] for turn in rounds for names in kinds.values() if turn < len(names)]
     best = [names[0] for kind, names in kinds.items() if names and kind in ("oracle", "strategy")]
-    chosen = [name for name in dict.fromkeys([*first, *best, *_TELLING, *in_turn]) if name in ranked][:MOST]
+    chosen = [name for name in dict.fromkeys([*first, *best, *_RIVALS, *in_turn]) if name in ranked][:MOST]
     return [name for name in ranked if name in chosen]
 
 
-def _keep(files: list[Path], figure: Any, path: Path) -> None:
-    """Write a picture and note its file."""
+def _save(files: list[Path], figure: Any, path: Path) -> None:
+    """Save a figure and append its path to `files`."""
     save_figure(figure, path)
     files.append(path)
 
 
 def _curves(report: Report, names: Sequence[str]) -> Any:
-    """Draw mean regret after each evaluation, with its interval and its name at its end."""
+    """Draw mean regret by evaluation, with intervals and names at the ends."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     unknown = sorted(set(names) - set(report["rivals"]))
@@ -120,21 +120,22 @@ def _curves(report: Report, names: Sequence[str]) -> Any:
     ends, looks = [], []
     for number, (name, curve) in enumerate(curves.items()):
         look, x = series(number), np.arange(1, len(curve["mean"]) + 1)
-        shown = {part: np.maximum(values, floor) for part, values in curve.items()}
+        clipped = {part: np.maximum(values, floor) for part, values in curve.items()}
         is_reference = name == report.get("ours")
         width = 2.4 if is_reference else 1.6
-        axes.plot(x, shown["mean"], color=look.colour, linestyle=look.dash, linewidth=width, zorder=3 + is_reference)
-        at = np.array([place for place in report["times"] if place <= len(x)], dtype=int) - 1
-        marks = shown["mean"][at]
+        axes.plot(x, clipped["mean"], color=look.colour, linestyle=look.dash, linewidth=width, zorder=3 + is_reference)
+        at = np.array([time for time in report["times"] if time <= len(x)], dtype=int) - 1
+        marks = clipped["mean"][at]
         if is_reference or len(curves) <= _BANDS:
-            axes.fill_between(x, shown["low"], shown["high"], color=look.colour, alpha=0.15, linewidth=0)
+            axes.fill_between(x, clipped["low"], clipped["high"], color=look.colour, alpha=0.15, linewidth=0)
         else:
-            beside = x[at] * 1.014 ** (number - (len(curves) - 1) / 2)  # bars that do not hide each other
-            reach = np.abs(np.stack([marks - shown["low"][at], shown["high"][at] - marks]))
-            axes.errorbar(beside, marks, reach, fmt="none", ecolor=look.colour, elinewidth=0.8, zorder=2)
+            # Shifted so that bars do not hide each other.
+            shifted = x[at] * 1.014 ** (number - (len(curves) - 1) / 2)
+            reach = np.abs(np.stack([marks - clipped["low"][at], clipped["high"][at] - marks]))
+            axes.errorbar(shifted, marks, reach, fmt="none", ecolor=look.colour, elinewidth=0.8, zorder=2)
         look_of_marks = {"color": look.colour, "markeredgecolor": "white", "markeredgewidth": 0.6}
         axes.plot(x[at], marks, look.marker, **look_of_marks, zorder=4 + is_reference)
-        ends.append((float(x[-1]), float(shown["mean"][-1])))
+        ends.append((float(x[-1]), float(clipped["mean"][-1])))
         looks.append((name, look))
     if is_log:
         axes.set_yscale("log")
@@ -144,7 +145,8 @@ def _curves(report: Report, names: Sequence[str]) -> Any:
         axes.set_ylim(bottom=floor * 0.9)
     else:
         axes.set_ylim(bottom=min(0.0, float(means.min())))
-    axes.set_xscale("log")  # the first evaluations are what a start is about
+    # A warm start matters in the first evaluations.
+    axes.set_xscale("log")
     axes.set_xlim(0.93, float(report["horizon"]) * 1.07)
     axes.set_xticks(sorted({*report["times"], int(report["horizon"])}))
     axes.xaxis.set_major_formatter("{x:g}")
@@ -153,7 +155,7 @@ def _curves(report: Report, names: Sequence[str]) -> Any:
     axes.set_ylabel(
         "mean normalised regret" + (f" ({_FLOOR:g} and less at the bottom)" if means.min() < _FLOOR and is_log else "")
     )
-    axes.set_title(f"{_about(report)}\nbands and bars: 95 % intervals", loc="left", fontsize=9)
+    axes.set_title(f"{_evaluation_line(report)}\nbands and bars: 95 % intervals", loc="left", fontsize=9)
     axes.grid(axis="y", color="#ececec", linewidth=0.6)
     axes.set_axisbelow(True)
     _name_ends(figure, axes, ends, looks)
@@ -163,8 +165,9 @@ def _curves(report: Report, names: Sequence[str]) -> Any:
 def _name_ends(
     figure: Any, axes: Any, ends: Sequence[tuple[float, float]], looks: Sequence[tuple[str, Series]]
 ) -> None:
-    """Write each curve's name beside its end, names that would touch moved apart."""
-    figure.canvas.draw()  # lays out, so that places in points are known
+    """Write the names of curves at their ends, moved apart where they would touch."""
+    # Computes the layout, for positions in points.
+    figure.canvas.draw()
     heights = np.array([axes.transData.transform(end)[1] for end in ends])
     bottom, top = axes.bbox.y0, axes.bbox.y1
     placed = spread(heights, 12.5, low=bottom, high=top)
@@ -181,49 +184,49 @@ def _name_ends(
         )
 
 
-def _chosen_differences(report: Report, times: Sequence[int]) -> list[dict[str, Any]]:
-    """Keep the differences that are defined, at the times asked for; at all where none is."""
-    found = [
-        {**one, **{part: np.nan if one[part] is None else float(one[part]) for part in PARTS}}
-        for one in report.get("differences", ())
-        if one["mean"] is not None
+def _select_differences(report: Report, times: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the defined differences, at some times or at all."""
+    defined = [
+        {**difference, **{part: np.nan if difference[part] is None else float(difference[part]) for part in PARTS}}
+        for difference in report.get("differences", ())
+        if difference["mean"] is not None
     ]
     if not times:
-        return found
-    kept = [one for one in found if one["measure"] in {f"regret@{time}" for time in times}]
-    if not kept:
+        return defined
+    selected = [difference for difference in defined if difference["measure"] in {f"regret@{time}" for time in times}]
+    if not selected:
         msg = f"expected some of {', '.join(str(time) for time in report['times'])}, got {', '.join(str(time) for time in times)}. Name a time of the report."
         raise UsageError(msg, param="time")
-    return kept
+    return selected
 
 
 def _nearest(differences: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
-    """Keep the pairs that are nearest to each other on average over what was measured."""
+    """Return the differences of the `most` pairs with the smallest mean difference of regret."""
     pairs = _hardest_first(differences)
     if not most or len(pairs) <= most:
         return list(differences)
-    means = {pair: [one["mean"] for one in differences if (one["first"], one["second"]) == pair and one["measure"].startswith("regret")] for pair in pairs}  # fmt: skip
+    means = {pair: [difference["mean"] for difference in differences if (difference["first"], difference["second"]) == pair and difference["measure"].startswith("regret")] for pair in pairs}  # fmt: skip
     far = {pair: abs(float(np.mean(values))) if values else np.inf for pair, values in means.items()}
-    kept = set(sorted(pairs, key=far.__getitem__)[:most])
-    return [one for one in differences if (one["first"], one["second"]) in kept]
+    nearest = set(sorted(pairs, key=far.__getitem__)[:most])
+    return [difference for difference in differences if (difference["first"], difference["second"]) in nearest]
 
 
 def _forest(differences: Sequence[Mapping[str, Any]], report: Report) -> Any:
-    """Draw a panel a measure and a row a pair, the hardest method first: mean difference, 95 % interval, zero."""
-    measures = list(dict.fromkeys(one["measure"] for one in differences))
+    """Draw one panel per measure and one row per pair, the hardest method first: mean difference and 95 % interval."""
+    measures = list(dict.fromkeys(difference["measure"] for difference in differences))
     pairs = _hardest_first(differences)
     firsts = list(dict.fromkeys(first for first, _ in pairs))
-    rows = {pair: len(pairs) - 1 - place for place, pair in enumerate(pairs)}
+    rows = {pair: len(pairs) - 1 - rank for rank, pair in enumerate(pairs)}
     figure = new_figure(2.3 + 2.1 * len(measures), 1.5 + 0.27 * len(pairs))
     panels = np.atleast_1d(figure.subplots(1, len(measures), sharey=True))
     for measure, axes in zip(measures, panels, strict=True):
         axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
-        shown = [one for one in differences if one["measure"] == measure]
-        left, right = _limits(shown)
+        of_measure = [difference for difference in differences if difference["measure"] == measure]
+        left, right = _limits(of_measure)
         axes.set_xlim(left, right)
-        for one in shown:
-            _draw_difference(axes, one, rows[one["first"], one["second"]])
-        axes.set_title(_measure(measure), fontsize=9)
+        for difference in of_measure:
+            _draw_difference(axes, difference, rows[difference["first"], difference["second"]])
+        axes.set_title(_measure_title(measure), fontsize=9)
         labels = [short(second if len(firsts) == 1 else f"{first} − {second}", 44) for first, second in rows]
         axes.set_yticks(list(rows.values()), labels)
         axes.set_ylim(-0.6, len(pairs) - 0.4)
@@ -232,9 +235,17 @@ def _forest(differences: Sequence[Mapping[str, Any]], report: Report) -> Any:
         axes.tick_params(axis="x", labelsize=7.5)
         axes.spines["left"].set_visible(False)
     subject = firsts[0] if len(firsts) == 1 else "the first"
-    every = len({(one["first"], one["second"]) for one in report.get("differences", ()) if one["mean"] is not None})
-    some = f"the {len(pairs)} nearest of {every} pairs; " if every > len(pairs) else ""
-    figure.suptitle(f"{subject} less each method, paired ({some}{_about(report)})", fontsize=9.5, x=0.01, ha="left")
+    every = len(
+        {
+            (difference["first"], difference["second"])
+            for difference in report.get("differences", ())
+            if difference["mean"] is not None
+        }
+    )
+    scope = f"the {len(pairs)} nearest of {every} pairs; " if every > len(pairs) else ""
+    figure.suptitle(
+        f"{subject} less each method, paired ({scope}{_evaluation_line(report)})", fontsize=9.5, x=0.01, ha="left"
+    )
     figure.supxlabel(
         f"◂ {subject} is better    |    the method is better ▸\n"
         "Lines: 95 % intervals. Filled: beyond two standard errors. A number at the border: the mean of what lies beyond it.",
@@ -244,18 +255,18 @@ def _forest(differences: Sequence[Mapping[str, Any]], report: Report) -> Any:
 
 
 def _hardest_first(differences: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Order the pairs: by their first, then by mean difference over what was measured, largest first."""
+    """Return the pairs ordered by first method, then by mean difference, largest first."""
     means: dict[tuple[str, str], list[float]] = {}
-    for one in differences:
-        if one["measure"].startswith("regret") or (one["first"], one["second"]) not in means:
-            means.setdefault((one["first"], one["second"]), []).append(one["mean"])
+    for difference in differences:
+        if difference["measure"].startswith("regret") or (difference["first"], difference["second"]) not in means:
+            means.setdefault((difference["first"], difference["second"]), []).append(difference["mean"])
     order = list(dict.fromkeys(first for first, _ in means))
     return sorted(means, key=lambda pair: (order.index(pair[0]), -float(np.mean(means[pair]))))
 
 
 def _limits(differences: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """Return the ends of an axis on which the close differences can be read, whatever the far ones are."""
-    ends = np.array([[one["low"], one["mean"], one["high"]] for one in differences])
+    """Return the limits of an axis on which small differences are readable, without the largest ones."""
+    ends = np.array([[difference["low"], difference["mean"], difference["high"]] for difference in differences])
     far = np.nanmax(np.abs(ends), axis=1)
     limit = min(2.5 * float(np.median(far)), float(far.max()))
     low, high = max(min(0.0, float(np.nanmin(ends))), -limit), min(max(0.0, float(np.nanmax(ends))), limit)
@@ -263,14 +274,16 @@ def _limits(differences: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _draw_difference(axes: Any, one: Mapping[str, Any], row: int) -> None:
-    """Draw one difference with its interval, or its number at the border where it lies beyond."""
-    mean, (left, right) = one["mean"], axes.get_xlim()
+def _draw_difference(axes: Any, difference: Mapping[str, Any], row: int) -> None:
+    """Draw one difference with its interval, or its number at the border if it lies beyond."""
+    mean, (left, right) = difference["mean"], axes.get_xlim()
     rim = 0.03 * (right - left)
     colour, marker = (LOW, "o") if mean <= 0 else (HIGH, "s")
-    face = colour if one.get("two_standard_errors") else "white"
+    face = colour if difference.get("two_standard_errors") else "white"
     if left + rim < mean < right - rim:
-        axes.plot([one["low"], one["high"]], [row, row], color=colour, linewidth=1.6, solid_capstyle="butt")
+        axes.plot(
+            [difference["low"], difference["high"]], [row, row], color=colour, linewidth=1.6, solid_capstyle="butt"
+        )
         axes.plot(mean, row, marker, color=colour, markerfacecolor=face, markersize=6, zorder=3)
         return
     is_left = mean < 0
@@ -288,17 +301,17 @@ def _draw_difference(axes: Any, one: Mapping[str, Any], row: int) -> None:
     )
 
 
-def _measure(name: str) -> str:
-    """Write a measure for people: `regret@3` as "regret after 3"."""
+def _measure_title(name: str) -> str:
+    """Format a measure: `regret@3` as "regret after 3"."""
     measure, _, time = name.partition("@")
     return f"{measure.replace('_', ' ')} after {time}" if time else measure.replace("_", " ")
 
 
-def _about(report: Report) -> str:
-    """Say in a line what was evaluated."""
+def _evaluation_line(report: Report) -> str:
+    """Return a line with table, protocol and counts of an evaluation."""
     return f"{report.get('table', 'evaluation')}: {report['protocol']}, {report['n_datasets']} datasets of {report['n_groups']} groups, {report['n_configs']} configurations"
 
 
 def _floats(values: Sequence[float | None]) -> NDArray[np.float64]:
-    """Read numbers; null is NaN."""
+    """Return numbers as an array; None becomes NaN."""
     return np.array(values, dtype=np.float64)

@@ -14,29 +14,29 @@ from warmstart.plots.style import FAINT, GREY, HIGH, INK, LOW, new_figure, save_
 _ROW = 4
 """Slices side by side."""
 _MOST = 8
-"""Architectures that can be told apart; the rest are one."""
+"""Most architectures with their own colour; the rest share one."""
 _BLOCKS = 10
-"""Parts of a run whose architectures are counted."""
+"""Parts of a run in which architectures are counted."""
 _SHADED = 20
-"""From so many evaluations on, a histogram over time says more than the points themselves."""
+"""Least evaluations for a histogram over time behind the points."""
 _WIDE = 5.0
 """An error this many interquartile ranges beyond the others is drawn at the edge."""
 _BAND = "#c9dcea"
 _ACQUISITIONS = {"ei": "log EI", "pi": "log PI", "lcb": "−LCB", "ei-per-second": "log EI per second"}
-"""What is maximised."""
+"""Names of acquisition functions as maximised."""
 
 
-def draw_run(found: Diagnosis, folder: Path, *, stem: str = "run", suffix: str = ".png") -> list[Path]:
-    """Draw all that is known of a run into a folder that exists.
+def draw_run(diagnosis: Diagnosis, folder: Path, *, stem: str = "run", suffix: str = ".png") -> list[Path]:
+    """Draw the diagnostics of a run into an existing folder.
 
-    ``STEM`` shows its errors in order, as a histogram over time, and the best so far; ``STEM-fit`` errors as predicted by models
-    that had not seen them; ``STEM-slices`` predictions and acquisition along each hyperparameter; ``STEM-sensitivity`` how much each
-    matters; ``STEM-architectures`` which architectures were evaluated.
+    ``STEM`` shows its errors in order, as a histogram over time, and the best so far; ``STEM-fit`` cross-validated predictions
+    of errors; ``STEM-slices`` predictions and acquisition along each hyperparameter; ``STEM-sensitivity`` the influence of
+    hyperparameters; ``STEM-architectures`` the evaluated architectures.
 
     Args:
-        found: what there is to draw.
-        folder: where the pictures go.
-        stem: how their names begin.
+        diagnosis: the diagnostics.
+        folder: of the pictures.
+        stem: beginning of their names.
         suffix: ``.png`` or ``.svg``.
 
     Returns: the files written.
@@ -47,11 +47,11 @@ def draw_run(found: Diagnosis, folder: Path, *, stem: str = "run", suffix: str =
     files: list[Path] = []
     with styled():
         parts = {
-            "": _trace(found.errors),
-            "-fit": found.fit and _fit(found.fit),
-            "-slices": found.slices and _slices(found.slices, found),
-            "-sensitivity": found.sensitivity and _sensitivity(found.sensitivity),
-            "-architectures": found.shares and _architectures(found.shares),
+            "": _trace(diagnosis.errors),
+            "-fit": diagnosis.fit and _fit(diagnosis.fit),
+            "-slices": diagnosis.slices and _slices(diagnosis.slices, diagnosis),
+            "-sensitivity": diagnosis.sensitivity and _sensitivity(diagnosis.sensitivity),
+            "-architectures": diagnosis.shares and _architectures(diagnosis.shares),
         }
         for name, figure in parts.items():
             if figure is not None:
@@ -61,7 +61,7 @@ def draw_run(found: Diagnosis, folder: Path, *, stem: str = "run", suffix: str =
 
 
 def _limits(errors: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the range that an axis shows: all errors, but for those far above the others."""
+    """Return the range of an axis: all errors, except those far above the others."""
     low, middle, high = np.quantile(errors, [0.0, 0.25, 0.75])
     top = min(float(errors.max()), float(high + _WIDE * max(high - middle, 0.0)))
     air = 0.06 * (top - low) or max(abs(top) * 0.05, 1e-12)
@@ -69,18 +69,18 @@ def _limits(errors: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _trace(errors: NDArray[np.float64]) -> Any:
-    """Draw the errors in order over their histogram in time, the best so far, and a histogram of all."""
+    """Draw the errors in order over their histogram in time, the best so far, and the histogram of all errors."""
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.patches import Patch
 
-    known = errors[np.isfinite(errors)]
-    low, high = _limits(known)
+    finite = errors[np.isfinite(errors)]
+    low, high = _limits(finite)
     n, number = len(errors), np.arange(1, len(errors) + 1)
     figure = new_figure(8.2, 4.2)
-    axes, beside = figure.subplots(1, 2, sharey=True, width_ratios=(5, 1))
-    shown = np.clip(errors, low, high)
+    axes, histogram = figure.subplots(1, 2, sharey=True, width_ratios=(5, 1))
+    clipped = np.clip(errors, low, high)
     bins = (np.linspace(0.5, n + 0.5, min(max(n // 4, 1), 40) + 1), np.linspace(low, high, 25))
-    counts, _, _ = np.histogram2d(number[np.isfinite(errors)], shown[np.isfinite(errors)], bins=bins)
+    counts, _, _ = np.histogram2d(number[np.isfinite(errors)], clipped[np.isfinite(errors)], bins=bins)
     greys = LinearSegmentedColormap.from_list("counts", ["#ffffff", "#9a9a9a"])
     if n >= _SHADED:
         axes.pcolormesh(*bins, counts.T, cmap=greys, vmin=0, vmax=max(float(counts.max()), 3.0), rasterized=True)
@@ -90,7 +90,7 @@ def _trace(errors: NDArray[np.float64]) -> Any:
     if np.any(errors > high):
         axes.plot(
             number[errors > high],
-            shown[errors > high],
+            clipped[errors > high],
             "^",
             color=LOW,
             markersize=size,
@@ -107,12 +107,14 @@ def _trace(errors: NDArray[np.float64]) -> Any:
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("evaluation")
     axes.set_ylabel("error")
-    beside.hist(shown[np.isfinite(errors)], bins=bins[1], orientation="horizontal", color="#b5b5b5", edgecolor="white")
-    beside.axhline(float(known.min()), color=HIGH, linewidth=2.2)
-    beside.set_xlabel("evaluations")
-    beside.xaxis.get_major_locator().set_params(integer=True, nbins=3)
-    beside.tick_params(axis="y", length=0)
-    title = f"best error {known.min():.5g} at evaluation {int(np.nanargmin(errors)) + 1} of {n}"
+    histogram.hist(
+        clipped[np.isfinite(errors)], bins=bins[1], orientation="horizontal", color="#b5b5b5", edgecolor="white"
+    )
+    histogram.axhline(float(finite.min()), color=HIGH, linewidth=2.2)
+    histogram.set_xlabel("evaluations")
+    histogram.xaxis.get_major_locator().set_params(integer=True, nbins=3)
+    histogram.tick_params(axis="y", length=0)
+    title = f"best error {finite.min():.5g} at evaluation {int(np.nanargmin(errors)) + 1} of {n}"
     axes.set_title(title, loc="left", pad=12)
     shade = [Patch(facecolor="#b5b5b5", label="darker: more evaluations")] if n >= _SHADED else []
     handles = [*axes.get_legend_handles_labels()[0], *shade]
@@ -121,7 +123,7 @@ def _trace(errors: NDArray[np.float64]) -> Any:
 
 
 def _fit(fit: Fit) -> Any:
-    """Draw errors against what models that had not seen them predicted, with 95 % bands."""
+    """Draw measured errors against cross-validated predictions with 95 % bands."""
     figure = new_figure(5.4, 5.2)
     axes = figure.add_subplot()
     low, high = _limits(np.concatenate([fit.error, fit.mean]))
@@ -152,23 +154,23 @@ def _fit(fit: Fit) -> Any:
     return figure
 
 
-def _slices(cuts: Sequence[Slice], found: Diagnosis) -> Any:
-    """Draw, for each hyperparameter, predicted errors and 95 % bands with what was told, and the acquisition below."""
+def _slices(cuts: Sequence[Slice], diagnosis: Diagnosis) -> Any:
+    """Draw for every hyperparameter the predicted error with 95 % band and evaluations, and the acquisition below."""
     columns = min(len(cuts), _ROW)
     rows = -(-len(cuts) // columns)
     figure = new_figure(max(2.1 * columns + 0.6, 4.6), 3.3 * rows + 0.9)
     ratios = [2.0, 1.0] * rows
     panels = figure.subplots(2 * rows, columns, squeeze=False, height_ratios=ratios, sharey="row")
-    errors = found.errors
+    errors = diagnosis.errors
     low, high = _limits(np.concatenate([errors[np.isfinite(errors)], *(cut.mean for cut in cuts)]))
     values = np.concatenate([cut.acquisition[np.isfinite(cut.acquisition)] for cut in cuts])
-    for place, cut in enumerate(cuts):
-        row, column = divmod(place, columns)
+    for number, cut in enumerate(cuts):
+        row, column = divmod(number, columns)
         above, below = panels[2 * row, column], panels[2 * row + 1, column]
         above.fill_between(cut.unit, cut.low, cut.high, color=_BAND, linewidth=0)
         above.plot(cut.unit, cut.mean, color=LOW, linewidth=1.6)
-        seen = errors <= high
-        above.plot(cut.observed[seen], errors[seen], "o", color=INK, markersize=2.6, mfc="none", mew=0.6)
+        within = errors <= high
+        above.plot(cut.observed[within], errors[within], "o", color=INK, markersize=2.6, mfc="none", mew=0.6)
         below.plot(cut.unit, cut.acquisition, color=HIGH, linewidth=1.4, dashes=(4, 1))
         above.set_ylim(low, high)
         below.set_ylim(*_floor(values))
@@ -177,13 +179,13 @@ def _slices(cuts: Sequence[Slice], found: Diagnosis) -> Any:
             axes.set_xlim(-0.03, 1.03)
         above.set_xticks([])
         at = _ticks(cut)
-        below.set_xticks(cut.unit[at], [_said(cut.value[i]) for i in at], fontsize=7.5)
+        below.set_xticks(cut.unit[at], [_value_text(cut.value[i]) for i in at], fontsize=7.5)
         above.set_title(short(cut.name.replace("_", " "), 22), fontsize=9)
         if column == 0:
             above.set_ylabel("error, 95 % band")
-            below.set_ylabel(_ACQUISITIONS.get(found.acquisition, found.acquisition))
-    for place in range(len(cuts), rows * columns):
-        row, column = divmod(place, columns)
+            below.set_ylabel(_ACQUISITIONS.get(diagnosis.acquisition, diagnosis.acquisition))
+    for number in range(len(cuts), rows * columns):
+        row, column = divmod(number, columns)
         for axes in (panels[2 * row, column], panels[2 * row + 1, column]):
             axes.set_visible(False)
     words = (
@@ -194,7 +196,7 @@ def _slices(cuts: Sequence[Slice], found: Diagnosis) -> Any:
 
 
 def _floor(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the range of an acquisition: a logarithm falls without end, and its depths say nothing."""
+    """Return the range of an acquisition axis, cut below, as a logarithm has no lower limit."""
     top = float(values.max())
     low = max(float(values.min()), float(np.quantile(values, 0.05)), top - 30.0)
     air = 0.08 * (top - low) or 0.5
@@ -202,34 +204,34 @@ def _floor(values: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _ticks(cut: Slice) -> list[int]:
-    """Choose where along a slice values are written: the middles of few steps, else the ends and the middle."""
-    said = [_said(value) for value in cut.value]
-    starts = [i for i in range(len(said)) if i == 0 or said[i] != said[i - 1]]
-    if len(starts) <= 6 and sum(len(said[i]) for i in starts) <= 24:
-        ends = [*starts[1:], len(said)]
+    """Choose the ticks of a slice: the middles of few steps, else the ends and the middle."""
+    texts = [_value_text(value) for value in cut.value]
+    starts = [i for i in range(len(texts)) if i == 0 or texts[i] != texts[i - 1]]
+    if len(starts) <= 6 and sum(len(texts[i]) for i in starts) <= 24:
+        ends = [*starts[1:], len(texts)]
         return [(start + end - 1) // 2 for start, end in zip(starts, ends, strict=True)]
-    return [len(said) // 12, len(said) // 2, len(said) - 1 - len(said) // 12]
+    return [len(texts) // 12, len(texts) // 2, len(texts) - 1 - len(texts) // 12]
 
 
-def _said(value: Any) -> str:
-    """Write a value for people."""
+def _value_text(value: Any) -> str:
+    """Format a value for a tick."""
     return f"{value:.2g}" if isinstance(value, float) else short(str(value), 10)
 
 
-def _sensitivity(found: Sensitivity) -> Any:
-    """Draw, for each hyperparameter, how far apart its ends are, over samples of lengthscales."""
-    middle = np.median(found.spans, axis=0)
+def _sensitivity(sensitivity: Sensitivity) -> Any:
+    """Draw the range of every hyperparameter in lengthscales, over samples of the surrogate."""
+    middle = np.median(sensitivity.spans, axis=0)
     order = np.argsort(middle, kind="stable")
     figure = new_figure(6.2, 0.3 * len(order) + 1.4)
     axes = figure.add_subplot()
     rows = np.arange(len(order))
-    low, high = np.quantile(found.spans[:, order], [0.1, 0.9], axis=0)
+    low, high = np.quantile(sensitivity.spans[:, order], [0.1, 0.9], axis=0)
     axes.barh(rows, middle[order], color="#a9c9de", edgecolor=LOW, linewidth=0.8, height=0.62)
     axes.hlines(rows, low, high, color=INK, linewidth=1.2)
     axes.plot(middle[order], rows, "|", color=INK, markersize=8)
-    count = int(found.active.max())
-    names = [short(name.replace("_", " ")) for name in found.names]
-    seldom = ["" if n == count else f" ({n} of {count})" for n in found.active.tolist()]
+    count = int(sensitivity.active.max())
+    names = [short(name.replace("_", " ")) for name in sensitivity.names]
+    seldom = ["" if n == count else f" ({n} of {count})" for n in sensitivity.active.tolist()]
     axes.set_yticks(rows, [names[i] + seldom[i] for i in order])
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(left=0.0)
@@ -242,7 +244,7 @@ def _sensitivity(found: Sensitivity) -> Any:
 
 
 def _architectures(shares: Shares) -> Any:
-    """Draw which share of each part of the run had which architecture."""
+    """Draw the shares of architectures in successive parts of the run."""
     from matplotlib.patches import Patch
 
     count = len(shares.names)
@@ -253,9 +255,9 @@ def _architectures(shares: Shares) -> Any:
     figure = new_figure(7.6, 3.8)
     axes = figure.add_subplot()
     bottom = np.zeros(len(edges) - 1)
-    for place in range(len(names)):
-        look = series(place)
-        share = np.array([np.mean(which[a:b] == place) for a, b in pairwise(edges)])
+    for number in range(len(names)):
+        look = series(number)
+        share = np.array([np.mean(which[a:b] == number) for a, b in pairwise(edges)])
         axes.bar(
             edges[:-1] + 0.5,
             share,
@@ -277,12 +279,12 @@ def _architectures(shares: Shares) -> Any:
     totals = np.bincount(which, minlength=len(names))
     keys = [
         Patch(
-            facecolor=series(place).colour,
+            facecolor=series(number).colour,
             edgecolor="white",
-            hatch=series(place).hatch,
-            label=f"{short(name.replace('_', ' '))} ({totals[place]})",
+            hatch=series(number).hatch,
+            label=f"{short(name.replace('_', ' '))} ({totals[number]})",
         )
-        for place, name in enumerate(names)
+        for number, name in enumerate(names)
     ]
     figure.legend(handles=keys, loc="outside upper left", ncols=3, frameon=False)
     axes.spines["left"].set_color(FAINT)

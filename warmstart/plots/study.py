@@ -1,4 +1,4 @@
-"""The pictures of a study, in the order in which a person looks at them."""
+"""The pictures of a study, in reading order."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ PICTURES = {
     "slices": "Predicted error along each hyperparameter",
     "curves": "What the trials reported on their way",
 }
-"""Names of the pictures, and what each shows."""
+"""Names and captions of the pictures."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,22 +36,22 @@ class Picture:
     figure: Any
 
 
-def study_pictures(found: StudyRecord, *, notes: list[str], seed: int = 0) -> Iterator[Picture]:
-    """Draw what there is to see of a study, one picture after the other, inside `style.styled`.
+def study_pictures(record: StudyRecord, *, notes: list[str], seed: int = 0) -> Iterator[Picture]:
+    """Yield the pictures of a study, drawn inside `style.styled`.
 
     Args:
-        found: the study.
-        notes: gets a line for what cannot be drawn.
+        record: the study.
+        notes: extended by a line for every missing picture.
         seed: of the surrogate's samples.
 
     Raises:
-        DataError: no trial gave an error.
+        DataError: no trial with an error.
     """
-    if found.best is None:
-        msg = f"{found.name}: expected a trial with an error to draw, got none of {len(found.trials)}. Run some more, or correct the objective."
+    if record.best is None:
+        msg = f"{record.name}: expected a trial with an error to draw, got none of {len(record.trials)}. Run some more, or correct the objective."
         raise DataError(msg)
-    model = _model(found, notes, seed)
-    space = found.space
+    model = _model(record, notes, seed)
+    space = record.space
     axes = [] if space is None else axes_of(space)
     by_name = {axis.name: axis for axis in axes}
     order = [axis.name for axis in axes]
@@ -59,50 +59,50 @@ def study_pictures(found: StudyRecord, *, notes: list[str], seed: int = 0) -> It
         weight = dict(zip(model.importance.names, np.median(model.importance.total, axis=0).tolist(), strict=True))
         order.sort(key=lambda name: -weight.get(name, 0.0))
     ranked = [by_name[name] for name in order]
-    yield from _drawn("best-so-far", best_so_far_figure(found))
+    yield from _picture("best-so-far", best_so_far_figure(record))
     if model is not None:
         if model.never_varied:
             notes.append(
-                f"{found.name}: no importance without two values that were tried: {', '.join(model.never_varied)}."
+                f"{record.name}: no importance without two values that were tried: {', '.join(model.never_varied)}."
             )
         if model.importance.names:
-            yield from _drawn("importance", importance_figure(model.importance, by_name))
-    yield from _drawn("parallel", parallel_figure(found, ranked))
+            yield from _picture("importance", importance_figure(model.importance, by_name))
+    yield from _picture("parallel", parallel_figure(record, ranked))
     if model is not None:
         cuts = sorted(model.profiles, key=lambda cut: order.index(cut.name) if cut.name in order else len(order))
-        yield from _drawn("slices", slices_figure(found, cuts, by_name))
-    yield from _drawn("curves", curves_figure(found))
+        yield from _picture("slices", slices_figure(record, cuts, by_name))
+    yield from _picture("curves", curves_figure(record))
 
 
 def draw_study(
-    found: StudyRecord, folder: Path, *, stem: str = "study", suffix: str = ".png", seed: int = 0
+    record: StudyRecord, folder: Path, *, stem: str = "study", suffix: str = ".png", seed: int = 0
 ) -> tuple[list[Path], list[str]]:
     """Draw a study into a folder that exists: ``STEM`` is the best so far, the others ``STEM-NAME``, as in `PICTURES`.
 
     Returns: the files written, and why others were not.
 
     Raises:
-        DataError: no trial gave an error.
+        DataError: no trial with an error.
         StorageError: a file cannot be written.
     """
     files: list[Path] = []
     notes: list[str] = []
     with styled():
-        for picture in study_pictures(found, notes=notes, seed=seed):
+        for picture in study_pictures(record, notes=notes, seed=seed):
             name = "" if picture.name == "best-so-far" else f"-{picture.name}"
             files.append(folder / f"{stem}{name}{suffix}")
             save_figure(picture.figure, files[-1])
     return files, notes
 
 
-def _model(found: StudyRecord, notes: list[str], seed: int) -> StudyModel | None:
+def _model(record: StudyRecord, notes: list[str], seed: int) -> StudyModel | None:
     try:
-        return model_study(found, seed=seed)
+        return model_study(record, seed=seed)
     except WarmstartError as error:
         notes.append(str(error))
         return None
 
 
-def _drawn(name: str, figure: Any) -> Iterator[Picture]:
+def _picture(name: str, figure: Any) -> Iterator[Picture]:
     if figure is not None:
         yield Picture(name, figure)

@@ -1,4 +1,4 @@
-"""The report of studies as one HTML file that needs no network: tables, and pictures in it."""
+"""The HTML report of studies: one file with tables and pictures, without a network."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -25,9 +25,9 @@ from warmstart.studies.results.study_record import StudyRecord, records_of_repor
 from warmstart.studies.results.trial import Trial
 from warmstart.suggestions.formats import with_config
 
-_SHOWN = 10
-_SHOT = 128
-"""Pixels a side of a picture that was taken for another class."""
+_MAX_ROWS = 10
+_PICTURE_SIZE = 128
+"""Pixels per side of a misclassified picture."""
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --line: #d5d5d5; --soft: #6b6b6b }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e6e6; --paper: #16181b; --line: #3a3d42; --soft: #a0a0a0 } }
@@ -56,24 +56,24 @@ def write_page(
     seed: int = 0,
     classifier: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Write a page on one study or on several; whole or not at all.
+    """Write the HTML page of one or several studies, whole or not at all.
 
-    Without matplotlib the page has its tables alone, and the pictures of a saved classifier's worst errors.
+    Without matplotlib the page has only tables, and the pictures of a saved classifier's worst errors.
 
     Args:
         path: of the page.
-        studies: what it is about.
+        studies: to report.
         title: of the page.
-        seed: of what is fitted for the pictures.
-        classifier: what a report says of the saved classifier of the first study.
+        seed: of the surrogate fitted for the pictures.
+        classifier: part of a report on the saved classifier of the first study.
 
-    Returns: what could not be drawn, and why.
+    Returns: notes on missing pictures.
 
     Raises:
-        StorageError: it cannot be written.
+        StorageError: the file cannot be written.
     """
     notes: list[str] = []
-    parts = [f"<h1>{escape(title)}</h1>", *(_section(found, notes, seed) for found in studies)]
+    parts = [f"<h1>{escape(title)}</h1>", *(_section(record, notes, seed) for record in studies)]
     if classifier is not None:
         parts.append(_classifier(classifier, studies[0].dataset))
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
@@ -82,55 +82,55 @@ def write_page(
     return list(dict.fromkeys(notes))
 
 
-def write_page_beside(report: Path) -> list[str]:
-    """Write the page of a report of `tune` beside its Markdown, from its JSON; as `write_page`."""
-    document = read_json(report.with_suffix(".json"), what="the report of a study")
+def write_report_page(report: Path) -> list[str]:
+    """Write the HTML page of a report of `tune` next to its Markdown, from its JSON; as `write_page`."""
+    document = read_json(report.with_suffix(".json"), expected="the report of a study")
     studies = records_of_report(document, str(report))
     title = f"Study {studies[0].name}" if len(studies) == 1 else f"{len(studies)} datasets tuned together"
     return write_page(report.with_suffix(".html"), studies, title=title, classifier=document.get("classifier"))
 
 
-def _section(found: StudyRecord, notes: list[str], seed: int) -> str:
-    best = found.best
-    counts = found.counts_line or "none"
+def _section(record: StudyRecord, notes: list[str], seed: int) -> str:
+    best = record.best
+    counts = record.counts_line or "none"
     facts: dict[str, Any] = {
-        "Kept in": found.storage,
-        "Dataset": found.dataset,
-        "Objective": found.evaluated or None,
+        "Kept in": record.storage,
+        "Dataset": record.dataset,
+        "Objective": record.evaluated or None,
         "Trials": counts,
-        "Best": None if best is None else f"{found.metric.name} {found.value(best):.5g}, trial {best.number}",
-        "Expected": found.expected_line,
-        "Search": ", ".join(f"{name} {value}" for name, value in (found.settings or {}).items()),
+        "Best": None if best is None else f"{record.metric.name} {record.value(best):.5g}, trial {best.number}",
+        "Expected": record.expected_line,
+        "Search": ", ".join(f"{name} {value}" for name, value in (record.settings or {}).items()),
     }
     lines = "".join(f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>" for name, value in facts.items() if value)
-    parts = [f"<h2>{escape(found.name)}</h2><dl>{lines}</dl>", _figures(found, notes, seed)]
-    for caption, rows in (("Best trials", _best_rows(found)), ("Warm configurations", _warm_rows(found)), ("What went wrong", _failures(found))):  # fmt: skip
+    parts = [f"<h2>{escape(record.name)}</h2><dl>{lines}</dl>", _figures(record, notes, seed)]
+    for caption, rows in (("Best trials", _best_rows(record)), ("Warm configurations", _warm_rows(record)), ("What went wrong", _failures(record))):  # fmt: skip
         if rows:
             parts.append(f'<div class="wide">{table(caption, rows)}</div>')
     return "".join(parts)
 
 
-def _classifier(said: Mapping[str, Any], dataset: str | None) -> str:
-    """Return what the saved classifier says of the validation part: who is taken for whom, and the pictures of its worst errors."""
-    since = RETRAINED if said.get("trained_on_validation") else ""
-    n_images = sum(count for row in said["confusion"] for count in row.values() if isinstance(count, int))
+def _classifier(classifier: Mapping[str, Any], dataset: str | None) -> str:
+    """Return the section on the saved classifier: confusion matrix on the validation part, and its worst errors with pictures."""
+    since = RETRAINED if classifier.get("trained_on_validation") else ""
+    n_images = sum(count for row in classifier["confusion"] for count in row.values() if isinstance(count, int))
     parts = [
-        f"<h2>The saved classifier</h2><p>{escape(said['model'])}, on the {n_images} images of the validation part: error {said['error']:.4g}{since}.</p>",
-        f'<div class="wide">{table("A row for each true class, a column for each answer", said["confusion"])}</div>',
+        f"<h2>The saved classifier</h2><p>{escape(classifier['model'])}, on the {n_images} images of the validation part: error {classifier['error']:.4g}{since}.</p>",
+        f'<div class="wide">{table("A row for each true class, a column for each answer", classifier["confusion"])}</div>',
     ]
-    if said["worst"]:
-        worst = said["worst"]
-        pixels = thumbnails([each["image"] for each in worst], dataset or "", size=_SHOT)
-        shots = "".join(map(_shot, worst, pixels))
+    if classifier["worst"]:
+        worst = classifier["worst"]
+        pixels = thumbnails([mistake["image"] for mistake in worst], dataset or "", size=_PICTURE_SIZE)
+        shots = "".join(map(_worst_figure, worst, pixels))
         parts.append(f'<p>Its worst errors:</p><div class="shots">{shots}</div>')
     return "".join(parts)
 
 
-def _shot(worst: Mapping[str, Any], pixels: NDArray[np.uint8] | None) -> str:
-    """Return a picture with what it shows and what the classifier answered; the words alone where it cannot be read any more."""
-    said = f"{worst['truth']}, taken for {worst['answer']}; probability of the truth {worst['probability of the truth']:.4g}"
-    image = "" if pixels is None else f'<img alt="{escape(said)}" src="{_png_url(pixels)}">'
-    return f"<figure>{image}<figcaption>{escape(said)}<br>{escape(worst['image'])}</figcaption></figure>"
+def _worst_figure(worst: Mapping[str, Any], pixels: NDArray[np.uint8] | None) -> str:
+    """Return the figure of a misclassified picture with true and predicted class; without the picture if it is unreadable."""
+    caption = f"{worst['truth']}, taken for {worst['answer']}; probability of the truth {worst['probability of the truth']:.4g}"
+    image = "" if pixels is None else f'<img alt="{escape(caption)}" src="{_png_url(pixels)}">'
+    return f"<figure>{image}<figcaption>{escape(caption)}<br>{escape(worst['image'])}</figcaption></figure>"
 
 
 def _png_url(pixels: NDArray[np.uint8]) -> str:
@@ -141,16 +141,16 @@ def _png_url(pixels: NDArray[np.uint8]) -> str:
     return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
 
 
-def _figures(found: StudyRecord, notes: list[str], seed: int) -> str:
+def _figures(record: StudyRecord, notes: list[str], seed: int) -> str:
     if find_spec("matplotlib") is None:
         notes.append("The page has no pictures: matplotlib is not installed. Install the extra: pip install 'warmstart[plots]'.")  # fmt: skip
         return ""
     parts = []
     try:
         with styled():
-            for picture in study_pictures(found, notes=notes, seed=seed):
-                said = PICTURES[picture.name]
-                parts.append(f'<figure><img alt="{escape(said)}" src="{_data_url(picture.figure)}"><figcaption>{escape(said)}</figcaption></figure>')  # fmt: skip
+            for picture in study_pictures(record, notes=notes, seed=seed):
+                caption = PICTURES[picture.name]
+                parts.append(f'<figure><img alt="{escape(caption)}" src="{_data_url(picture.figure)}"><figcaption>{escape(caption)}</figcaption></figure>')  # fmt: skip
     except WarmstartError as error:
         notes.append(str(error))
     return "".join(parts)
@@ -162,40 +162,42 @@ def _data_url(figure: Any) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
 
 
-def _best_rows(found: StudyRecord) -> Sequence[Mapping[str, Any]]:
-    trials = sorted((t for t in found.trials if t.error is not None and t.feasible), key=lambda t: t.error or 0.0)
+def _best_rows(record: StudyRecord) -> Sequence[Mapping[str, Any]]:
+    trials = sorted((t for t in record.trials if t.error is not None and t.feasible), key=lambda t: t.error or 0.0)
     judged = [
-        {"trial": t.number, found.metric.name: found.value(t), "warm": "yes" if found.warm_of(t) else None}
-        for t in trials[:_SHOWN]
+        {"trial": t.number, record.metric.name: record.value(t), "warm": "yes" if record.warm_of(t) else None}
+        for t in trials[:_MAX_ROWS]
     ]
     return [with_config(row, trial.config) for row, trial in zip(judged, trials, strict=False)]
 
 
-def _warm_rows(found: StudyRecord) -> Sequence[Mapping[str, Any]]:
+def _warm_rows(record: StudyRecord) -> Sequence[Mapping[str, Any]]:
     rows = []
-    for warm in found.warm:
-        tried = [trial for trial in found.trials if found.warm_of(trial) is warm]  # again where time ended the first
-        came = min(tried, key=lambda trial: trial.error is None, default=None)
+    for warm in record.warm:
+        tried = [
+            trial for trial in record.trials if record.warm_of(trial) is warm
+        ]  # repeated if the first was cut by the time limit
+        chosen = min(tried, key=lambda trial: trial.error is None, default=None)
         row = {
             "from": warm.origin,
-            "promised": None if warm.promised is None else found.metric.to_value(warm.promised),
-            "expected": _expected(found, came),
-            "came": None if came is None else found.value(came),
-            "trial": None if came is None else came.number,
+            "promised": None if warm.promised is None else record.metric.to_value(warm.promised),
+            "expected": _expected(record, chosen),
+            "came": None if chosen is None else record.value(chosen),
+            "trial": None if chosen is None else chosen.number,
         }
         rows.append(with_config(row, warm.config))
     return rows
 
 
-def _expected(found: StudyRecord, trial: Trial | None) -> str | None:
-    """Write what was expected of a trial just before it, by the trials until then."""
-    known = None if found.expected is None or trial is None else found.expected.of(trial.number)
-    if known is None:
+def _expected(record: StudyRecord, trial: Trial | None) -> str | None:
+    """Format the error expected of a trial before it ran."""
+    interval = None if record.expected is None or trial is None else record.expected.of(trial.number)
+    if interval is None:
         return None
-    low, high = sorted(map(found.metric.to_value, (known.low, known.high)))
+    low, high = sorted(map(record.metric.to_value, (interval.low, interval.high)))
     return f"{low:.3g} to {high:.3g}"
 
 
-def _failures(found: StudyRecord) -> Sequence[Mapping[str, Any]]:
-    went_wrong = [t for t in found.trials if t.note and t.status is not TrialStatus.PRUNED]
-    return [{"trial": t.number, "status": t.status.value, "note": t.note} for t in went_wrong][-_SHOWN:]
+def _failures(record: StudyRecord) -> Sequence[Mapping[str, Any]]:
+    went_wrong = [t for t in record.trials if t.note and t.status is not TrialStatus.PRUNED]
+    return [{"trial": t.number, "status": t.status.value, "note": t.note} for t in went_wrong][-_MAX_ROWS:]

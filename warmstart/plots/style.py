@@ -18,7 +18,7 @@ from warmstart.metafeat.files import replace_file
 
 INK, GREY, FAINT = "#1a1a1a", "#6b6b6b", "#d5d5d5"
 LOW, HIGH, STAR = "#0072B2", "#D55E00", "#D55E00"
-"""Two ends that no eye confuses (blue, vermilion), and the query."""
+"""Two colours that colour-blind eyes can tell apart (blue, vermilion), and the query's."""
 FORMATS = (".png", ".svg")
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8A7B00")
 _DASHES: tuple[Any, ...] = (
@@ -63,7 +63,7 @@ _RC = {
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """How one of several things is drawn: told apart by colour, dash, marker and hatch alike."""
+    """The look of one of several series: colour, dash, marker and hatch."""
 
     colour: str
     dash: Any
@@ -72,18 +72,18 @@ class Series:
 
 
 def series(number: int) -> Series:
-    """Return the look of the number-th thing; after eight it begins again with other dashes."""
-    turn, place = divmod(number, len(_COLOURS))
+    """Return the look of a series by number; after eight the colours repeat with other dashes."""
+    turn, colour = divmod(number, len(_COLOURS))
     return Series(
-        _COLOURS[place],
-        _DASHES[(place + 3 * turn) % len(_DASHES)],
-        _MARKERS[(place + 3 * turn) % len(_MARKERS)],
-        _HATCHES[(place + 3 * turn) % len(_HATCHES)],
+        _COLOURS[colour],
+        _DASHES[(colour + 3 * turn) % len(_DASHES)],
+        _MARKERS[(colour + 3 * turn) % len(_MARKERS)],
+        _HATCHES[(colour + 3 * turn) % len(_HATCHES)],
     )
 
 
 def check_target(path: Path) -> None:
-    """Check, before anything is computed, that a picture can be drawn and written there.
+    """Check early that a picture can be drawn and written to a path.
 
     Raises:
         UsageError: matplotlib is not installed, the ending is neither .png nor .svg, or the folder does not exist.
@@ -101,9 +101,9 @@ def check_target(path: Path) -> None:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw in the house style, whatever the user's own matplotlib settings are.
+    """Set the style of all pictures, independent of the user's matplotlib settings.
 
-    Characters that the font lacks are boxes in a PNG, and text like any other in an SVG: nothing to warn of at every letter.
+    Characters that the font lacks are boxes in a PNG and text in an SVG, so matplotlib's warnings on them are ignored.
     """
     import matplotlib as mpl
 
@@ -115,22 +115,24 @@ def styled() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float, *, constrained: bool = True) -> Any:
-    """Make an empty figure of a size in inches, on a canvas that can measure text."""
+    """Create an empty figure of a size in inches, on a canvas that can measure text."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained" if constrained else None)
+    # The canvas attaches itself; pyplot's windows and global state are not used.
     FigureCanvasAgg(figure)
     return figure
 
 
 def save_figure(figure: Any, path: Path) -> None:
-    """Write a figure whole or not at all, as its ending says; the same figure gives the same bytes.
+    """Write a figure in the format of the suffix, whole or not at all; the same figure gives the same bytes.
 
     Raises:
-        StorageError: it cannot be written there.
+        StorageError: the file cannot be written.
     """
     kind = path.suffix.lower().removeprefix(".")
+    # Without dates and versions, so that equal figures give equal bytes.
     metadata = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}[kind]
     buffer = BytesIO()
     figure.savefig(buffer, format=kind, metadata=metadata, facecolor="white")

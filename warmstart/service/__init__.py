@@ -1,1 +1,1 @@
-"""`warmstart serve`: suggestions and studies over HTTP; nothing here runs a user's code or keeps a picture."""
+"""`warmstart serve`: suggestions and studies over HTTP; it runs no user's code and stores no picture."""

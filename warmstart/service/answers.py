@@ -1,4 +1,4 @@
-"""An answer as it travels: the document of ``suggest --format json``, and what the command line needs besides.
+"""Answers over HTTP: the document of ``suggest --format json`` with fields for the command line.
 
 Client and server share this file, so it needs no web framework.
 """
@@ -15,32 +15,32 @@ from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, Ini
 from warmstart.suggestions.explanation import ConfigReason, Explanation, NeighbourReason
 
 
-def answer_to_wire(found: Answer) -> dict[str, Any]:
-    """Return the JSON object of an answer; files of the server are named without their folders."""
-    document = found.to_dict()
-    reasons = [design.why for design in found.suggestions]
+def answer_to_wire(answer: Answer) -> dict[str, Any]:
+    """Return the JSON object of an answer, with the server's files named without folders."""
+    document = answer.to_dict()
+    reasons = [design.why for design in answer.suggestions]
     return {
         **document,
-        "history": Path(found.history).name,
-        "model": Path(found.model).name if found.model else "",
-        "suggestions": [{**each, "why": why} for each, why in zip(document["suggestions"], reasons, strict=True)],
-        "notes": [_without_folders(note, found) for note in found.notes],
-        "space": json.loads(found.space_json) if found.space_json else None,
+        "history": Path(answer.history).name,
+        "model": Path(answer.model).name if answer.model else "",
+        "suggestions": [{**fields, "why": why} for fields, why in zip(document["suggestions"], reasons, strict=True)],
+        "notes": [_without_folders(note, answer) for note in answer.notes],
+        "space": json.loads(answer.space_json) if answer.space_json else None,
     }
 
 
 def answer_from_wire(document: Mapping[str, Any], dataset: DatasetSummary) -> Answer:
-    """Build the answer again, about the dataset as the client knows it.
+    """Build an answer from its JSON object, with the client's dataset.
 
     Raises:
-        KeyError, TypeError, ValueError: it is no answer.
+        KeyError, TypeError, ValueError: not an answer.
     """
     confidence, explanation = document["confidence"], document.get("explanation") or {}
     mapping, measured = explanation.get("mapping"), document.get("measured_with")
     return Answer(
         dataset=dataset,
-        neighbours=tuple(_neighbour(each) for each in document["neighbours"]),
-        suggestions=tuple(_design(each) for each in document["suggestions"]),
+        neighbours=tuple(_neighbour(item) for item in document["neighbours"]),
+        suggestions=tuple(_design(item) for item in document["suggestions"]),
         strategy=document["strategy"],
         confidence=Confidence(
             typical=confidence["typical"],
@@ -54,15 +54,15 @@ def answer_from_wire(document: Mapping[str, Any], dataset: DatasetSummary) -> An
         space_json="" if document["space"] is None else json.dumps(document["space"]),
         notes=tuple(document["notes"]),
         explanation=_explanation(explanation) if "neighbours" in explanation else None,
-        mapping=None if mapping is None else tuple(Match(**each) for each in mapping),
+        mapping=None if mapping is None else tuple(Match(**item) for item in mapping),
         expected_error=_expected(document),
         measured_with=None if measured is None else MeasuredWith(**measured),
     )
 
 
 def _expected(record: Mapping[str, Any]) -> ExpectedError | None:
-    found = record.get("expected_error")
-    return None if found is None else ExpectedError(**found)
+    interval = record.get("expected_error")
+    return None if interval is None else ExpectedError(**interval)
 
 
 def _neighbour(record: Mapping[str, Any]) -> Neighbour:
@@ -90,26 +90,26 @@ def _design(record: Mapping[str, Any]) -> InitialDesign:
 def _explanation(record: Mapping[str, Any]) -> Explanation:
     return Explanation(
         tuple(
-            NeighbourReason(each["name"], each["what"], each["distance"], each["distance_percentile"])
-            for each in record["neighbours"]
+            NeighbourReason(reason["name"], reason["what"], reason["distance"], reason["distance_percentile"])
+            for reason in record["neighbours"]
         ),
         tuple(
             ConfigReason(
-                each["from"],
-                each["source_error"],
-                each["source_rank"],
-                tuple(each["ranks_on_nearest"]),
-                each["configurations"],
-                each["portfolio_place"],
+                reason["from"],
+                reason["source_error"],
+                reason["source_rank"],
+                tuple(reason["ranks_on_nearest"]),
+                reason["configurations"],
+                reason["portfolio_place"],
             )
-            for each in record["suggestions"]
+            for reason in record["suggestions"]
         ),
         tuple(record["portfolio"]),
     )
 
 
-def _without_folders(text: str, found: Answer) -> str:
-    for place in (found.history, found.model):
-        if place:
-            text = text.replace(place, Path(place).name)
+def _without_folders(text: str, answer: Answer) -> str:
+    for path in (answer.history, answer.model):
+        if path:
+            text = text.replace(path, Path(path).name)
     return text

@@ -1,4 +1,4 @@
-"""The app: its routes, behind the guard."""
+"""The FastAPI application: all routes, behind the guard."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,16 +21,17 @@ Every error is `application/problem+json`; its `pointer` names the field at faul
 
 
 def create_app(settings: ServiceSettings) -> Guard:
-    """Make the app of a server; nothing is read or opened before the first request.
+    """Create the app of a server; only the token file is read before the first request.
 
     Raises:
-        DataError: a token file that is none.
+        DataError: an invalid token file.
     """
     service = Service(settings, StudyBook(settings.storage))
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        app.openapi()  # the first to ask for a route has it built, which is not safe beside the requests of another app
+        # Built now, as building it on first use is not thread-safe.
+        app.openapi()
         yield
         service.is_stopping = True
         service.studies.close()
@@ -40,24 +41,24 @@ def create_app(settings: ServiceSettings) -> Guard:
         version=version("warmstart"),
         description=ABOUT,
         openapi_url="/v1/openapi.json",
-        docs_url=None,  # its page loads scripts from elsewhere
+        docs_url=None,  # its page loads scripts from other servers
         redoc_url=None,
         lifespan=life,
         redirect_slashes=False,
-        generate_unique_id_function=lambda route: route.name,  # clients that are generated name their functions by it
+        generate_unique_id_function=lambda route: route.name,  # names the functions of generated clients
     )
     api.state.service = service
     for part in (health, descriptors, uploads, suggestions, studies, events, history):
         api.include_router(part.router, prefix="/v1")
-    api.include_router(health.usual, include_in_schema=False)
+    api.include_router(health.monitoring, include_in_schema=False)
     api.include_router(site.router)
-    install_problems(api, service.hidden)
+    install_problems(api, service.private_paths)
     _describe_problems(api)
     return Guard(api, service)
 
 
 def _describe_problems(api: FastAPI) -> None:
-    """Add the schema of problems to the OpenAPI document, which knows no class of them otherwise."""
+    """Add the schema of problems to the OpenAPI document."""
     describe = api.openapi
 
     def described() -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Who may do what: tokens with names and scopes, of which the file keeps digests alone."""
+"""Tokens with names and scopes; the token file stores digests only."""
 
 import contextlib
 import fcntl
@@ -19,29 +19,29 @@ from warmstart.suggestions.embedded_history import file_state
 
 Scope = Literal["read", "run", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-"""Each includes those before it: read answers; run studies and record runs; see metrics and everything else."""
+"""Scopes, each with those before it: read answers; run studies and record runs; metrics and everything else."""
 HEAD = "# warmstart tokens: NAME SCOPE sha256:DIGEST\n"
 _LINE = re.compile(r"(?P<name>[\w.@-]{1,64})\s+(?P<scope>read|run|admin)\s+sha256:(?P<digest>[0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Who a token belongs to, and what it allows."""
+    """A token: name, scope and digest of the secret."""
 
     name: str
     scope: Scope
     digest: str
 
     def allows(self, needed: Scope) -> bool:
-        """Tell whether its scope includes another."""
+        """Tell whether the token's scope includes another scope."""
         return SCOPES.index(self.scope) >= SCOPES.index(needed)
 
 
-NOBODY = Token("loopback", "admin", "")
-"""Whoever calls a server that asks for no tokens: they are on this machine."""
+LOOPBACK_TOKEN = Token("loopback", "admin", "")
+"""Token of every caller of a server without tokens, which listens on loopback."""
 
-UNKNOWN = Token("unknown", "read", "")
-"""Whoever was refused."""
+UNKNOWN_TOKEN = Token("unknown", "read", "")
+"""Token of refused callers, for the log."""
 
 
 class TokenFile:
@@ -51,7 +51,7 @@ class TokenFile:
         """Read the file.
 
         Raises:
-            DataError: a line that is no token, or a file that everyone may write.
+            DataError: an invalid line, or a file that others may write.
         """
         self.path = path
         self._state: tuple[int, ...] = ()
@@ -59,18 +59,19 @@ class TokenFile:
         self._refresh()
 
     def find(self, secret: str) -> Token | None:
-        """Find a token; every known one is compared, in constant time.
+        """Find the token of a secret, comparing all digests in constant time.
 
         Raises:
-            DataError: the file was changed into something else.
+            DataError: the file became invalid.
         """
         self._refresh()
         digest = sha256(secret.encode(errors="surrogateescape")).hexdigest()
-        found = None
+        match = None
+        # No early exit: the time must not show which token matched.
         for token in self._tokens:
             if hmac.compare_digest(token.digest, digest):
-                found = token
-        return found
+                match = token
+        return match
 
     def _refresh(self) -> None:
         state = file_state(self.path)
@@ -82,7 +83,7 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
     """Read a token file.
 
     Raises:
-        DataError: a line that is no token, a name that stands twice, or a file that everyone may write.
+        DataError: an invalid line, a repeated name, or a file that others may write.
     """
     try:
         text, mode = path.read_text(encoding="utf-8"), path.stat().st_mode
@@ -94,27 +95,27 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
             f"{path}: expected a token file that you alone can write, got mode {mode & 0o777:o}. Run `chmod 600` on it."
         )
         raise DataError(msg)
-    found: dict[str, Token] = {}
+    tokens: dict[str, Token] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         match = _LINE.fullmatch(line.strip())
-        if match is None or match["name"] in found:
+        if match is None or match["name"] in tokens:
             got = "another text" if match is None else f"the name {match['name']!r} again"
             msg = f"{path}:{number}: expected NAME SCOPE sha256:DIGEST, got {got}. `warmstart serve --new-token NAME --token-file {in_shell(path)}` writes such lines."
             raise DataError(msg)
         scope: Scope = match["scope"]  # type: ignore[assignment]  # the pattern has the three
-        found[match["name"]] = Token(match["name"], scope, match["digest"])
-    return tuple(found.values())
+        tokens[match["name"]] = Token(match["name"], scope, match["digest"])
+    return tuple(tokens.values())
 
 
 def add_token(path: Path, name: str, scope: Scope) -> str:
-    """Make a token and add its digest to a file, which is made where it is not there; a link stays one.
+    """Create a token and append its digest to a file, which is created if needed; a link stays a link.
 
-    Returns: the secret, which is kept nowhere.
+    Returns: the secret, which is not stored.
 
     Raises:
-        UsageError: a name that cannot be, or that the file has already.
+        UsageError: an invalid name, or one that the file has already.
         MissingPathError: no folder for the file.
         DataError: a file that is no token file.
         StorageError: a file or a folder that cannot be written.
@@ -124,9 +125,9 @@ def add_token(path: Path, name: str, scope: Scope) -> str:
         raise UsageError(msg, param="new_token")
     secret = secrets.token_urlsafe(32)
     digest = sha256(secret.encode()).hexdigest()
-    with _alone(path) as real:
-        known = read_tokens(real) if real.exists() else ()
-        if any(token.name == name for token in known):
+    with _locked(path) as real:
+        tokens = read_tokens(real) if real.exists() else ()
+        if any(token.name == name for token in tokens):
             msg = f"expected a new name, got {name!r}, which {path} has already. Choose another, or take its line out first."
             raise UsageError(msg, param="new_token")
         lines = real.read_text(encoding="utf-8") if real.exists() else HEAD
@@ -136,14 +137,14 @@ def add_token(path: Path, name: str, scope: Scope) -> str:
 
 
 def bearer(headers: Mapping[bytes, bytes]) -> str | None:
-    """Read the token of a request; None where it has none."""
+    """Return the bearer token of a request; None without one."""
     kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     return secret.strip() if kind.lower() == "bearer" and secret.strip() else None
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[Path]:
-    """Let one process at a time change a token file; gives the file behind links. Raises as `add_token`."""
+def _locked(path: Path) -> Iterator[Path]:
+    """Lock a token file against other processes; yield its path without links. Raises as `add_token`."""
     try:
         real = Path(os.path.realpath(path))
         if not real.parent.is_dir():
@@ -163,13 +164,15 @@ def _alone(path: Path) -> Iterator[Path]:
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Replace a file by one that its owner alone can read; one that is there keeps its owner, group and mode, by which a service reads it."""
+    """Replace a file by one of mode 600; an existing file keeps owner, group and mode, so that a service can still read it."""
+    # A draft that replaces the file: readers and crashes never see half of it.
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with contextlib.suppress(FileNotFoundError):
             before = path.stat()
-            with contextlib.suppress(PermissionError):  # who may not give files away writes as before
+            # Only root may change owners.
+            with contextlib.suppress(PermissionError):
                 os.fchown(file, before.st_uid, before.st_gid)
                 os.fchmod(file, before.st_mode & 0o660)
         with os.fdopen(file, "w", encoding="utf-8") as opened:

@@ -1,4 +1,4 @@
-"""What every body of a request has in common, and how problems look in the OpenAPI document."""
+"""Base class of request bodies, shared field types, and problems in the OpenAPI document."""
 
 from typing import Annotated, Any
 
@@ -8,7 +8,7 @@ from warmstart.service.problems import MEDIA_TYPE
 
 
 class Body(BaseModel):
-    """A JSON object of known fields, whose values are of the types stated."""
+    """A JSON object with exactly the declared fields and types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -21,7 +21,7 @@ class FieldProblem(BaseModel):
 
 
 class ProblemBody(BaseModel):
-    """An error, as RFC 9457 has it."""
+    """An error as in RFC 9457."""
 
     type: str = "about:blank"
     title: str
@@ -38,12 +38,12 @@ KEY = r"^[\x21-\x7e]{1,200}$"
 
 
 def plain_key(key: str | None) -> str | None:
-    """Return an idempotency key without the quotes in which some clients put it."""
+    """Strip the quotes that some clients put around an idempotency key."""
     return None if key is None else key.strip('"')
 
 
 Number = Annotated[float, Field(ge=-3e38, le=3e38)]
-"""Of meta-features, which are float32; what workers measure may be any finite number."""
+"""A number of meta-features, within float32; measured values may be any finite number."""
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 _TEXTS = {
     400: "A call that cannot be carried out.",
@@ -64,7 +64,7 @@ _TEXTS = {
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Describe the problems that a route may answer with, those of every route among them."""
+    """Return the OpenAPI descriptions of a route's problems, with those common to all routes."""
     every = {400, 401, 403, 408, 413, 415, 422, 429, 503, *statuses}
     schema = {"schema": {"$ref": "#/components/schemas/ProblemBody"}}
     return {status: {"description": _TEXTS[status], "content": {MEDIA_TYPE: schema}} for status in sorted(every)}

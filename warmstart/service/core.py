@@ -1,4 +1,4 @@
-"""What the routes of a server share."""
+"""The state of a server, and dependencies of its routes."""
 
 import gc
 from collections import OrderedDict
@@ -15,7 +15,7 @@ from warmstart.descriptor import Descriptor
 from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.locations import history_path, model_path
 from warmstart.service.auth import Scope, Token
-from warmstart.service.importance import KeptImportance
+from warmstart.service.importance import ImportanceCache
 from warmstart.service.metrics import Metrics
 from warmstart.service.problems import ProblemError
 from warmstart.service.settings import ServiceSettings
@@ -26,22 +26,22 @@ from warmstart.suggestions.embedded_history import EmbeddedHistory
 
 MOST_DESCRIPTORS = 1000
 MOST_ASKS = 32
-"""Threads that choose trials, which may take long: others have theirs for all the rest."""
+"""Threads that choose trials, which may take long; other requests have their own threads."""
 
 
 @dataclass(slots=True)
 class Service:
-    """The settings of a server, what it counts, and the descriptors that it was given.
+    """The state of a server: settings, studies, metrics and posted descriptors.
 
     Attributes:
         settings: of the server.
-        studies: of its storage.
-        metrics: what it counted.
-        is_stopping: it takes no more.
-        n_streams: followers of studies.
-        writing: held by who writes to the history.
-        asks: of the threads that choose trials.
-        importance: of hyperparameters in studies, as it was computed last.
+        studies: in its storage.
+        metrics: of its requests.
+        is_stopping: whether the server shuts down.
+        n_streams: number of open event streams.
+        writing: lock of writes to the history.
+        asks: limiter of the threads that choose trials.
+        importance: cached importance of hyperparameters in studies.
     """
 
     settings: ServiceSettings
@@ -50,7 +50,7 @@ class Service:
     is_stopping: bool = False
     n_streams: int = 0
     writing: Lock = field(default_factory=Lock)
-    importance: KeptImportance = field(default_factory=KeptImportance)
+    importance: ImportanceCache = field(default_factory=ImportanceCache)
     asks: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_ASKS))
     _descriptors: OrderedDict[str, Descriptor] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
@@ -58,23 +58,24 @@ class Service:
     _loaded: EmbeddedHistory | None = None
 
     def advisor(self, exclude_group: tuple[str, ...] = (), seed: int = 0) -> Advisor:
-        """Return who answers."""
+        """Return an advisor over the server's history."""
         return Advisor(
             self.settings.history, self.settings.model, exclude_group=exclude_group, seed=seed, threads=1, cache=False
         )
 
     def embedded(self) -> EmbeddedHistory:
-        """Read the history, once for each state of its file, however many ask at a time; raises as `Advisor.embedded`."""
+        """Return the history, read once for each state of its file, by one thread; raises as `Advisor.embedded`."""
         with self._loading:
-            found = self.advisor().embedded
-            if found is not self._loaded:
-                self._loaded = found
+            embedded = self.advisor().embedded
+            if embedded is not self._loaded:
+                self._loaded = embedded
                 gc.collect()
-                gc.freeze()  # what stays is not looked through again and again
-            return found
+                # The history stays: collections need not visit it.
+                gc.freeze()
+            return embedded
 
     def embedded_or_empty(self) -> EmbeddedHistory | None:
-        """Read the history; None where it has no datasets yet. Raises as `embedded`."""
+        """Return the history; None if it has no datasets yet. Raises as `embedded`."""
         from warmstart.history_store.history import History
 
         try:
@@ -85,49 +86,49 @@ class Service:
                     raise
             return None
 
-    def keep(self, descriptor: Descriptor) -> str:
-        """Remember a descriptor by its id; the oldest ones are forgotten."""
-        found = descriptor.id
+    def add_descriptor(self, descriptor: Descriptor) -> str:
+        """Store a descriptor and return its id; the oldest ones are dropped."""
+        descriptor_id = descriptor.id
         with self._lock:
-            self._descriptors[found] = descriptor
-            self._descriptors.move_to_end(found)
+            self._descriptors[descriptor_id] = descriptor
+            self._descriptors.move_to_end(descriptor_id)
             if len(self._descriptors) > MOST_DESCRIPTORS:
                 self._descriptors.popitem(last=False)
-        return found
+        return descriptor_id
 
-    def recall(self, descriptor_id: str) -> Descriptor:
-        """Return a descriptor that was posted.
+    def find_descriptor(self, descriptor_id: str) -> Descriptor:
+        """Return a posted descriptor by its id.
 
         Raises:
-            ProblemError: 404 where it is not known, or forgotten.
+            ProblemError: 404, an unknown or dropped descriptor.
         """
         with self._lock:
-            found = self._descriptors.get(descriptor_id)
-        if found is None:
+            descriptor = self._descriptors.get(descriptor_id)
+        if descriptor is None:
             detail = f"expected the id of a descriptor that was posted, got {descriptor_id[:80]!r}. Post the descriptor again: ids do not outlive a restart."
             raise ProblemError(404, "No such descriptor", detail, pointer="/descriptor")
-        return found
+        return descriptor
 
-    def hidden(self) -> tuple[Path, ...]:
-        """Return files whose folders no client shall read of."""
-        found: list[Path] = []
+    def private_paths(self) -> tuple[Path, ...]:
+        """Return the server's files, whose folders are hidden from clients."""
+        paths: list[Path] = []
         for path in (history_path, model_path):
             try:
-                found.append(path(self.settings.history if path is history_path else self.settings.model))
+                paths.append(path(self.settings.history if path is history_path else self.settings.model))
             except WarmstartError:
                 continue
         storage = local_path(self.settings.storage)
-        return (*found, storage) if storage is not None else tuple(found)
+        return (*paths, storage) if storage is not None else tuple(paths)
 
 
 def service_of(request: Request) -> Service:
-    """Return what the routes share."""
-    found: Service = request.app.state.service
-    return found
+    """Return the server's state from a request."""
+    service: Service = request.app.state.service
+    return service
 
 
-def needs(scope: Scope) -> Callable[[Request], Token]:
-    """Return a dependency that refuses tokens of a lesser scope, and gives the token of the others."""
+def require_scope(scope: Scope) -> Callable[[Request], Token]:
+    """Return a dependency that checks the scope of a request's token and returns the token."""
 
     def check(request: Request) -> Token:
         token: Token = request.state.token
@@ -139,12 +140,12 @@ def needs(scope: Scope) -> Callable[[Request], Token]:
     return check
 
 
-def audit(request: Request, action: str, **what: object) -> None:
-    """Note what a request changes: one line of the log, once it was answered well."""
-    request.state.audit = {"action": action, **what}
+def audit(request: Request, action: str, **details: object) -> None:
+    """Set the audit log line of a request, written if it succeeds."""
+    request.state.audit = {"action": action, **details}
 
 
 Shared = Annotated[Service, Depends(service_of)]
-Reader = Annotated[Token, Depends(needs("read"))]
-Runner = Annotated[Token, Depends(needs("run"))]
-Admin = Annotated[Token, Depends(needs("admin"))]
+Reader = Annotated[Token, Depends(require_scope("read"))]
+Runner = Annotated[Token, Depends(require_scope("run"))]
+Admin = Annotated[Token, Depends(require_scope("admin"))]

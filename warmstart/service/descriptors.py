@@ -1,4 +1,4 @@
-"""`/v1/descriptors`: what clients tell of their datasets."""
+"""`/v1/descriptors`: post and get descriptors of datasets."""
 
 from itertools import pairwise
 from typing import Annotated, Any, Literal
@@ -14,7 +14,7 @@ from warmstart.service.strict import StrictRoute
 
 router = APIRouter(tags=["suggestions"], route_class=StrictRoute)
 ROUNDING = 1.2
-"""By how much counts rounded to two digits may exceed their rounded sum."""
+"""Largest ratio of the sum of counts, rounded to two digits, to the rounded number of images."""
 EXAMPLE: dict[str, Any] = {
     "schema_version": 1,
     "extractor": "f87e4b23fa293525",
@@ -28,14 +28,14 @@ EXAMPLE: dict[str, Any] = {
 
 
 class SignalBody(Body):
-    """How much the pictures say of their classes."""
+    """The class signal of the pictures."""
 
     score: Number
     weight: Number
 
 
 class SampleBody(Body):
-    """Statistics of the pictures looked at."""
+    """Statistics of the sampled pictures."""
 
     n_images: Annotated[int, Field(ge=1, le=10_000)]
     distinct: Annotated[float, Field(ge=0, le=1)]
@@ -67,23 +67,25 @@ class DescriptorBody(Body):
         """Return the descriptor.
 
         Raises:
-            ProblemError: 413 where it is larger than a descriptor may be, 422 where its numbers contradict each other.
+            ProblemError: 413, too large; 422, contradicting numbers.
         """
         self._check_counts()
-        found = Descriptor.from_dict(self.model_dump())
-        is_small = len(found.class_counts) + found.vector.size < MOST_BYTES // 40  # writing it takes longer than this
-        if not is_small and len(found.to_json()) > MOST_BYTES:
-            detail = f"expected a descriptor of at most {MOST_BYTES:,} bytes, got {len(found.to_json()):,}. Tell of fewer classes."
+        descriptor = Descriptor.from_dict(self.model_dump())
+        is_small = (
+            len(descriptor.class_counts) + descriptor.vector.size < MOST_BYTES // 40
+        )  # cheaper than to write it out
+        if not is_small and len(descriptor.to_json()) > MOST_BYTES:
+            detail = f"expected a descriptor of at most {MOST_BYTES:,} bytes, got {len(descriptor.to_json()):,}. Tell of fewer classes."
             raise ProblemError(413, "Too large", detail, pointer="/class_counts")
-        return found
+        return descriptor
 
     def _check_counts(self) -> None:
-        """Check that the sizes are those of one dataset; a reduced descriptor has rounded them."""
-        counts, wanted = self.class_counts, min(self.n_classes, MOST_COUNTS)
+        """Check the class counts against the numbers of images and classes; a reduced descriptor has rounded ones."""
+        counts, n_counts = self.class_counts, min(self.n_classes, MOST_COUNTS)
         fault = None
-        if len(counts) != wanted:
-            fault = f"{wanted:,} counts for {self.n_classes:,} classes, got {len(counts):,}"
-        elif any(one < other for one, other in pairwise(counts)):
+        if len(counts) != n_counts:
+            fault = f"{n_counts:,} counts for {self.n_classes:,} classes, got {len(counts):,}"
+        elif any(larger < smaller for larger, smaller in pairwise(counts)):
             fault = "the largest count first, got another order"
         elif sum(counts) > ROUNDING * self.n_images:
             fault = f"counts of {self.n_images:,} images, got {sum(counts):,} in all"
@@ -93,7 +95,7 @@ class DescriptorBody(Body):
 
 
 class DescriptorRecord(Body):
-    """A descriptor that the server remembers until it restarts, or a thousand newer ones came."""
+    """A descriptor stored until the server restarts or a thousand newer ones are posted."""
 
     id: str
     descriptor: DescriptorBody
@@ -111,24 +113,25 @@ _OF_DESCRIPTOR: dict[str, Any] = {
 def post_descriptor(
     body: DescriptorBody, request: Request, response: Response, service: Shared, _: Reader
 ) -> DescriptorRecord:
-    """Check a descriptor and remember it: its id can stand for it in later requests."""
-    found = body.read()
-    service.advisor().locate(found)  # refuses an unknown extractor
-    descriptor_id = service.keep(found)
+    """Check and store a descriptor; later requests can name it by its id."""
+    descriptor = body.read()
+    # Refuses an unknown extractor.
+    service.advisor().locate(descriptor)
+    descriptor_id = service.add_descriptor(descriptor)
     response.headers["location"] = request.url_for("get_descriptor", descriptor_id=descriptor_id).path
-    return _record(descriptor_id, found)
+    return _record(descriptor_id, descriptor)
 
 
 @router.get("/descriptors/{descriptor_id}", responses=problems(404))
 def get_descriptor(descriptor_id: Annotated[str, Path(max_length=64)], service: Shared, _: Reader) -> DescriptorRecord:
-    """Return a descriptor that was posted."""
-    return _record(descriptor_id, service.recall(descriptor_id))
+    """Return a posted descriptor."""
+    return _record(descriptor_id, service.find_descriptor(descriptor_id))
 
 
-def _record(descriptor_id: str, found: Descriptor) -> DescriptorRecord:
-    return DescriptorRecord(id=descriptor_id, descriptor=DescriptorBody.model_validate(found.to_dict()))
+def _record(descriptor_id: str, descriptor: Descriptor) -> DescriptorRecord:
+    return DescriptorRecord(id=descriptor_id, descriptor=DescriptorBody.model_validate(descriptor.to_dict()))
 
 
-def read_descriptor(given: DescriptorBody | str, service: Shared) -> Descriptor:
-    """Return a descriptor that was given, or whose id was."""
-    return service.recall(given) if isinstance(given, str) else given.read()
+def read_descriptor(descriptor: DescriptorBody | str, service: Shared) -> Descriptor:
+    """Return a descriptor given by its body or by its id."""
+    return service.find_descriptor(descriptor) if isinstance(descriptor, str) else descriptor.read()

@@ -1,4 +1,4 @@
-"""`/v1/studies/{name}/events`: what happens in a study, as server-sent events."""
+"""`/v1/studies/{name}/events`: changes of a study's trials as server-sent events."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from warmstart.service.study_records import trial_record
 router = APIRouter(tags=["studies"], route_class=StrictRoute)
 LOOK_S = 1.0
 QUIET_S = 15.0
-"""After so long without an event a comment is sent, so that nobody takes the connection for dead."""
+"""Seconds without an event after which a comment keeps the connection alive."""
 MOST_STREAMS = 100
 
 
@@ -35,7 +35,7 @@ MOST_STREAMS = 100
     },
 )
 async def get_events(name: StudyName, service: Shared, _: Reader) -> StreamingResponse:
-    """Follow a study: every trial as it is now, then each that changes."""
+    """Stream the trials of a study: all of them first, then every change."""
     if service.n_streams >= MOST_STREAMS:
         detail = f"expected at most {MOST_STREAMS} followers, got one more. Ask for the trials instead."
         raise ProblemError(503, "Too many followers", detail, headers={"retry-after": "10"})
@@ -44,7 +44,7 @@ async def get_events(name: StudyName, service: Shared, _: Reader) -> StreamingRe
 
 
 async def _events(service: Service, name: str, first: list[dict[str, Any]]) -> AsyncIterator[str]:
-    """Write each record that differs from what was sent, until the server stops or nobody listens."""
+    """Yield the changed records of trials, until the server stops or the client disconnects."""
     service.n_streams += 1
     try:
         sent: dict[int, str] = {}
@@ -60,6 +60,7 @@ async def _events(service: Service, name: str, first: list[dict[str, Any]]) -> A
             if quiet >= QUIET_S:
                 quiet = 0.0
                 yield ": still there\n\n"
+            # Polled, as other processes may write to the storage too.
             await asyncio.sleep(LOOK_S)
             quiet += LOOK_S
             records = await run_in_threadpool(_records, service, name)
@@ -69,4 +70,4 @@ async def _events(service: Service, name: str, first: list[dict[str, Any]]) -> A
 
 def _records(service: Service, name: str) -> list[dict[str, Any]]:
     with service.studies.study(name) as trials:
-        return [trial_record(each) for each in trials.queue.trials()]
+        return [trial_record(trial) for trial in trials.queue.trials()]

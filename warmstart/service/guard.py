@@ -1,4 +1,4 @@
-"""The door of the server: what is refused before any route sees it, and what every response carries."""
+"""ASGI middleware: checks of host, origin, token, rate and body; security headers; request log."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warmstart.history_store.errors import DataError
-from warmstart.service.auth import NOBODY, UNKNOWN, Token, TokenFile, bearer
+from warmstart.service.auth import LOOPBACK_TOKEN, UNKNOWN_TOKEN, Token, TokenFile, bearer
 from warmstart.service.core import Service
 from warmstart.service.logs import FIELDS
 from warmstart.service.problems import MEDIA_TYPE, ProblemError, problem_body
@@ -22,7 +22,7 @@ from warmstart.service.settings import LOOPBACK_NAMES, UPLOADS
 
 TOKEN_PATHS = ("/v1", "/metrics")
 OPEN_PATHS = ("/v1/healthz", "/v1/readyz", "/healthz", "/readyz")
-"""Answered without a token: they say nothing but whether the server works."""
+"""Paths that need no token: they show only whether the server works."""
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
 UPLOAD_PATH = "/v1/descriptors:upload"
 _log = logging.getLogger("warmstart.service")
@@ -32,12 +32,12 @@ _PAGE_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 
 class Guard:
-    """Wraps the app: checks host, origin, token, rate and body, counts and logs.
+    """ASGI middleware that checks, counts and logs requests.
 
     Attributes:
-        app: what answers those who come in.
-        service: what the routes share.
-        tokens: of those who may; None on loopback without a file.
+        app: the wrapped application.
+        service: state of the server.
+        tokens: of the clients; None on loopback without a file.
     """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
@@ -49,13 +49,14 @@ class Guard:
         self._hosts = frozenset(name.lower() for name in (*names, *settings.allowed_hosts))
 
     def stop(self) -> None:
-        """Note that the server stops, so that streams end."""
+        """Mark the server as stopping, so that event streams end."""
         self.service.is_stopping = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle an ASGI request."""
         if scope["type"] != "http":
-            if scope["type"] == "websocket":  # there are none
+            # Websockets are not served.
+            if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
                 return
             await self.app(scope, receive, send)
@@ -63,10 +64,10 @@ class Guard:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         if scope["method"] == "HEAD":
             scope, send = _as_get(scope, send)
-        given = headers.get(b"x-request-id", b"").decode("latin-1")
-        request_id = given if _ID.fullmatch(given) else uuid.uuid4().hex
+        client_id = headers.get(b"x-request-id", b"").decode("latin-1")
+        request_id = client_id if _ID.fullmatch(client_id) else uuid.uuid4().hex
         state = scope.setdefault("state", {})
-        state["request_id"], state["token"] = request_id, UNKNOWN
+        state["request_id"], state["token"] = request_id, UNKNOWN_TOKEN
         path, started, status = _route_path(scope, self._settings.root_path), time.monotonic(), 0
 
         async def answer(message: Message) -> None:
@@ -77,35 +78,39 @@ class Guard:
             await send(message)
 
         try:
-            state["token"] = self._enter(scope, headers, path)
-            await self.app(scope, self._limited(receive, headers), answer)
+            state["token"] = self._check_request(scope, headers, path)
+            await self.app(scope, self._limit_body(receive, headers), answer)
         except ProblemError as problem:
             if not status:
-                await _refuse(answer, problem, request_id)
+                await _send_problem(answer, problem, request_id)
         except Exception:
             status = status or 500
             raise
         finally:
-            self._note(scope, path, status, time.monotonic() - started)
+            self._log_request(scope, path, status, time.monotonic() - started)
 
-    def _enter(self, scope: Scope, headers: Mapping[bytes, bytes], path: str) -> Token:
-        """Check who asks and how; raises `ProblemError` where that is refused."""
+    def _check_request(self, scope: Scope, headers: Mapping[bytes, bytes], path: str) -> Token:
+        """Check host, origin, token, rate and body, and return the token; raises `ProblemError`."""
         self._check_host(headers)
         _check_origin(headers, path)
-        token = NOBODY if path in OPEN_PATHS else self._check_token(headers, path)
+        token = LOOPBACK_TOKEN if path in OPEN_PATHS else self._check_token(headers, path)
         if self._rate is not None and path not in OPEN_PATHS:
-            wait = self._rate.take(token.name if token is not NOBODY else str((scope.get("client") or ("",))[0]))
+            wait = self._rate.take(
+                token.name if token is not LOOPBACK_TOKEN else str((scope.get("client") or ("",))[0])
+            )
             if wait > 0:
                 detail = (
                     f"expected at most {self._settings.rate:g} requests a second, got more. Ask again in {wait:.1f} s."
                 )
                 raise ProblemError(429, "Too many requests", detail, headers={"retry-after": str(int(wait) + 1)})
-        if scope["method"] == "POST":  # no route takes another method with a body
+        # Only POST routes take a body.
+        if scope["method"] == "POST":
             self._check_body(headers, path)
         return token
 
     def _check_host(self, headers: Mapping[bytes, bytes]) -> None:
-        """Refuse names that this server does not go by: a web page whose name was pointed here sends its own."""
+        """Refuse unknown host names, against DNS rebinding: a web page whose name points here sends its own host."""
+        # On an open address without --allow-host any name is served.
         if not self._hosts:
             return
         host = headers.get(b"host", b"").decode("latin-1")
@@ -116,7 +121,7 @@ class Guard:
 
     def _check_token(self, headers: Mapping[bytes, bytes], path: str) -> Token:
         if self.tokens is None or not path.startswith(TOKEN_PATHS):
-            return NOBODY
+            return LOOPBACK_TOKEN
         secret = bearer(headers)
         try:
             token = None if secret is None else self.tokens.find(secret)
@@ -131,7 +136,7 @@ class Guard:
         return token
 
     def _check_body(self, headers: Mapping[bytes, bytes], path: str) -> None:
-        """Refuse bodies of another type, which web pages can send anywhere, and those that say that they are too large."""
+        """Refuse bodies of another content type, which web pages can send anywhere, and of too large a stated length."""
         kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
         is_upload = path == UPLOAD_PATH
         allowed = tuple(UPLOADS) if is_upload else ("application/json",)
@@ -146,23 +151,25 @@ class Guard:
             detail = f"expected a body that is not compressed, got Content-Encoding {coding[:40]!r}. Send it as it is."
             raise ProblemError(415, "Unsupported content encoding", detail, headers={"accept-encoding": "identity"})
         length = headers.get(b"content-length", b"0").decode("latin-1")
-        if not length.isdecimal() or int(length) > self._most(kind):
-            raise _too_large(self._most(kind))
+        if not length.isdecimal() or int(length) > self._max_bytes(kind):
+            raise _too_large(self._max_bytes(kind))
 
-    def _most(self, kind: str) -> int:
+    def _max_bytes(self, kind: str) -> int:
         return self._settings.most_upload_bytes if kind in UPLOADS else self._settings.most_bytes
 
-    def _limited(self, receive: Receive, headers: Mapping[bytes, bytes]) -> Receive:
-        """Count the bytes of a body as they come, and give up on one that does not."""
+    def _limit_body(self, receive: Receive, headers: Mapping[bytes, bytes]) -> Receive:
+        """Wrap `receive` with limits on the bytes and the seconds of a body."""
         kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
-        most, seen, complete = self._most(kind), 0, False
+        most, n_bytes, complete = self._max_bytes(kind), 0, False
         until = time.monotonic() + self._settings.body_timeout_s
 
         async def limited() -> Message:
-            nonlocal seen, complete
+            nonlocal n_bytes, complete
+            # After the body only a disconnect can come, at any time.
             if complete:
                 return await receive()
             try:
+                # A timeout of 0 would refuse even a body that has arrived.
                 message = await asyncio.wait_for(receive(), max(until - time.monotonic(), 0.001))
             except TimeoutError:
                 detail = (
@@ -170,19 +177,19 @@ class Guard:
                 )
                 raise ProblemError(408, "Request timeout", detail, headers={"connection": "close"}) from None
             if message["type"] == "http.request":
-                seen += len(message.get("body", b""))
+                n_bytes += len(message.get("body", b""))
                 complete = not message.get("more_body", False)
-                if seen > most:
+                if n_bytes > most:
                     raise _too_large(most)
             return message
 
         return limited
 
     def _headers(self, path: str, message: Message, request_id: str) -> list[tuple[bytes, bytes]]:
-        """Return what every response carries."""
+        """Return the security headers of a response."""
         is_page = not path.startswith("/v1")
-        own = {name.lower() for name, _ in message.get("headers", ())}
-        found = {
+        present = {name.lower() for name, _ in message.get("headers", ())}
+        headers = {
             "x-request-id": request_id,
             "x-content-type-options": "nosniff",
             "x-frame-options": "DENY",
@@ -190,14 +197,14 @@ class Guard:
             "cross-origin-resource-policy": "same-origin",
             "cross-origin-opener-policy": "same-origin",
             "content-security-policy": _PAGE_POLICY if is_page else _API_POLICY,
-            "cache-control": "no-cache" if is_page or b"etag" in own else "no-store",
+            "cache-control": "no-cache" if is_page or b"etag" in present else "no-store",
         }
         if self._settings.tls_cert is not None:
-            found["strict-transport-security"] = "max-age=31536000"
-        return [(name.encode(), value.encode()) for name, value in found.items() if name.encode() not in own]
+            headers["strict-transport-security"] = "max-age=31536000"
+        return [(name.encode(), value.encode()) for name, value in headers.items() if name.encode() not in present]
 
-    def _note(self, scope: Scope, path: str, status: int, seconds: float) -> None:
-        """Count a request and write its line; one that changes something is an audit line."""
+    def _log_request(self, scope: Scope, path: str, status: int, seconds: float) -> None:
+        """Count and log a request, with an audit line for a change."""
         route = getattr(scope.get("route"), "path_format", None)
         route = "other" if route is None else "/v1" + route.removeprefix("/v1")
         method, token = scope["method"], scope["state"]["token"]
@@ -220,7 +227,7 @@ class Guard:
 
 
 def _as_get(scope: Scope, send: Send) -> tuple[Scope, Send]:
-    """Turn HEAD into GET whose body stays here; a stream, which has no end, is none to look ahead at."""
+    """Turn HEAD into GET without the body; not for event streams, which never end."""
     if scope["path"].endswith("/events"):
         return scope, send
 
@@ -231,12 +238,13 @@ def _as_get(scope: Scope, send: Send) -> tuple[Scope, Send]:
 
 
 def _route_path(scope: Scope, root_path: str) -> str:
-    """Return the path without the prefix of a proxy, which the app is told of."""
+    """Return the path without a proxy's prefix, and set the prefix for the app."""
     scope["root_path"] = root_path
     path: str = scope["path"]
     if root_path and (path == root_path or path.startswith(root_path + "/")):
         return path[len(root_path) :] or "/"
-    if root_path:  # the proxy took it off
+    # The proxy removed the prefix.
+    if root_path:
         scope["path"] = root_path + path
     return path
 
@@ -246,7 +254,7 @@ def _is_host(host: str) -> bool:
 
 
 def _check_origin(headers: Mapping[bytes, bytes], path: str) -> None:
-    """Refuse what a web page of another origin asks: browsers name it, programs name none."""
+    """Refuse requests from web pages of another origin, which browsers name; programs name none."""
     origin = headers.get(b"origin")
     site = headers.get(b"sec-fetch-site", b"none")
     crossing = path.startswith("/v1") and site not in (b"none", b"same-origin")
@@ -265,8 +273,8 @@ def _too_large(most: int) -> ProblemError:
     return ProblemError(413, "Too large", detail, headers={"connection": "close"})
 
 
-async def _refuse(send: Send, problem: ProblemError, request_id: str) -> None:
-    """Answer with a problem, outside of the app."""
+async def _send_problem(send: Send, problem: ProblemError, request_id: str) -> None:
+    """Send a problem as the response, outside of the app."""
     body = problem_body(problem.status_code, problem.title, problem.detail, request_id=request_id)
     text = json.dumps(body).encode()
     headers = {"content-type": MEDIA_TYPE, "content-length": str(len(text)), **(problem.headers or {})}

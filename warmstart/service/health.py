@@ -1,4 +1,4 @@
-"""`/v1/healthz`, `/v1/readyz`, `/v1/metrics` and `/v1`: whether the server works, and what it serves."""
+"""`/v1/healthz`, `/v1/readyz`, `/v1/metrics` and `/v1`: health, metrics and description of the server."""
 
 import logging
 from importlib.metadata import version
@@ -21,8 +21,8 @@ router = APIRouter(tags=["server"], route_class=StrictRoute)
 _log = logging.getLogger("warmstart.service")
 
 
-usual = APIRouter(route_class=StrictRoute)
-"""The same where monitors look for it, at /healthz, /readyz and /metrics."""
+monitoring = APIRouter(route_class=StrictRoute)
+"""The same routes at /healthz, /readyz and /metrics, where monitors expect them."""
 
 
 class Health(BaseModel):
@@ -32,7 +32,7 @@ class Health(BaseModel):
 
 
 class About(BaseModel):
-    """What a server serves."""
+    """Version, extractors and history of a server."""
 
     name: str
     version: str
@@ -43,17 +43,17 @@ class About(BaseModel):
     history: dict[str, Any]
 
 
-@usual.get("/healthz")
+@monitoring.get("/healthz")
 @router.get("/healthz")
 async def healthz() -> Health:
-    """Tell that the process answers."""
+    """Return ok while the process answers."""
     return Health(status="ok")
 
 
-@usual.get("/readyz")
+@monitoring.get("/readyz")
 @router.get("/readyz", responses=problems(503))
 def readyz(service: Shared) -> Health:
-    """Tell whether history and model can be read, and the server is not stopping; a history may be empty."""
+    """Return ready if history and model can be read and the server is not stopping; the history may be empty."""
     if service.is_stopping:
         raise ProblemError(503, "Stopping", "expected a running server, got one that is shutting down. Ask another.")
     try:
@@ -65,22 +65,22 @@ def readyz(service: Shared) -> Health:
     return Health(status="ready")
 
 
-@usual.get("/metrics")
+@monitoring.get("/metrics")
 @router.get("/metrics", response_class=PlainTextResponse, responses=problems())
 async def metrics(service: Shared, _: Admin) -> PlainTextResponse:
-    """Return what was counted, in Prometheus' text format."""
+    """Return the metrics in Prometheus' text format."""
     return PlainTextResponse(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
 @router.get("", responses=problems())
 def about(service: Shared, _: Reader) -> About:
-    """Return what is served: version, extractors whose descriptors are accepted, the history."""
+    """Return the version, the accepted extractors and the history."""
     embedded = service.embedded_or_empty()
     if embedded is None:
         with open_history(service) as opened:
-            shown = {"name": opened.path.name, "n_datasets": 0, "n_configs": len(opened.configs)}
+            history = {"name": opened.path.name, "n_datasets": 0, "n_configs": len(opened.configs)}
     else:
-        shown = {"name": embedded.path.name, "n_datasets": len(embedded.names), "n_configs": len(embedded.configs)}
+        history = {"name": embedded.path.name, "n_datasets": len(embedded.names), "n_configs": len(embedded.configs)}
     model = None if embedded is None else embedded.model
     return About(
         name="warmstart",
@@ -89,5 +89,5 @@ def about(service: Shared, _: Reader) -> About:
         extractors=[] if model is None else [model.hash],
         descriptor_schema_version=SCHEMA_VERSION,
         most_descriptor_bytes=MOST_BYTES,
-        history=shown,
+        history=history,
     )

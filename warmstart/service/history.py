@@ -1,4 +1,4 @@
-"""`/v1/history` and `/v1/map`: what the history holds, and runs added to it."""
+"""`/v1/history` and `/v1/map`: datasets and runs of the history, new runs, the map."""
 
 import math
 from dataclasses import replace
@@ -28,7 +28,7 @@ from warmstart.service.pages import Cursor, Limit, page_of
 from warmstart.service.problems import ProblemError
 from warmstart.service.records import DatasetPage, DatasetRecord, HistoryRecord, MapRecord, RunPage
 from warmstart.service.strict import StrictRoute
-from warmstart.service.suggestions import Given
+from warmstart.service.suggestions import DescriptorOrId
 from warmstart.suggestions.embedded_history import file_state
 
 if TYPE_CHECKING:
@@ -43,10 +43,11 @@ DatasetName = Annotated[str, Path(max_length=300, description="A slash in it is 
 
 
 class _RunsRoute(StrictRoute):
-    """The runs of `a`, which ``a%2Fruns``, a dataset of that name, is not."""
+    """Route of the runs of a dataset; ``a%2Fruns`` is a dataset of that name, not the runs of `a`."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match paths that end in a segment of this route's own."""
+        """Match only paths whose undecoded form ends in ``/runs``."""
+        # Only the undecoded path tells a slash from %2F.
         raw: bytes = scope.get("raw_path") or b"/runs"
         return super().matches(scope) if raw.endswith(b"/runs") else (Match.NONE, {})
 
@@ -89,8 +90,8 @@ class RunRecord(BaseModel):
 
 @router.get("/history", response_model=None, responses={**problems(), **UNCHANGED, 200: {"model": HistoryRecord}})
 def get_history(service: Shared, response: Response, _: Reader, none_match: NoneMatch = None) -> dict[str, Any]:
-    """Describe the history as a whole."""
-    _tagged(service, response, none_match)
+    """Return a summary of the history."""
+    _set_etag(service, response, none_match)
     with open_history(service) as opened:
         return {**summary(opened), "history": opened.path.name}
 
@@ -107,7 +108,7 @@ def get_datasets(
     none_match: NoneMatch = None,
 ) -> dict[str, Any]:
     """List the datasets: group, size, evaluations, lowest error."""
-    _tagged(service, response, none_match)
+    _set_etag(service, response, none_match)
     with open_history(service) as opened:
         items, following = page_of(dataset_rows(opened), limit, cursor)
     return {"items": items, "next": following}
@@ -123,14 +124,15 @@ def get_runs(
     none_match: NoneMatch = None,
 ) -> dict[str, Any]:
     """List the runs on one dataset, in the order in which they were recorded."""
-    _tagged(service, response, none_match)
+    _set_etag(service, response, none_match)
     with open_history(service) as opened:
-        _check_known(opened, name)
+        _check_dataset(opened, name)
         items, following = page_of(opened.evaluations(name), limit, cursor)
-    return {"items": [_run(each) for each in items], "next": following}
+    return {"items": [_run_object(run) for run in items], "next": following}
 
 
-router.add_api_route(  # before that of one dataset, whose names may have slashes
+# Registered before the route of one dataset, whose names may have slashes.
+router.add_api_route(
     "/history/datasets/{name:path}/runs",
     get_runs,
     methods=["GET"],
@@ -148,15 +150,15 @@ router.add_api_route(  # before that of one dataset, whose names may have slashe
 def get_dataset(
     name: DatasetName, service: Shared, response: Response, _: Reader, none_match: NoneMatch = None
 ) -> dict[str, Any]:
-    """Describe one dataset: its record, its runs, what did best, what it resembles."""
-    _tagged(service, response, none_match)
+    """Return one dataset: record, runs, best configurations, nearest datasets."""
+    _set_etag(service, response, none_match)
     with open_history(service) as opened:
-        _check_known(opened, name)
-        known = stored_hash(
+        _check_dataset(opened, name)
+        model_hash = stored_hash(
             opened.model_hashes, None if service.settings.model is None else str(service.settings.model)
         )
-        found: dict[str, Any] = finite(describe(opened, name, model_hash=known))
-        return found
+        document: dict[str, Any] = finite(describe(opened, name, model_hash=model_hash))
+        return document
 
 
 @router.post(
@@ -170,44 +172,46 @@ def get_dataset(
 def post_run(
     body: RunBody, request: Request, response: Response, service: Shared, token: Runner, key: Key = None
 ) -> RunRecord:
-    """Record one run; it is on the disk before this is answered. The same key again adds nothing."""
+    """Record one run, on the disk before the response. The same key again adds nothing."""
     path = history_path(service.settings.history)
     if is_shipped(path) or not service.settings.writable_history:
         msg = f"{path}: expected a history of your own, got one that is only read. Start the server with `history`."
         raise HistoryReadOnlyError(msg)
     mark = None if key is None else f" [{token.name}:{plain_key(key)}]"
-    run = _evaluation(body, _unmarked(body.origin, token) if mark is None else mark)
+    run = _evaluation(body, _origin_suffix(body.origin, token) if mark is None else mark)
+    # Threads wait here for each other; another process's lock is refused with 423.
     with service.writing, open_history(service, write=True) as opened:
-        _check_known(opened, run.dataset, pointer="/dataset")
-        names = space_names(opened.space_json)  # stored runs are in these
+        _check_dataset(opened, run.dataset, pointer="/dataset")
+        # Stored runs use these names.
+        names = space_names(opened.space_json)
         run = replace(run, config=with_logarithms(run.config, names, where=str(opened.path)))
-        before = None if mark is None else _marked(opened, mark)
-        known = before is not None
-        if before is None:
+        earlier = None if mark is None else _find_marked(opened, mark)
+        is_replay = earlier is not None
+        if earlier is None:
             _check_new(opened, run)
             opened.append(run)
-        elif (before.dataset, _run(before)) != (run.dataset, _run(run)):
+        elif (earlier.dataset, _run_object(earlier)) != (run.dataset, _run_object(run)):
             detail = f"expected the run that this Idempotency-Key recorded, got another one on {run.dataset[:80]!r}. Give every run a key of its own."
             raise ProblemError(409, "Key used before", detail, pointer="/header/Idempotency-Key")
         count = opened.n_evaluations
-    if known:
+    if is_replay:
         response.status_code = 200
     else:
         audit(request, "history.record", dataset=run.dataset)
-    return RunRecord(dataset=run.dataset, n_evaluations=count, replayed=known)
+    return RunRecord(dataset=run.dataset, n_evaluations=count, replayed=is_replay)
 
 
 class MapRequest(Body):
-    """Where to place a dataset among those of the history."""
+    """A descriptor to place on the map of the history."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"descriptor": EXAMPLE}]})
 
-    descriptor: Given | None = None
+    descriptor: DescriptorOrId | None = None
 
 
 @router.post("/map", response_model=None, responses={**problems(404), 200: {"model": MapRecord}})
 def post_map(body: MapRequest, service: Shared, _: Reader) -> dict[str, Any]:
-    """Place the datasets of the history in a plane in which near means alike, and a descriptor's among them."""
+    """Return a map of the history's datasets in a plane, with a descriptor's position."""
     from warmstart.plots.plane import fit_plane
 
     embedded = service.embedded()
@@ -215,30 +219,30 @@ def post_map(body: MapRequest, service: Shared, _: Reader) -> dict[str, Any]:
         detail = "expected a history with images to draw a map of, got runs alone. `warmstart history add` gives its datasets their images."
         raise ProblemError(422, "No map", detail)
     plane = fit_plane(embedded.vectors)
-    own = None
+    query_position = None
     if body.descriptor is not None:
-        place = service.advisor().locate(read_descriptor(body.descriptor, service))
-        own = [round(float(value), 5) for value in plane.place(place.vector)]
-    positions = plane.place(embedded.vectors).round(5).tolist()
+        location = service.advisor().locate(read_descriptor(body.descriptor, service))
+        query_position = [round(float(value), 5) for value in plane.project(location.vector)]
+    positions = plane.project(embedded.vectors).round(5).tolist()
     return {
         "share": round(plane.share, 4),
         "datasets": [
             {"name": name, "group": group, "position": position}
             for name, group, position in zip(embedded.names, embedded.groups, positions, strict=True)
         ],
-        "own": own,
+        "own": query_position,
     }
 
 
 def open_history(service: Service, *, write: bool = False) -> "History":
-    """Open the history that is served; raises as `History.open`."""
+    """Open the server's history; raises as `History.open`."""
     from warmstart.history_store.history import History
 
     return History.open(history_path(service.settings.history), write=write)
 
 
-def _marked(history: "History", mark: str) -> Evaluation | None:
-    """Find the run that a key recorded, on whatever dataset."""
+def _find_marked(history: "History", mark: str) -> Evaluation | None:
+    """Find the run recorded under a key, on any dataset."""
     table = history.table()
     origins = [number for number, origin in enumerate(table.origins) if origin.endswith(mark)]
     rows = np.flatnonzero(np.isin(table.origin, origins)) if origins else np.zeros(0, np.int64)
@@ -246,7 +250,7 @@ def _marked(history: "History", mark: str) -> Evaluation | None:
 
 
 def _check_new(history: "History", run: Evaluation) -> None:
-    """Check that a run was not recorded under another key, or without one.
+    """Check that a run was not recorded before, under another key or without one.
 
     Raises:
         DataError: it was.
@@ -254,25 +258,25 @@ def _check_new(history: "History", run: Evaluation) -> None:
     if run.seed is None:
         return
     origin, key = without_mark(run.origin), config_key(run.config)
-    for each in history.evaluations(run.dataset):
-        if each.seed == run.seed and without_mark(each.origin) == origin and config_key(each.config) == key:
+    for earlier in history.evaluations(run.dataset):
+        if earlier.seed == run.seed and without_mark(earlier.origin) == origin and config_key(earlier.config) == key:
             msg = f"expected a run that the history does not have, got {run.dataset[:80]!r} with this configuration, seed={run.seed}, origin={origin!r} a second time. Leave it out, or give its own seed."
             raise DataError(msg)
 
 
-def _unmarked(origin: str, token: Token) -> str:
-    """Return what keeps an origin from being taken for the mark of a key; empty where none is needed."""
+def _origin_suffix(origin: str, token: Token) -> str:
+    """Return a suffix for an origin that looks like the mark of a key; empty for others."""
     return f" [{token.name}]" if without_mark(origin) != origin else ""
 
 
-def _check_known(history: "History", name: str, *, pointer: str = "/path/name") -> None:
+def _check_dataset(history: "History", name: str, *, pointer: str = "/path/name") -> None:
     if name not in history.names:
         detail = f"expected a dataset of the history, got {name[:80]!r}. GET /v1/history/datasets lists them."
         raise ProblemError(404, "No such dataset", detail, pointer=pointer)
 
 
-def _tagged(service: Service, response: Response, none_match: str | None) -> None:
-    """Return a response its ETag; raises `ProblemError` 304 where the client has it already."""
+def _set_etag(service: Service, response: Response, none_match: str | None) -> None:
+    """Set the history's ETag on a response; raises `ProblemError` 304 if the client has it."""
     state = file_state(history_path(service.settings.history))
     tag = '"' + sha256(repr(state).encode()).hexdigest()[:24] + '"'
     response.headers["etag"] = tag
@@ -280,7 +284,7 @@ def _tagged(service: Service, response: Response, none_match: str | None) -> Non
 
 
 def _evaluation(body: RunBody, mark: str) -> Evaluation:
-    """Make the record of a run; a mark, as of its key, is part of its origin, so that both are written at once."""
+    """Build an evaluation; the mark of its key is part of the origin, so that one write stores both."""
     status = body.status
     if body.error is None and status.has_error:
         msg = f"expected a validation error in [0, 1] for status {status.value!r}, got none. Give it, or `status` crashed, timeout or oom."
@@ -298,20 +302,20 @@ def _evaluation(body: RunBody, mark: str) -> Evaluation:
 
 
 def _point(step: float, error: float) -> tuple[int, float]:
-    """Check a point of a curve."""
+    """Return a checked point of a curve."""
     if not float(step).is_integer():
         msg = f"expected whole numbers of updates, got {step}. Count updates."
         raise UsageError(msg, param="curve")
     return int(step), error
 
 
-def _run(each: Evaluation) -> dict[str, Any]:
+def _run_object(run: Evaluation) -> dict[str, Any]:
     return {
-        "config": dict(each.config),
-        "error": None if math.isnan(each.error) else each.error,
-        "status": each.status.value,
-        "duration": None if math.isnan(each.duration) else each.duration,
-        "seed": each.seed,
-        "curve": [list(point) for point in each.curve],
-        "origin": each.origin,
+        "config": dict(run.config),
+        "error": None if math.isnan(run.error) else run.error,
+        "status": run.status.value,
+        "duration": None if math.isnan(run.duration) else run.duration,
+        "seed": run.seed,
+        "curve": [list(point) for point in run.curve],
+        "origin": run.origin,
     }

@@ -1,4 +1,4 @@
-"""Which hyperparameters matter in a study, by its surrogate; computed where trials ended since."""
+"""Importance of a study's hyperparameters, by its surrogate; cached until further trials end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from warmstart.studies.results.trial import Trial
     from warmstart.studies.state.leased_trials import LeasedTrials
 
-MOST_KEPT = 100
+CACHE_SIZE = 100
 LOW, HIGH = 5, 95
 
 
@@ -30,7 +30,7 @@ class Share(BaseModel):
 
 
 class ImportanceRecord(BaseModel):
-    """What the surrogate of a study makes of its trials."""
+    """Importance of all hyperparameters of a study."""
 
     surrogate: str
     n_trials: int = Field(description="That ended, among them those without an error.")
@@ -38,41 +38,41 @@ class ImportanceRecord(BaseModel):
 
 
 @dataclass(slots=True)
-class KeptImportance:
-    """What was computed last for each study; one is computed at a time."""
+class ImportanceCache:
+    """A cache of the importance of studies; one is computed at a time."""
 
     _records: OrderedDict[str, ImportanceRecord] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
     def of(self, name: str, trials: LeasedTrials) -> ImportanceRecord:
-        """Compute it where trials ended since; raises as `model_study`."""
+        """Return a study's importance, computed anew if further trials ended; raises as `model_study`."""
         from warmstart.studies.results.trial import ended_trials
 
         with self._lock:
             ended = ended_trials(trials.queue.trials())
-            found = self._records.get(name)
-            if found is None or found.n_trials != len(ended):
-                found = _computed(name, trials, ended)
-                self._records[name] = found
+            record = self._records.get(name)
+            if record is None or record.n_trials != len(ended):
+                record = _compute_importance(name, trials, ended)
+                self._records[name] = record
             self._records.move_to_end(name)
-            if len(self._records) > MOST_KEPT:
+            if len(self._records) > CACHE_SIZE:
                 self._records.popitem(last=False)
-            return found
+            return record
 
 
-def _computed(name: str, trials: LeasedTrials, ended: Sequence[Trial]) -> ImportanceRecord:
+def _compute_importance(name: str, trials: LeasedTrials, ended: Sequence[Trial]) -> ImportanceRecord:
     from warmstart.studies.results.study_model import model_study
     from warmstart.studies.results.study_record import StudyRecord
 
     plan = trials.queue.plan
     settings = {"surrogate": plan.surrogate}
-    found = model_study(StudyRecord(name, "", "", tuple(ended), space_json=plan.space, settings=settings))
-    total, alone = found.importance.total, np.median(found.importance.alone, axis=0)
+    model = model_study(StudyRecord(name, "", "", tuple(ended), space_json=plan.space, settings=settings))
+    total, alone = model.importance.total, np.median(model.importance.alone, axis=0)
     low, middle, high = np.percentile(total, [LOW, 50, HIGH], axis=0)
-    columns = zip(found.importance.names, middle, low, high, alone, strict=True)
+    columns = zip(model.importance.names, middle, low, high, alone, strict=True)
     shares = [
-        Share(name=each, total=_round(a), low=_round(b), high=_round(c), alone=_round(d))
-        for each, a, b, c, d in columns
+        Share(name=hyperparameter, total=_round(a), low=_round(b), high=_round(c), alone=_round(d))
+        for hyperparameter, a, b, c, d in columns
     ]
     shares.sort(key=lambda share: -share.total)
     return ImportanceRecord(surrogate=plan.surrogate, n_trials=len(ended), hyperparameters=shares)

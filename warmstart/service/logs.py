@@ -1,4 +1,4 @@
-"""What a server writes down: one JSON object a line, each with the id of its request."""
+"""The log of a server: one JSON object per line, with the id of its request."""
 
 import json
 import logging
@@ -7,14 +7,14 @@ import time
 from typing import Any
 
 FIELDS = "fields"
-"""Attribute of a record: what its line holds besides."""
+"""Attribute of a log record: further fields of its line."""
 
 
 class JsonLines(logging.Formatter):
-    """Formats records as JSON, without the values of headers, bodies or tokens."""
+    """A formatter of log records as JSON lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line."""
+        """Format a record as one JSON line."""
         line: dict[str, Any] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{record.msecs:03.0f}Z",
             "level": record.levelname.lower(),
@@ -27,7 +27,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(*, quiet: bool) -> None:
-    """Send the server's records, and uvicorn's warnings, to stderr as JSON lines; quiet: warnings alone."""
+    """Send the server's log and uvicorn's warnings to stderr as JSON lines; quiet: only warnings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     for name, level in (

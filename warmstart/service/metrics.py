@@ -1,4 +1,4 @@
-"""What a server counts, in Prometheus' text format."""
+"""Metrics of a server in Prometheus' text format."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -9,7 +9,7 @@ BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Metrics:
-    """Requests by route, method and status, and how long they took; for several threads."""
+    """Thread-safe counts of requests by method, route and status, and histograms of their durations."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -18,14 +18,14 @@ class Metrics:
         self._seconds: Counter[str] = Counter()
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request that was answered."""
+        """Count an answered request."""
         with self._lock:
             self._requests[method, route, status] += 1
             self._durations.setdefault(route, [0] * (len(BOUNDS_S) + 1))[bisect_left(BOUNDS_S, seconds)] += 1
             self._seconds[route] += seconds  # type: ignore[assignment]  # a counter adds floats as well
 
     def text(self) -> str:
-        """Write all that was counted."""
+        """Format all metrics."""
         with self._lock:
             requests = sorted(self._requests.items())
             durations = sorted((route, list(counts)) for route, counts in self._durations.items())

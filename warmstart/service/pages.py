@@ -1,4 +1,4 @@
-"""Lists in parts: a cursor says where the next one begins."""
+"""Paging of lists with cursors."""
 
 import base64
 import binascii
@@ -15,10 +15,10 @@ Cursor = Annotated[str | None, Query(max_length=64, description="`next` of the p
 
 
 def page_of(items: Sequence[Item], limit: int, cursor: str | None) -> tuple[list[Item], str | None]:
-    """Return a part of a list that only grows at its end, and the cursor of the part after it.
+    """Return a page of a list that only grows at its end, and the cursor of the next page.
 
     Raises:
-        ProblemError: 400 for a cursor that no list gave.
+        ProblemError: 400, an invalid cursor.
     """
     start = 0 if cursor is None else _start(cursor)
     end = start + limit

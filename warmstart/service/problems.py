@@ -21,11 +21,11 @@ _log = logging.getLogger("warmstart.service")
 
 
 class ProblemError(HTTPException):
-    """A refusal that HTTP alone knows.
+    """An HTTP error with a title and a JSON pointer.
 
     Attributes:
         title: a few words, the same for all of a kind.
-        pointer: JSON pointer to the field; None where it is about none.
+        pointer: JSON pointer to the field at fault; None without one.
         headers: of the response.
     """
 
@@ -45,7 +45,7 @@ class ProblemError(HTTPException):
 def problem_body(
     status: int, title: str, detail: str, *, request_id: str, pointer: str | None = None, **more: Any
 ) -> dict[str, Any]:
-    """Return the fields of a problem."""
+    """Return the JSON object of a problem."""
     about = {} if pointer is None else {"pointer": pointer}
     return {
         "type": "about:blank",
@@ -58,19 +58,19 @@ def problem_body(
     }
 
 
-def install_problems(app: FastAPI, hidden: Callable[[], Sequence[Path]]) -> None:
-    """Let an app answer errors as problems.
+def install_problems(app: FastAPI, private_paths: Callable[[], Sequence[Path]]) -> None:
+    """Register handlers that turn an app's errors into problems.
 
     Args:
         app: the app.
-        hidden: gives files whose folders no client shall read of.
+        private_paths: returns files whose folders are hidden from clients.
     """
 
     def respond(
         request: Request, status: int, title: str, detail: str, headers: dict[str, str] | None = None, **more: Any
     ) -> JSONResponse:
         request_id = getattr(request.state, "request_id", "")
-        for path in hidden():
+        for path in private_paths():
             detail = detail.replace(str(path), path.name)
         body = problem_body(status, title, detail, request_id=request_id, **more)
         return JSONResponse(body, status, headers=headers, media_type=MEDIA_TYPE)
@@ -87,23 +87,24 @@ def install_problems(app: FastAPI, hidden: Callable[[], Sequence[Path]]) -> None
     async def on_problem(request: Request, error: Exception) -> Response:
         assert isinstance(error, ProblemError)  # noqa: S101
         headers = dict(error.headers or {})
-        if error.status_code == 304:  # it has no body
+        # A response 304 has no body.
+        if error.status_code == 304:
             return Response(status_code=304, headers=headers)
         return respond(request, error.status_code, error.title, error.detail, headers, pointer=error.pointer)
 
     async def on_validation(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)  # noqa: S101
-        found = _breaches(error)
-        first = found[0]
-        if (said := _json_fault(error)) is not None:
-            detail = f"expected a JSON body, got something else: {said}. Correct it."
+        violations = _breaches(error)
+        first = violations[0]
+        if (fault := _json_fault(error)) is not None:
+            detail = f"expected a JSON body, got something else: {fault}. Correct it."
             return respond(request, 400, "No JSON", detail)
         detail = f"expected what the schema says at {first['pointer'] or 'the body'}, got another value: {first['detail']}. See /v1/openapi.json."
-        return respond(request, 422, "Unprocessable content", detail, pointer=first["pointer"], errors=found[:20])
+        return respond(request, 422, "Unprocessable content", detail, pointer=first["pointer"], errors=violations[:20])
 
     async def on_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101
-        title, detail, headers = _told(request, error)
+        title, detail, headers = _http_problem(request, error)
         return _options(request, error) or respond(request, error.status_code, title, detail, headers)
 
     async def on_unexpected(request: Request, error: Exception) -> JSONResponse:
@@ -121,25 +122,25 @@ def install_problems(app: FastAPI, hidden: Callable[[], Sequence[Path]]) -> None
 
 
 def _breaches(error: RequestValidationError) -> list[dict[str, str]]:
-    """List where a request breaks the schema, and how."""
+    """Return the schema violations of a request with their pointers."""
     return [
         {
-            "pointer": _pointer(each["loc"], error.body),
-            "in": str(each["loc"][0]),
-            "detail": each["msg"].removeprefix("Value error, "),
+            "pointer": _pointer(violation["loc"], error.body),
+            "in": str(violation["loc"][0]),
+            "detail": violation["msg"].removeprefix("Value error, "),
         }
-        for each in error.errors()
+        for violation in error.errors()
     ]
 
 
 def _json_fault(error: RequestValidationError) -> str | None:
-    """Say why a body is no JSON; None where it is."""
-    faults = [each for each in error.errors() if each["type"] == "json_invalid"]
+    """Return the JSON syntax error of a body; None for valid JSON."""
+    faults = [violation for violation in error.errors() if violation["type"] == "json_invalid"]
     return str(faults[0].get("ctx", {}).get("error", faults[0]["msg"])) if faults else None
 
 
-def _told(request: Request, error: HTTPException) -> tuple[str, str, dict[str, str]]:
-    """Put an error of the framework into our words; returns its title, what is to be done, and headers."""
+def _http_problem(request: Request, error: HTTPException) -> tuple[str, str, dict[str, str]]:
+    """Return title, detail and headers of a framework error."""
     path, allow = request.url.path[:200], _allow(request)
     if error.status_code == 405:
         detail = f"expected {allow['allow']} at {path}, got {request.method[:20]}. See /v1/openapi.json."
@@ -150,9 +151,9 @@ def _told(request: Request, error: HTTPException) -> tuple[str, str, dict[str, s
 
 
 def _options(request: Request, error: HTTPException) -> Response | None:
-    """Answer OPTIONS, which no route has; None for others."""
-    is_asked = error.status_code == 405 and request.method == "OPTIONS"
-    return Response(status_code=204, headers=_allow(request)) if is_asked else None
+    """Return the response to OPTIONS, which no route handles; None for other requests."""
+    is_options = error.status_code == 405 and request.method == "OPTIONS"
+    return Response(status_code=204, headers=_allow(request)) if is_options else None
 
 
 def _allow(request: Request) -> dict[str, str]:
@@ -160,7 +161,7 @@ def _allow(request: Request) -> dict[str, str]:
 
 
 def _methods(request: Request) -> list[str]:
-    """List the methods that the path of a request takes."""
+    """Return the methods allowed at the path of a request."""
     taken = {
         method
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -171,9 +172,9 @@ def _methods(request: Request) -> list[str]:
 
 
 def _pointer(location: Sequence[Any], body: Any) -> str:
-    """Turn the place of a schema breach into a JSON pointer; what is no body begins with its kind.
+    """Turn the location of a schema violation into a JSON pointer; outside of the body it begins with the kind of parameter.
 
-    Names that the schema alone has, those of alternatives, are left out; what is missing is named.
+    Names of alternatives, which only the schema has, are left out; a missing field is named.
     """
     if not location or location[0] != "body":
         parts = list(location)

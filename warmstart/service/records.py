@@ -1,4 +1,4 @@
-"""What the routes return, as the OpenAPI document says it; what is returned is built elsewhere, and not copied into these."""
+"""Response models for the OpenAPI document; responses are built elsewhere as plain dicts, without validation by these."""
 
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ class BestTrial(BaseModel):
 
 
 class WarmStartRecord(BaseModel):
-    """What a study began with."""
+    """The warm start of a study."""
 
     mode: Literal["design", "initial", "extra", "none"]
     configs: list[dict[str, Any]]
@@ -46,9 +46,9 @@ class StudyRecord(BaseModel):
 
 
 class BegunStudy(StudyRecord):
-    """A study that was begun, or found."""
+    """A new or existing study."""
 
-    notes: list[str] = Field(description="What a person should hear.")
+    notes: list[str] = Field(description="Notes for people.")
 
 
 class TrialRecord(BaseModel):
@@ -125,7 +125,7 @@ class DatasetPage(BaseModel):
 
 
 class DatasetRecord(BaseModel):
-    """A dataset of the history: its record, what did best on it, what it resembles."""
+    """A dataset of the history: record, best configurations, nearest datasets."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -163,7 +163,7 @@ class MapPoint(BaseModel):
 
 
 class MapRecord(BaseModel):
-    """The datasets of the history in a plane in which near means alike."""
+    """The map of the history's datasets."""
 
     share: float = Field(description="Of all differences that the plane shows.")
     datasets: list[MapPoint]

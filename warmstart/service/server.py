@@ -1,4 +1,4 @@
-"""The server process: a socket, uvicorn, and an end that lets requests under way finish."""
+"""The server process: socket, uvicorn, and a graceful shutdown."""
 
 import asyncio
 import signal
@@ -19,15 +19,15 @@ MOST_CONNECTIONS = 1000
 
 
 def run_server(settings: ServiceSettings, *, on_message: Callable[[str], object] = lambda _: None) -> None:
-    """Serve until a signal ends it.
+    """Serve until a signal.
 
     Args:
         settings: of the server.
         on_message: called with the URL once it listens.
 
     Raises:
-        UsageError: an address that cannot be listened on.
-        WarmstartError: a token file that is none.
+        UsageError: an address that cannot be used.
+        WarmstartError: an invalid token file.
     """
     with listen(settings) as listening:
         make_server(settings, listening, on_message=on_message).run(sockets=[listening])
@@ -36,88 +36,89 @@ def run_server(settings: ServiceSettings, *, on_message: Callable[[str], object]
 def make_server(
     settings: ServiceSettings, listening: socket.socket, *, on_message: Callable[[str], object] = lambda _: None
 ) -> uvicorn.Server:
-    """Make the server of a socket that listens; it ends when its `should_exit` is true."""
+    """Create a uvicorn server for a listening socket; it ends when its `should_exit` is true."""
     app = create_app(settings)
     host, port = listening.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
+    host_in_url = f"[{host}]" if ":" in host else host
     kind = "http" if settings.tls_cert is None else "https"
     config = uvicorn.Config(
         app,
-        http=_patience(settings.body_timeout_s),
+        http=_head_timeout_protocol(settings.body_timeout_s),
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # who asks is who connects; a proxy's word is not taken
+        proxy_headers=False,  # the client is the peer; headers of proxies are not trusted
         limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=max(1, round(settings.grace_s)),
         ws="none",
         lifespan="on",
     )
-    return _Server(config, app.stop, lambda: on_message(f"{kind}://{shown}:{port}{settings.root_path}"))
+    return _Server(config, app.stop, lambda: on_message(f"{kind}://{host_in_url}:{port}{settings.root_path}"))
 
 
-def _patience(seconds: float) -> type[H11Protocol]:
-    """Return uvicorn's protocol with an end to it where the head of a request does not arrive in time."""
+def _head_timeout_protocol(seconds: float) -> type[H11Protocol]:
+    """Return uvicorn's protocol with a timeout for the head of a request."""
 
-    class Patience(H11Protocol):
-        _impatience: asyncio.TimerHandle | None = None
+    class HeadTimeoutProtocol(H11Protocol):
+        _timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._watch()
+            self._start_timer()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            self._watch()
+            self._start_timer()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._unwatch()
+            self._stop_timer()
             super().connection_lost(exc)
 
-        def _watch(self) -> None:
-            """Wait for a head from its first byte on; its body is the app's to wait for."""
+        def _start_timer(self) -> None:
+            """Start the timer of a head; the guard limits the time of a body."""
             if self.cycle is not None and not self.cycle.response_complete:
-                self._unwatch()
-            elif self._impatience is None:
-                self._impatience = self.loop.call_later(seconds, self.transport.close)
+                self._stop_timer()
+            elif self._timer is None:
+                self._timer = self.loop.call_later(seconds, self.transport.close)
 
-        def _unwatch(self) -> None:
-            if self._impatience is not None:
-                self._impatience.cancel()
-                self._impatience = None
+        def _stop_timer(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
 
-    return Patience
+    return HeadTimeoutProtocol
 
 
 class _Server(uvicorn.Server):
-    """Tells when it listens, and that it stops."""
+    """A uvicorn server with callbacks for listening and stopping."""
 
     def __init__(self, config: uvicorn.Config, stopping: Callable[[], object], listening: Callable[[], object]) -> None:
         super().__init__(config)
         self._stopping, self._listening = stopping, listening
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen."""
+        """Start listening and report it."""
         await super().startup(sockets)
         if self.started:
             self._listening()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to stop: what is under way is finished, a second Ctrl-C ends it at once."""
+        """Start a graceful shutdown; a second Ctrl-C ends it at once."""
         self._stopping()
         super().handle_exit(sig, frame)
         if sig == signal.SIGTERM:
-            self._captured_signals.clear()  # a wanted end: exit code 0
+            # Uvicorn would raise SIGTERM again; exit with code 0.
+            self._captured_signals.clear()
 
 
 def listen(settings: ServiceSettings) -> socket.socket:
-    """Take the address.
+    """Open a listening socket.
 
     Raises:
-        UsageError: it is not free, or not of this machine.
+        UsageError: the address is in use, or not of this machine.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:

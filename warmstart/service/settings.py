@@ -1,4 +1,4 @@
-"""How a server runs: where it listens, what it serves, who may, and how much."""
+"""Settings of a server: address, history, storage, tokens, limits."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ UPLOADS = {
     "application/x-gzip": "tar",
     "application/x-npz": "npz",
 }
-"""Content types of uploaded datasets, and what each is."""
+"""Content types of uploaded datasets, and the kinds of archive."""
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -26,10 +26,10 @@ class ServiceSettings:
     Attributes:
         host: address to listen on.
         port: TCP port; 0 = any free one.
-        history: that answers; ``$WARMSTART_HISTORY`` or the shipped one when left out.
+        history: to suggest from; ``$WARMSTART_HISTORY`` or the shipped one when left out.
         model: of the meta-features; ``$WARMSTART_MODEL`` or the shipped one when left out.
         storage: of the studies, a path or a URL; None = ``warmstart-studies.db`` in the working folder.
-        token_file: of those who may come in; needed where others than this machine can.
+        token_file: of the clients' tokens; needed unless only this machine can connect.
         tls_cert: PEM file of the certificate chain.
         tls_key: PEM file of its key.
         root_path: prefix under which a proxy shows the server.
@@ -64,7 +64,7 @@ class ServiceSettings:
     grace_s: float = 10.0
 
     def __post_init__(self) -> None:
-        """Refuse what would let strangers in, and what cannot work.
+        """Check the settings.
 
         Raises:
             UsageError: an open address without tokens; half of a certificate; a number out of range.
@@ -90,14 +90,14 @@ class ServiceSettings:
                 raise MissingPathError(msg, param=name)
         if not self.is_loopback and self.token_file is None:
             msg = (
-                f"expected `token_file` beside an address that other machines can reach, got {self.host!r} without. "
+                f"needs `token_file`, as other machines can reach {self.host!r}. "
                 "Make tokens with `new_token`, or listen on 127.0.0.1."
             )
             raise UsageError(msg, param="host")
 
     @property
     def is_loopback(self) -> bool:
-        """Tell whether this machine alone can reach the server."""
+        """Tell whether only this machine can connect."""
         return is_loopback(self.host)
 
     @property
@@ -107,7 +107,7 @@ class ServiceSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a name or an address means this machine alone."""
+    """Tell whether a name or address is a loopback address."""
     if host == "localhost":
         return True
     try:

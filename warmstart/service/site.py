@@ -1,4 +1,4 @@
-"""The page: files of the package, and tables for who has no JavaScript."""
+"""The web page: static files, and HTML tables without JavaScript."""
 
 from collections.abc import Sequence
 from html import escape
@@ -22,19 +22,19 @@ _KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
 
 @router.get("/")
 def index() -> Response:
-    """Return the page."""
+    """Return the web page."""
     return _file("index.html")
 
 
 @router.get("/static/{name}")
 def static(name: Annotated[str, Path(pattern=r"^[a-z]+\.(js|css)$")]) -> Response:
-    """Return a file of the page."""
+    """Return a static file of the web page."""
     return _file(name)
 
 
 @router.get("/tables/datasets")
 def datasets_table(service: Shared) -> HTMLResponse:
-    """Show the datasets without JavaScript."""
+    """Return a table of the datasets without JavaScript."""
     _check_open(service)
     with open_history(service) as history:
         rows = dataset_rows(history)
@@ -44,7 +44,7 @@ def datasets_table(service: Shared) -> HTMLResponse:
 
 @router.get("/tables/studies")
 def studies_table(service: Shared) -> HTMLResponse:
-    """Show the studies without JavaScript."""
+    """Return a table of the studies without JavaScript."""
     _check_open(service)
     rows = list_studies(service)
     heads = ("name", "n_trials", "n_ended")
@@ -52,23 +52,23 @@ def studies_table(service: Shared) -> HTMLResponse:
 
 
 def _file(name: str) -> Response:
-    place = _FILES / name
-    if not place.is_file():
+    file = _FILES / name
+    if not file.is_file():
         raise ProblemError(404, "No such file", f"expected a file of the page, got {name!r}. Begin at /.")
-    return Response(place.read_bytes(), media_type=_KINDS["." + name.rpartition(".")[2]])
+    return Response(file.read_bytes(), media_type=_KINDS["." + name.rpartition(".")[2]])
 
 
 def _check_open(service: Service) -> None:
-    """Refuse where tokens are asked for: a browser sends none with a link."""
+    """Refuse if the server uses tokens: a browser sends none with a link."""
     if service.settings.token_file is not None:
         detail = "expected a server without tokens for tables without JavaScript, got one with. Use the page, or /v1 with a token."
         raise ProblemError(401, "Not known", detail, headers={"www-authenticate": "Bearer"})
 
 
 def _page(title: str, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> HTMLResponse:
-    """Write a table as a page of its own."""
-    head = "".join(f'<th scope="col">{escape(each.replace("_", " "))}</th>' for each in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(_shown(each))}</td>" for each in row) + "</tr>" for row in rows)
+    """Return a page with one table."""
+    head = "".join(f'<th scope="col">{escape(cell.replace("_", " "))}</th>' for cell in heads)
+    body = "".join("<tr>" + "".join(f"<td>{escape(_cell_text(cell))}</td>" for cell in row) + "</tr>" for row in rows)
     return HTMLResponse(
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} · warmstart</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
@@ -78,5 +78,5 @@ def _page(title: str, heads: Sequence[str], rows: Sequence[Sequence[object]]) ->
     )
 
 
-def _shown(value: object) -> str:
+def _cell_text(value: object) -> str:
     return "" if value is None else in_short(value)

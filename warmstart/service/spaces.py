@@ -1,4 +1,4 @@
-"""A search space as it travels: ConfigSpace JSON, or the name of a workload's space."""
+"""Search spaces over HTTP: ConfigSpace JSON, or the name of a workload's space."""
 
 import json
 from collections.abc import Mapping
@@ -13,30 +13,30 @@ if TYPE_CHECKING:
 
 
 def space_to_wire(space: "SpaceLike") -> dict[str, Any]:
-    """Write a space, whose file is read here, as ConfigSpace JSON; raises as `read_space`."""
+    """Return a space as a ConfigSpace JSON object, reading its file on the client; raises as `read_space`."""
     from warmstart.spaces import space_text
 
-    found: dict[str, Any] = json.loads(space_text(space))
-    return found
+    document: dict[str, Any] = json.loads(space_text(space))
+    return document
 
 
-def space_from_wire(given: Mapping[str, Any] | str) -> "ConfigurationSpace":
-    """Read a space from a request: an object, or a name; never a file.
+def space_from_wire(space: Mapping[str, Any] | str) -> "ConfigurationSpace":
+    """Parse a space from a request: an object or a name, never a file.
 
     Raises:
         UsageError: an unknown name.
-        DataError: an object that is no space.
+        DataError: an invalid space.
     """
     from warmstart.history_store.space_yaml import parse_space
     from warmstart.training.workloads import named_space, space_names
 
-    if not isinstance(given, str):
+    if not isinstance(space, str):
         try:
-            return parse_space(json.dumps(given), "space")
+            return parse_space(json.dumps(space), "space")
         except DataError as error:
             raise DataError(error.message.removeprefix("space, "), param="space") from error
-    found = named_space(given)
-    if found is None:
-        msg = f"expected {', '.join(space_names())} or an object, got {given[:80]!r}. Send the space itself."
+    named = named_space(space)
+    if named is None:
+        msg = f"expected {', '.join(space_names())} or an object, got {space[:80]!r}. Send the space itself."
         raise UsageError(msg, param="space")
-    return found
+    return named

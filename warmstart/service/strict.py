@@ -1,4 +1,4 @@
-"""Requests read strictly: what JSON does not know, names given twice, and parameters that no route has are refused."""
+"""Strict parsing of requests: no NaN, no repeated names, no unknown query parameters."""
 
 import json
 from collections.abc import Callable, Coroutine
@@ -9,21 +9,21 @@ from fastapi.routing import APIRoute
 
 from warmstart.service.problems import ProblemError
 
-_SHOWN = 40
+_MAX_CHARS = 40
 
 
 class StrictRoute(APIRoute):
-    """A route that refuses unknown query parameters, and bodies that are no strict JSON."""
+    """A route that refuses unknown query parameters and bodies that are not strict JSON."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return what answers a request."""
+        """Return the handler of a request."""
         answer = super().get_route_handler()
-        known = sorted(field.alias for field in self.dependant.query_params)
+        parameters = sorted(field.alias for field in self.dependant.query_params)
 
         async def strictly(request: Request) -> Response:
             for name in request.query_params:
-                if name not in known:
-                    raise _unknown(name, known)
+                if name not in parameters:
+                    raise _unknown(name, parameters)
             return await answer(_StrictRequest(request.scope, request.receive))
 
         return strictly
@@ -38,40 +38,40 @@ class _StrictRequest(Request):
 
 
 def parse_strictly(body: bytes) -> Any:
-    """Parse JSON in UTF-8.
+    """Parse strict JSON in UTF-8.
 
     Raises:
-        json.JSONDecodeError: it is none, has NaN or an infinity, a name twice in an object, or too deep brackets.
+        json.JSONDecodeError: invalid JSON, NaN or infinity, a repeated name in an object, or too deep nesting.
     """
     try:
-        return json.loads(str(body, "utf-8-sig"), parse_constant=_no_constant, object_pairs_hook=_each_once)
+        return json.loads(str(body, "utf-8-sig"), parse_constant=_no_constant, object_pairs_hook=_unique_names)
     except json.JSONDecodeError:
         raise
     except RecursionError as error:
-        raise _broken(what="brackets nested too deep") from error
+        raise _json_error(problem="brackets nested too deep") from error
     except UnicodeDecodeError as error:
-        raise _broken(what="bytes that are no UTF-8") from error
+        raise _json_error(problem="bytes that are no UTF-8") from error
     except ValueError as error:  # a number of thousands of digits
-        raise _broken(what="a number that is too long") from error
+        raise _json_error(problem="a number that is too long") from error
 
 
 def _no_constant(text: str) -> NoReturn:
-    raise _broken(what=f"{text}, which JSON does not have")
+    raise _json_error(problem=f"{text}, which JSON does not have")
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         twice = next(name for i, (name, _) in enumerate(pairs) if name in dict(pairs[:i]))
-        raise _broken(what=f"the name {twice[:_SHOWN]!r} twice in one object")
-    return found
+        raise _json_error(problem=f"the name {twice[:_MAX_CHARS]!r} twice in one object")
+    return fields
 
 
-def _broken(*, what: str) -> json.JSONDecodeError:
-    return json.JSONDecodeError(what, "", 0)
+def _json_error(*, problem: str) -> json.JSONDecodeError:
+    return json.JSONDecodeError(problem, "", 0)
 
 
-def _unknown(name: str, known: list[str]) -> ProblemError:
-    taken = " or ".join(known) if known else "no query parameter"
-    detail = f"expected {taken} after the question mark, got {name[:_SHOWN]!r}. Leave it out."
-    return ProblemError(422, "Unknown parameter", detail, pointer=f"/query/{name[:_SHOWN]}")
+def _unknown(name: str, parameters: list[str]) -> ProblemError:
+    expected = " or ".join(parameters) if parameters else "no query parameter"
+    detail = f"expected {expected} after the question mark, got {name[:_MAX_CHARS]!r}. Leave it out."
+    return ProblemError(422, "Unknown parameter", detail, pointer=f"/query/{name[:_MAX_CHARS]}")

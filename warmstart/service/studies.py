@@ -1,4 +1,4 @@
-"""`/v1/studies`: studies of `warmstart tune` for workers anywhere; the server runs nothing of theirs."""
+"""`/v1/studies`: studies of `warmstart tune` for remote workers; the server runs no trial."""
 
 import contextlib
 import math
@@ -14,7 +14,7 @@ from warmstart.history_store.errors import UsageError
 from warmstart.service.bodies import plain_key, problems
 from warmstart.service.core import Reader, Runner, Service, Shared, audit
 from warmstart.service.descriptors import read_descriptor
-from warmstart.service.etags import UNCHANGED, NoneMatch, tagged
+from warmstart.service.etags import UNCHANGED, NoneMatch, with_etag
 from warmstart.service.history import open_history
 from warmstart.service.importance import ImportanceRecord
 from warmstart.service.pages import Cursor, Limit, page_of
@@ -61,17 +61,17 @@ _OF_TRIAL = {
     "release": {"operationId": "release", "parameters": _TRIAL, "requestBody": _CLIENT},
     "tell": {"operationId": "tell", "parameters": _TRIAL, "requestBody": {**_CLIENT, "error": 0.5}},
 }
-_BEGUN_BEFORE: dict[str, Any] = {"model": BegunStudy, "description": "It was begun before.", "links": _OF_STUDY}
+_EXISTING_STUDY: dict[str, Any] = {"model": BegunStudy, "description": "It was begun before.", "links": _OF_STUDY}
 
 
 @router.post(
     "/studies",
     status_code=201,
     response_model=None,
-    responses={**problems(404, 409, 507), 200: _BEGUN_BEFORE, 201: {"model": BegunStudy, "links": _OF_STUDY}},
+    responses={**problems(404, 409, 507), 200: _EXISTING_STUDY, 201: {"model": BegunStudy, "links": _OF_STUDY}},
 )
 def post_study(body: StudyRequest, request: Request, response: Response, service: Shared, _: Runner) -> dict[str, Any]:
-    """Begin a study; the same request again finds it, another one of that name is refused."""
+    """Begin a study; the same request again returns it, a different one of that name is refused."""
     descriptor = None if body.descriptor is None else read_descriptor(body.descriptor, service)
     notes: list[str] = []
 
@@ -103,9 +103,9 @@ def get_studies(
     cursor: Cursor = None,
     none_match: NoneMatch = None,
 ) -> dict[str, Any]:
-    """List the studies in the order in which they were begun, with how far each is."""
+    """List the studies in the order in which they were begun, with their numbers of trials."""
     part, following = page_of(list_studies(service), limit, cursor)
-    return tagged({"items": part, "next": following}, response, none_match)
+    return with_etag({"items": part, "next": following}, response, none_match)
 
 
 @router.get(
@@ -114,14 +114,14 @@ def get_studies(
 def get_study(
     name: StudyName, service: Shared, response: Response, _: Reader, none_match: NoneMatch = None
 ) -> dict[str, Any]:
-    """Describe a study: its options, how far it is, its best trial."""
+    """Return a study: options, numbers of trials, best trial."""
     with service.studies.study(name) as trials:
-        return tagged(study_record(trials.queue), response, none_match)
+        return with_etag(study_record(trials.queue), response, none_match)
 
 
 @router.get("/studies/{name}/importance", responses=problems(404))
 async def get_importance(name: StudyName, service: Shared, _: Reader) -> ImportanceRecord:
-    """Tell which hyperparameters the error depends on, by the study's surrogate; 422 with fewer than five errors."""
+    """Return the importance of the hyperparameters, by the study's surrogate; 422 with fewer than five errors."""
     return await to_thread.run_sync(_importance, name, service, limiter=service.asks)
 
 
@@ -145,7 +145,7 @@ def get_trials(
     """List the trials of a study by number."""
     with service.studies.study(name) as trials:
         part, following = page_of(trials.queue.trials(), limit, cursor)
-    return tagged({"items": [trial_record(each) for each in part], "next": following}, response, none_match)
+    return with_etag({"items": [trial_record(trial) for trial in part], "next": following}, response, none_match)
 
 
 @router.get(
@@ -156,38 +156,38 @@ def get_trials(
 def get_trial(
     name: StudyName, number: Number_, service: Shared, response: Response, _: Reader, none_match: NoneMatch = None
 ) -> dict[str, Any]:
-    """Describe one trial: its configuration, how it runs or what came of it."""
+    """Return one trial: configuration, state and result."""
     with service.studies.study(name) as trials:
-        known = trials.queue.trials()
-    if number >= len(known):
+        trial_list = trials.queue.trials()
+    if number >= len(trial_list):
         detail = f"expected the number of a trial of {name[:80]!r}, got {number}. Ask for one."
         raise ProblemError(404, "No such trial", detail, pointer="/path/number")
-    return tagged(trial_record(known[number]), response, none_match)
+    return with_etag(trial_record(trial_list[number]), response, none_match)
 
 
 @router.post("/studies/{name}/trials:ask", responses={**problems(404, 409, 507), 200: {"links": _OF_TRIAL}})
 async def ask(
     name: StudyName, body: AskRequest, request: Request, service: Shared, _: Runner, key: AskKey = None
 ) -> Offered:
-    """Ask for trials: those that lost their worker first, once, then new ones. The same key again gets the same."""
+    """Ask for trials: first those that lost their worker, once, then new ones. The same key again gets the same."""
     offered = await to_thread.run_sync(
-        _asked, name, body, service, plain_key(key) or uuid.uuid4().hex, limiter=service.asks
+        _offer_trials, name, body, service, plain_key(key) or uuid.uuid4().hex, limiter=service.asks
     )
     if offered.trials:
-        audit(request, "trials.ask", study=name, client=body.client, trials=[each.number for each in offered.trials])
+        audit(request, "trials.ask", study=name, client=body.client, trials=[trial.number for trial in offered.trials])
     return offered
 
 
-def _asked(name: str, body: AskRequest, service: Service, key: str) -> Offered:
-    """Ask for as many trials as a client wants."""
+def _offer_trials(name: str, body: AskRequest, service: Service, key: str) -> Offered:
+    """Offer a client the number of trials that it asks for."""
     total = math.inf if body.trials is None else body.trials
     offered: list[OfferedTrial] = []
     for i in range(body.count):
         with service.studies.group(name) as group:
-            found = group.ask(body.client, f"{key}.{i}", lease_s=body.lease_s, total=total)
-        if found is None or found == "wait":
-            return Offered(state="offered" if offered else "done" if found is None else "wait", trials=offered)
-        offered.append(_offered(*found))
+            leased = group.ask(body.client, f"{key}.{i}", lease_s=body.lease_s, total=total)
+        if leased is None or leased == "wait":
+            return Offered(state="offered" if offered else "done" if leased is None else "wait", trials=offered)
+        offered.append(_offered_trial(*leased))
     return Offered(state="offered", trials=offered)
 
 
@@ -195,7 +195,7 @@ def _asked(name: str, body: AskRequest, service: Service, key: str) -> Offered:
 def report(
     name: StudyName, number: Number_, body: ReportRequest, request: Request, service: Shared, _: Runner
 ) -> Reported:
-    """Report the error so far: renews the lease, and tells whether to stop."""
+    """Report the error so far; renews the lease and returns whether to stop."""
     with _trials_of(service, name) as trials:
         error = _error_of(body.error, body.value, trials.queue.plan)
         if error is None:
@@ -222,7 +222,7 @@ def heartbeat(name: StudyName, number: Number_, body: HeartbeatRequest, service:
 def release(
     name: StudyName, number: Number_, body: ReleaseRequest, request: Request, service: Shared, _: Runner
 ) -> dict[str, Any]:
-    """Give a trial back that has no result: the next request gets it at once, and this offer does not count."""
+    """Release a trial without a result: the next request gets it at once, and this offer does not count."""
     audit(request, "trials.release", study=name, client=body.client, trial=number)
     with _trials_of(service, name) as trials:
         return trial_record(trials.release(number, body.client))
@@ -236,7 +236,7 @@ def release(
 def tell(
     name: StudyName, number: Number_, body: TellRequest, request: Request, service: Shared, _: Runner
 ) -> dict[str, Any]:
-    """Tell what came of a trial; it is in the storage before this is answered, and the same again changes nothing.
+    """Record the result of a trial, stored before the response; the same result again changes nothing.
 
     After the end of the lease: 409, and the result is kept as an extra trial.
     """
@@ -246,40 +246,40 @@ def tell(
 
 
 def list_studies(service: Service) -> list[dict[str, Any]]:
-    """List the studies that warmstart made, in the order in which they were begun; raises `StorageError`."""
+    """Return the studies of warmstart in the order in which they were begun; raises `StorageError`."""
     from warmstart.studies.state.spec import PLAN
 
     if service.studies.is_empty:
         return []
     with service.studies.store() as store:
-        known = sorted(store.optuna.get_all_studies(), key=lambda study: study._study_id)  # noqa: SLF001
+        by_id = sorted(store.optuna.get_all_studies(), key=lambda study: study._study_id)  # noqa: SLF001
         items = []
-        for each in known:
-            if PLAN in each.user_attrs:
-                trials = store.optuna.get_all_trials(each._study_id, deepcopy=False)  # noqa: SLF001
+        for entry in by_id:
+            if PLAN in entry.user_attrs:
+                trials = store.optuna.get_all_trials(entry._study_id, deepcopy=False)  # noqa: SLF001
                 ended = sum(trial.state.is_finished() for trial in trials)
-                items.append({"name": each.study_name, "n_trials": len(trials), "n_ended": ended})
+                items.append({"name": entry.study_name, "n_trials": len(trials), "n_ended": ended})
     return items
 
 
 def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service, notes: list[str]) -> "StudySpec":
-    """Read the plan of a study; what a person should hear of it is added to the notes."""
+    """Build the specification of a study from a request; notes for people are appended to `notes`."""
     from warmstart.history_store.space import dump_space, load_space
     from warmstart.studies.state.spec import StudySpec
-    from warmstart.suggestions.initial_configs import put_into
+    from warmstart.suggestions.initial_configs import convert_initial
 
     _check_surrogate(body.surrogate)
     _check_members(body)
     space = _space_of(service) if body.space is None else dump_space(space_from_wire(body.space))
-    is_asked = descriptor is not None or bool(body.initial)
+    has_warm_start = descriptor is not None or bool(body.initial)
     fields = body.model_dump(
         exclude={"name", "space", "descriptor", "objective", "command", "workload", "target_budget", "startup"}
     )
     configs: tuple[Mapping[str, Any], ...] = ()
     if body.initial:
-        placed = put_into(load_space(space), body.initial, rename=body.rename, seed=body.seed)
-        configs = placed.configs
-        notes += placed.notes
+        converted = convert_initial(load_space(space), body.initial, rename=body.rename, seed=body.seed)
+        configs = converted.configs
+        notes += converted.notes
     fingerprint = body.fingerprint or (None if descriptor is None else f"descriptor:{descriptor.id}")
     return StudySpec(
         **{
@@ -289,7 +289,7 @@ def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service,
             "objective": _objective(body),
             "dataset": None,
             "fingerprint": fingerprint,
-            "warm": body.warm if is_asked else "none",
+            "warm": body.warm if has_warm_start else "none",
             "exclude_group": tuple(body.exclude_group),
             "rename": tuple(body.rename.items()),
             "initial": tuple(configs),
@@ -300,14 +300,14 @@ def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service,
 
 
 def _space_of(service: Service) -> str:
-    """Return the space of the history, which may be an empty one."""
+    """Return the space of the history, which may be empty."""
     with open_history(service) as opened:
         return opened.space_json
 
 
 @contextlib.contextmanager
 def _trials_of(service: Service, name: str) -> Iterator["LeasedTrials"]:
-    """Use the trials of a study; a number that no trial has is not there, which is no wrong call."""
+    """Yield the trials of a study; turn the error of an unknown trial number into 404."""
     try:
         with service.studies.study(name) as trials:
             yield trials
@@ -320,9 +320,9 @@ def _trials_of(service: Service, name: str) -> Iterator["LeasedTrials"]:
 def _check_surrogate(name: str) -> None:
     from warmstart.bo.surrogates import SURROGATES
 
-    known = [each for each in SURROGATES if not each.startswith("mt-")]
-    if name not in known:
-        msg = f"expected one of {', '.join(known)}, got {name!r}. Leave it out for gp."
+    names = [surrogate for surrogate in SURROGATES if not surrogate.startswith("mt-")]
+    if name not in names:
+        msg = f"expected one of {', '.join(names)}, got {name!r}. Leave it out for gp."
         raise UsageError(msg, param="surrogate")
 
 
@@ -334,18 +334,18 @@ def _check_members(body: StudyRequest) -> None:
     if members and (len(members) < 2 or len(set(members)) < len(members) or body.name not in members):
         detail = f"expected the names of at least two studies, each once, {body.name[:80]!r} among them, got {', '.join(members)[:200]}. Leave `members` out for one study alone."
         raise ProblemError(422, "Not together", detail, pointer="/members")
-    known = multitask_surrogates()
-    if (members or body.related) and body.surrogate not in known:
-        what = "several studies" if members else "related datasets"
-        detail = f"expected {', '.join(known)} for {what}, got {body.surrogate!r}. Leave it out for gp."
+    surrogates = multitask_surrogates()
+    if (members or body.related) and body.surrogate not in surrogates:
+        purpose = "several studies" if members else "related datasets"
+        detail = f"expected {', '.join(surrogates)} for {purpose}, got {body.surrogate!r}. Leave it out for gp."
         raise ProblemError(422, "Not together", detail, pointer="/surrogate")
 
 
 def _objective(body: StudyRequest) -> dict[str, str | None]:
-    """Say what is evaluated, as `warmstart tune` keeps it."""
-    own = body.objective is not None or body.command is not None
-    if own or body.workload is None:
-        function = body.objective if own else "remote"
+    """Return the objective of a study as `warmstart tune` stores it."""
+    is_script = body.objective is not None or body.command is not None
+    if is_script or body.workload is None:
+        function = body.objective if is_script else "remote"
         return {"function": function, "command": body.command, "workload": None, "target_budget": None}
     from warmstart.training.workloads import get_workload
 
@@ -353,21 +353,21 @@ def _objective(body: StudyRequest) -> dict[str, str | None]:
     return {"function": None, "command": None, "workload": body.workload, "target_budget": budget}
 
 
-def _offered(trials: "LeasedTrials", found: "LeasedTrial") -> OfferedTrial:
-    run = found.run
+def _offered_trial(trials: "LeasedTrials", leased: "LeasedTrial") -> OfferedTrial:
+    run = leased.run
     return OfferedTrial(
         study=trials.queue.study.study_name,
         number=run.number,
         config=dict(run.config),
         seed=run.seed,
         budget=trials.queue.plan.budget,
-        lease_until=found.lease.until,
-        is_over=found.is_over,
+        lease_until=leased.lease.until,
+        is_over=leased.is_over,
     )
 
 
 def _error_of(error: float | None, value: float | None, plan: "StudySpec") -> float | None:
-    """Return the error that was given, or that the value of the study's metric stands for."""
+    """Return the error of a request, given directly or as a value of the study's metric."""
     if error is not None and value is not None:
         raise ProblemError(422, "Two results", "expected an error or a value, got both. Give one.", pointer="/value")
     if value is None:
@@ -381,7 +381,7 @@ def _error_of(error: float | None, value: float | None, plan: "StudySpec") -> fl
 
 
 def _outcome(body: TellRequest, plan: "StudySpec") -> "Outcome":
-    """Read what came of a trial."""
+    """Build the outcome of a trial from a request."""
     from warmstart.studies.objectives.base import Outcome, TrialStatus
 
     error = _error_of(body.error, body.value, plan)

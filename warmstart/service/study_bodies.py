@@ -1,4 +1,4 @@
-"""What clients send of studies and get of their trials."""
+"""Bodies of requests and responses on studies and trials."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -7,10 +7,10 @@ from fastapi import Header, Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from warmstart.service.bodies import KEY, Body, Name
-from warmstart.service.suggestions import Given, Seed, StrategyName
+from warmstart.service.suggestions import DescriptorOrId, Seed, StrategyName
 
 NAME = r"^(\.{0,2}[^./\x00-\x1f\x7f][^/\x00-\x1f\x7f]*|\.{3,}[^/\x00-\x1f\x7f]*)$"
-"""No slash, no control character, and neither . nor .., which clients take for folders."""
+"""Pattern of names: no slash, no control character, and neither . nor .., which clients take for folders."""
 
 
 def _check_name(name: str) -> str:
@@ -45,7 +45,7 @@ Config = Annotated[dict[str, int | float | str | bool], Field(min_length=1, max_
 
 
 class StudyRequest(Body):
-    """A study to begin, or to find as it was begun; the options are those of `warmstart tune`."""
+    """A study to begin, or to return if it exists; the options are those of `warmstart tune`."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -59,7 +59,7 @@ class StudyRequest(Body):
     space: dict[str, Any] | Name | None = Field(
         None, description="ConfigSpace JSON, the short form, or a name; the history's when left out."
     )
-    descriptor: Given | None = Field(
+    descriptor: DescriptorOrId | None = Field(
         None, description="Of the dataset: the study begins with what won on those like it."
     )
     fingerprint: Annotated[str, Field(max_length=200)] | None = Field(
@@ -113,7 +113,7 @@ class StudyRequest(Body):
 
 
 class AskRequest(Body):
-    """A trial to work on."""
+    """A request for trials to run."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"client": "worker-1", "lease_s": 60}]})
 
@@ -126,7 +126,7 @@ class AskRequest(Body):
 
 
 class OfferedTrial(BaseModel):
-    """A trial that the client has until its lease ends."""
+    """A trial that the client holds until its lease ends."""
 
     study: str = Field(description="Whose it is: of studies that are tuned together, it may be another one.")
     number: int
@@ -138,7 +138,7 @@ class OfferedTrial(BaseModel):
 
 
 class Offered(BaseModel):
-    """What there is to work on."""
+    """The trials offered to a client."""
 
     state: Literal["offered", "wait", "done"] = Field(
         description="wait: the last trials run elsewhere, ask again; done: the study has all that it shall have."
@@ -147,7 +147,7 @@ class Offered(BaseModel):
 
 
 class ReportRequest(Body):
-    """What a trial has so far; give the error, or the study's metric as value."""
+    """An intermediate result of a trial: the error, or the study's metric as value."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"client": "worker-1", "step": 100, "error": 0.35}]})
 
@@ -159,7 +159,7 @@ class ReportRequest(Body):
 
 
 class Reported(BaseModel):
-    """Whether to go on."""
+    """The response to a report: whether to stop."""
 
     stop: bool = Field(description="The pruner would stop the trial here: tell its result with status pruned.")
     lease_until: float
@@ -169,7 +169,7 @@ class Reported(BaseModel):
 
 
 class HeartbeatRequest(Body):
-    """A sign of life."""
+    """A request to renew a lease."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"client": "worker-1", "lease_s": 60}]})
 
@@ -178,13 +178,13 @@ class HeartbeatRequest(Body):
 
 
 class Renewed(BaseModel):
-    """A lease that goes on."""
+    """A renewed lease."""
 
     lease_until: float
 
 
 class ReleaseRequest(Body):
-    """The end of a client that has no result."""
+    """A request to release a trial without a result."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"client": "worker-1"}]})
 
@@ -192,7 +192,7 @@ class ReleaseRequest(Body):
 
 
 class TellRequest(Body):
-    """What came of a trial; give the error, or the study's metric as value, or a status that has none."""
+    """The result of a trial: the error, or the study's metric as value, or a status without an error."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"client": "worker-1", "error": 0.12, "duration": 340.5}]}

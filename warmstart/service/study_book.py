@@ -1,4 +1,4 @@
-"""The studies of a server: one storage, and each study, opened once."""
+"""The studies of a server: one storage, every study opened once."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """Lets many through at a time, or one alone."""
+    """A readers-writer lock."""
 
     def __init__(self) -> None:
         self._state, self._inside, self._waiting = Condition(), 0, 0
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        """Go in beside others."""
+        """Hold the lock together with other readers."""
         with self._state:
+            # New readers wait for a waiting writer, which could starve otherwise.
             self._state.wait_for(lambda: self._inside >= 0 and not self._waiting)
             self._inside += 1
         try:
@@ -37,8 +38,8 @@ class Gate:
             self._leave(-1)
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Go in when nobody else is there, and keep others out."""
+    def exclusive(self) -> Iterator[None]:
+        """Hold the lock exclusively."""
         with self._state:
             self._waiting += 1
             self._state.wait_for(lambda: self._inside == 0)
@@ -56,114 +57,118 @@ class Gate:
 
 
 MOST_OPEN = 200
-"""Studies that are open at a time: each has a file of locks open, and what its sampler remembers."""
+"""Most studies open at a time: each holds a lock file and the memory of its sampler."""
 
 
 @dataclass(slots=True)
-class _Open:
-    """A study that is open, once its first user opened it."""
+class _OpenStudy:
+    """A slot of an open study, filled by its first user."""
 
     trials: LeasedTrials | None = None
     lock: Lock = field(default_factory=Lock)
 
 
 class StudyBook:
-    """Finds and begins studies.
+    """The open studies of a storage.
 
-    Whoever opens the storage anew is alone, as after an error of it everything is opened anew.
+    After an error of the storage, everything is closed under the exclusive lock and opened again.
     """
 
     def __init__(self, storage: PathLike | None) -> None:
-        """Take a storage, which is opened when a study is asked for."""
-        self._named, self._gate, self._opening = storage, Gate(), Lock()
+        """Set the storage, which is opened with the first study."""
+        self._storage, self._gate, self._opening = storage, Gate(), Lock()
         self._store: Store | None = None
-        self._studies: dict[str, _Open] = {}
+        self._studies: dict[str, _OpenStudy] = {}
         self._is_broken = False
 
     @property
     def is_empty(self) -> bool:
-        """Whether no study was ever begun; a look at the studies makes no storage."""
+        """Tell whether no study was ever begun; reading must not create a storage."""
         from warmstart.studies.state.storage import is_new_storage
 
-        return self._store is None and is_new_storage(self._named)
+        return self._store is None and is_new_storage(self._storage)
 
     @contextlib.contextmanager
     def study(self, name: str) -> Iterator[LeasedTrials]:
-        """Use a study, beside others.
+        """Yield a study for shared use.
 
         Raises:
-            ProblemError: 404 where there is none of that name.
+            ProblemError: 404, no study of that name.
             DataError: another program made it.
-            StorageError: the storage does not answer.
+            StorageError: the storage cannot be used.
         """
         if self.is_empty:
             raise no_study(name)
-        with self._used() as store:
-            yield self._found(store, name)
+        with self._use_storage() as store:
+            yield self._get_study(store, name)
 
     @contextlib.contextmanager
     def group(self, name: str) -> Iterator[LeasedGroup]:
-        """Use the studies that are tuned together with one, that one among them, or alone.
+        """Yield the group of studies tuned together with one, itself included.
 
         Raises:
-            ProblemError: as `study`; 409 where one of the others was not begun yet.
+            ProblemError: as `study`; 409, another study of the group was not begun yet.
         """
         from warmstart.studies.state.leased_group import LeasedGroup
 
         if self.is_empty:
             raise no_study(name)
-        with self._used() as store:
-            one = self._found(store, name)
+        with self._use_storage() as store:
+            study = self._get_study(store, name)
             try:
-                others = [self._found(store, each) for each in sorted(one.queue.plan.members) if each != name]
+                further = [
+                    self._get_study(store, member) for member in sorted(study.queue.plan.members) if member != name
+                ]
             except ProblemError as error:
                 detail = f"expected all studies that are tuned together with {name[:80]!r} to be begun, got one that is not: {error.detail}"
                 raise ProblemError(409, "Not all begun", detail, pointer="/path/name") from error
-            yield LeasedGroup(sorted([one, *others], key=lambda each: each.queue.study.study_name))
+            yield LeasedGroup(sorted([study, *further], key=lambda member: member.queue.study.study_name))
 
     @contextlib.contextmanager
     def store(self) -> Iterator[Store]:
-        """Read the storage, beside others; raises `StorageError` where it does not answer."""
-        with self._used() as store, store.guard():
+        """Yield the storage for shared use; raises `StorageError`."""
+        with self._use_storage() as store, store.guard():
             yield store
 
-    def begin(self, name: str, wanted: StudySpec, complete: Callable[[StudySpec], StudySpec]) -> bool:
-        """Begin a study, or find it as it was begun; tells whether it is new.
+    def begin(self, name: str, spec: StudySpec, complete: Callable[[StudySpec], StudySpec]) -> bool:
+        """Begin a study, or check an existing one; return whether it is new.
 
         Raises:
-            ProblemError: 409 where it was begun with another plan.
+            ProblemError: 409, it exists with another specification.
             WarmstartError: as `warmstart.studies.state.trial_queue.begin`.
         """
         from warmstart.studies.state.trial_queue import begin, find_plan
 
         if not self.is_empty:
-            with self._used() as store:
-                known = find_plan(store, name)
-            if known is not None:
-                _check_same(known, wanted, name)
+            with self._use_storage() as store:
+                existing = find_plan(store, name)
+            if existing is not None:
+                _check_same(existing, spec, name)
                 return False
-        done = complete(wanted)  # asks the history: nobody waits for it
-        with self._used() as store:  # beside others: choosing takes long
-            queue = begin(store, name, lambda _: done, wanted)
+        # Asks the history, without holding the storage.
+        completed = complete(spec)
+        # Under the shared lock, as choosing takes long.
+        with self._use_storage() as store:
+            queue = begin(store, name, lambda _: completed, spec)
             queue.release_all()
-            return queue.plan.configs == done.configs
+            return queue.plan.configs == completed.configs
 
     def close(self) -> None:
-        """Close everything, once nobody uses it."""
-        with self._gate.alone():
+        """Close everything once it is unused."""
+        with self._gate.exclusive():
             self._close()
 
     @contextlib.contextmanager
-    def _used(self) -> Iterator[Store]:
-        """Hold the storage open."""
+    def _use_storage(self) -> Iterator[Store]:
+        """Yield the open storage under the shared lock."""
         if self._is_broken:
-            with self._gate.alone():
+            with self._gate.exclusive():
                 self._close()
         elif len(self._studies) > MOST_OPEN:
-            with self._gate.alone():
+            with self._gate.exclusive():
                 self._close_studies()
         with self._reset_on_error(), self._gate.shared():
-            yield self._opened()
+            yield self._get_store()
 
     @contextlib.contextmanager
     def _reset_on_error(self) -> Iterator[None]:
@@ -173,41 +178,43 @@ class StudyBook:
             self._is_broken = True
             raise
 
-    def _opened(self) -> Store:
+    def _get_store(self) -> Store:
         import optuna
 
         from warmstart.studies.state.storage import open_store
 
         with self._opening:
             if self._store is None:
-                optuna.logging.set_verbosity(optuna.logging.WARNING)  # the server says what there is to say
-                self._store = open_store(self._named)
+                # The server has its own log.
+                optuna.logging.set_verbosity(optuna.logging.WARNING)
+                self._store = open_store(self._storage)
             return self._store
 
-    def _found(self, store: Store, name: str) -> LeasedTrials:
-        """Return a study, opened by its first user."""
+    def _get_study(self, store: Store, name: str) -> LeasedTrials:
+        """Return a study; its first user opens it."""
         with self._opening:
-            found = self._studies.setdefault(name, _Open())
-        with found.lock:
-            if found.trials is None:
+            slot = self._studies.setdefault(name, _OpenStudy())
+        with slot.lock:
+            if slot.trials is None:
                 try:
-                    found.trials = self._open(store, name)
+                    slot.trials = self._open(store, name)
                 except BaseException:
-                    with self._opening:  # a name that no study has is not kept
-                        if self._studies.get(name) is found:
+                    # Drop the slot of an unknown name.
+                    with self._opening:
+                        if self._studies.get(name) is slot:
                             del self._studies[name]
                     raise
-            return found.trials
+            return slot.trials
 
     def _open(self, store: Store, name: str) -> LeasedTrials:
         from warmstart.studies.state.leased_trials import LeasedTrials
         from warmstart.studies.state.trial_queue import open_queue
 
         with store.guard():
-            self._check_known(store, name)
+            self._check_name(store, name)
         return LeasedTrials(open_queue(store, name))
 
-    def _check_known(self, store: Store, name: str) -> None:
+    def _check_name(self, store: Store, name: str) -> None:
         try:
             store.optuna.get_study_id_from_name(name)
         except KeyError as error:
@@ -222,21 +229,22 @@ class StudyBook:
         self._store, self._is_broken = None, False
 
     def _close_studies(self) -> None:
-        for each in self._studies.values():
-            if each.trials is not None:
-                with contextlib.suppress(Exception):  # whoever reported was told of it
-                    each.trials.queue.release_all()
+        for slot in self._studies.values():
+            if slot.trials is not None:
+                # Errors were reported to the client.
+                with contextlib.suppress(Exception):
+                    slot.trials.queue.release_all()
         self._studies.clear()
 
 
 def no_study(name: str) -> ProblemError:
-    """Return the refusal of a name that no study has."""
+    """Return the error for an unknown study."""
     detail = f"expected the name of a study, got {name[:80]!r}. POST /v1/studies begins one."
     return ProblemError(404, "No such study", detail, pointer="/path/name")
 
 
-def _check_same(known: StudySpec, wanted: StudySpec, name: str) -> None:
+def _check_same(existing: StudySpec, spec: StudySpec, name: str) -> None:
     try:
-        known.check_same(wanted, name)
+        existing.check_same(spec, name)
     except UsageError as error:
         raise ProblemError(409, "Another study", error.message) from error

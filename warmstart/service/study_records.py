@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def study_record(queue: TrialQueue) -> dict[str, Any]:
-    """Describe a study."""
+    """Return the JSON object of a study."""
     plan, trials = queue.plan, queue.trials()
     ended = ended_trials(trials)
     best, expected = best_of(ended), expectations_of(plan, ended)
@@ -31,8 +31,8 @@ def study_record(queue: TrialQueue) -> dict[str, Any]:
             name: getattr(plan, name)
             for name in ("seed", "surrogate", "acquisition", "pruner", "budget", "metric", "maximize", "scale")
         },
-        "warm": {"mode": plan.warm, "configs": [each.to_dict() for each in plan.configs], "n_design": plan.design},
-        "related": [each.summary() for each in plan.tasks],
+        "warm": {"mode": plan.warm, "configs": [item.to_dict() for item in plan.configs], "n_design": plan.design},
+        "related": [item.summary() for item in plan.tasks],
         "members": list(plan.members),
         "split": plan.split,
         "trials": dict(Counter(trial_state(trial) for trial in trials)),
@@ -53,24 +53,25 @@ def study_record(queue: TrialQueue) -> dict[str, Any]:
 
 
 def trial_state(trial: FrozenTrial) -> str:
-    """Say in a word what became of a trial: its status, or that it runs."""
+    """Return the state of a trial: running, or its status."""
     outcome = trial.user_attrs.get(OUTCOME)
     if not trial.state.is_finished():
         return "running"
     if outcome is not None:
         return str(outcome["status"])
-    return {"COMPLETE": "ok", "PRUNED": "pruned"}.get(trial.state.name, "failed")  # another program ended it
+    # Without an outcome, another program ended the trial.
+    return {"COMPLETE": "ok", "PRUNED": "pruned"}.get(trial.state.name, "failed")
 
 
 def _holder(trial: FrozenTrial, lease: Lease | None) -> str | None:
-    """Name who runs a trial or ran it last; None where it was given back, and nobody does."""
+    """Return the client that runs a trial or ran it last; None for a released one."""
     if lease is None:
         return trial.user_attrs.get(WORKER)
     return lease.last if trial.state.is_finished() else lease.client or None
 
 
 def trial_record(trial: FrozenTrial) -> dict[str, Any]:
-    """Describe a trial."""
+    """Return the JSON object of a trial."""
     run, outcome, lease = trial.user_attrs.get(RUN), trial.user_attrs.get(OUTCOME) or {}, Lease.of(trial)
     reported = [[float(step), error] for step, error in sorted(trial.intermediate_values.items())]
     extra = trial.user_attrs.get(EXTRA)

@@ -1,4 +1,4 @@
-"""`/v1/suggestions` and `/v1/neighbours`: what `warmstart suggest` and `warmstart neighbours` say, of a descriptor."""
+"""`/v1/suggestions` and `/v1/neighbours`: `warmstart suggest` and `warmstart neighbours` for a descriptor."""
 
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ from warmstart.service.strict import StrictRoute
 
 router = APIRouter(tags=["suggestions"], route_class=StrictRoute)
 StrategyName = Literal["joint", "nearest", "portfolio", "average-rank"]
-Given = Annotated[
+DescriptorOrId = Annotated[
     Annotated[DescriptorBody, Tag("object")] | Annotated[str, Field(min_length=1, max_length=64), Tag("id")],
     Discriminator(lambda value: "id" if isinstance(value, str) else "object"),
     Field(description="A descriptor, or the id of one that was posted."),
@@ -23,11 +23,11 @@ Seed = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class SuggestionRequest(Body):
-    """What to try first on a dataset."""
+    """A request for suggestions."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"descriptor": EXAMPLE, "k": 3}]})
 
-    descriptor: Given
+    descriptor: DescriptorOrId
     k: Annotated[int, Field(ge=1, le=10_000)] | None = Field(None, description="3 when left out.")
     strategy: StrategyName | None = Field(None, description="The one that wins the evaluation when left out.")
     space: dict[str, Any] | Name | None = Field(
@@ -40,11 +40,11 @@ class SuggestionRequest(Body):
 
 
 class NeighbourRequest(Body):
-    """What a dataset resembles."""
+    """A request for the nearest datasets."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"descriptor": EXAMPLE, "k": 5}]})
 
-    descriptor: Given
+    descriptor: DescriptorOrId
     k: Annotated[int, Field(ge=1, le=100_000)] = 10
     exclude_group: Annotated[list[Name], Field(max_length=200, default_factory=list)]
 
@@ -85,7 +85,7 @@ class SuggestionBody(BaseModel):
 
 
 class ConfidenceBody(BaseModel):
-    """Whether the history knows anything of the dataset."""
+    """How much the history says about the dataset."""
 
     typical: bool
     distance_percentile: float | None
@@ -114,9 +114,9 @@ class AnswerBody(BaseModel):
 
 @router.post("/suggestions", response_model=AnswerBody, response_model_exclude_unset=True, responses=problems(404, 409))
 def post_suggestions(body: SuggestionRequest, service: Shared, _: Reader) -> dict[str, Any]:
-    """Suggest configurations, from those that won on the datasets that this one resembles."""
+    """Suggest configurations that won on similar datasets."""
     service.embedded()
-    found = service.advisor(tuple(body.exclude_group), body.seed).suggest(
+    answer = service.advisor(tuple(body.exclude_group), body.seed).suggest(
         read_descriptor(body.descriptor, service),
         body.k,
         strategy=body.strategy,
@@ -124,12 +124,12 @@ def post_suggestions(body: SuggestionRequest, service: Shared, _: Reader) -> dic
         rename=body.rename,
         explain=body.explain,
     )
-    return answer_to_wire(found)
+    return answer_to_wire(answer)
 
 
 @router.post("/neighbours", response_model=AnswerBody, response_model_exclude_unset=True, responses=problems(404, 409))
 def post_neighbours(body: NeighbourRequest, service: Shared, _: Reader) -> dict[str, Any]:
-    """List the datasets of the history that this one resembles, nearest first."""
+    """List the nearest datasets of the history."""
     service.embedded()
     advisor = service.advisor(tuple(body.exclude_group))
     return answer_to_wire(advisor.neighbours(read_descriptor(body.descriptor, service), body.k))

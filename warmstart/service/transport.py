@@ -1,4 +1,4 @@
-"""Requests to a server, repeated where that is safe; no web framework, no proxy, no redirect."""
+"""HTTP client of a server: retries where that is safe, no proxy, no redirect."""
 
 import json
 import os
@@ -21,22 +21,22 @@ from warmstart.history_store.json_text import parse_json
 
 TOKEN_VARIABLE = "WARMSTART_TOKEN"  # noqa: S105  the name of the variable, not its value
 RETRIED = (408, 423, 429, 502, 503, 504)
-"""Statuses after which the same request may go well."""
+"""Statuses after which the same request may succeed."""
 LONGEST_WAIT_S = 10.0
 PART = 1000
-"""Items of a list that are asked for at a time."""
+"""Items per page of a list."""
 MOST_ANSWER_BYTES = 200_000_000
 
 
 @dataclass(slots=True, weakref_slot=True)
 class Transport:
-    """A connection to one server for each thread of each process that asks; closed once nobody uses it, or Python ends.
+    """Connections to one server, one per thread and process; closed with the object or at exit.
 
     Attributes:
-        url: ``http://HOST:PORT`` or ``https://...``, with the prefix of a proxy where there is one.
-        token: that the server asks for; None = none.
-        timeout: seconds without an answer.
-        retries: how often a request is repeated.
+        url: ``http://HOST:PORT`` or ``https://...``, with the prefix of a proxy, if any.
+        token: for the server; None = none.
+        timeout: seconds without a response.
+        retries: most repeats of a request.
         ca_file: PEM file of the authority to trust instead of the system's.
     """
 
@@ -53,7 +53,7 @@ class Transport:
         """Check the URL.
 
         Raises:
-            UsageError: it is none of http or https.
+            UsageError: not a URL of http or https.
         """
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
@@ -65,35 +65,35 @@ class Transport:
         weakref.finalize(self, _close, self._open)
 
     def get(self, path: str, query: Mapping[str, object] | None = None) -> dict[str, Any]:
-        """Ask for what is there; raises as `post`."""
+        """Send a GET request; raises as `post`."""
         pairs = [f"{quote(name)}={quote(str(value))}" for name, value in (query or {}).items() if value is not None]
         return self._request("GET", path + ("?" + "&".join(pairs) if pairs else ""), None, None)
 
     def list_all(self, path: str) -> list[dict[str, Any]]:
-        """Ask for all items of a list, part by part; raises as `post`."""
-        found: list[dict[str, Any]] = []
+        """Return all items of a list, page by page; raises as `post`."""
+        items: list[dict[str, Any]] = []
         cursor: str | None = None
         while True:
             part = self.get(path, {"limit": PART, "cursor": cursor})
-            found += part["items"]
+            items += part["items"]
             if (cursor := part["next"]) is None:
-                return found
+                return items
 
     def post(
         self, path: str, body: Mapping[str, Any], *, key: str | None = None, retries: int | None = None
     ) -> dict[str, Any]:
-        """Send a body, again under the same key until there is an answer or the retries are spent.
+        """Send a POST request, repeated under the same key until there is a response or no retry is left.
 
         Args:
             path: below ``/v1``, e.g. ``/suggestions``.
             body: JSON types, or numbers of numpy and torch.
-            key: by which the server knows the request again; made when left out.
+            key: idempotency key; random when left out.
             retries: instead of those of the connection.
 
         Raises:
-            UsageError: a body that JSON cannot hold, a refused call or token, a state that it does not fit.
+            UsageError: a body that is not JSON, a refused call or token, a conflict with the present state.
             DataError: a body that cannot be used.
-            StorageError: no server there, or one that cannot answer.
+            StorageError: no server, or one that fails.
         """
         return self._request("POST", path, _json(body), key or uuid.uuid4().hex, retries)
 
@@ -104,15 +104,15 @@ class Transport:
         retries = self.retries if retries is None else retries
         for attempt in range(retries + 1):
             try:
-                response, content = self._once(method, path, body, key)
+                response, content = self._send_with_reconnect(method, path, body, key)
             except (OSError, HTTPException) as error:
-                self._forget()
+                self._drop_connection()
                 if isinstance(error, ssl.SSLCertVerificationError):
                     msg = f"{self.url}: expected a certificate that is trusted, got: {error.verify_message}. Name its authority with `ca_file`, or the file in $SSL_CERT_FILE."
                     raise StorageError(msg) from error
-                said = str(error) or type(error).__name__
+                reason = str(error) or type(error).__name__
                 failure = StorageError(
-                    f"{self.url}: expected a server that answers, got: {said}. Check the URL, and that `warmstart serve` runs there."
+                    f"{self.url}: expected a server that answers, got: {reason}. Check the URL, and that `warmstart serve` runs there."
                 )
                 wait = 0.0
             else:
@@ -123,20 +123,23 @@ class Transport:
                     raise failure
                 wait = _seconds(response.getheader("retry-after"))
             if attempt < retries:
+                # Jitter keeps many workers from retrying in step.
                 backoff = 0.2 * 2**attempt * (0.5 + random.random())  # noqa: S311  spread, no secret
                 self.sleep(min(LONGEST_WAIT_S, max(wait, backoff)))
         assert failure is not None  # noqa: S101  no attempt went well
         raise failure
 
-    def _once(self, method: str, path: str, body: bytes | None, key: str | None) -> tuple[HTTPResponse, bytes]:
-        """Send a request; again on a new connection where the server has closed the one that was open, which is no failure."""
-        is_kept = self._connection().sock is not None
+    def _send_with_reconnect(
+        self, method: str, path: str, body: bytes | None, key: str | None
+    ) -> tuple[HTTPResponse, bytes]:
+        """Send a request; once more on a new connection if the server had closed an idle one."""
+        is_reused = self._connection().sock is not None
         try:
             return self._exchange(method, path, body, key)
         except (ConnectionError, HTTPException):
-            if not is_kept:
+            if not is_reused:
                 raise
-            self._forget()
+            self._drop_connection()
             return self._exchange(method, path, body, key)
 
     def _exchange(self, method: str, path: str, body: bytes | None, key: str | None) -> tuple[HTTPResponse, bytes]:
@@ -152,44 +155,45 @@ class Transport:
         response = connection.getresponse()
         content = response.read(MOST_ANSWER_BYTES)
         if response.will_close:
-            self._forget()
+            self._drop_connection()
         return response, content
 
     def _connection(self) -> HTTPConnection:
-        if getattr(self._local, "pid", None) != os.getpid():  # after a fork the connection is the parent's
-            self._forget()
-        found: HTTPConnection | None = getattr(self._local, "connection", None)
-        if found is None:
+        # After a fork the connection is the parent's.
+        if getattr(self._local, "pid", None) != os.getpid():
+            self._drop_connection()
+        connection: HTTPConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
             parts = urlsplit(self.url)
             host = parts.hostname or ""
             if parts.scheme == "https":
                 context = ssl.create_default_context(cafile=self.ca_file)
-                found = HTTPSConnection(host, parts.port, timeout=self.timeout, context=context)
+                connection = HTTPSConnection(host, parts.port, timeout=self.timeout, context=context)
             else:
-                found = HTTPConnection(host, parts.port, timeout=self.timeout)
-            self._local.connection, self._local.pid = found, os.getpid()
-            self._open.add(found)
-        return found
+                connection = HTTPConnection(host, parts.port, timeout=self.timeout)
+            self._local.connection, self._local.pid = connection, os.getpid()
+            self._open.add(connection)
+        return connection
 
-    def _forget(self) -> None:
-        found: HTTPConnection | None = getattr(self._local, "connection", None)
+    def _drop_connection(self) -> None:
+        connection: HTTPConnection | None = getattr(self._local, "connection", None)
         self._local.connection = None
-        if found is not None:
-            found.close()
-            self._open.discard(found)
+        if connection is not None:
+            connection.close()
+            self._open.discard(connection)
 
-    def close_own(self) -> None:
-        """Close the connection of this thread, which is about to end."""
-        self._forget()
+    def close_thread(self) -> None:
+        """Close this thread's connection."""
+        self._drop_connection()
 
     def close(self) -> None:
-        """Close the connections of all threads; a later request opens another."""
+        """Close the connections of all threads; a later request opens a new one."""
         _close(self._open)
         self._local = threading.local()
 
 
 def segment(name: str) -> str:
-    """Write a name as one segment of a path."""
+    """Quote a name as one segment of a path."""
     return quote(name, safe="")
 
 
@@ -200,14 +204,14 @@ def _close(connections: set[HTTPConnection]) -> None:
 
 def _json(body: Mapping[str, Any]) -> bytes:
     try:
-        return json.dumps(body, allow_nan=False, default=_plain).encode()
+        return json.dumps(body, allow_nan=False, default=_python_number).encode()
     except (TypeError, ValueError) as error:
         msg = f"expected texts, truth values and finite numbers, which JSON has, got others ({error}). Correct what is sent."
         raise UsageError(msg) from error
 
 
-def _plain(value: object) -> object:
-    """Return a number of numpy or torch as Python has it; raises as `json.dumps` for whatever is none."""
+def _python_number(value: object) -> object:
+    """Convert a number of numpy or torch to Python's; raises as `json.dumps` for anything else."""
     item = getattr(value, "item", None)
     if item is None:
         msg = f"{type(value).__name__} is not JSON serializable"
@@ -217,24 +221,28 @@ def _plain(value: object) -> object:
 
 def _document(content: bytes, url: str) -> dict[str, Any]:
     try:
-        found = parse_json(content)
+        document = parse_json(content)
     except ValueError as error:
         msg = f"{url}: expected JSON from `warmstart serve`, got something else. Check the URL."
         raise StorageError(msg) from error
-    return found if isinstance(found, dict) else {"items": found}
+    return document if isinstance(document, dict) else {"items": document}
 
 
 def _failure(status: int, content: bytes, url: str) -> WarmstartError:
-    """Make the error that a problem tells of: the same class as on the server, where that is one of ours."""
+    """Return the error of a problem, of the same class as on the server if it is one of warmstart's."""
     try:
         problem = parse_json(content)
         detail, title, pointer = str(problem["detail"]), str(problem["title"]), problem.get("pointer")
     except (ValueError, KeyError, TypeError):
         detail, title, pointer = f"expected an answer, got status {status}. Is that `warmstart serve`?", "", None
     params = (str(pointer).strip("/"),) if pointer else ()
-    named = getattr(errors, title, None)
-    if isinstance(named, type) and issubclass(named, WarmstartError) and named is not errors.BrokenImagesError:
-        return named(detail, param=params)
+    error_class = getattr(errors, title, None)
+    if (
+        isinstance(error_class, type)
+        and issubclass(error_class, WarmstartError)
+        and error_class is not errors.BrokenImagesError
+    ):
+        return error_class(detail, param=params)
     if title == "UnknownExtractorError":
         return DataError(f"{url}: {detail}")
     if status in (401, 403):

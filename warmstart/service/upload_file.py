@@ -1,4 +1,4 @@
-"""An uploaded dataset becomes a descriptor: unpacked and looked at in a process of its own, which is then gone with all its files.
+"""Compute the descriptor of an uploaded dataset in a separate process with limits, which removes all its files.
 
 Run as ``python -m warmstart.service.upload_file FILE KIND MODEL MOST_BYTES MOST_PIXELS``; prints the descriptor as JSON.
 """
@@ -30,25 +30,26 @@ _UNREADABLE = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError),
     *(EOFError, OSError, RuntimeError, NotImplementedError),
 )
-"""What the standard library raises for a damaged archive, or one with a password."""
+"""Exceptions of the standard library for a damaged or encrypted archive."""
 
 
 def unpack(archive: Path, kind: str, folder: Path, *, most_bytes: int) -> tuple[Path, list[str]]:
-    """Unpack the pictures of an archive, by the rules of folders: hidden and system files are passed over.
+    """Unpack the pictures of an archive; skip hidden and system files, as in folders.
 
-    Returns: the folder that holds the classes; notes on what else was left out.
+    Returns: the folder of the class folders; notes on other files left out.
 
     Raises:
-        DataError: no archive of that kind, or one with too many files, too many bytes or a name that leads elsewhere.
+        DataError: not an archive of that kind, too many files or bytes, or a name outside of the folder.
     """
     left, count = most_bytes, 0
-    others: list[str] = []
+    skipped: list[str] = []
     links: list[str] = []
     try:
         for name, opened in _members(archive, kind):
-            found = found_in([_plain(name)])
-            if not any(found.pictures.values()):
-                others += [name] * found.n_others  # 0 of what is hidden
+            listing = found_in([_without_parents(name)])
+            if not any(listing.pictures.values()):
+                # Hidden files do not count: `n_others` is 0 for them.
+                skipped += [name] * listing.n_others
                 continue
             if opened is None:
                 links.append(name)
@@ -77,15 +78,18 @@ def unpack(archive: Path, kind: str, folder: Path, *, most_bytes: int) -> tuple[
     if not count:
         msg = "expected pictures in a folder for each class, got none. Pack CLASS/PICTURE.png."
         raise DataError(msg)
-    notes = [_left_out(others, "file", "by their endings no pictures"), _left_out(links, "link", "not followed")]
+    notes = [
+        _left_out_note(skipped, "file", "by their endings no pictures"),
+        _left_out_note(links, "link", "not followed"),
+    ]
     return _classes_in(folder), [note for note in notes if note]
 
 
 def check_pixels(folder: Path, most: int) -> None:
-    """Check how large pictures are, before any is decoded.
+    """Check the total pixels of pictures before any is decoded.
 
     Raises:
-        DataError: they have too many pixels together.
+        DataError: too many pixels.
     """
     from PIL import Image, UnidentifiedImageError
 
@@ -99,21 +103,22 @@ def check_pixels(folder: Path, most: int) -> None:
         except Image.DecompressionBombError:
             left = -1
         except (UnidentifiedImageError, OSError, ValueError):
-            continue  # what is no picture is left out later, and named
+            # Reading leaves it out later, with a note.
+            continue
         if left < 0:
             msg = f"expected at most {most:,} pixels in all pictures, got more. Send smaller ones: they are resized to 32 x 32."
             raise DataError(msg)
 
 
 def check_arrays(file: Path, most: int) -> None:
-    """Check how large the arrays of an npz file are, before any is read.
+    """Check the total bytes of an npz file's arrays before any is read.
 
     Raises:
-        DataError: it is none, or they have too many bytes.
+        DataError: not an npz file, or too many bytes.
     """
     try:
         with zipfile.ZipFile(file) as archive:
-            size = sum(each.file_size for each in archive.infolist())
+            size = sum(entry.file_size for entry in archive.infolist())
     except zipfile.BadZipFile as error:
         msg = "expected an npz file, got something else. Write it with numpy.savez(images=..., labels=...)."
         raise DataError(msg) from error
@@ -123,81 +128,83 @@ def check_arrays(file: Path, most: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Describe a file; prints the descriptor, or what is wrong with the file."""
+    """Print the descriptor of a file, or the error, as JSON."""
     from warmstart.suggestions.advisor import Advisor
 
     file, kind, model, most_bytes, most_pixels = arguments
+    # Decoders of hostile files may loop or allocate without end.
     resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S))
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-    found: dict[str, object]
+    output: dict[str, object]
     notes: list[str] = []
-    with tempfile.TemporaryDirectory(dir=Path(file).parent) as place:
+    with tempfile.TemporaryDirectory(dir=Path(file).parent) as folder:
         try:
             if kind == "npz":
                 check_arrays(Path(file), int(most_pixels) * 3)
                 dataset = Path(file)
             else:
-                dataset, notes = unpack(Path(file), kind, Path(place), most_bytes=int(most_bytes))
+                dataset, notes = unpack(Path(file), kind, Path(folder), most_bytes=int(most_bytes))
                 check_pixels(dataset, int(most_pixels))
             advisor = Advisor(None, model or None, skip_broken=True, threads=1, cache=False)
-            with warnings.catch_warnings(record=True) as said:
+            with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", DatasetWarning)
                 described = advisor.describe(dataset)
-            notes += [str(each.message) for each in said if issubclass(each.category, DatasetWarning)]
+            notes += [str(warning.message) for warning in caught if issubclass(warning.category, DatasetWarning)]
             notes += described.notes
-            found = {
+            output = {
                 "descriptor": described.descriptor.to_dict(),
-                "notes": [_within(note, place, file) for note in notes[:20]],
+                "notes": [_client_names(note, folder, file) for note in notes[:20]],
             }
         except WarmstartError as error:
-            found = {"error": _within(str(error), place, file)}
-    sys.stdout.write(json.dumps(found))
+            output = {"error": _client_names(str(error), folder, file)}
+    sys.stdout.write(json.dumps(output))
     return 0
 
 
-def _within(text: str, place: str, file: str) -> str:
-    """Name files as the client does."""
-    return text.replace(place + "/", "").replace(place, "the archive").replace(file, "the file")
+def _client_names(text: str, folder: str, file: str) -> str:
+    """Replace the server's paths in a text by the client's names."""
+    return text.replace(folder + "/", "").replace(folder, "the archive").replace(file, "the file")
 
 
 def _members(archive: Path, kind: str) -> Iterator[tuple[str, IO[bytes] | None]]:
-    """Open the files of an archive in turn; None for links and devices. A hard link of a tar is the file that it names."""
+    """Iterate over the files of an archive, opened; None for links and devices. A hard link of a tar is its target."""
     if kind == "zip":
         with zipfile.ZipFile(archive) as opened:
             for entry in opened.infolist():
                 if not entry.is_dir():
+                    # The top bits of the Unix mode: 8 = regular file, 0 = not set.
                     is_file = (entry.external_attr >> 28) in (0, 8)
                     yield entry.filename, opened.open(entry) if is_file else None
         return
     files: dict[str, tarfile.TarInfo] = {}
     with tarfile.open(archive) as packed:
         for member in packed:
-            found = files.get(member.linkname) if member.islnk() else member if member.isreg() else None
-            if found is not None:
-                files[member.name] = found
+            target = files.get(member.linkname) if member.islnk() else member if member.isreg() else None
+            if target is not None:
+                files[member.name] = target
             if not member.isdir():
-                yield member.name, None if found is None else packed.extractfile(found)
+                yield member.name, None if target is None else packed.extractfile(target)
 
 
 def _parts(name: str) -> list[str]:
     return [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
 
 
-def _plain(name: str) -> str:
-    """Return a path without what leads elsewhere, to tell whether it is of a picture."""
+def _without_parents(name: str) -> str:
+    """Return a path without ``..``, only to tell whether it is a picture."""
     return "/".join(part for part in _parts(name) if part != "..")
 
 
-def _left_out(names: Sequence[str], what: str, why: str) -> str:
-    """Note what was left out; empty where that is nothing."""
-    return f"left out {plural(len(names), what)}, {why}, such as {printable(names[0][:80])}" if names else ""
+def _left_out_note(names: Sequence[str], noun: str, why: str) -> str:
+    """Return a note on files left out; empty without any."""
+    return f"left out {plural(len(names), noun)}, {why}, such as {printable(names[0][:80])}" if names else ""
 
 
 def _target(folder: Path, name: str) -> Path:
-    """Return where a picture goes.
+    """Return the target path of a picture.
 
     Raises:
-        DataError: a name that leads elsewhere.
+        DataError: a name outside of the folder, or an extreme one.
     """
     parts = _parts(name)
     if (
@@ -212,10 +219,10 @@ def _target(folder: Path, name: str) -> Path:
 
 
 def _classes_in(folder: Path) -> Path:
-    """Go down while there is one folder alone."""
+    """Descend while a folder holds nothing but one folder of folders."""
     while True:
         inside = list(folder.iterdir())
-        if len(inside) != 1 or not inside[0].is_dir() or not any(each.is_dir() for each in inside[0].iterdir()):
+        if len(inside) != 1 or not inside[0].is_dir() or not any(entry.is_dir() for entry in inside[0].iterdir()):
             return folder
         folder = inside[0]
 

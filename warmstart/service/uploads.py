@@ -1,4 +1,4 @@
-"""`/v1/descriptors:upload`: a dataset for those who want the server to look at it; nothing of it is kept."""
+"""`/v1/descriptors:upload`: the descriptor of an uploaded dataset, which is not stored."""
 
 import contextlib
 import errno
@@ -34,7 +34,7 @@ _BINARY: dict[str, Any] = {kind: {"schema": {"type": "string", "format": "binary
     openapi_extra={"requestBody": {"required": True, "content": _BINARY}},
 )
 async def upload(request: Request, service: Shared, _: Runner) -> DescriptorRecord:
-    """Look at an uploaded dataset: a ZIP or TAR of CLASS/PICTURE, or an NPZ of images and labels.
+    """Compute the descriptor of an uploaded dataset: a ZIP or TAR of CLASS/PICTURE, or an NPZ of images and labels.
 
     It is unpacked and decoded in a process of its own, within limits of bytes, pictures, pixels and time, and then gone.
     Only on loopback, unless the server was started with --allow-uploads.
@@ -42,21 +42,22 @@ async def upload(request: Request, service: Shared, _: Runner) -> DescriptorReco
     if not service.settings.takes_uploads:
         detail = "expected a descriptor, got an upload, which this server does not take. Compute the descriptor with `warmstart.Client`, or start it with --allow-uploads."
         raise ProblemError(403, "No uploads", detail)
-    kind = UPLOADS[request.headers["content-type"].partition(";")[0].strip().lower()]  # no other comes in
-    with tempfile.TemporaryDirectory(prefix="warmstart-upload-") as place:
-        file = Path(place) / f"upload.{kind}"
-        with _telling_why(), file.open("wb") as opened:
+    # The guard refuses others.
+    kind = UPLOADS[request.headers["content-type"].partition(";")[0].strip().lower()]
+    with tempfile.TemporaryDirectory(prefix="warmstart-upload-") as folder:
+        file = Path(folder) / f"upload.{kind}"
+        with _upload_errors(), file.open("wb") as opened:
             async for part in request.stream():
                 await run_in_threadpool(opened.write, part)
         record = await run_in_threadpool(_describe, file, kind, service)
     audit(request, "descriptors.upload", bytes=int(request.headers.get("content-length", 0)))
     body = DescriptorBody.model_validate(record["descriptor"])
-    return DescriptorRecord(id=service.keep(body.read()), descriptor=body, notes=record["notes"])
+    return DescriptorRecord(id=service.add_descriptor(body.read()), descriptor=body, notes=record["notes"])
 
 
 @contextlib.contextmanager
-def _telling_why() -> Iterator[None]:
-    """Say so where the disk is full, or the client is gone."""
+def _upload_errors() -> Iterator[None]:
+    """Turn a full disk and a broken upload into clear errors."""
     try:
         yield
     except ClientDisconnect as error:
@@ -69,24 +70,24 @@ def _telling_why() -> Iterator[None]:
 
 
 def _describe(file: Path, kind: str, service: Service) -> dict[str, Any]:
-    """Describe a file in a process of its own."""
+    """Compute the descriptor of a file in a separate process."""
     settings = service.settings
     sizes = [str(4 * settings.most_upload_bytes), str(settings.most_pixels)]
     model = usual_model(history_path(settings.history), settings.model)
     command = [sys.executable, "-m", "warmstart.service.upload_file", str(file), kind, str(model)]
     try:
-        done = subprocess.run(  # noqa: S603  our own module
+        process = subprocess.run(  # noqa: S603  our own module
             [*command, *sizes], capture_output=True, timeout=TIME_S, check=False
         )
     except subprocess.TimeoutExpired as error:
         msg = f"expected a dataset that can be described within {TIME_S:g} s, got one that takes longer. Send a sample: 400 pictures are looked at."
         raise DataError(msg) from error
     try:
-        found = json.loads(done.stdout)
+        output = json.loads(process.stdout)
     except ValueError as error:
         msg = "expected a dataset that can be described within the limits of memory and time, got one that needs more. Send a sample."
         raise DataError(msg) from error
-    if "error" in found:
-        raise DataError(found["error"])
-    record: dict[str, Any] = found
+    if "error" in output:
+        raise DataError(output["error"])
+    record: dict[str, Any] = output
     return record

@@ -17,9 +17,9 @@ from warmstart.arguments import (
     check_arguments,
     check_callable,
     check_flag,
-    check_given,
     check_length,
     check_names,
+    check_not_none,
     check_objective,
     check_path,
     check_positive,
@@ -103,7 +103,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             if custom is not None and getattr(options, name) != getattr(Problem, name):
                 msg = f"cannot be used with `{custom}`, which trains in its own way."
                 raise UsageError(msg, param=name)
-        check_given(options, *(option.name for option in fields(cls) if option.default is not None))
+        check_not_none(options, *(option.name for option in fields(cls) if option.default is not None))
         return options
 
     def limits(self) -> Limits:
@@ -207,10 +207,10 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         """Read the initial configurations and translate them into the space; for a new study, print the changes."""
         if not self.initial:
             return ()
-        from warmstart.suggestions.initial_configs import put_into, read_initial
+        from warmstart.suggestions.initial_configs import convert_initial, read_initial
 
         configs = read_initial(self.initial)
-        translation = put_into(load_space(space), configs, rename=dict(self.rename), seed=self.seed)
+        translation = convert_initial(load_space(space), configs, rename=dict(self.rename), seed=self.seed)
         for note in translation.notes if is_new else ():
             self.on_message(note)
         return translation.configs

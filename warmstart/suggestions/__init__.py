@@ -1,1 +1,1 @@
-"""From a dataset to configurations: the query, its answer, and how the answer is told."""
+"""Suggestions for a dataset: query, location, strategy, answer, output formats."""

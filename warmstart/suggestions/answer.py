@@ -1,4 +1,4 @@
-"""What an answer is made of: neighbours, configurations, confidence."""
+"""The records of an answer: neighbours, configurations, confidence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from warmstart.suggestions.tuned_before import TunedBefore
 
 SCHEMA_VERSION = 1
-EVENLY = "spread evenly over the space (Sobol): the history knows nothing about it"
-"""Why a suggestion is what it is where nothing of it is known."""
-UNTRIED = "no dataset that may answer ran it: it follows those that were run"
-"""Why a suggestion is what it is where the history has its configuration, but no run of it."""
+WHY_EVEN = "spread evenly over the space (Sobol): the history knows nothing about it"
+"""Reason of a suggestion in a space that has nothing in common with the history's."""
+WHY_UNTRIED = "no dataset that may answer ran it: it follows those that were run"
+"""Reason of a suggestion whose configuration the history has, but without runs."""
 
 
 LINES = 3
-"""Suggestions, and neighbours, that the text of an answer shows."""
+"""Suggestions and neighbours in the text of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class InitialDesign:
         expected_regret: normalised regret in [0, 1] (0 = the best known configuration, 1 = the worst) to expect of
             the best among this suggestion and those before it; None where the history is not calibrated for the
             strategy.
-        expected_error: validation error to expect of it on this dataset; None where the history knows too little.
+        expected_error: expected validation error on this dataset; None where the history has too few data.
         why: one line for people.
         measured: whether the configuration was run in this form; False where no dataset that may answer ran it, and where it
             was put into another space and has values that were not: `not_measured` names them.
@@ -63,18 +63,18 @@ class InitialDesign:
 
     @property
     def is_of_history(self) -> bool:
-        """Whether a configuration of the history stands behind it; else it fills a space of which nothing is known."""
-        return self.why != EVENLY
+        """Tell whether it comes from a configuration of the history, not from an even spread."""
+        return self.why != WHY_EVEN
 
     @property
     def origin(self) -> str:
-        """Say where it comes from: a dataset, or what there is in place of one."""
+        """Return its origin in words: a dataset, "all datasets" or "an even spread"."""
         if self.source is None and not self.measured and not self.not_measured:
             return "no dataset"
         return self.source or ("all datasets" if self.is_of_history else "an even spread")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the contract's object of one suggestion."""
+        """Return the JSON object of a suggestion."""
         return {
             "config": dict(self.config),
             "natural": dict(self.natural),
@@ -91,7 +91,7 @@ class InitialDesign:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A dataset of the history, seen from the query.
+    """A dataset of the history with its distance from the query.
 
     Attributes:
         name: in the history.
@@ -107,7 +107,7 @@ class Neighbour:
     distance_range: tuple[float, float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the contract's object of one neighbour."""
+        """Return the JSON object of a neighbour."""
         return {
             "name": self.name,
             "distance": self.distance,
@@ -116,14 +116,14 @@ class Neighbour:
         }
 
     def to_row(self) -> dict[str, Any]:
-        """Return one flat row: the range in two cells, or in none where nobody knows it."""
-        known = () if self.distance_range is None else zip(("at_least", "at_most"), self.distance_range, strict=True)
-        return {"name": self.name, "distance": self.distance, **dict(known), "best_error": self.best_error}
+        """Return one flat row, with the range in two cells, or without it where it is unknown."""
+        bounds = () if self.distance_range is None else zip(("at_least", "at_most"), self.distance_range, strict=True)
+        return {"name": self.name, "distance": self.distance, **dict(bounds), "best_error": self.best_error}
 
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """Whether the history knows anything of the query.
+    """How much the history says about the query.
 
     Attributes:
         typical: whether no reason speaks against it.
@@ -139,7 +139,7 @@ class Confidence:
     reasons: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the contract's object."""
+        """Return the JSON object."""
         return {
             "typical": self.typical,
             "distance_percentile": self.distance_percentile,
@@ -150,7 +150,7 @@ class Confidence:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """The query: where it lies, its size, its fingerprint; `n_images` counts all splits, `parts` about those that train and validate, where that is known."""
+    """The query's path, sizes and fingerprint; `n_images` counts all splits, `parts` about the training and validation images, if known."""
 
     path: str
     n_images: int
@@ -160,22 +160,23 @@ class DatasetSummary:
 
     @property
     def n_train(self) -> int:
-        """About how many images train, at least 1."""
+        """Return the approximate number of training images, at least 1."""
         return max(1, self._parts[0])
 
     @property
     def n_val(self) -> int:
-        """About how many images validate."""
+        """Return the approximate number of validation images."""
         return self._parts[1]
 
     @property
     def _parts(self) -> tuple[int, int]:
-        from warmstart.history_store.splits import count_parts  # numpy comes with it
+        # Imported here, as it imports numpy.
+        from warmstart.history_store.splits import count_parts
 
         return count_parts(self.n_images) if self.parts is None else self.parts
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the contract's object."""
+        """Return the JSON object."""
         return {
             "path": self.path,
             "n_images": self.n_images,
@@ -186,7 +187,7 @@ class DatasetSummary:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Answer:
-    """All that `warmstart suggest` says about one dataset.
+    """The answer of `warmstart suggest` for one dataset.
 
     Attributes:
         dataset: the query.
@@ -231,7 +232,7 @@ class Answer:
 
     @property
     def expected_line(self) -> str:
-        """Say what error a search is expected to reach; empty where the history does not tell."""
+        """Return a sentence on the error that a search is expected to reach; empty where unknown."""
         if (best := self.expected_error) is None:
             return ""
         is_theirs = not any(design.not_measured for design in self.suggestions)
@@ -241,22 +242,22 @@ class Answer:
         )
 
     def __repr__(self) -> str:
-        """Return a few lines: the dataset, doubts, the first configurations, who chose them, the nearest datasets."""
+        """Return a few lines: dataset, doubts, first configurations, strategy, nearest datasets."""
         about, more = self.dataset, len(self.suggestions) - LINES
-        near = ", ".join(f"{each.name} ({each.distance:.3g})" for each in self.neighbours[:LINES])
+        near = ", ".join(f"{item.name} ({item.distance:.3g})" for item in self.neighbours[:LINES])
         lines = [
             f"Answer: {about.path}, {about.n_images} images, {about.n_classes} classes",
             *([] if self.confidence.typical else [f"  {self.confidence.note}"]),
-            *(f"  {rank}. {_line(each)}" for rank, each in enumerate(self.suggestions[:LINES], start=1)),
+            *(f"  {rank}. {_line(item)}" for rank, item in enumerate(self.suggestions[:LINES], start=1)),
             *([f"  and {more} more in .suggestions"] if more > 0 else []),
-            *([f"  strategy: {self.strategy}"] if any(each.is_of_history for each in self.suggestions) else []),
+            *([f"  strategy: {self.strategy}"] if any(item.is_of_history for item in self.suggestions) else []),
             *([f"  {self.expected_line}"] if self.expected_line else []),
             *([f"  near: {near}"] if near else []),
         ]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the configurations and the neighbours as tables."""
+        """Return the configurations and the neighbours as HTML tables for a notebook."""
         from warmstart.html import answer_html
 
         return answer_html(self)
@@ -280,8 +281,8 @@ class Answer:
         if self.measured_with is not None:
             document["measured_with"] = self.measured_with.to_dict()
         if self.plan is not None:
-            errors = [each.expected_error for each in self.suggestions]
-            document["plan"] = self.plan.to_dict([None if each is None else each.to_dict() for each in errors])
+            errors = [item.expected_error for item in self.suggestions]
+            document["plan"] = self.plan.to_dict([None if item is None else item.to_dict() for item in errors])
         if self.tuned_before is not None:
             document["tuned_before"] = self.tuned_before.to_dict()
         reasons = {} if self.explanation is None else self.explanation.to_dict()
@@ -291,6 +292,6 @@ class Answer:
 
 
 def _line(design: InitialDesign) -> str:
-    """Return the values of a suggestion, as tables show them, and where they come from."""
+    """Return the values and the origin of a suggestion in one line."""
     values = ", ".join(f"{name}={in_short(value)}" for name, value in shown(design.config).items())
     return f"{values} (from {design.origin})"

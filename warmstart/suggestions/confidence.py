@@ -1,4 +1,4 @@
-"""How much a history knows about a query: a verdict from its distances and its pictures."""
+"""The confidence of an answer: judged by the distances and pictures of the query."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from warmstart.bo.transfer.novelty import TYPICAL_PERCENTILE, judge_novelty
 from warmstart.suggestions.answer import Confidence
-from warmstart.suggestions.doubts import DISTANCES_SAY_NOTHING, NOTHING_TO_EXPECT, Code, Doubt, find_doubts
-from warmstart.suggestions.embedded_history import SPREAD, EmbeddedHistory, nearest_places
+from warmstart.suggestions.doubts import DISTANCES_UNRELIABLE, NO_EXPECTED_ERROR, Code, Doubt, find_doubts
+from warmstart.suggestions.embedded_history import SPREAD, EmbeddedHistory, nearest_positions
 from warmstart.suggestions.norms import norms_of
 
 if TYPE_CHECKING:
@@ -27,12 +27,13 @@ def judge_query(
     sample: "SampleStatistics | None",
     class_names: Sequence[str],
 ) -> Confidence:
-    """Say whether the history knows anything of a query: by its nearest distance, and by what its pictures are like.
+    """Judge how typical a query is for a history, by its nearest distance and its picture statistics.
 
-    Without statistics of the pictures, by the distance alone.
+    Without picture statistics the distance alone counts.
     """
-    if len(rows) > SPREAD:  # what is usual near the query: comparing all with all would take too long
-        near = nearest_places(distances)
+    # Compare only with datasets near the query: all pairs would take too long.
+    if len(rows) > SPREAD:
+        near = nearest_positions(distances)
         rows, distances = rows[near], distances[near]
     norms = norms_of(embedded, rows)
     # Between two groups there is one distance, which says nothing of how far others may lie.
@@ -61,10 +62,10 @@ def judge_query(
         texts.append(
             f"Confidence unknown: it takes {LEAST_GROUPS} groups to tell what is far; the nearest dataset is {nearest}."
         )
-    elif not DISTANCES_SAY_NOTHING.isdisjoint(codes):
+    elif not DISTANCES_UNRELIABLE.isdisjoint(codes):
         texts.append("Its neighbours' configurations say little; the portfolio does well on all datasets.")
     else:
         texts.append(f"The nearest dataset is {nearest} (percentile {verdict.percentile:.0f} of the history's own).")
-    if not NOTHING_TO_EXPECT.isdisjoint(codes):
+    if not NO_EXPECTED_ERROR.isdisjoint(codes):
         texts.append("No expected error is given for such images.")
     return Confidence(typical=False, distance_percentile=verdict.percentile, note=" ".join(texts), reasons=codes)

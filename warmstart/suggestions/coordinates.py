@@ -1,4 +1,4 @@
-"""Configurations as numbers, for forecasts over a history's own space."""
+"""Coordinates of configurations, for forecasts over a history's space."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 def coordinates(
     space: ConfigurationSpace, names: Sequence[str], configs: Sequence[Mapping[str, Value | None]]
 ) -> NDArray[np.float64]:
-    """Return `n x p` numbers in [0, 1], one column a hyperparameter; the middle where a configuration has no value of it.
+    """Return `n x p` coordinates in [0, 1], one column per hyperparameter; a missing value is 0.5.
 
-    Of numbers the nearest that the space has counts: other programs write 0.1 + 0.2 for 0.3.
+    A number becomes the nearest one of the space: other programs write 0.1 + 0.2 for 0.3.
     """
-    found = np.full((len(configs), len(names)), 0.5)
+    points = np.full((len(configs), len(names)), 0.5)
     for column, name in enumerate(names):
         hyperparameter = space[name]
         choices = getattr(hyperparameter, "choices", None) or getattr(hyperparameter, "sequence", None)
         last = len(choices) - 1 if choices else 1
         for row, config in enumerate(configs):
             if (value := _nearest(config.get(name), choices)) is not None:
-                found[row, column] = float(hyperparameter.to_vector(value)) / max(last, 1)
-    return found
+                points[row, column] = float(hyperparameter.to_vector(value)) / max(last, 1)
+    return points
 
 
 def _nearest(value: Value | None, choices: Sequence[Value] | None) -> Value | None:
-    """Return a value, among choices the nearest number or the very same; None where there is none."""
+    """Return the choice equal to a value, or nearest to a number; None if there is none. Without choices, the value."""
     if value is None or choices is None or value in choices:
         return value
-    numbers = [each for each in choices if isinstance(each, int | float) and not isinstance(each, bool)]
+    numbers = [choice for choice in choices if isinstance(choice, int | float) and not isinstance(choice, bool)]
     if isinstance(value, bool) or not isinstance(value, int | float) or not numbers:
         return None
-    return min(numbers, key=lambda each: abs(each - value))
+    return min(numbers, key=lambda choice: abs(choice - value))

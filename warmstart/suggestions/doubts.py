@@ -1,4 +1,4 @@
-"""Reasons to doubt an answer: what is odd about a query, or too little about a history."""
+"""Reasons to doubt an answer: unusual queries and small histories."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -15,15 +15,15 @@ from warmstart.suggestions.norms import Norms
 from warmstart.suggestions.references import References
 
 LEAST_DISTINCT = 0.5
-"""Share of different pictures below which a dataset repeats itself; a few copies are common in real ones."""
+"""Least share of distinct pictures; a few copies are common in real datasets."""
 LEAST_PAIRED = 0.1
-"""Share of pictures that have another of their class, below which classes cannot be told apart."""
+"""Least share of pictures with another of their class; below it classes cannot be learned."""
 LEAST_CORRELATION = 0.2
-"""Of neighbouring pixels of a line: noise has 0, small print 0.1, the shipped history's datasets 0.4 and more."""
+"""Least correlation of neighbouring pixels in a row: noise has 0, small print 0.1, the shipped history's datasets at least 0.4."""
 ENLARGED = 0.25
-"""The same of noise that was enlarged a little, whose spectrum does not rise by `RISE` anywhere as that of words does."""
+"""The same for pictures whose spectrum rises nowhere by `RISE` (printed words do): slightly enlarged noise stays below it."""
 RISE = 0.08
-KNOWN_DATASETS = frozenset(
+PUBLIC_DATASETS = frozenset(
     [
         "mnist",
         "emnist",
@@ -81,7 +81,7 @@ KNOWN_DATASETS = frozenset(
         "semeion",
     ]
 )
-"""Image sets that everyone knows, in lower case without signs."""
+"""Well-known image sets, in lower case without punctuation."""
 _NUMBERED = re.compile(r"(fold|split|part|batch|shard|subset|chunk|set)[\s._-]*\d+", re.IGNORECASE)
 
 
@@ -101,7 +101,7 @@ class Code(StrEnum):
     DATASETS_AS_CLASSES = "datasets_as_classes"
 
 
-DISTANCES_SAY_NOTHING = frozenset(
+DISTANCES_UNRELIABLE = frozenset(
     {
         Code.NOT_COMPARED,
         Code.FAR,
@@ -111,8 +111,8 @@ DISTANCES_SAY_NOTHING = frozenset(
         Code.UNUSUAL_PIXELS,
     }
 )
-"""With one of these the nearest datasets are no better than any: the portfolio answers."""
-NOTHING_TO_EXPECT = frozenset(
+"""With one of these codes the nearest datasets are no better than others: the portfolio is used."""
+NO_EXPECTED_ERROR = frozenset(
     {
         Code.FEW_IMAGES,
         Code.FEW_IMAGES_PER_CLASS,
@@ -122,34 +122,38 @@ NOTHING_TO_EXPECT = frozenset(
         Code.UNUSUAL_PIXELS,
     }
 )
-"""With one of these no error is predicted: no dataset that the prediction was fitted to is like that."""
+"""With one of these codes no error is predicted: the forecast was fitted to no such dataset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A reason why an answer is not to be trusted: its code and one sentence for people."""
+    """A reason to doubt an answer: its code and one sentence."""
 
     code: Code
     text: str
 
 
 def find_doubts(sample: SampleStatistics | None, class_names: Sequence[str], norms: Norms) -> tuple[Doubt, ...]:
-    """Find reasons to doubt an answer, apart from its distances.
+    """Return the reasons to doubt an answer, other than its distances.
 
     Args:
-        sample: statistics of the query; None where nobody knows them, and what they would show is not doubted.
+        sample: statistics of the query's pictures; None = unknown, without doubts about them.
         class_names: of the query.
-        norms: of the datasets that may answer; where they have no references generic limits hold, and pixels are compared
-            with those of noise alone.
+        norms: of the datasets used; without references generic limits hold, and pixels are compared with noise alone.
 
     Returns: the reasons, in the order of `Code`.
     """
     of_pictures: tuple[Doubt | None, ...] = ()
     if sample is not None:
-        few = _few(sample, norms.images_seen)
-        of_pictures = (*few, _repeated(sample), _silent(sample, norms.references), *_pixels(sample, norms))
-    found = (_small_history(norms), *of_pictures, *doubt_class_names(class_names, norms.names))
-    return tuple(doubt for doubt in found if doubt is not None)
+        of_size = _doubt_size(sample, norms.fewest_images)
+        of_pictures = (
+            *of_size,
+            _doubt_repeats(sample),
+            _doubt_signal(sample, norms.references),
+            *_doubt_pixels(sample, norms),
+        )
+    doubts = (_small_history(norms), *of_pictures, *doubt_class_names(class_names, norms.names))
+    return tuple(doubt for doubt in doubts if doubt is not None)
 
 
 def _small_history(norms: Norms) -> Doubt | None:
@@ -160,10 +164,10 @@ def _small_history(norms: Norms) -> Doubt | None:
     return Doubt(Code.SMALL_HISTORY, text)
 
 
-def _few(sample: SampleStatistics, images_seen: int) -> tuple[Doubt | None, Doubt | None]:
+def _doubt_size(sample: SampleStatistics, fewest_images: int) -> tuple[Doubt | None, Doubt | None]:
     few = unpaired = None
-    if sample.n_images < images_seen:
-        text = f"Few images: {sample.n_images} can be looked at, and the history knows nothing of fewer than {images_seen}."
+    if sample.n_images < fewest_images:
+        text = f"Few images: {sample.n_images} can be looked at, and the history knows nothing of fewer than {fewest_images}."
         few = Doubt(Code.FEW_IMAGES, text)
     if sample.paired < LEAST_PAIRED:
         text = f"Few images a class: {100 * (1 - sample.paired):.0f} % of the images are alone in their class, so nothing can be learned of most classes."
@@ -171,37 +175,39 @@ def _few(sample: SampleStatistics, images_seen: int) -> tuple[Doubt | None, Doub
     return few, unpaired
 
 
-def _repeated(sample: SampleStatistics) -> Doubt | None:
+def _doubt_repeats(sample: SampleStatistics) -> Doubt | None:
     if sample.distinct > LEAST_DISTINCT:
         return None
     text = f"Repeated images: {sample.n_images} were looked at, {round(sample.distinct * sample.n_images)} of them different."
     return Doubt(Code.REPEATED_IMAGES, text)
 
 
-def _silent(sample: SampleStatistics, known: References | None) -> Doubt | None:
-    if sample.signal.score >= CHANCE_SCORE:  # no limit lies above
+def _doubt_signal(sample: SampleStatistics, references: References | None) -> Doubt | None:
+    # Every limit is below CHANCE_SCORE.
+    if sample.signal.score >= CHANCE_SCORE:
         return None
-    limit = signal_limit(sample.signal.weight, () if known is None else known.effects)
+    limit = signal_limit(sample.signal.weight, () if references is None else references.effects)
     if sample.signal.score >= limit:
         return None
     text = f"No class information: images of one class are no more alike than chance allows (score {sample.signal.score:z.1f}, at least {limit:z.1f} is expected). Are the labels right?"
     return Doubt(Code.NO_CLASS_INFORMATION, text)
 
 
-def _pixels(sample: SampleStatistics, norms: Norms) -> tuple[Doubt | None, Doubt | None]:
-    """Compare pixels with those of the history."""
+def _doubt_pixels(sample: SampleStatistics, norms: Norms) -> tuple[Doubt | None, Doubt | None]:
+    """Doubt pixels without order, and pixels unlike those of the history's datasets."""
     falls = sample.falls[1:]
-    known = norms.references
-    if known is not None and (known.pixels.shape[1:] != sample.pixels.shape or not known.names):
-        known = None  # computed at another image size
-    limit = white_limit(() if known is None else known.pixels[:, -len(falls) :])
+    references = norms.references
+    if references is not None and (references.pixels.shape[1:] != sample.pixels.shape or not references.names):
+        # Computed at another image size.
+        references = None
+    limit = white_limit(() if references is None else references.pixels[:, -len(falls) :])
     shuffled = unusual = None
-    if (found := _out_of_order(sample, limit, is_generic=known is None)) is not None:
+    if (disorder := _pixel_disorder(sample, limit, is_generic=references is None)) is not None:
         shuffled = Doubt(
             Code.SHUFFLED_PIXELS,
-            f"Pixels without order, as in noise or shuffled pixels: {found}. Look at some images: are they read rightly?",
+            f"Pixels without order, as in noise or shuffled pixels: {disorder}. Look at some images: are they read rightly?",
         )
-    if known is not None and norms.pixels is not None:
+    if references is not None and norms.pixels is not None:
         distance, farthest = norms.pixels.distance(sample.pixels[: len(ABOUT)]), norms.pixels.limit
         if distance > farthest:
             text = f"Unusual pixels: brightness, contrast, texture and variety are unlike those of any dataset of the history (distance {distance:.1f}, up to {farthest:.1f} is usual)."
@@ -212,10 +218,10 @@ def _pixels(sample: SampleStatistics, norms: Norms) -> tuple[Doubt | None, Doubt
     return shuffled, unusual
 
 
-def _out_of_order(sample: SampleStatistics, limit: float, *, is_generic: bool) -> str | None:
-    """Say how pixels are out of order; None where they are not.
+def _pixel_disorder(sample: SampleStatistics, limit: float, *, is_generic: bool) -> str | None:
+    """Describe the disorder of pixels, as in noise; None for ordinary pictures.
 
-    A flat octave alone is none: strokes of words have one, between the scale of letters and that of lines.
+    One flat octave is ordinary: printed words have one, between the scales of letters and of lines.
     """
     falls, correlation = np.abs(sample.falls), sample.neighbour_correlation
     rises = falls.size > 1 and sample.falls[1:].min() < -RISE
@@ -223,24 +229,26 @@ def _out_of_order(sample: SampleStatistics, limit: float, *, is_generic: bool) -
     uncorrelated = (
         f"neighbouring pixels are hardly alike (correlation {correlation:z.2f}, at least {least:g} is expected)"
     )
-    if is_generic:  # the faintest frequencies may be white by right: the noise of a camera
+    # The faintest frequencies may be white by right: the noise of a camera.
+    if is_generic:
         return uncorrelated if falls.size > 1 and falls[1:].max() < limit else None
     if falls.size < 2 or falls[1:].min() >= limit:
         return None
     if correlation < least:
         return uncorrelated
-    if falls[:2].mean() < limit:  # no structure larger than the pieces that were put out of order
+    # No structure larger than the pieces that were put out of order.
+    if falls[:2].mean() < limit:
         return "distant parts of an image have nothing to do with each other (the spectrum is flat at low frequencies)"
     return None
 
 
 def doubt_class_names(class_names: Sequence[str], names: Collection[str]) -> tuple[Doubt | None, Doubt | None]:
-    """Question classes that are named like splits or like datasets, those of the history by their names among them."""
+    """Doubt classes that are named like splits or like datasets, public ones or the history's."""
     if len(class_names) < 2:
         return None, None
     splits = [name for name in class_names if split_of(name) is not None or _NUMBERED.fullmatch(name)]
-    known = (KNOWN_DATASETS | _plain_lines(re.sub("@.*", "", "\n".join(names)))) - {""}
-    datasets = [name for name in class_names if _plain(name) in known]
+    dataset_names = (PUBLIC_DATASETS | _plain_names(re.sub("@.*", "", "\n".join(names)))) - {""}
+    datasets = [name for name in class_names if _plain_name(name) in dataset_names]
     as_splits = as_datasets = None
     if len(splits) >= 2 and 2 * len(splits) >= len(class_names):
         text = f"Are these classes? They are named like splits: {some_of(splits, 4)}. If they are, give the folder that holds them with class folders inside, or one of them."
@@ -251,12 +259,12 @@ def doubt_class_names(class_names: Sequence[str], names: Collection[str]) -> tup
     return as_splits, as_datasets
 
 
-def _plain(name: str) -> str:
-    """Strip signs and the words that people add to the name of a dataset."""
-    return next(iter(_plain_lines(name.replace("\n", ""))))
+def _plain_name(name: str) -> str:
+    """Reduce a dataset's name to lower-case letters and digits, without "dataset", "data" or "images"."""
+    return next(iter(_plain_names(name.replace("\n", ""))))
 
 
-def _plain_lines(names: str) -> frozenset[str]:
-    """Strip the same of many names at once, one a line."""
+def _plain_names(names: str) -> frozenset[str]:
+    """Reduce many names at once, one per line; as `_plain_name`."""
     letters = re.sub(r"[^a-z0-9\n]", "", names.lower())
     return frozenset(re.sub(r"(dataset|data|images)$", "", letters, flags=re.MULTILINE).split("\n"))

@@ -1,4 +1,4 @@
-"""How long runs take on a dataset, by the durations of a history."""
+"""Forecasts of the durations of runs on a dataset, from those of a history."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-_UNSURE = 0.3
-"""Share by which reading all pictures may take longer than the measurement of some says."""
+_READING_ERROR = 0.3
+"""Relative error of the reading time, which is measured on some pictures."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,9 +47,9 @@ class Durations:
 
     Attributes:
         names: hyperparameters, in the order of the coordinates.
-        forecaster: over these, of runs whose pictures lie in memory.
-        origin: of the runs that were read; empty where no history tells.
-        reads: seconds that reading all pictures takes here, by the pixels a side; none where that belongs to no run.
+        forecaster: over these, for runs with pictures in memory.
+        origin: of the history's runs; empty without a history.
+        reads: seconds to read all pictures on this machine, by pixels per side; empty where runs do not read.
     """
 
     names: tuple[str, ...]
@@ -62,88 +62,88 @@ class Durations:
         return coordinates(space, self.names, configs)
 
     def reading(self, configs: Sequence[Config]) -> Floats:
-        """Return the seconds that each of `n` configurations needs to read all pictures at its size."""
+        """Return the seconds to read all pictures at the image size of each of `n` configurations."""
         sizes = sorted(self.reads)
         if not sizes:
             return np.zeros(len(configs))
-        asked = [float(config.get("image_size") or sizes[0]) for config in configs]
-        return np.interp(asked, sizes, [self.reads[size] for size in sizes])
+        image_sizes = [float(config.get("image_size") or sizes[0]) for config in configs]
+        return np.interp(image_sizes, sizes, [self.reads[size] for size in sizes])
 
     def forecast(
-        self, space: ConfigurationSpace, configs: Sequence[Config], told: Sequence[TimedRun] = ()
+        self, space: ConfigurationSpace, configs: Sequence[Config], runs: Sequence[TimedRun] = ()
     ) -> list[ExpectedSeconds]:
         """Forecast the seconds of `n` configurations, reading included."""
-        found = self.forecaster.forecast(self.points(space, configs), told)
-        return [each.after(reads) for each, reads in zip(found, self.reading(configs), strict=True)]
+        forecasts = self.forecaster.forecast(self.points(space, configs), runs)
+        return [forecast.after(reads) for forecast, reads in zip(forecasts, self.reading(configs), strict=True)]
 
     def chance_within(
-        self, space: ConfigurationSpace, configs: Sequence[Config], seconds: float, told: Sequence[TimedRun] = ()
+        self, space: ConfigurationSpace, configs: Sequence[Config], seconds: float, runs: Sequence[TimedRun] = ()
     ) -> Floats:
         """Compute the probability that `n` configurations end within some seconds, reading included."""
         points, reading = self.points(space, configs), self.reading(configs)
         chances = np.zeros(len(configs))
         for reads in np.unique(reading):
             rows = reading == reads
-            chances[rows] = self.forecaster.chance_within(points[rows], seconds - reads, told)
+            chances[rows] = self.forecaster.chance_within(points[rows], seconds - reads, runs)
         return chances
 
     def timed(
         self, space: ConfigurationSpace, runs: Sequence[tuple[Config, float]], *, spread: float = 0.0
     ) -> list[TimedRun]:
-        """Return runs with their seconds as the forecast takes them: without those of reading.
+        """Return timed runs with the seconds of reading subtracted.
 
-        A run may have found its pictures read, and the seconds of reading are an estimate. So of the possible rests the one next to the forecast
-        is taken. A run whose rest can be the forecast itself tells nothing and is left out.
+        The pictures may already have been in memory, and the reading time is an estimate: the remainder lies in an interval. Its value closest
+        to the forecast is taken. A run whose interval contains the forecast carries no information and is left out.
         """
         configs = [config for config, _ in runs]
         points, whole, reading = self.points(space, configs), [took for _, took in runs], self.reading(configs)
         if not self.reads:
             return [TimedRun(point, took, spread) for point, took in zip(points, whole, strict=True)]
-        foreseen = [each.value for each in self.forecaster.forecast(points)]
-        left = np.clip(foreseen, whole - (1 + _UNSURE) * reading, whole)
+        foreseen = [forecast.value for forecast in self.forecaster.forecast(points)]
+        remainders = np.clip(foreseen, whole - (1 + _READING_ERROR) * reading, whole)
         return [
             TimedRun(point, float(took), spread)
-            for point, took, usual in zip(points, left, foreseen, strict=True)
-            if took != usual
+            for point, took, forecast_s in zip(points, remainders, foreseen, strict=True)
+            if took != forecast_s
         ]
 
 
 def no_durations(space: ConfigurationSpace) -> Durations:
-    """Return forecasts that runs alone will tell."""
-    names = varied(space)
+    """Return forecasts without a history, to be fitted by the study's own runs."""
+    names = varied_names(space)
     return Durations(names, without_history(len(names)))
 
 
-def fit_history(place: Location, space: ConfigurationSpace) -> Durations | None:
-    """Fit forecasts of durations on a dataset, and measure how long reading its pictures takes here.
+def fit_history(location: Location, space: ConfigurationSpace) -> Durations | None:
+    """Fit forecasts of durations on a dataset, and measure the time to read its pictures on this machine.
 
     Args:
-        place: where the dataset lies in a history.
+        location: where the dataset lies in a history.
         space: of the history.
 
-    Returns: None where the history knows no duration.
+    Returns: the forecasts; None where the history has no duration.
     """
-    known, origin = _known(place)
-    axes = varied(space)
+    table, origin = _duration_table(location)
+    axes = varied_names(space)
     with one_thread():
-        fitted = fit_durations(configs=coordinates(space, axes, place.embedded.configs), **known)
-    return None if fitted is None else Durations(axes, fitted, origin, _reads(place, origin))
+        fitted = fit_durations(configs=coordinates(space, axes, location.embedded.configs), **table)
+    return None if fitted is None else Durations(axes, fitted, origin, _measure_reading(location, origin))
 
 
-def _reads(place: Location, origin: str) -> dict[int, float]:
-    """Measure the seconds of reading all pictures, by size; none for workloads that read them before any run."""
+def _measure_reading(location: Location, origin: str) -> dict[int, float]:
+    """Measure the seconds to read all pictures, by image size; empty for workloads that read them only once."""
     named = workload_of(origin)
-    if place.query is None or named is None or not named[0].chooses_image_size:
+    if location.query is None or named is None or not named[0].chooses_image_size:
         return {}
-    sizes = {size for config in place.embedded.configs if isinstance(size := config.get("image_size"), int)}
-    return {size: seconds_to_read(place.query.source, size) for size in sorted(sizes)}
+    sizes = {size for config in location.embedded.configs if isinstance(size := config.get("image_size"), int)}
+    return {size: seconds_to_read(location.query.source, size) for size in sorted(sizes)}
 
 
-def _known(place: Location) -> tuple[dict[str, Any], str]:
-    """Return what a history knows of durations, as `fit_durations` takes it, and the origin of the runs."""
+def _duration_table(location: Location) -> tuple[dict[str, Any], str]:
+    """Return a history's durations as arguments of `fit_durations`, and the origin of the runs."""
     from warmstart.history_store.history import History
 
-    embedded, rows, about = place.embedded, place.with_runs.rows, place.summary
+    embedded, rows, about = location.embedded, location.with_runs.rows, location.summary
     with History.open(embedded.path) as history:
         seconds, origin = read_durations(history, [embedded.names[row] for row in rows])
         column_of = {config_key(config): column for column, config in enumerate(history.configs)}
@@ -151,6 +151,7 @@ def _known(place: Location) -> tuple[dict[str, Any], str]:
     columns = [column_of.get(config_key(config), -1) for config in embedded.configs]
     unknown = np.full((len(rows), 1), np.nan)
     return {
+        # Column -1, all unknown, stands for configurations that the history no longer has.
         "seconds": np.concatenate([seconds, unknown], axis=1)[:, columns],
         "groups": [embedded.groups[row] for row in rows],
         "sizes": np.array([sizes_of(embedded.about[row]) for row in rows]),
@@ -159,24 +160,24 @@ def _known(place: Location) -> tuple[dict[str, Any], str]:
 
 
 def read_durations(history: History, names: Sequence[str]) -> tuple[Floats, str]:
-    """Read how long the runs on some datasets took: those of the most frequent origin that ended well.
+    """Read the durations of successful runs on some datasets, those of the most frequent origin.
 
     Args:
         history: open.
         names: `m` datasets.
 
-    Returns: `m x c` seconds, the geometric mean of repeated runs, NaN = not known; and that origin.
+    Returns: `m x c` seconds, the geometric mean of repeated runs, NaN = unknown; and the origin.
     """
     table, columns = history.table(), len(history.configs)
-    asked = {name: row for row, name in enumerate(names)}
-    row_of = np.array([asked.get(name, -1) for name in history.names], dtype=np.intp)
+    row_by_name = {name: row for row, name in enumerate(names)}
+    row_of = np.array([row_by_name.get(name, -1) for name in history.names], dtype=np.intp)
     counts = Counter[str]()
-    origins = [bare_origin(each) for each in table.origins]
+    origins = [bare_origin(bare) for bare in table.origins]
     ended = (row_of[table.dataset] >= 0) & (table.status == STATUSES.index(Status.OK)) & (table.duration > 0)
     for number, count in enumerate(np.bincount(table.origin[ended], minlength=len(origins)).tolist()):
         counts[origins[number]] += count
     origin = counts.most_common(1)[0][0] if counts.total() else ""
-    ended &= np.array([each == origin for each in origins], dtype=np.bool_)[table.origin]
+    ended &= np.array([bare == origin for bare in origins], dtype=np.bool_)[table.origin]
     cells = row_of[table.dataset[ended]], table.config[ended]
     totals, numbers = np.zeros((len(names), columns)), np.zeros((len(names), columns))
     np.add.at(totals, cells, np.log(table.duration[ended]))
@@ -184,24 +185,24 @@ def read_durations(history: History, names: Sequence[str]) -> tuple[Floats, str]
     return np.where(numbers > 0, np.exp(totals / np.maximum(numbers, 1)), np.nan), origin
 
 
-def with_seconds(found: Answer, place: Location) -> Answer:
-    """Add to the suggestions of an answer how long each takes on a machine like the history's; nothing where no history tells.
+def with_seconds(answer: Answer, location: Location) -> Answer:
+    """Add to suggestions their expected seconds on the history's machine, where the history has them.
 
-    Of a configuration that another space moved, nothing is known.
+    For a configuration changed for another space they are unknown.
     """
-    known = measured_durations(**_known(place)[0])
-    seconds = {config_key(config): known.get(column) for column, config in enumerate(place.embedded.configs)}
-    designs = [replace(design, seconds=seconds.get(config_key(design.config))) for design in found.suggestions]
-    return replace(found, suggestions=tuple(designs))
+    by_column = measured_durations(**_duration_table(location)[0])
+    seconds = {config_key(config): by_column.get(column) for column, config in enumerate(location.embedded.configs)}
+    designs = [replace(design, seconds=seconds.get(config_key(design.config))) for design in answer.suggestions]
+    return replace(answer, suggestions=tuple(designs))
 
 
-def varied(space: ConfigurationSpace) -> tuple[str, ...]:
-    """Name the hyperparameters of a space that have more than one value."""
+def varied_names(space: ConfigurationSpace) -> tuple[str, ...]:
+    """Return the names of a space's hyperparameters that are not constant."""
     return tuple(name for name in space if not hasattr(space[name], "value"))
 
 
 def sizes_of(info: DatasetInfo) -> Floats:
-    """Return what of a dataset's size may decide how long runs take."""
+    """Return the logarithms of the numbers of images and of classes, the size features of durations."""
     return _sizes(info.n_images, info.n_classes)
 
 

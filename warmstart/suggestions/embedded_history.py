@@ -1,4 +1,4 @@
-"""A history and a model, read once for each state of their files."""
+"""A history with embeddings of its datasets, read once for each state of its files."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,10 +15,10 @@ from warmstart.history_store.records import Config, DatasetInfo
 from warmstart.history_store.wording import counted, in_shell, meant, some_of
 from warmstart.measured_with import MeasuredWith, measured_with
 from warmstart.metafeat.model_file import ModelHeader, check_fits, is_at_home, read_header
-from warmstart.suggestions.embeddings import Embeddings, cannot_compare, embed_lacking
+from warmstart.suggestions.embeddings import Embeddings, embed_missing, incomparable_names
 from warmstart.suggestions.references import (
     References,
-    joined,
+    join_references,
     read_features,
     read_references,
 )
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from warmstart.suggestions.norms import Norms
 
 MANY = 2000
-"""From a larger history, so many nearest datasets answer."""
-MOST_READ = 4
-"""Histories that are kept as they were read."""
+"""Of a larger history only this many nearest datasets are used."""
+CACHE_SIZE = 4
+"""Histories kept in memory."""
 SPREAD = 10_000
-"""From a larger history, the portfolio is made of so many datasets, evenly spread over all."""
+"""Of a larger history the portfolio uses this many datasets, evenly spread."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedHistory:
-    """What answers need of a history and a model; rows are datasets in order of their names.
+    """The arrays of a history and a model; rows are datasets in order of their names.
 
     Attributes:
         path: of the history, as found.
@@ -48,20 +48,20 @@ class EmbeddedHistory:
         names: `m` datasets that have an embedding; without a model those that have runs.
         groups: `m` sibling groups; `group_numbers`, the same as numbers.
         errors: `m x c` float64, NaN = missing.
-        failed: `m x c`, runs that gave no error.
-        has_runs: of which of the `m` datasets any run is known, failed ones included.
+        failed: `m x c`, whether runs failed.
+        has_runs: `m`, whether the dataset has any run, failed ones included.
         about: `m` records of the datasets.
         configs: `c` configurations.
         space_json: ConfigSpace JSON.
         vectors: `m x 256` float32 embeddings; `m x 0` without a model.
         calibration: of the distances, where the history holds one for this model.
-        notes: what to tell a person once.
-        references: what the history's own datasets are like, where the history holds that for this model.
+        notes: for people, shown once.
+        references: statistics of the datasets for this model, where the history holds them.
         smaller_parts: errors on parts of the datasets, where the history holds such.
-        other_groups: groups of the history's other datasets.
-        measured_with: what its runs were measured with.
-        norms: what `warmstart.suggestions.norms.norms_of` found, by the rows that may answer.
-        forecasters: what `warmstart.suggestions.expectations.forecaster_of` fitted, by the rows it was fitted to.
+        all_groups: groups of all datasets of the history.
+        measured_with: network, optimiser, image size and budget of its runs.
+        norms: results of `warmstart.suggestions.norms.norms_of`, by row selection.
+        forecasters: results of `warmstart.suggestions.expectations.forecaster_of`, by row selection.
     """
 
     path: Path
@@ -80,41 +80,41 @@ class EmbeddedHistory:
     notes: tuple[str, ...] = ()
     references: References | None = None
     smaller_parts: SmallerParts | None = None
-    other_groups: frozenset[str] = frozenset()
+    all_groups: frozenset[str] = frozenset()
     measured_with: MeasuredWith | None = None
     norms: "RowMemory[Norms]" = field(default_factory=RowMemory, init=False, compare=False, repr=False)
     forecasters: "RowMemory[ErrorForecaster | None]" = field(
         default_factory=RowMemory, init=False, compare=False, repr=False
     )
 
-    def rows_without(self, groups: Collection[str], own: str | None) -> NDArray[np.int64]:
-        """Return the rows that may answer: not of these groups, not the query itself.
+    def rows_without(self, groups: Collection[str], query_name: str | None) -> NDArray[np.int64]:
+        """Return the rows of all datasets outside some groups, without the query itself.
 
         Raises:
             UsageError: a group that the history does not know, or nothing left.
         """
-        unknown = sorted(set(groups) - set(self.groups) - self.other_groups) if groups else []
+        unknown = sorted(set(groups) - set(self.groups) - self.all_groups) if groups else []
         if unknown:
-            step = meant(unknown, {*self.groups, *self.other_groups}, otherwise="`warmstart history list` shows them.")
+            step = meant(unknown, {*self.groups, *self.all_groups}, otherwise="`warmstart history list` shows them.")
             msg = f"expected groups of {self.path}, got {', '.join(unknown)}. {step}"
             raise UsageError(msg, param="exclude_group")
         pairs = zip(self.names, self.groups, strict=True)
         rows = np.arange(len(self.names))
-        if groups or own is not None:
-            rows = np.flatnonzero([name != own and group not in groups for name, group in pairs])
+        if groups or query_name is not None:
+            rows = np.flatnonzero([name != query_name and group not in groups for name, group in pairs])
         if not len(rows):
             msg = f"{self.path}: expected at least one dataset to learn from, got none that is not left out. Exclude fewer groups or add datasets."
             raise UsageError(msg)
         return rows
 
     def with_runs(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Leave out datasets of which no run is known, which have nothing to say; where none has any, all stay."""
+        """Keep the rows with runs; all rows if none has any."""
         has_runs = self.has_runs[rows]
         return rows[has_runs] if has_runs.any() else rows
 
 
 class _Records(Sequence[DatasetInfo]):
-    """Records of some of a history's datasets, each read where it is looked at; the history may be closed."""
+    """Records of some datasets of a history, read on access; the history may be closed."""
 
     def __init__(self, history: "History", rows: Sequence[int]) -> None:
         self._records, self._rows = history.records(), rows
@@ -141,12 +141,11 @@ def load_embedded_history(
     cache: bool = True,
     progress: Callable[[float, float], object] | None = None,
 ) -> EmbeddedHistory:
-    """Read a history and a model, or give what was read before while neither file has changed.
+    """Read a history and a model, from memory while neither file has changed.
 
-    Embeddings that the history lacks are computed from its images and kept in the cache folder: reading writes no history;
-    see `store_embeddings`. Datasets whose images the history does not hold (an import made them) are left out where others
-    remain. Where none does and none ever had images, and where no model is given, what is loaded is runs alone.
-    `progress` is called with the datasets whose embeddings are there and how many are lacking, where some are computed.
+    Missing embeddings are computed from the stored images and kept in the cache folder; the history is not written, see
+    `store_embeddings`. Datasets without stored images (imported ones) are left out. If none remains, or without a model,
+    only runs are loaded. `progress` is called with the numbers of embeddings computed and of missing ones.
 
     Raises:
         StorageError: one of the two is damaged or of another version.
@@ -155,20 +154,21 @@ def load_embedded_history(
         UsageError: the history has no datasets.
     """
     key = (history, file_state(history), model, None if model is None else file_state(model), device, threads, cache)
-    read = _read.get(key)
-    if read is None:
-        read = _embedded_history(history, model, device=device, threads=threads, cache=cache, progress=progress)
-        _read[key] = read
-        for old in list(_read)[:-MOST_READ]:
-            _read.pop(old, None)
-    found, untold = read
-    said = tuple(untold)
-    untold.clear()
-    return replace(found, notes=(*found.notes, *said)) if said else found
+    entry = _cache.get(key)
+    if entry is None:
+        entry = _load(history, model, device=device, threads=threads, cache=cache, progress=progress)
+        _cache[key] = entry
+        for old in list(_cache)[:-CACHE_SIZE]:
+            # With a default, as another thread may have evicted it.
+            _cache.pop(old, None)
+    embedded, pending_notes = entry
+    new_notes = tuple(pending_notes)
+    pending_notes.clear()
+    return replace(embedded, notes=(*embedded.notes, *new_notes)) if new_notes else embedded
 
 
 def file_state(path: Path) -> tuple[int, ...]:
-    """Return what changes when a file, or the journal beside it, is written."""
+    """Return modification times, sizes and inodes of a history file and its journal."""
     state: list[int] = []
     for part in (path, path.with_name(path.name + ".journal")):
         try:
@@ -179,11 +179,11 @@ def file_state(path: Path) -> tuple[int, ...]:
     return tuple(state)
 
 
-_read: dict[tuple[object, ...], tuple[EmbeddedHistory, list[str]]] = {}
-"""What was read last, by the state of the files; no `lru_cache`, which would keep the first caller's progress."""
+_cache: dict[tuple[object, ...], tuple[EmbeddedHistory, list[str]]] = {}
+"""Histories read last, by the state of their files; not an `lru_cache`, which would keep the first caller's progress."""
 
 
-def _embedded_history(
+def _load(
     path: Path,
     model_path: Path | None,
     *,
@@ -192,7 +192,7 @@ def _embedded_history(
     cache: bool,
     progress: Callable[[float, float], object] | None,
 ) -> tuple[EmbeddedHistory, list[str]]:
-    """Read a history and a model; return what is known, and what is to be told once."""
+    """Read a history and a model; return them with notes to be shown once."""
     from warmstart.history_store.history import History
 
     header = None if model_path is None else read_header(model_path)
@@ -201,48 +201,48 @@ def _embedded_history(
             msg = f"{path}: expected a history with datasets, got an empty one. Add some with `warmstart history add` or `collect`."
             raise UsageError(msg)
         if header is None:
-            return _runs_alone(history), []
-        known = Embeddings(*history.vectors(header.hash))
-        without = known.lacks(history.names)
-        unseen = cannot_compare(history, without, header)
-        if len(unseen) == len(history.names):
-            return _runs_alone(history), []
+            return _load_runs_only(history), []
+        embeddings = Embeddings(*history.vectors(header.hash))
+        without = embeddings.missing(history.names)
+        incomparable = incomparable_names(history, without, header)
+        if len(incomparable) == len(history.names):
+            return _load_runs_only(history), []
         if history.holds_images:
             check_fits(header, stored_size=history.stored_size, where=str(path))
-        lacking = [name for name in without if name not in unseen]
-        notes, untold = [], []
+        to_embed = [name for name in without if name not in incomparable]
+        notes, pending_notes = [], []
         if not is_at_home(header, history_id=history.id, space_json=history.space_json, names=history.names):
             notes.append(
                 f"The model was trained on another history: near means alike in how the configurations of that one fare. "
                 f"`warmstart train --history {in_shell(path)} --out MODEL` fits one to this history, once it has runs on a few dozen datasets."
             )
-        if unseen:
+        if incomparable:
             notes.append(
-                f"{path}: datasets whose images it does not hold cannot be compared with yours: {some_of(sorted(unseen))}. "
+                f"{path}: datasets whose images it does not hold cannot be compared with yours: {some_of(sorted(incomparable))}. "
                 "`warmstart history add` gives them their images."
             )
-        if lacking:
-            added, n_computed = embed_lacking(
-                history, lacking, header, device=device, threads=threads, cache=cache, progress=progress
+        if to_embed:
+            added, n_computed = embed_missing(
+                history, to_embed, header, device=device, threads=threads, cache=cache, progress=progress
             )
-            known = known.plus(added)
+            embeddings = embeddings.with_added(added)
             if n_computed:
-                untold.append(
+                pending_notes.append(
                     f"{path}: embedded {counted(n_computed, 'dataset')} with this model. `warmstart history embed {in_shell(path)}` stores that."
                 )
-        return _embedded(history, header, known, unseen=unseen, notes=notes), untold
+        return _assemble(history, header, embeddings, incomparable=incomparable, notes=notes), pending_notes
 
 
-def _embedded(
+def _assemble(
     history: "History",
     header: ModelHeader,
-    known: Embeddings,
+    embeddings: Embeddings,
     *,
-    unseen: Collection[str],
+    incomparable: Collection[str],
     notes: Sequence[str],
 ) -> EmbeddedHistory:
-    """Put together what is known of a history's embedded datasets."""
-    order = _ordered(history, unseen)
+    """Build the record of a history's embedded datasets."""
+    order = _sorted_rows(history, incomparable)
     all_names, groups = history.names, history.groups
     names, siblings = [all_names[row] for row in order], tuple(groups[row] for row in order)
     return EmbeddedHistory(
@@ -255,39 +255,39 @@ def _embedded(
         _Records(history, order),
         tuple(history.configs),
         history.space_json,
-        known.of(names),
+        embeddings.of(names),
         read_calibration(history, header.hash),
         tuple(notes),
-        _references(history, header),
+        _read_references(history, header),
         read_smaller_parts(history, header.hash),
         frozenset(history.groups),
         measured_with(history.origins, stored_size=history.stored_size),
     )
 
 
-def _references(history: "History", header: ModelHeader) -> References | None:
-    """Return what the datasets are like, those included that came in bundles, with the features that go with the model."""
+def _read_references(history: "History", header: ModelHeader) -> References | None:
+    """Return the statistics of all datasets, those from bundles included, with the model's features."""
     from warmstart.metafeat.embed import feature_names
 
-    own, merged = read_references(history, header.hash), read_features(history)
+    of_model, merged = read_references(history, header.hash), read_features(history)
     if merged is not None and merged.features is not None and merged.features.shape[1] != len(feature_names(header)):
-        # All datasets have features or none has: those that came must not cost the model's own, which promise errors.
-        merged = None if own is not None else replace(merged, features=None)
-    found = [each for each in (own, merged) if each is not None]
-    return joined(found) if found and any(each.names for each in found) else None
+        # All datasets have features or none: merged ones of another width must not remove the model's, which forecast errors.
+        merged = None if of_model is not None else replace(merged, features=None)
+    parts = [part for part in (of_model, merged) if part is not None]
+    return join_references(parts) if parts and any(part.names for part in parts) else None
 
 
 def _runs_of(history: "History", order: list[int]) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return errors, failed cells, and which rows have any run, in another order of the datasets."""
+    """Return errors, failed cells and whether rows have runs, for the rows in `order`."""
     errors, failed = history.outcomes
     if order != list(range(len(errors))):
         errors, failed = errors[order], failed[order]
     return errors, failed, np.any(~np.isnan(errors) | failed, axis=1)
 
 
-def _runs_alone(history: "History") -> EmbeddedHistory:
-    """Put together what is known of a history without its images."""
-    order = _ordered(history, ())
+def _load_runs_only(history: "History") -> EmbeddedHistory:
+    """Build the record of a history without embeddings: its runs alone."""
+    order = _sorted_rows(history, ())
     names, groups = history.names, history.groups
     siblings = tuple(groups[row] for row in order)
     return EmbeddedHistory(
@@ -305,32 +305,32 @@ def _runs_alone(history: "History") -> EmbeddedHistory:
     )
 
 
-def _ordered(history: "History", left_out: Collection[str]) -> list[int]:
-    """List the rows of a history's datasets by name, without some."""
+def _sorted_rows(history: "History", left_out: Collection[str]) -> list[int]:
+    """Return the rows of a history's datasets in order of names, without some names."""
     names = history.names
     return [row for row in sorted(range(len(names)), key=names.__getitem__) if names[row] not in left_out]
 
 
-def nearest_places(distances: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the places of the `MANY` smallest distances, in the order in which they stand; all where there are no more."""
+def nearest_positions(distances: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the positions of the `MANY` smallest distances, ascending; all if there are no more."""
     if len(distances) <= MANY:
         return np.arange(len(distances))
     nearest = np.argpartition(distances, MANY - 1)[:MANY]
     return np.sort(nearest).astype(np.int64)
 
 
-def spread_places(m: int) -> NDArray[np.int64]:
-    """Return `SPREAD` places spread evenly over m; all where there are no more."""
+def spread_positions(m: int) -> NDArray[np.int64]:
+    """Return `SPREAD` positions spread evenly over `m`; all if there are no more."""
     return np.arange(m) if m <= SPREAD else np.linspace(0, m - 1, SPREAD).astype(np.int64)
 
 
 def calibration_key(model_hash: str) -> str:
-    """Name the result under which a history keeps the calibration of a model's distances."""
+    """Return the key of a model's calibration in a history's results."""
     return f"calibration/{model_hash}"
 
 
 def read_calibration(history: "History", model_hash: str) -> Calibration | None:
-    """Read what `warmstart evaluate --calibrate` stored for a model; a grown history goes on with what it has.
+    """Read the calibration that `warmstart evaluate --calibrate` stored for a model; it stays valid for a grown history.
 
     Raises:
         HistoryDamagedError: it is no calibration.

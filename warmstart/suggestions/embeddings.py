@@ -1,4 +1,4 @@
-"""Embeddings of a history's datasets: those that it holds, those computed, those stored."""
+"""Embeddings of a history's datasets: read, compute the missing ones, store."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -14,7 +14,7 @@ from warmstart.suggestions.references import (
     FEATURES_KEY,
     References,
     complete_references,
-    joined,
+    join_references,
     read_features,
     read_references,
     sample_mark,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Embeddings(Collection[str]):
-    """Embeddings by name of dataset.
+    """Embeddings by dataset name.
 
     Args:
         names: `m`.
@@ -49,17 +49,17 @@ class Embeddings(Collection[str]):
     def __len__(self) -> int:
         return len(self._names)
 
-    def lacks(self, names: Sequence[str]) -> list[str]:
-        """Return those of the names that have no vector."""
+    def missing(self, names: Sequence[str]) -> list[str]:
+        """Return the names without a vector."""
         return [] if list(names) == self._names else [name for name in names if name not in self._row]
 
-    def plus(self, added: Mapping[str, NDArray[np.float32]]) -> "Embeddings":
-        """Return these and others."""
+    def with_added(self, added: Mapping[str, NDArray[np.float32]]) -> "Embeddings":
+        """Return these embeddings and further ones."""
         new = np.stack(list(added.values()))
         return Embeddings([*self, *added], np.concatenate([self._vectors, new]) if len(self) else new)
 
     def of(self, names: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of some datasets, `n x d` float32."""
+        """Return the vectors of datasets by name, `n x d` float32."""
         return self._vectors if list(names) == self._names else self._vectors[[self._row[name] for name in names]]
 
 
@@ -71,9 +71,9 @@ def store_embeddings(
     threads: int | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> tuple[str, ...]:
-    """Compute the embeddings and references that a history lacks and store them in it; others may write it until they are stored.
+    """Compute missing embeddings and references and store them in a history, which is locked only while they are stored.
 
-    `progress` is called with the datasets that were looked at, and how many there are; more than once from the beginning.
+    `progress` is called with the numbers of datasets computed and of all; it starts over several times.
 
     Returns: the datasets embedded.
 
@@ -85,65 +85,67 @@ def store_embeddings(
     from warmstart.history_store.history import History
 
     header = read_header(model)
-    with History.open(history, write=True):  # refused before anything is computed
+    # Check that the history can be written before anything is computed.
+    with History.open(history, write=True):
         pass
-    with History.open(history) as seen:
-        check_fits(header, stored_size=seen.stored_size, where=str(history))
-        known, about = seen.embeddings(header.hash), {info.name: info for info in seen.datasets}
-        without = [name for name in seen.names if name not in known]
-        unseen = cannot_compare(seen, without, header)
-        lacking, added = [name for name in without if name not in unseen], dict[str, NDArray[np.float32]]()
-        if lacking:
-            added, _ = embed_lacking(
-                seen, lacking, header, device=device, threads=threads, cache=True, progress=progress
+    with History.open(history) as source:
+        check_fits(header, stored_size=source.stored_size, where=str(history))
+        stored, about = source.embeddings(header.hash), {info.name: info for info in source.datasets}
+        without = [name for name in source.names if name not in stored]
+        incomparable = incomparable_names(source, without, header)
+        to_embed, added = [name for name in without if name not in incomparable], dict[str, NDArray[np.float32]]()
+        if to_embed:
+            added, _ = embed_missing(
+                source, to_embed, header, device=device, threads=threads, cache=True, progress=progress
             )
-        vectors = {**known, **added}
-        found = complete_references(seen, header, vectors, device=device, threads=threads, progress=progress)
-    if lacking or found is not None:
+        vectors = {**stored, **added}
+        references = complete_references(source, header, vectors, device=device, threads=threads, progress=progress)
+    if to_embed or references is not None:
         with History.open(history, write=True) as opened:
+            # The computation held no lock: keep only datasets that are the same now.
             same = [info.name for info in opened.datasets if about.get(info.name) == info]
-            _store(opened, header, {name: added[name] for name in same if name in added}, found, same)
-    return tuple(lacking)
+            _store(opened, header, {name: added[name] for name in same if name in added}, references, same)
+    return tuple(to_embed)
 
 
 def _store(
     history: "History",
     header: ModelHeader,
     added: Mapping[str, NDArray[np.float32]],
-    found: References | None,
-    same: Sequence[str],
+    references: References | None,
+    unchanged: Sequence[str],
 ) -> None:
-    """Store what was computed of the datasets that are the same still, beside what is there."""
+    """Add computed embeddings and references to a history, for datasets that have not changed meanwhile."""
     if added:
-        known = {name: vector for name, vector in history.embeddings(header.hash).items() if name in history.names}
-        history.set_embeddings(header.hash, {**known, **added})
-    if found is not None:
-        there = read_references(history, header.hash)
-        kept = [] if there is None or there.features is None else [there]
-        store_references(history, joined([found.of(same), *kept]), header.hash)
+        stored = {name: vector for name, vector in history.embeddings(header.hash).items() if name in history.names}
+        history.set_embeddings(header.hash, {**stored, **added})
+    if references is not None:
+        earlier = read_references(history, header.hash)
+        earlier_parts = [] if earlier is None or earlier.features is None else [earlier]
+        store_references(history, join_references([references.of(unchanged), *earlier_parts]), header.hash)
 
 
-def cannot_compare(history: "History", names: Collection[str], header: ModelHeader) -> set[str]:
-    """Return those of the datasets that cannot be compared: the history holds neither their images nor features that serve the model.
+def incomparable_names(history: "History", names: Collection[str], header: ModelHeader) -> set[str]:
+    """Return the datasets that cannot be embedded: the history has neither their images nor features of the model.
 
     Raises:
-        ImagesMissingError: nothing is left to compare, of datasets that had images where they were measured.
+        ImagesMissingError: none can be embedded, though some were described with images.
     """
     from warmstart.metafeat.embed import needs_torch
 
-    unseen = {name for name in names if not history.has_images(name)}
-    merged = bool(unseen) and history.look_at_result(FEATURES_KEY) is not None
+    incomparable = {name for name in names if not history.has_images(name)}
+    merged = bool(incomparable) and history.look_at_result(FEATURES_KEY) is not None
     if merged and not needs_torch(header) and (features := read_features(history)) is not None:
-        unseen -= set(features.names)
-    if len(unseen) == len(history.names) and not merged:
+        incomparable -= set(features.names)
+    if len(incomparable) == len(history.names) and not merged:
         described = next((name for name in history.names if history.dataset(name).n_images), None)
         if described is not None:
             msg = f"{history.path}: expected embeddings of model {header.hash} or images to make them from, got neither, for {described!r} as for all others. Add the images under the same names (`warmstart history add`), use the model that the history was published with, or let `suggest` answer with `strategy` portfolio, which needs neither."
             raise ImagesMissingError(msg)
-    return unseen
+    return incomparable
 
 
-def embed_lacking(
+def embed_missing(
     history: "History",
     names: list[str],
     header: ModelHeader,
@@ -153,17 +155,17 @@ def embed_lacking(
     cache: bool,
     progress: Callable[[float, float], object] | None = None,
 ) -> tuple[dict[str, NDArray[np.float32]], int]:
-    """Compute the embeddings that a history lacks, or take them from the cache; count those computed.
+    """Return missing embeddings, computed or from the cache, and the number of those computed.
 
-    `progress` is called with the datasets that are done, and how many there are, once one is computed.
+    `progress` is called with the numbers of datasets embedded and of all, whenever one is computed.
     """
     from warmstart.metafeat.cache import EmbeddingCache, cache_folder
     from warmstart.metafeat.embed import embed_history, stored_sample
 
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
-    found, n_computed = _from_features(history, names, header), 0
+    vectors, n_computed = _embed_from_features(history, names, header), 0
     for name in names:
-        if name in found:
+        if name in vectors:
             continue
         mark = "" if store is None else sample_mark(*stored_sample(history, name))
         vector = None if store is None else store.get(mark, header.hash, "stored")
@@ -171,20 +173,22 @@ def embed_lacking(
             vector = embed_history(history, [name], header, device=device, threads=threads)[name]
             n_computed += 1
             if progress is not None:
-                progress(len(found) + 1, len(names))
+                progress(len(vectors) + 1, len(names))
             if store is not None:
                 store.put(mark, header.hash, "stored", vector)
-        found[name] = vector
-    return found, n_computed
+        vectors[name] = vector
+    return vectors, n_computed
 
 
-def _from_features(history: "History", names: Sequence[str], header: ModelHeader) -> dict[str, NDArray[np.float32]]:
-    """Embed datasets that came in bundles from their features, where the model needs no more."""
+def _embed_from_features(
+    history: "History", names: Sequence[str], header: ModelHeader
+) -> dict[str, NDArray[np.float32]]:
+    """Embed merged datasets from their features, if the model needs no images."""
     from warmstart.metafeat.embed import embed_features, needs_torch
 
-    known = None if needs_torch(header) else read_features(history)
-    if known is None or known.features is None:
+    references = None if needs_torch(header) else read_features(history)
+    if references is None or references.features is None:
         return {}
-    wanted = {name for name in names if not history.has_images(name)}
-    rows = [row for row, name in enumerate(known.names) if name in wanted]
-    return {known.names[row]: embed_features(known.features[row], header) for row in rows}
+    imageless = {name for name in names if not history.has_images(name)}
+    rows = [row for row, name in enumerate(references.names) if name in imageless]
+    return {references.names[row]: embed_features(references.features[row], header) for row in rows}

@@ -1,4 +1,4 @@
-"""What errors to expect on a query: from its features, and those of the history's datasets."""
+"""Expected errors on a query, from its features and those of the history's datasets."""
 
 from collections.abc import Sequence
 
@@ -17,26 +17,26 @@ _FEW = ("ridge_full_64", "ridge_s16_64", "largest_class", "log_classes", "log_n"
 
 
 def forecaster_of(embedded: EmbeddedHistory, rows: Sequence[int] | NDArray[np.int64]) -> ErrorForecaster | None:
-    """Fit a forecast to some rows of an embedded history, and to smaller parts of these datasets, once for the same rows.
+    """Fit a forecast of errors to some rows of a history and their smaller parts, once for the same rows.
 
-    Returns: the forecast; None where too little is known of the datasets.
+    Returns: the forecast; None where too few datasets have features and errors.
     """
-    asked = np.asarray(rows, dtype=np.int64)
-    return embedded.forecasters.recall(asked, lambda: _fit(embedded, asked.tolist()))
+    selection = np.asarray(rows, dtype=np.int64)
+    return embedded.forecasters.recall(selection, lambda: _fit(embedded, selection.tolist()))
 
 
 def _fit(embedded: EmbeddedHistory, rows: Sequence[int]) -> ErrorForecaster | None:
     if embedded.references is None or embedded.references.features is None:
         return None
-    place = {name: row for row, name in enumerate(embedded.references.names)}
-    kept = [row for row in rows if embedded.names[row] in place and not np.isnan(embedded.errors[row]).all()]
-    if not kept:
+    reference_rows = {name: row for row, name in enumerate(embedded.references.names)}
+    usable = [row for row in rows if embedded.names[row] in reference_rows and not np.isnan(embedded.errors[row]).all()]
+    if not usable:
         return None
-    features = embedded.references.features[[place[embedded.names[row]] for row in kept]]
-    errors, groups = embedded.errors[kept], [embedded.groups[row] for row in kept]
-    n_val, sizes = [embedded.about[row].n_val for row in kept], None
+    features = embedded.references.features[[reference_rows[embedded.names[row]] for row in usable]]
+    errors, groups = embedded.errors[usable], [embedded.groups[row] for row in usable]
+    n_val, sizes = [embedded.about[row].n_val for row in usable], None
     if embedded.smaller_parts is not None:
-        group_of = {embedded.names[row]: embedded.groups[row] for row in kept}
+        group_of = {embedded.names[row]: embedded.groups[row] for row in usable}
         parts = embedded.smaller_parts.of(list(group_of), embedded.configs)
         features, errors = np.concatenate([features, parts.features]), np.concatenate([errors, parts.errors])
         groups += [group_of[name] for name in parts.names]
@@ -49,19 +49,19 @@ def _fit(embedded: EmbeddedHistory, rows: Sequence[int]) -> ErrorForecaster | No
 def expectation_of(
     forecaster: ErrorForecaster, features: NDArray[np.float64], *, n_val: int | None = None
 ) -> DatasetExpectation:
-    """Return what to expect of the shared configurations, and of the best, on a dataset with these features and so many validation images."""
+    """Return the expected errors of the shared configurations, and of the best, on a dataset with these features and `n_val` validation images."""
     wide, narrow = views(features[None])
     return forecaster.expect(wide[0], narrow[0], n_val=n_val, size=float(_sizes(features[None])[0]))
 
 
 def _sizes(features: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how many images features were computed from, `m`; arguments as in `views`."""
+    """Return the numbers of images behind features, `m`; arguments as in `views`."""
     names: Sequence[str] = LANDMARKS if features.shape[1] == len(LANDMARKS) else FEATURES
     return np.exp(features[:, names.index("log_n")])
 
 
 def views(features: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the two sets of features that the forecast looks at.
+    """Return the wide and the narrow set of features for the forecast.
 
     Args:
         features: `m x q`, handcrafted or landmark features, which their number tells; see `warmstart.metafeat.embed.feature_names`.

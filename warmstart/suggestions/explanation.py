@@ -1,4 +1,4 @@
-"""Why an answer is what it is: what the neighbours are, how a configuration did around, what a portfolio would say."""
+"""Reasons for an answer: the neighbours, ranks of the configurations on them, the portfolio's choice."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from warmstart.bo.transfer.strategies.noise import USUAL_NOISE
 from warmstart.history_store.records import Value
 from warmstart.history_store.space import shown
 from warmstart.history_store.wording import in_short
-from warmstart.suggestions.embedded_history import EmbeddedHistory, nearest_places
+from warmstart.suggestions.embedded_history import EmbeddedHistory, nearest_positions
 
 if TYPE_CHECKING:
     from warmstart.suggestions.answer import InitialDesign
@@ -24,18 +24,18 @@ BY_SECONDS = "In this order each lowers the expected best error most per second,
 
 @dataclass(frozen=True, slots=True)
 class NeighbourReason:
-    """What a neighbour is, and how near its distance is.
+    """Description and relative distance of a neighbour.
 
     Attributes:
         name: in the history.
-        what: one line about its images; empty where nobody wrote one.
+        description: one line about its images; may be empty.
         distance: from the query.
         percentile: share of the history's own distances between groups that are smaller, in [0, 100]; None where it
             has one group only.
     """
 
     name: str
-    what: str
+    description: str
     distance: float
     percentile: float | None
 
@@ -43,7 +43,7 @@ class NeighbourReason:
         """Return the fields as JSON types."""
         return {
             "name": self.name,
-            "what": self.what,
+            "what": self.description,
             "distance": self.distance,
             "distance_percentile": self.percentile,
         }
@@ -51,15 +51,15 @@ class NeighbourReason:
 
 @dataclass(frozen=True, slots=True)
 class ConfigReason:
-    """How a suggested configuration did where it was measured.
+    """Ranks of a suggested configuration on the history's datasets.
 
     Attributes:
-        source: dataset that speaks for it; None = all of them.
+        source: dataset it was chosen for; None = all of them.
         source_error: its error there; None without one.
         source_rank: its rank there, 1 = lowest error; None likewise.
         near_ranks: its rank on each of the nearest datasets that measured it, nearest first.
         of: configurations that the history shares.
-        portfolio_place: where the portfolio of all datasets has it, 1 = first; None where not among as many.
+        portfolio_rank: its rank in the portfolio of all datasets, 1 = first; None where not among as many.
     """
 
     source: str | None
@@ -67,7 +67,7 @@ class ConfigReason:
     source_rank: int | None
     near_ranks: tuple[int, ...]
     of: int
-    portfolio_place: int | None
+    portfolio_rank: int | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON types."""
@@ -77,7 +77,7 @@ class ConfigReason:
             "source_rank": self.source_rank,
             "ranks_on_nearest": list(self.near_ranks),
             "configurations": self.of,
-            "portfolio_place": self.portfolio_place,
+            "portfolio_place": self.portfolio_rank,
         }
 
 
@@ -88,7 +88,7 @@ class Explanation:
     Attributes:
         neighbours: as listed in the answer.
         suggestions: one for each suggestion.
-        portfolio: configurations that the portfolio of all datasets would have suggested, best first.
+        portfolio: configurations of the portfolio of all datasets, best first.
     """
 
     neighbours: tuple[NeighbourReason, ...]
@@ -98,17 +98,17 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON types."""
         return {
-            "neighbours": [each.to_dict() for each in self.neighbours],
-            "suggestions": [each.to_dict() for each in self.suggestions],
+            "neighbours": [reason.to_dict() for reason in self.neighbours],
+            "suggestions": [reason.to_dict() for reason in self.suggestions],
             "portfolio": [dict(config) for config in self.portfolio],
         }
 
     def in_words(self, designs: "Sequence[InitialDesign]", *, is_timed: bool) -> list[tuple[str, list[str]]]:
-        """Say the reasons: headings, each with its lines.
+        """Return the reasons as headings with their lines.
 
         Args:
             designs: the suggestions.
-            is_timed: whether they were chosen by what they add per second.
+            is_timed: whether they were chosen by their gain per second.
         """
         configs = [BY_SECONDS] if is_timed else []
         for number, (design, reason) in enumerate(zip(designs, self.suggestions, strict=False), start=1):
@@ -137,31 +137,32 @@ def explain_answer(
     choices: Sequence[Choice],
     listed: Sequence[str],
 ) -> Explanation:
-    """Collect the reasons.
+    """Collect the reasons for an answer.
 
     Args:
-        embedded: what was asked.
-        rows: `m` datasets that may answer.
+        embedded: the history.
+        rows: `m` datasets used.
         distances: `m` from the query to them.
-        errors: `m x c` that the strategy saw.
-        choices: what it chose.
+        errors: `m x c`, as given to the strategy.
+        choices: of the strategy.
         listed: neighbours to describe.
     """
     groups = [embedded.groups[row] for row in rows]
-    found = designs(errors, None, len(choices), strategy="portfolio", groups=groups, noise=USUAL_NOISE)
-    portfolio = [choice.row for choice in found]
+    choices_of_all = designs(errors, None, len(choices), strategy="portfolio", groups=groups, noise=USUAL_NOISE)
+    portfolio = [choice.row for choice in choices_of_all]
     nearest = np.argsort(distances, kind="stable")[:NEIGHBOURHOOD]
-    nearest = nearest[np.isfinite(distances[nearest])]  # none where the history knows runs alone
+    # Distances are NaN for a history of runs alone.
+    nearest = nearest[np.isfinite(distances[nearest])]
     measured = embedded.errors[rows]
-    own = _distances_between_groups(embedded, rows[nearest_places(distances)])
-    place = {embedded.names[row]: number for number, row in enumerate(rows)}
+    pair_distances = _distances_between_groups(embedded, rows[nearest_positions(distances)])
+    positions = {embedded.names[row]: number for number, row in enumerate(rows)}
     return Explanation(
         tuple(
             NeighbourReason(
                 name,
-                embedded.about[rows[place[name]]].what,
-                float(distances[place[name]]),
-                float(100 * np.mean(own < distances[place[name]])) if own.size else None,
+                embedded.about[rows[positions[name]]].what,
+                float(distances[positions[name]]),
+                float(100 * np.mean(pair_distances < distances[positions[name]])) if pair_distances.size else None,
             )
             for name in listed
         ),
@@ -181,28 +182,32 @@ def explain_answer(
 
 
 def _rank(errors: NDArray[np.float64], row: int) -> int | None:
-    """Count how many known errors are lower, plus 1; None where this one is missing."""
+    """Return the rank of a configuration's error, 1 = lowest; None if it is missing."""
     return None if np.isnan(errors[row]) else int(np.sum(errors < errors[row])) + 1
 
 
 def _distances_between_groups(embedded: EmbeddedHistory, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """List the distances between datasets of different groups; empty without a model."""
+    """Return the distances between datasets of different groups; empty without a model."""
     if embedded.model is None:
         return np.zeros(0)
     groups = np.array([embedded.groups[row] for row in rows], dtype=object)
     wide = embedded.vectors[rows].astype(np.float64)
     pairs = zip(wide, groups, strict=True)
-    return np.concatenate([np.linalg.norm(wide[groups != own] - row, axis=1) for row, own in pairs])
+    return np.concatenate([np.linalg.norm(wide[groups != group] - row, axis=1) for row, group in pairs])
 
 
 def _nearness(near: NeighbourReason) -> str:
-    place = "" if near.percentile is None else f": nearer than {100 - near.percentile:.0f} % of the history's pairs"
-    return f"{near.name} (distance {near.distance:.3g}{place})" + (f". {near.what}" if near.what else "")
+    percentile = (
+        "" if near.percentile is None else f": nearer than {100 - near.percentile:.0f} % of the history's pairs"
+    )
+    return f"{near.name} (distance {near.distance:.3g}{percentile})" + (
+        f". {near.description}" if near.description else ""
+    )
 
 
 def _ranks(reason: ConfigReason) -> str:
     text = "" if reason.source_rank is None else f", rank {reason.source_rank} of {reason.of}"
     if reason.near_ranks:
         text += f"; ranks on the nearest {len(reason.near_ranks)}: {', '.join(map(str, reason.near_ranks))}"
-    is_there = reason.portfolio_place is not None
-    return text + ("; " + (f"number {reason.portfolio_place} of" if is_there else "not in") + " the portfolio")
+    is_there = reason.portfolio_rank is not None
+    return text + ("; " + (f"number {reason.portfolio_rank} of" if is_there else "not in") + " the portfolio")

@@ -15,39 +15,49 @@ if TYPE_CHECKING:
     from warmstart.bo.transfer.expected_error import ExpectedError
 
 ERROR = ("expected_error", "expected_error_low", "expected_error_high")
-"""Columns of the error to expect, and its interval."""
-BESIDE = ("rank", "from", "distance", "source_error", "expected_regret", *ERROR, "measured", "not_measured", "seconds")
-"""Columns of a table of suggestions that are no hyperparameters."""
+"""Columns of the expected error and its interval."""
+RESULT_COLUMNS = (
+    "rank",
+    "from",
+    "distance",
+    "source_error",
+    "expected_regret",
+    *ERROR,
+    "measured",
+    "not_measured",
+    "seconds",
+)
+"""Columns of a table of suggestions that are not hyperparameters."""
 PREFIX = "config."
-"""What a hyperparameter's column begins with where its name is one of these; also in tables of trials."""
+"""Prefix of the column of a hyperparameter whose name is one of these; also in tables of trials."""
 
 
 def to_json(document: object) -> str:
-    """Write JSON; a value that JSON does not know is an error, never NaN."""
+    """Format a document as JSON; NaN and infinity are refused."""
     return json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
 
 
 def to_yaml(document: Mapping[str, Any]) -> str:
-    """Write YAML, keys in the order given."""
+    """Format a document as YAML, keys in their order."""
     import yaml
 
     return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
 
 
 def heads_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the keys of all rows; one that some rows lack, a conditional hyperparameter, stands where the others have it."""
+    """Return the keys of all rows in order; a key that some rows lack keeps its position in the others."""
     heads: list[str] = []
     for row in rows:
-        place = 0
+        position = 0
         for key in row:
             if key not in heads:
-                heads.insert(place, key)
-            place = heads.index(key) + 1
+                heads.insert(position, key)
+            position = heads.index(key) + 1
     return heads
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Write CSV with a head; an absent or None value is an empty cell."""
+    """Format rows as CSV with a header; an absent or None value is an empty cell."""
     out = io.StringIO()
     writer = csv.DictWriter(out, heads_of(rows), restval="", lineterminator="\n")
     writer.writeheader()
@@ -56,16 +66,16 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def with_config(row: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with a configuration after it; a hyperparameter named like a column of the row is `config.NAME`."""
+    """Append a configuration to a row; a hyperparameter named like a column becomes `config.NAME`."""
     return {**row, **{f"{PREFIX}{name}" if name in row else name: value for name, value in config.items()}}
 
 
 def suggestion_rows(answer: Answer) -> list[dict[str, Any]]:
-    """Return one flat row a suggestion: its rank, its hyperparameters (`config.rank` where one is named like a column of ours), where it comes from, natural values last."""
+    """Return one flat row per suggestion: rank, hyperparameters (`config.rank` if named like another column), origin, natural values."""
     return [
         {
             "rank": rank,
-            **{f"{PREFIX}{name}" if name in BESIDE else name: value for name, value in design.config.items()},
+            **{f"{PREFIX}{name}" if name in RESULT_COLUMNS else name: value for name, value in design.config.items()},
             "from": design.source,
             "distance": design.distance,
             "source_error": design.source_error,
@@ -80,12 +90,12 @@ def suggestion_rows(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _error_columns(expected: "ExpectedError | None") -> dict[str, float]:
-    """Return the error to expect of a suggestion, where that is known."""
+    """Return the columns of an expected error; empty where it is unknown."""
     return {} if expected is None else dict(zip(ERROR, (expected.value, expected.low, expected.high), strict=True))
 
 
 def to_optuna(answer: Answer) -> str:
-    """Write a Python program that enqueues the suggestions in an Optuna study."""
+    """Format a Python program that enqueues the suggestions in an Optuna study."""
     points = pprint.pformat(_points(answer), sort_dicts=False, width=110)
     return (
         "import optuna\n\n"
@@ -98,26 +108,26 @@ def to_optuna(answer: Answer) -> str:
 
 
 def to_ray(answer: Answer) -> str:
-    """Write the list that Ray Tune's searchers take as `points_to_evaluate`."""
+    """Format the JSON list of `points_to_evaluate` for Ray Tune's searchers."""
     return to_json(_points(answer))
 
 
 def to_configspace(answer: Answer) -> str:
-    """Write the history's space as ConfigSpace JSON, and the suggestions as values in it."""
+    """Format the history's space as ConfigSpace JSON with the suggestions as its values."""
     return to_json({"space": json.loads(answer.space_json), "configurations": _points(answer)})
 
 
 def to_recipe(answer: Answer, program: str, *, skip_broken: bool = False) -> str:
-    """Write the first suggestion for another program, as its workload does.
+    """Format the first suggestion for another program, by its workload.
 
     Args:
-        answer: with a suggestion.
-        program: as the workload calls it.
-        skip_broken: the answer left out pictures that cannot be decoded, and what is written shall too.
+        answer: with at least one suggestion.
+        program: its name in the workload.
+        skip_broken: make the program skip pictures that cannot be decoded.
 
     Raises:
-        UsageError: when the answer is of no workload that writes for this program, or that can leave pictures out there.
-        DataError: when it has no suggestion.
+        UsageError: the workload has no recipe for this program, or none that can skip pictures.
+        DataError: no suggestion.
     """
     if not answer.suggestions:
         msg = f"{answer.history}: expected a configuration to write as {program}, got no suggestion. Record runs that went well, or ask another history."
@@ -126,18 +136,19 @@ def to_recipe(answer: Answer, program: str, *, skip_broken: bool = False) -> str
 
     workload = get_workload(answer.workload or DEFAULT)
     config, dataset = answer.suggestions[0].config, answer.dataset
-    if skip_broken and not _takes(workload.recipe, "skip_broken"):  # workloads of others may not
-        msg = f"expected no skip_broken for {program}, since workload {workload.name} writes nothing that leaves pictures out, got it. Repair or remove them, or write json."
+    # Plugins need not accept skip_broken.
+    if skip_broken and not _accepts(workload.recipe, "skip_broken"):
+        msg = f"cannot be used with {program}: workload {workload.name} writes no program that skips pictures. Repair or remove them, or write json."
         raise UsageError(msg, param="skip_broken")
-    told = {"skip_broken": True} if skip_broken else {}
+    options = {"skip_broken": True} if skip_broken else {}
     return workload.recipe(
-        config, program, dataset=dataset.path, n_train=dataset.n_train, n_classes=dataset.n_classes, **told
+        config, program, dataset=dataset.path, n_train=dataset.n_train, n_classes=dataset.n_classes, **options
     )
 
 
-def _takes(function: Callable[..., object], name: str) -> bool:
-    given = signature(function).parameters
-    return name in given or any(each.kind is Parameter.VAR_KEYWORD for each in given.values())
+def _accepts(function: Callable[..., object], name: str) -> bool:
+    parameters = signature(function).parameters
+    return name in parameters or any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
 def _points(answer: Answer) -> list[dict[str, Any]]:

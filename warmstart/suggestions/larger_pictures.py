@@ -1,4 +1,4 @@
-"""Pictures with more detail than a history has measured."""
+"""A note for pictures with more pixels than a history has measured."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -12,28 +12,28 @@ from warmstart.training.workloads import Workload
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
-_LOOKED_AT = 9
+_SAMPLED = 9
 
 
-def note_of_larger(
+def larger_pictures_note(
     source: ImageSource,
     configs: Sequence[Mapping[str, object]],
     workload: Workload,
     space: "ConfigurationSpace | None" = None,
 ) -> str | None:
-    """Say what to try where pictures have more pixels than the configurations of a history ask for; None where nothing is better.
+    """Recommend a space with larger images for large pictures; None where the history's is large enough.
 
     Args:
         source: the pictures.
         configs: of the history.
-        workload: that it measured.
-        space: that is asked for, where it is another one than the history's.
+        workload: of the history.
+        space: of the suggestions, if not the history's.
     """
     measured = max((size for config in configs if isinstance(size := config.get("image_size"), int)), default=None)
-    side = None if measured is None else typical_side(source)
-    if side is None or measured is None or (found := workload.space_for_larger(side, measured)) is None:
+    side = None if measured is None else typical_picture_side(source)
+    if side is None or measured is None or (larger := workload.space_for_larger(side, measured)) is None:
         return None
-    name, largest = found
+    name, largest = larger
     step = f"`tune --workload {workload.name} --space {name}` tries {largest}."
     if space is not None:
         here = workload.largest_image(space)
@@ -46,10 +46,11 @@ def note_of_larger(
     )
 
 
-def typical_side(source: ImageSource) -> int | None:
-    """Return the shorter side of a typical picture, in pixels, by a few of them; None where it cannot be told."""
-    if not isinstance(source, Source):  # a reader of an installed package
+def typical_picture_side(source: ImageSource) -> int | None:
+    """Return the median of the shorter side of a few pictures, in pixels; None where unknown."""
+    # A plugin's reader may have no `side`.
+    if not isinstance(source, Source):
         return None
-    rows = np.unique(np.linspace(0, len(source) - 1, _LOOKED_AT).astype(int)).tolist()
+    rows = np.unique(np.linspace(0, len(source) - 1, _SAMPLED).astype(int)).tolist()
     sides = [side for row in rows if (side := source.side(row)) is not None]
     return int(np.median(sides)) if sides else None

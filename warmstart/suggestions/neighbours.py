@@ -1,4 +1,4 @@
-"""The datasets of a history that a query resembles."""
+"""The nearest datasets of a history to a query."""
 
 from collections.abc import Collection
 
@@ -9,16 +9,18 @@ from warmstart.suggestions.answer import Neighbour
 from warmstart.suggestions.location import Location
 
 
-def list_neighbours(place: Location, least: int, *, used: Collection[int | None] = ()) -> tuple[Neighbour, ...]:
-    """List the nearest datasets, at least so many and all those used."""
-    order = np.argsort(place.distances, kind="stable") if place.has_distances else np.zeros(0, np.int64)
+def list_neighbours(location: Location, least: int, *, used: Collection[int | None] = ()) -> tuple[Neighbour, ...]:
+    """Return the `least` nearest datasets, and all those in `used`."""
+    order = np.argsort(location.distances, kind="stable") if location.has_distances else np.zeros(0, np.int64)
     more = [row for row in order[least:].tolist() if row in used] if used else []
     return tuple(
         Neighbour(
-            place.embedded.names[place.rows[row]],
-            distance := float(place.distances[row]),
-            least_error(place.embedded.errors[place.rows[row]]),
-            None if place.movement is None else (max(0.0, distance - place.movement), distance + place.movement),
+            location.embedded.names[location.rows[row]],
+            distance := float(location.distances[row]),
+            least_error(location.embedded.errors[location.rows[row]]),
+            None
+            if location.movement is None
+            else (max(0.0, distance - location.movement), distance + location.movement),
         )
         for row in [*order[:least].tolist(), *more]
     )

@@ -1,4 +1,4 @@
-"""What is usual among the datasets of a history that may answer: the measure by which a query is doubted."""
+"""Reference statistics of a history's datasets, against which a query is judged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,27 +12,27 @@ from warmstart.metafeat.sample_statistics import ABOUT
 from warmstart.suggestions.embedded_history import MANY, EmbeddedHistory
 from warmstart.suggestions.references import References
 
-ASKED = 1000
-"""Datasets of a larger history than `MANY`, evenly spread, whose own distances say what is usual."""
+MAX_SAMPLED = 1000
+"""Datasets, evenly spread over a history larger than `MANY`, whose nearest distances are computed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Norms:
-    """What is usual, whatever the query.
+    """Reference statistics of the history's datasets.
 
     Attributes:
         names: `m` datasets.
         n_groups: of siblings among them.
-        nearest: distances of datasets, of some of a larger history, to the nearest one of another group.
-        images_seen: fewest pictures that were looked at: of one of them (of some of a larger history), or in the draws by which it was measured how far distances move.
+        nearest: distances of datasets (of a sample of a large history) to the nearest one of another group.
+        fewest_images: fewest pictures of any dataset (of a sample of a large history), or of the draws that measured the movement of distances.
         references: their statistics, where the history holds them.
-        pixels: what pixel statistics are usual; None where references are lacking, or of few groups.
+        pixels: usual pixel statistics; None without references, or with few groups.
     """
 
     names: tuple[str, ...]
     n_groups: int
     nearest: NDArray[np.float64]
-    images_seen: int
+    fewest_images: int
     references: References | None
     pixels: PixelNorms | None
 
@@ -43,20 +43,20 @@ class Norms:
         *,
         groups: Sequence[str],
         names: Sequence[str],
-        images_seen: int,
+        fewest_images: int,
         references: References | None,
     ) -> "Norms":
         """Compute the norms of `m` datasets with `m x d` vectors; references may be of others too."""
-        known = None if references is None else references.of(names)
+        statistics = None if references is None else references.of(names)
         pixels = None
-        if known is not None:
+        if statistics is not None:
             group_of = dict(zip(names, groups, strict=True))
-            siblings = [group_of[name] for name in known.names]
-            if len(set(siblings)) >= FEW_GROUPS and known.pixels.shape[1] >= len(ABOUT):
-                shown = known.pixels[:, : len(ABOUT)]
-                pixels = PixelNorms.of(shown, siblings, asked=spread_rows(len(shown)))
+            siblings = [group_of[name] for name in statistics.names]
+            if len(set(siblings)) >= FEW_GROUPS and statistics.pixels.shape[1] >= len(ABOUT):
+                rows = statistics.pixels[:, : len(ABOUT)]
+                pixels = PixelNorms.of(rows, siblings, asked=spread_rows(len(rows)))
         nearest = nearest_other_group_of(vectors, groups, asked=spread_rows(len(groups)))
-        return cls(tuple(names), len(set(groups)), nearest, images_seen, known, pixels)
+        return cls(tuple(names), len(set(groups)), nearest, fewest_images, statistics, pixels)
 
 
 def norms_of(embedded: EmbeddedHistory, rows: NDArray[np.int64]) -> Norms:
@@ -66,17 +66,17 @@ def norms_of(embedded: EmbeddedHistory, rows: NDArray[np.int64]) -> Norms:
 
 def _norms_of(embedded: EmbeddedHistory, rows: NDArray[np.int64]) -> Norms:
     is_whole = len(rows) == len(embedded.names)
-    seen = rows[spread_rows(len(rows))].tolist()
-    drawn = () if embedded.references is None else embedded.references.sizes
+    sampled = rows[spread_rows(len(rows))].tolist()
+    draw_sizes = () if embedded.references is None else embedded.references.sizes
     return Norms.of(
         embedded.vectors if is_whole else embedded.vectors[rows],
         groups=embedded.groups if is_whole else [embedded.groups[row] for row in rows.tolist()],
         names=embedded.names if is_whole else [embedded.names[row] for row in rows.tolist()],
-        images_seen=min(*(embedded.about[row].n_train for row in seen), *drawn, SAMPLE),
+        fewest_images=min(*(embedded.about[row].n_train for row in sampled), *draw_sizes, SAMPLE),
         references=embedded.references,
     )
 
 
 def spread_rows(m: int) -> NDArray[np.int64]:
-    """Return the rows whose own distances say what is usual among m datasets: all of up to `MANY`, else some, evenly spread."""
-    return np.arange(m) if m <= MANY else np.linspace(0, m - 1, ASKED).astype(np.int64)
+    """Return the positions sampled of `m` datasets: all of up to `MANY`, else some, evenly spread."""
+    return np.arange(m) if m <= MANY else np.linspace(0, m - 1, MAX_SAMPLED).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The dataset that is asked about: opened and fingerprinted, once for each state of its files."""
+"""The query: a dataset opened and fingerprinted, once for each state of its files."""
 
 import os
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ _fingerprints: dict[tuple[FingerprintKind, str, str, str], str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A dataset that is asked about, opened.
+    """An opened dataset.
 
     Attributes:
         source: the collection.
-        fingerprint: ``listing:...``, of its files as they are now.
+        fingerprint: ``listing:...``, of the present state of its files.
     """
 
     source: ImageSource
     fingerprint: str
 
     @property
-    def lacking(self) -> tuple[str, ...]:
-        """Say which classes have no training or no validation pictures, a sentence each."""
+    def class_notes(self) -> tuple[str, ...]:
+        """Return a sentence for every class without training or validation pictures."""
         return lacking_classes(self.source.labels, self.source.splits, self.source.class_names)
 
 
@@ -40,10 +40,10 @@ Dataset = str | os.PathLike[str] | tuple[Any, Any] | Query | Any
 
 
 def dataset_of(path: str | os.PathLike[str] | None, images: Any, labels: Any) -> Dataset:
-    """Return the dataset that three arguments mean: a path, or images and their labels, or a torch Dataset.
+    """Return the dataset given by a path, by images and labels, or by a torch Dataset.
 
     Raises:
-        UsageError: neither or both of path and images, or labels beside a path.
+        UsageError: neither or both of path and images, or labels with a path.
     """
     if (path is None) == (images is None):
         msg = (
@@ -54,7 +54,7 @@ def dataset_of(path: str | os.PathLike[str] | None, images: Any, labels: Any) ->
         is_dataset = labels is None and not hasattr(images, "shape") and hasattr(images, "__getitem__")
         return images if is_dataset else (images, labels)
     if labels is not None:
-        msg = "suggest: expected labels with images only, got labels beside a path. The path has its own."
+        msg = "suggest: labels cannot be used with a path, which has its own."
         raise UsageError(msg)
     check_path("path", path)
     return path
@@ -74,13 +74,12 @@ def open_query(dataset: Dataset, *, download: bool = False) -> Query:
         return Query(source, source.fingerprint("listing"))
     text = os.fspath(dataset)
     file, separator, _ = text.rpartition("::")
-    is_labelled = "::labels=" in text or "::column=" in text  # the state of a table does not tell that of its pictures
-    if (separator and not is_labelled) or text.startswith(
-        "sklearn:"
-    ):  # one file whose state tells all, or none that could change
-        return _opened(text, file_state(Path(file)) if separator else ())
+    # The file of a table of labels can stay the same while its pictures change.
+    is_labelled = "::labels=" in text or "::column=" in text
+    if (separator and not is_labelled) or text.startswith("sklearn:"):
+        return _open_cached(text, file_state(Path(file)) if separator else ())
     source = open_path(text, download=download)
-    return Query(source, known_fingerprint(source, "listing"))
+    return Query(source, cached_fingerprint(source, "listing"))
 
 
 def open_source(dataset: Dataset, *, download: bool = False) -> ImageSource:
@@ -98,18 +97,18 @@ def open_source(dataset: Dataset, *, download: bool = False) -> ImageSource:
 
 
 def open_path(path: str, *, download: bool = False) -> ImageSource:
-    """Open a path in any layout, those that `training` knows how to obtain among them; raises as `open_images`."""
+    """Open a path in any layout, sources of `training` included; raises as `open_images`."""
     return open_images(path, download=download)
 
 
 @lru_cache(maxsize=4)
-def _opened(text: str, state: tuple[int, ...]) -> Query:  # noqa: ARG001  the key of the cache
+def _open_cached(text: str, state: tuple[int, ...]) -> Query:  # noqa: ARG001  the key of the cache
     source = open_images(text)
     return Query(source, source.fingerprint("listing"))
 
 
-def known_fingerprint(source: ImageSource, kind: FingerprintKind) -> str:
-    """Fingerprint a source, or give what was computed while its files were as they are now."""
+def cached_fingerprint(source: ImageSource, kind: FingerprintKind) -> str:
+    """Return the fingerprint of a source, from memory while its files are unchanged."""
     key = (kind, source.layout, str(Path(source.location).absolute()), source.signature())
     if key not in _fingerprints:
         if len(_fingerprints) >= 1000:

@@ -1,4 +1,4 @@
-"""How long it takes to read a person's pictures on this machine."""
+"""The time to read the user's pictures on this machine."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from warmstart.history_store.images import ImageSource
 
 _FEW, _MANY = 4, 12
-"""Neighbours are read twice, so many and then so many. The difference leaves out what each call costs, such as a table's group of rows."""
+"""Neighbouring pictures read per call, few and many: the difference cancels the fixed cost of a call, such as a table's group of rows."""
 _MOST, _ENOUGH_S = 8, 0.5
-"""Places in the collection at most, until they took so many seconds."""
+"""Most positions sampled in the collection, and seconds after which sampling stops."""
 
 
 def seconds_to_read(source: ImageSource, size: int) -> float:
-    """Estimate the seconds of reading all pictures of a collection, by some of them.
+    """Estimate the seconds to read all pictures of a collection from a sample.
 
     Args:
         source: the collection; a broken picture counts with the seconds that it took.
@@ -29,20 +29,22 @@ def seconds_to_read(source: ImageSource, size: int) -> float:
     """
     n = len(source)
     if n <= _MANY:
-        return _timed(source, range(n), size)
-    _timed(source, range(1), size)  # for what is done once
-    began, took, places = time.perf_counter(), 0.0, 0
+        return _time_reading(source, range(n), size)
+    # Opens files and fills caches.
+    _time_reading(source, range(1), size)
+    began, took, positions = time.perf_counter(), 0.0, 0
     for start in np.random.default_rng(0).permutation(n - _MANY + 1)[:_MOST].tolist():
-        few = _timed(source, range(start, start + _FEW), size)
-        took += _timed(source, range(start, start + _MANY), size) - few
-        places += 1
+        few = _time_reading(source, range(start, start + _FEW), size)
+        took += _time_reading(source, range(start, start + _MANY), size) - few
+        positions += 1
         if time.perf_counter() - began >= _ENOUGH_S:
             break
-    return max(took, 0.0) / (places * (_MANY - _FEW)) * n
+    return max(took, 0.0) / (positions * (_MANY - _FEW)) * n
 
 
-def _timed(source: ImageSource, indices: Sequence[int], size: int) -> float:
+def _time_reading(source: ImageSource, indices: Sequence[int], size: int) -> float:
     began = time.perf_counter()
-    with suppress(BrokenImagesError):  # all of these; who trains on them is told
+    # All of these are broken; training reports them.
+    with suppress(BrokenImagesError):
         source.read(indices, size=size, skip_broken=True)
     return time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""What a history's own datasets are like, kept in it: the measure by which a new one is doubted."""
+"""References: statistics of a history's own datasets, stored in it, against which a query is judged."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,30 +21,30 @@ T = TypeVar("T")
 Progress = Callable[[float, float], object]
 
 _LARGEST = 1e12
-"""No statistic of pictures comes near it."""
+"""Upper bound of valid statistics, far above any real one."""
 VERSION = 1
 SIZES = (50, 100, 200, 400)
-"""Pictures in a draw, for each of which it is measured how far distances move."""
+"""Pictures per draw for which the movement of distances is measured."""
 LEAST_DATASETS = 5
-"""Movements of fewer datasets than this say nothing."""
+"""Least datasets to measure the movement of distances."""
 NEAREST = 5
 _WIDTHS = ((len(FEATURES),), (len(LANDMARKS),))
 COVERED = 95.0
-"""Per cent of the movements that an interval covers."""
-_CACHED = "references=1"
-"""The cache's key of a dataset's class signal, pixel statistics and features, eight bytes a number; another one where they change."""
+"""Percentage of the movements that an interval covers."""
+_CACHE_KEY = "references=1"
+"""Cache key of a dataset's class signal, pixel statistics and features, eight bytes a number; change it with their definition."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class References:
-    """Statistics of a history's datasets, and how far its distances move from draw to draw.
+    """Statistics of a history's datasets, and the movement of its distances between draws.
 
     Attributes:
         names: `m` datasets.
         effects: `m` class signals for each unit of weight, see `warmstart.metafeat.class_signal`.
         pixels: `m x p` pixel statistics, see `warmstart.metafeat.sample_statistics`.
         sizes: pictures in a draw, ascending.
-        movements: 95 % of distances to the nearest datasets move by no more between two draws of so many pictures.
+        movements: 95th percentiles of the change of distances to the nearest datasets between two draws of these sizes.
         features: `m x q` features that go with the model (`warmstart.metafeat.embed.feature_names`); None where the history does not hold them.
     """
 
@@ -56,21 +56,21 @@ class References:
     features: NDArray[np.float64] | None = None
 
     def of(self, names: Sequence[str]) -> "References":
-        """Return those of the named datasets alone, in this order; datasets without statistics are left out."""
-        place = {name: row for row, name in enumerate(self.names)}
-        rows = [place[name] for name in names if name in place]
-        kept = tuple(self.names[row] for row in rows)
+        """Return the statistics of some datasets, in this order; unknown names are left out."""
+        row_of = {name: row for row, name in enumerate(self.names)}
+        rows = [row_of[name] for name in names if name in row_of]
+        present = tuple(self.names[row] for row in rows)
         features = None if self.features is None else self.features[rows]
-        return References(kept, self.effects[rows], self.pixels[rows], self.sizes, self.movements, features)
+        return References(present, self.effects[rows], self.pixels[rows], self.sizes, self.movements, features)
 
     def movement(self, n_images: int) -> float | None:
-        """Return how far distances move between two draws of so many pictures; None where nobody measured it."""
+        """Return the movement of distances between two draws of `n_images` pictures; None if not measured."""
         if not self.sizes:
             return None
         return float(np.interp(np.log(n_images), np.log(self.sizes), self.movements))
 
     def slack(self, n_images: int) -> float:
-        """Return how much farther distances move for so few pictures than for as many as the history's own were embedded with."""
+        """Return the additional movement for `n_images` pictures against the largest draws."""
         return max(0.0, (self.movement(n_images) or 0.0) - self.movements[-1]) if self.sizes else 0.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class References:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> "References":
-        """Build from what `to_dict` gave.
+        """Build references from the fields of `to_dict`.
 
         Raises:
             ValueError: it is not what `to_dict` gives.
@@ -112,12 +112,12 @@ class References:
 
 
 def references_key(model_hash: str) -> str:
-    """Name the result under which a history keeps the references of a model."""
+    """Return the key of a model's references in a history's results."""
     return f"references/{model_hash}"
 
 
 def read_references(history: "History", model_hash: str) -> References | None:
-    """Read what `store_references` stored for a model; None where nothing is left, or a later version stored it.
+    """Read the references of a model; None if there are none, or a later version stored them.
 
     Raises:
         HistoryDamagedError: they are no references.
@@ -133,11 +133,11 @@ def read_references(history: "History", model_hash: str) -> References | None:
 
 
 FEATURES_KEY = "features"
-"""The result under which a history keeps what datasets are like of which it never had images."""
+"""Key of the statistics of datasets merged without images, in a history's results."""
 
 
 def read_features(history: "History") -> References | None:
-    """Read what is known of datasets that came without images; None where nothing is.
+    """Read the statistics of datasets merged without images; None if there are none.
 
     Raises:
         HistoryDamagedError: they are no references.
@@ -153,17 +153,23 @@ def read_features(history: "History") -> References | None:
 
 
 def stored_features(history: "History") -> References:
-    """Return what the history holds of its datasets' handcrafted features, whatever the model they were stored with."""
-    models = [each for model in history.model_hashes if (each := read_references(history, model)) is not None]
-    found = read_features(history)
-    known = [each for each in models if each.features is not None and each.features.shape[1] == len(FEATURES)]
-    known += [] if found is None else [found]
+    """Return the handcrafted features of a history's datasets, stored for any model."""
+    models = [
+        references for model in history.model_hashes if (references := read_references(history, model)) is not None
+    ]
+    merged = read_features(history)
+    parts = [
+        references
+        for references in models
+        if references.features is not None and references.features.shape[1] == len(FEATURES)
+    ]
+    parts += [] if merged is None else [merged]
     start = References((), np.zeros(0), np.zeros((0, 0)), features=np.zeros((0, len(FEATURES))))
-    return joined(known) if known else start
+    return join_references(parts) if parts else start
 
 
-def joined(parts: Sequence[References]) -> References:
-    """Put references together; what an earlier one says of a dataset counts, and its movements."""
+def join_references(parts: Sequence[References]) -> References:
+    """Join references; for repeated datasets, and for movements, the first one counts."""
     first = parts[0]
     for part in parts[1:]:
         fresh = part.of([name for name in part.names if name not in set(first.names)])
@@ -181,35 +187,37 @@ def joined(parts: Sequence[References]) -> References:
 
 
 def store_references(history: "History", references: References, model_hash: str) -> None:
-    """Keep references in a history that is open for writing."""
+    """Store references in a history that is open for writing."""
     history.set_result(references_key(model_hash), references.to_dict())
 
 
 def drop_references(history: "History", name: str) -> None:
-    """Forget what a dataset is like: others may come under its name.
+    """Delete the references of a dataset, as another one may get its name.
 
     Args:
         history: open for writing.
         name: of the dataset.
     """
-    kept = {references_key(model): read_references(history, model) for model in history.model_hashes}
-    for key, known in {**kept, FEATURES_KEY: read_features(history)}.items():
-        if known is not None and name in known.names:
-            history.set_result(key, known.of([each for each in known.names if each != name]).to_dict())
+    by_key = {references_key(model): read_references(history, model) for model in history.model_hashes}
+    for key, references in {**by_key, FEATURES_KEY: read_features(history)}.items():
+        if references is not None and name in references.names:
+            history.set_result(
+                key, references.of([remaining for remaining in references.names if remaining != name]).to_dict()
+            )
 
 
-def _counted(things: Sequence[T], progress: Progress | None) -> Iterator[T]:
-    """Give things, and tell after each how many were given."""
-    for done, each in enumerate(things, start=1):
-        yield each
+def _with_progress(items: Sequence[T], progress: Progress | None) -> Iterator[T]:
+    """Iterate over items and report progress after each."""
+    for completed, item in enumerate(items, start=1):
+        yield item
         if progress is not None:
-            progress(done, len(things))
+            progress(completed, len(items))
 
 
 def compute_references(
     history: "History", model: ModelHeader, *, device: str = "cpu", threads: int | None = None
 ) -> References | None:
-    """Compute the references of all datasets whose images the history holds; some 2 s a dataset.
+    """Compute the references of all datasets with stored images; about 2 s per dataset.
 
     Args:
         history: with its embeddings of this model.
@@ -217,13 +225,15 @@ def compute_references(
         device: where the network runs.
         threads: CPU threads of the network.
 
-    Returns: the references; None where the history holds no images.
+    Returns: the references; None without images.
     """
     names = [name for name in history.names if history.has_images(name)]
     if not names:
         return None
-    found = compute_statistics(history, names, model, device=device, threads=threads)
-    return replace(found, **_movements(history, model, history.embeddings(model.hash), device=device, threads=threads))
+    statistics = compute_statistics(history, names, model, device=device, threads=threads)
+    return replace(
+        statistics, **_movements(history, model, history.embeddings(model.hash), device=device, threads=threads)
+    )
 
 
 def complete_references(
@@ -235,7 +245,7 @@ def complete_references(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> References | None:
-    """Compute the references that a history lacks; those that it has stay. What is computed of a dataset is cached at once.
+    """Compute the references that a history lacks and add them to those that it has. Every dataset is cached at once.
 
     Args:
         history: may be open for reading.
@@ -243,23 +253,28 @@ def complete_references(
         vectors: embeddings of its datasets by this model.
         device: where the network runs.
         threads: CPU threads of the network.
-        progress: called with the datasets that were looked at, and how many there are; more than once from the beginning.
+        progress: called with the numbers of datasets computed and of all; it starts over several times.
 
-    Returns: all references; None where nothing is lacking.
+    Returns: all references; None if none is missing.
     """
-    known = read_references(history, model.hash)
-    if known is not None and known.features is None and all(map(history.has_images, known.names)):
-        known = None  # of an earlier version: computed anew, with their features
-    there = set() if known is None else set(known.names)
-    names = [name for name in history.names if name not in there and history.has_images(name)]
+    stored = read_references(history, model.hash)
+    if stored is not None and stored.features is None and all(map(history.has_images, stored.names)):
+        # Of an earlier version: computed anew, with their features.
+        stored = None
+    stored_names = set() if stored is None else set(stored.names)
+    names = [name for name in history.names if name not in stored_names and history.has_images(name)]
     if not names:
         return None
-    found = compute_statistics(history, names, model, device=device, threads=threads, cache=True, progress=progress)
-    if known is not None:
-        found = joined([known, found])
-    if not found.sizes:
-        found = replace(found, **_movements(history, model, vectors, device=device, threads=threads, progress=progress))
-    return found
+    references = compute_statistics(
+        history, names, model, device=device, threads=threads, cache=True, progress=progress
+    )
+    if stored is not None:
+        references = join_references([stored, references])
+    if not references.sizes:
+        references = replace(
+            references, **_movements(history, model, vectors, device=device, threads=threads, progress=progress)
+        )
+    return references
 
 
 def compute_statistics(
@@ -272,18 +287,18 @@ def compute_statistics(
     cache: bool = False,
     progress: Progress | None = None,
 ) -> References:
-    """Compute what datasets are like from their stored images, with the features that go with a model (None = handcrafted); some 2 s a dataset.
+    """Compute statistics of datasets from their stored images, with the features of a model (None = handcrafted); about 2 s per dataset.
 
-    `cache` keeps each in the cache folder, by its images and the model.
+    `cache` keeps them in the cache folder, by images and model.
     """
     from warmstart.metafeat.cache import EmbeddingCache, cache_folder
 
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
-    found = [
+    rows = [
         _statistics(history, name, model, device=device, threads=threads, store=store)
-        for name in _counted(names, progress)
+        for name in _with_progress(names, progress)
     ]
-    effects, pixels, features = zip(*found, strict=True)
+    effects, pixels, features = zip(*rows, strict=True)
     return References(tuple(names), np.array(effects), np.stack(pixels), features=np.stack(features))
 
 
@@ -296,27 +311,28 @@ def _statistics(
     threads: int | None,
     store: "EmbeddingCache | None",
 ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    """Return class signal, pixel statistics and features of a dataset; from the cache where it has them."""
+    """Return class signal, pixel statistics and features of a dataset, from the cache if possible."""
     from warmstart.metafeat.embed import describe_images, feature_names, stored_sample
     from warmstart.metafeat.sample_statistics import sample_statistics
 
     images, labels = stored_sample(history, name, None if model is None else model.spec)
-    asked = (sample_mark(images, labels), "" if model is None else model.hash, _CACHED)
-    kept = None if store is None else store.get(*asked)
-    if kept is None:
+    key = (sample_mark(images, labels), "" if model is None else model.hash, _CACHE_KEY)
+    cached = None if store is None else store.get(*key)
+    if cached is None:
         about = sample_statistics(images, labels)
         features = describe_images(images, labels, model, device=device, threads=threads)
         numbers = np.concatenate([[about.signal.effect], about.pixels, features])
         if store is not None:
-            store.put(*asked, numbers.view(np.float32))
+            # The cache stores float32: the bytes of a float64 travel as two of them.
+            store.put(*key, numbers.view(np.float32))
     else:
-        numbers = kept.view(np.float64)
+        numbers = cached.view(np.float64)
     width = len(FEATURES) if model is None else len(feature_names(model))
     return float(numbers[0]), numbers[1:-width], numbers[-width:]
 
 
 def sample_mark(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> str:
-    """Digest the stored images that a dataset is known by."""
+    """Return a digest of a dataset's stored images and labels."""
     from hashlib import sha256
 
     digest = sha256(np.ascontiguousarray(images).tobytes())
@@ -333,13 +349,13 @@ def _movements(
     threads: int | None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Measure how far distances move, by the fields of `References`."""
+    """Measure the movement of distances; return fields of `References`."""
     movements = {
         size: _movement(history, model, vectors, size, device=device, threads=threads, progress=progress)
         for size in SIZES
     }
-    known = {size: movement for size, movement in movements.items() if movement is not None}
-    return {"sizes": tuple(known), "movements": tuple(known.values())}
+    measured = {size: movement for size, movement in movements.items() if movement is not None}
+    return {"sizes": tuple(measured), "movements": tuple(measured.values())}
 
 
 def _movement(
@@ -352,7 +368,7 @@ def _movement(
     threads: int | None,
     progress: Progress | None,
 ) -> float | None:
-    """Measure how far the distances to the nearest datasets of other groups move between two draws of so many pictures."""
+    """Measure the movement of the distances to the nearest datasets of other groups between two draws of `size` pictures."""
     from warmstart.metafeat.embed import embed_images
     from warmstart.metafeat.images import to_size
 
@@ -360,15 +376,18 @@ def _movement(
     large = [
         info
         for info in history.datasets
+        # Two draws of `size` pictures must differ enough.
         if info.parent is None and info.n_train >= 1.5 * size and history.has_images(info.name)
     ]
     if len(large) < LEAST_DATASETS:
         return None
-    for info in _counted(large, progress):
-        others = [
-            vectors[other.name] for other in history.datasets if other.group != info.group and other.name in vectors
+    for info in _with_progress(large, progress):
+        distant = [
+            vectors[candidate.name]
+            for candidate in history.datasets
+            if candidate.group != info.group and candidate.name in vectors
         ]
-        if not others:
+        if not distant:
             continue
         stored = history.images(info.name)
         rows, labels = stored.rows("train"), np.asarray(stored.labels)
@@ -377,7 +396,7 @@ def _movement(
             drawn = np.sort(np.random.default_rng(seed).choice(rows, size, replace=False))
             images = to_size(stored.take(drawn), model.spec)
             points.append(embed_images(images, labels[drawn], model, seed=seed, device=device, threads=threads))
-        first, second = (np.linalg.norm(np.stack(others) - point, axis=1) for point in points)
+        first, second = (np.linalg.norm(np.stack(distant) - point, axis=1) for point in points)
         near = np.argsort(first, kind="stable")[:NEAREST]
         moved.append(np.abs(first - second)[near])
     return float(np.percentile(np.concatenate(moved), COVERED)) if len(moved) >= LEAST_DATASETS else None

@@ -1,4 +1,4 @@
-"""What is asked of a history: how many configurations, chosen how, for which space."""
+"""The options of a suggestion: number of configurations, strategy, space, time limit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
     from warmstart.suggestions.time_plan import TimeLimit
 
-USUAL_K = 3
+DEFAULT_K = 3
 NEEDS_NO_MODEL = ("portfolio", "average-rank")
-"""Strategies that ask for no distances."""
+"""Strategies without distances."""
 PLANNED = ("joint", "portfolio")
-"""Strategies whose choices can be weighed by their seconds."""
+"""Strategies that can plan by seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of a history about a dataset.
+    """The options of a suggestion.
 
     Attributes:
         k: how many configurations; 3 when left out, all where the history has fewer.
         strategy: a name in `warmstart.bo.transfer.strategies.STRATEGIES`; when left out, the one that fits the dataset.
         space: for which to suggest, where it is not the history's.
-        rename: names of that space by the history's, where they do not tell themselves.
-        explain: collect the reasons too.
-        limit: plan what fits in a time, of k configurations at most.
+        rename: names of that space by the history's, where they differ.
+        explain: add the reasons.
+        limit: plan runs within a time, at most k.
     """
 
     k: int | None = None
@@ -43,15 +43,15 @@ class Request:
     limit: "TimeLimit | None" = None
 
     def __post_init__(self) -> None:
-        """Check what needs no history.
+        """Check the options that need no history.
 
         Raises:
             UsageError: a k below 1, an unknown strategy, a value of a wrong kind.
         """
         if self.k is not None:
             check_whole("k", self.k, least=1)
-        asked = {"strategy": self.strategy, "space": self.space, "rename": self.rename}
-        check_arguments({"strategy": check_text, "space": check_space, "rename": check_renames}, asked)
+        options = {"strategy": self.strategy, "space": self.space, "rename": self.rename}
+        check_arguments({"strategy": check_text, "space": check_space, "rename": check_renames}, options)
         if self.strategy is not None and self.strategy not in STRATEGIES:
             msg = f"expected one of {', '.join(STRATEGIES)}, got {self.strategy!r}. Leave it out for the default."
             raise UsageError(msg, param="strategy", given=self.strategy, choices=STRATEGIES)
@@ -59,39 +59,39 @@ class Request:
             self._check_planned()
 
     def _check_planned(self) -> None:
-        """Check that what is asked can be weighed by its seconds.
+        """Check that the space and the strategy allow a time limit.
 
         Raises:
-            UsageError: another space than the history's, or a strategy that weighs nothing.
+            UsageError: another space than the history's, or a strategy without a plan.
         """
         if self.space is not None:
-            msg = "expected no `space` beside it, got one: how long runs take is known over the history's space alone. Leave one of the two out."
+            msg = "cannot be used with `space`: durations are known for the history's own space only."
             raise UsageError(msg, param="time")
         if self.strategy not in (None, *PLANNED):
-            msg = f"expected {' or '.join(PLANNED)} beside `time`, got {self.strategy!r}, which weighs no seconds. Leave one of the two out."
+            msg = f"expected {' or '.join(PLANNED)} with `time`, got {self.strategy!r}. Leave one of the two out."
             raise UsageError(msg, param="strategy", given=self.strategy, choices=PLANNED)
 
     def count(self, embedded: EmbeddedHistory) -> int:
-        """Return how many configurations are asked of a history.
+        """Return the number of configurations to choose from a history.
 
         Raises:
             UsageError: more than it has.
         """
         have = len(embedded.configs)
-        k = min(USUAL_K, max(1, have)) if self.k is None else self.k
+        k = min(DEFAULT_K, max(1, have)) if self.k is None else self.k
         if k > have > 0:
             msg = f"expected at most {have}, the number of configurations in {embedded.path}, got {k}. Ask for fewer."
             raise UsageError(msg, param="k")
         return k
 
-    def strategy_at(self, place: Location) -> str:
-        """Return the strategy for a dataset that lies there.
+    def strategy_for(self, location: Location) -> str:
+        """Return the strategy for a located dataset.
 
         Raises:
-            UsageError: one that asks for distances where there are none.
+            UsageError: a strategy that needs distances where there are none.
         """
-        chosen = self.strategy or (WITHOUT_DISTANCES if place.is_blind else WITH_DISTANCES)
-        if not place.has_distances and chosen not in NEEDS_NO_MODEL:
+        chosen = self.strategy or (WITHOUT_DISTANCES if location.is_blind else WITH_DISTANCES)
+        if not location.has_distances and chosen not in NEEDS_NO_MODEL:
             msg = f"expected {' or '.join(NEEDS_NO_MODEL)} where nothing can be compared with your images, got {chosen!r}. Leave it out, or add the images with `warmstart history add`."
             raise UsageError(msg, param="strategy")
         return chosen

@@ -1,4 +1,4 @@
-"""What was computed of some rows of a history, so that the next query over them does not wait for it."""
+"""Small cache keyed by row selection."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -6,26 +6,27 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_KEPT = 8
-"""Sets of rows of which a memory holds what was computed."""
+CAPACITY = 8
+"""Row selections held by a cache."""
 
 Computed = TypeVar("Computed")
 
 
 class RowMemory(Generic[Computed]):
-    """Holds one thing, computed from rows alone, for each of the last few sets of rows that asked for it."""
+    """A cache of values computed from rows alone, for the last few row selections."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Computed] = {}
+        self._values: dict[bytes, Computed] = {}
 
     def recall(self, rows: NDArray[np.int64], compute: Callable[[], Computed]) -> Computed:
-        """Return what was computed for these rows, or compute it."""
+        """Return the value of a row selection; compute it if it is not cached."""
         key = rows.tobytes()
         try:
-            return self._known[key]
+            return self._values[key]
         except KeyError:
-            found = compute()
-        while len(self._known) >= MOST_KEPT:
-            self._known.pop(next(iter(self._known)), None)
-        self._known[key] = found
-        return found
+            # Without a lock: two threads may both compute, and the later value stays.
+            value = compute()
+        while len(self._values) >= CAPACITY:
+            self._values.pop(next(iter(self._values)), None)
+        self._values[key] = value
+        return value

@@ -1,4 +1,4 @@
-"""Where runs on one dataset are heading, by the learning curves of a history."""
+"""Forecasts of final errors of runs on a dataset, from the learning curves of a history."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from warmstart.suggestions.location import Location
 
 MANY = 200
-"""The nearest datasets whose curves are read, at most."""
-_KNOWN = 0.5
-"""Share of the datasets on which a configuration's curve must be known for it to count."""
+"""Most nearest datasets whose curves are read."""
+_LEAST_MEASURED = 0.5
+"""Least share of the datasets with a curve of a configuration."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +42,7 @@ class RunForecasts:
     def run(
         self, space: ConfigurationSpace, config: Config, reports: Mapping[float, float], *, length: float
     ) -> TrainingRun:
-        """Return what is known of a run.
+        """Return a run as the forecast takes it.
 
         Args:
             space: of the configuration.
@@ -54,36 +54,38 @@ class RunForecasts:
         shares = tuple(min(step / length, 1.0) for step in steps)
         return TrainingRun(coordinates(space, self.names, [config])[0], shares, tuple(reports[step] for step in steps))
 
-    def forecast(self, run: TrainingRun, others: Sequence[TrainingRun] = ()) -> RunForecast:
+    def forecast(self, run: TrainingRun, further: Sequence[TrainingRun] = ()) -> RunForecast:
         """Forecast the end of a run; see `warmstart.bo.transfer.curve_forecast.CurveForecaster.forecast`."""
         with one_thread():
-            return self.forecaster.forecast(run, others)
+            return self.forecaster.forecast(run, further)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON has them."""
+        """Return the fields as JSON types."""
         return {"names": list(self.names), **self.forecaster.to_dict()}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote; raises as `CurveForecaster.from_dict`."""
+        """Build forecasts from the fields of `to_dict`; raises as `CurveForecaster.from_dict`."""
         rest = {name: value for name, value in record.items() if name != "names"}
         return cls(tuple(record["names"]), CurveForecaster.from_dict(rest))
 
 
-def fit_run_forecasts(place: Location, space: ConfigurationSpace, *, rename: Mapping[str, str]) -> RunForecasts | None:
+def fit_run_forecasts(
+    location: Location, space: ConfigurationSpace, *, rename: Mapping[str, str]
+) -> RunForecasts | None:
     """Fit forecasts of runs on a dataset.
 
     Args:
-        place: where the dataset lies in a history.
+        location: the dataset's location in a history.
         space: of the runs.
         rename: the history's names by those of the space.
 
-    Returns: None where the history has too few learning curves, or no hyperparameter in common with the space.
+    Returns: the forecasts; None with too few learning curves, or no hyperparameter in common with the space.
     """
     from warmstart.history_store.history import History
     from warmstart.suggestions.translation import translate
 
-    embedded, near = place.embedded, place.with_runs
+    embedded, near = location.embedded, location.with_runs
     order = np.argsort(near.distances, kind="stable") if near.has_distances else np.arange(len(near.rows))
     rows = np.sort(near.rows[order[:MANY]])
     with History.open(embedded.path) as history:
@@ -91,7 +93,7 @@ def fit_run_forecasts(place: Location, space: ConfigurationSpace, *, rename: Map
     measured = np.asarray(~np.isnan(curves).any(axis=2))
     useful = measured.sum(axis=1) > 0
     rows, curves, measured = rows[useful], curves[useful], measured[useful]
-    columns = np.flatnonzero(measured.mean(axis=0) >= _KNOWN) if len(rows) else np.array([], np.int64)
+    columns = np.flatnonzero(measured.mean(axis=0) >= _LEAST_MEASURED) if len(rows) else np.array([], np.int64)
     translation = translate(embedded, space, rename)
     values = {
         name: [column[row] for row in columns]
@@ -102,10 +104,10 @@ def fit_run_forecasts(place: Location, space: ConfigurationSpace, *, rename: Map
     if not len(columns) or not names:
         return None
     configs = [{name: values[name][n] for name in names} for n in range(len(columns))]
-    known, query = _features(place, rows)
+    features, query = _features(location, rows)
     with one_thread():
         fitted = fit_curves(
-            known,
+            features,
             curves[:, columns],
             [embedded.groups[row] for row in rows],
             coordinates(space, names, configs),
@@ -121,7 +123,7 @@ def read_curves(history: History, names: Sequence[str]) -> NDArray[np.float64]:
         history: open.
         names: `m` datasets.
 
-    Returns: `m x c x s` errors at `SHARES` of each run that went to its end, the mean of repeated ones; NaN = not known.
+    Returns: `m x c x s` errors at `SHARES` of completed runs, the mean of repeated ones; NaN = unknown.
     """
     rows = {name: row for row, name in enumerate(names)}
     columns = {config_key(config): column for column, config in enumerate(history.configs)}
@@ -131,24 +133,24 @@ def read_curves(history: History, names: Sequence[str]) -> NDArray[np.float64]:
         if run.dataset not in rows or len(run.curve) < 2 or run.status is not Status.OK:
             continue
         errors = resample(run.curve, run.curve[-1][0])
-        known = ~np.isnan(errors)
+        measured = ~np.isnan(errors)
         cell = rows[run.dataset], columns[config_key(run.config)]
-        totals[cell] += np.where(known, errors, 0.0)
-        counts[cell] += known
+        totals[cell] += np.where(measured, errors, 0.0)
+        counts[cell] += measured
     return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
 
 
 def _features(
-    place: Location, rows: NDArray[np.int64]
+    location: Location, rows: NDArray[np.int64]
 ) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Return the two sets of features of some rows, and of the dataset; nothing where those of any are unknown."""
+    """Return the two sets of features of some rows and of the dataset; constants if any are unknown."""
     from warmstart.suggestions.expectations import views
 
-    references = place.embedded.references
+    references = location.embedded.references
     at = {} if references is None else {name: row for row, name in enumerate(references.names)}
-    names = [place.embedded.names[row] for row in rows]
-    if place.features is None or references is None or references.features is None or not set(names) <= set(at):
+    names = [location.embedded.names[row] for row in rows]
+    if location.features is None or references is None or references.features is None or not set(names) <= set(at):
         return (np.zeros((len(rows), 1)),) * 2, (np.zeros(1),) * 2
     wide, narrow = views(references.features[[at[name] for name in names]])
-    own = views(place.features[None])
-    return (wide, narrow), (own[0][0], own[1][0])
+    query_views = views(location.features[None])
+    return (wide, narrow), (query_views[0][0], query_views[1][0])

@@ -1,4 +1,4 @@
-"""A short run on this machine, which tells how long a whole one takes."""
+"""Short runs on this machine, from which the duration of a whole run is extrapolated."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from warmstart.history_store.images import ImageSource
 
 SPREAD = 0.15
-"""Standard deviation of the logarithm of seconds that were extrapolated from a short run, at least."""
+"""Least standard deviation of the logarithm of extrapolated seconds."""
 ENOUGH = 0.25
-"""Above it a longer moment is worth its time."""
+"""Spread above which a longer measurement is worth its time."""
 LONGER_SHARE = 0.05
-"""Of the time that there is, so much may go into longer moments."""
+"""Share of the time limit that longer measurements may take."""
 _SHORT, _LONGER = 40, 10
-"""The two short runs are such a part of a whole one."""
+"""The two short runs are a 40th and a 10th of a whole run."""
 
 Train = Callable[[Config, float], bool]
-"""Trains a configuration for an amount of its budget; tells whether that gave a result."""
+"""Trains a configuration for an amount of its budget; returns whether there was a result."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShortRun:
-    """A short run on this machine, which tells how fast it is.
+    """A short run on this machine and the duration extrapolated from it.
 
     Attributes:
-        config: that was run for a part of its budget.
-        seconds: that a whole run would take.
-        took: seconds that it took.
+        config: run for a part of its budget.
+        seconds: of a whole run, extrapolated.
+        took: seconds of the measurement.
         spread: standard deviation of the logarithm of `seconds`.
     """
 
@@ -49,11 +49,11 @@ class ShortRun:
 
 
 MeasureShortRun = Callable[[str, Config], ShortRun | None]
-"""Measures a short run of a configuration; the text is the origin of the history's runs. None where nothing can be run."""
+"""Measures a short run of a configuration; the text is the origin of the history's runs. None if none is possible."""
 
 
 def has_short_run(origin: str, config: Config, *, n_images: int) -> bool:
-    """Tell whether a configuration is trained in steps by a workload of ours, so that a few of them tell how fast a machine is."""
+    """Tell whether a short run of a configuration is possible: its workload trains in steps."""
     named = workload_of(origin)
     return named is not None and bool(named[0].steps(named[0].budget(named[1]), config=config, n_train=n_images))
 
@@ -61,48 +61,48 @@ def has_short_run(origin: str, config: Config, *, n_images: int) -> bool:
 def short_run_by(train: Train, config: Config, amount: float, *, longer_s: float = 0.0) -> ShortRun | None:
     """Time short runs of a configuration, and extrapolate.
 
-    Where two of them leave open how much of a run grows with its length (such as where looking at the validation images takes most of them),
-    longer ones follow.
+    If two leave the extrapolation too uncertain (as when the validation takes most of the time), longer ones follow.
 
     Args:
-        train: trains it for an amount; false where that gave no result, or took too long.
+        train: trains for an amount; false without a result, or after too long.
         config: the configuration.
         amount: of a whole run, in whole steps.
-        longer_s: seconds that the longer ones may take.
+        longer_s: most seconds of the longer ones.
 
-    Returns: None where nothing gave a result.
+    Returns: the short run; None without a result.
     """
     few = max(round(amount / _SHORT), 1)
     many = max(round(amount / _LONGER), few + 1)
     began = time.perf_counter()
-    ended, moments = began, list[tuple[float, float]]()
+    ended, timings = began, list[tuple[float, float]]()
 
     def is_timed(part: float) -> bool:
         nonlocal ended
         has_result = train(config, part)
         last, ended = ended, time.perf_counter()
         if has_result:
-            moments.append((part, ended - last))
+            timings.append((part, ended - last))
         return has_result
 
-    if not train(config, 1):  # for what a process does once
+    # Warm-up: imports, caches, compilation.
+    if not train(config, 1):
         return None
     ended = time.perf_counter()
     if not is_timed(few):
         return None
-    went_on, end = is_timed(many), time.perf_counter() + longer_s
+    succeeded, end = is_timed(many), time.perf_counter() + longer_s
     while True:
-        seconds, spread = whole_seconds(moments, amount)
-        last, took = moments[-1]
-        if not went_on or spread <= ENOUGH or 4 * last > amount or time.perf_counter() + 2 * took > end:
+        seconds, spread = whole_seconds(timings, amount)
+        last, took = timings[-1]
+        if not succeeded or spread <= ENOUGH or 4 * last > amount or time.perf_counter() + 2 * took > end:
             return ShortRun(dict(config), max(seconds, 1e-3), ended - began, max(spread, SPREAD))
-        went_on = is_timed(2 * last)
+        succeeded = is_timed(2 * last)
 
 
 def measure_on(
     source: ImageSource, *, device: str, threads: int | None, skip_broken: bool = False, longer_s: float = 0.0
 ) -> MeasureShortRun:
-    """Return what makes short runs on a dataset in this process, with what a history was measured with; `longer_s` as in `short_run_by`."""
+    """Return a function that measures short runs on a dataset in this process; `longer_s` as in `short_run_by`."""
 
     def measure(origin: str, config: Config) -> ShortRun | None:
         named = workload_of(origin)
@@ -119,6 +119,7 @@ def measure_on(
             return None
         import torch
 
+        # As many threads as the runs that the measurement stands for.
         before = torch.get_num_threads()
         torch.set_num_threads(threads or 1)
         try:

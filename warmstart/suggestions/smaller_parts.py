@@ -1,4 +1,4 @@
-"""What a history's datasets gave with fewer training images: the forecast learns from it what errors small datasets have."""
+"""Errors of a history's datasets with fewer training images, for the forecast of errors on small datasets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,14 +40,14 @@ class SmallerParts:
     errors: NDArray[np.float64]
 
     def of(self, names: Sequence[str], configs: Sequence[Config]) -> "SmallerParts":
-        """Return the parts of some datasets on which some of these configurations are measured, and what these gave."""
-        place = {config_key(config): column for column, config in enumerate(self.configs)}
+        """Return the parts of some datasets, with their errors of some configurations."""
+        column_of = {config_key(config): column for column, config in enumerate(self.configs)}
         errors = np.full((len(self.names), len(configs)), np.nan)
         for column, config in enumerate(configs):
-            if (found := place.get(config_key(config))) is not None:
-                errors[:, column] = self.errors[:, found]
-        wanted = set(names)
-        rows = [row for row, name in enumerate(self.names) if name in wanted and not np.isnan(errors[row]).all()]
+            if (stored_column := column_of.get(config_key(config))) is not None:
+                errors[:, column] = self.errors[:, stored_column]
+        selection = set(names)
+        rows = [row for row, name in enumerate(self.names) if name in selection and not np.isnan(errors[row]).all()]
         return SmallerParts(
             tuple(self.names[row] for row in rows),
             self.features[rows],
@@ -57,7 +57,7 @@ class SmallerParts:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON types, rounded to what counts."""
+        """Return the fields as JSON types, rounded to four digits."""
         return {
             "version": VERSION,
             "names": list(self.names),
@@ -69,7 +69,7 @@ class SmallerParts:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> "SmallerParts":
-        """Build from what `to_dict` gave.
+        """Build parts from the fields of `to_dict`.
 
         Raises:
             KeyError, TypeError, ValueError: it is not what `to_dict` gives.
@@ -88,12 +88,12 @@ class SmallerParts:
 
 
 def smaller_parts_key(model_hash: str) -> str:
-    """Name the result under which a history keeps the smaller parts of its datasets, with the features of a model."""
+    """Return the key of the smaller parts, with features of a model, in a history's results."""
     return f"smaller-parts/{model_hash}"
 
 
 def read_smaller_parts(history: "History", model_hash: str) -> SmallerParts | None:
-    """Read what errors were on parts of a history's datasets; None where there are none, or a later version stored them.
+    """Read the smaller parts of a history's datasets; None if there are none, or a later version stored them.
 
     Raises:
         HistoryDamagedError: they are no such errors.
@@ -109,14 +109,14 @@ def read_smaller_parts(history: "History", model_hash: str) -> SmallerParts | No
 
 
 def drop_smaller_parts(history: "History", name: str) -> None:
-    """Forget the parts of a dataset: others may come under its name.
+    """Delete the smaller parts of a dataset, as another one may get its name.
 
     Args:
         history: open for writing.
         name: of the dataset.
     """
     for model_hash in history.model_hashes:
-        known = read_smaller_parts(history, model_hash)
-        if known is not None and name in known.names:
-            kept = known.of([each for each in known.names if each != name], known.configs)
-            history.set_result(smaller_parts_key(model_hash), kept.to_dict())
+        parts = read_smaller_parts(history, model_hash)
+        if parts is not None and name in parts.names:
+            remaining = parts.of([dataset_name for dataset_name in parts.names if dataset_name != name], parts.configs)
+            history.set_result(smaller_parts_key(model_hash), remaining.to_dict())

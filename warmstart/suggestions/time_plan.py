@@ -1,4 +1,4 @@
-"""What to try in a given time: which configurations, in which order, how long each takes here."""
+"""Plans of runs within a time limit: configurations, order, expected seconds on this machine."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """How much time there is.
+    """A time limit for runs.
 
     Attributes:
         seconds: for all runs.
-        measure: makes a short run on this machine; None = the history's durations hold as they are.
+        measure: measures a short run on this machine; None = use the history's durations unchanged.
         workers: runs at a time.
-        spent: called after the short run: seconds of the time that are gone by then.
+        spent: called after the short run; returns the seconds of the limit used by then.
     """
 
     seconds: float
@@ -44,7 +44,7 @@ class TimeLimit:
 
     @property
     def left(self) -> float:
-        """Return the seconds that are left for the runs."""
+        """Return the seconds left for the runs."""
         return self.seconds - (0.0 if self.spent is None else self.spent())
 
 
@@ -53,9 +53,9 @@ class PlanStep:
     """A run of a plan.
 
     Attributes:
-        config: that is run.
+        config: of the run.
         begins: seconds after the plan's begin.
-        seconds: that it will take.
+        seconds: expected.
     """
 
     config: Config
@@ -65,17 +65,17 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class TimePlan:
-    """What fits in a time.
+    """Runs that fit in a time limit.
 
     Attributes:
         limit: seconds for all runs.
         steps: runs, in the order in which they begin.
         workers: runs at a time.
-        short_run: what told how fast this machine is; None = the durations are those of the history's machine.
-        usual: seconds of a usual configuration of the history here, for what comes after the plan.
-        durations: the forecast, for what comes after the plan.
-        told: what it was told of this machine.
-        others: configurations that would pay too, were there time for them, best first.
+        short_run: measured on this machine; None = the durations are those of the history's machine.
+        usual: median seconds of the history's configurations on this machine, for trials after the plan.
+        durations: the forecast, for trials after the plan.
+        timed_runs: of this machine, given to the forecast.
+        further_configs: configurations that would pay with more time, best first.
     """
 
     limit: float
@@ -84,37 +84,37 @@ class TimePlan:
     short_run: ShortRun | None
     usual: float
     durations: Durations = field(repr=False)
-    told: tuple[TimedRun, ...] = field(default=(), repr=False)
-    others: tuple[Config, ...] = field(default=(), repr=False)
+    timed_runs: tuple[TimedRun, ...] = field(default=(), repr=False)
+    further_configs: tuple[Config, ...] = field(default=(), repr=False)
 
     @property
     def total(self) -> float:
-        """Return when the last run will end, in seconds."""
+        """Return the seconds until the last run ends."""
         return max((step.begins + step.seconds.value for step in self.steps), default=0.0)
 
     @property
     def left(self) -> float:
-        """Return the seconds that are left after the last run."""
+        """Return the seconds left after the last run."""
         return max(self.limit - self.total, 0.0)
 
     @property
     def line(self) -> str:
-        """Say it in a sentence or two."""
+        """Return the plan in one or two sentences."""
         runs = "1 run" if len(self.steps) == 1 else f"{len(self.steps)} runs"
-        where = (
+        basis = (
             "by the history's machine, since no short run tells how fast this one is"
             if self.short_run is None
             else f"on this machine, by a short run of {exact_duration(self.short_run.took)}"
         )
         if not self.steps:
-            return f"Nothing fits in {exact_duration(self.limit)} ({where})."
+            return f"Nothing fits in {exact_duration(self.limit)} ({basis})."
         rest = f"; {exact_duration(self.left)} are left" if self.left >= 1 else ""
         reads = self.durations.reading([step.config for step in self.steps]).max()
         reading = f" Reading the pictures takes {exact_duration(reads)} of a run on this machine." if reads >= 1 else ""
-        return f"{runs} in {exact_duration(self.total)} of {exact_duration(self.limit)}, {where}{rest}.{reading}"
+        return f"{runs} in {exact_duration(self.total)} of {exact_duration(self.limit)}, {basis}{rest}.{reading}"
 
     def to_dict(self, expected: Sequence[Mapping[str, float] | None] = ()) -> dict[str, Any]:
-        """Return the fields as JSON types, with the error to expect of each run where that is known."""
+        """Return the fields as JSON types, with the expected errors of the runs."""
         errors = [*expected, *[None] * len(self.steps)][: len(self.steps)]
         return {
             "time_s": round(self.limit, 3),
@@ -135,7 +135,7 @@ class TimePlan:
 
 
 def plan_for(
-    place: Location,
+    location: Location,
     query: StrategyQuery,
     limit: TimeLimit,
     *,
@@ -143,45 +143,46 @@ def plan_for(
     first: Choice | None,
     left_out: Sequence[int],
 ) -> tuple[list[Choice], TimePlan]:
-    """Plan what to run on a dataset.
+    """Plan runs on a located dataset within a time limit.
 
     Args:
-        place: where it lies in a history, all datasets with runs.
-        query: the errors of the datasets that may answer, and their distances.
+        location: its location in a history, all datasets with runs.
+        query: the errors and distances of these datasets.
         limit: the time.
         most: runs at most; None = all that fit and pay.
-        first: a choice that comes before all others, where it fits.
-        left_out: configurations that do not work.
+        first: a choice to run first, if it fits.
+        left_out: configurations that always fail.
 
     Raises:
-        UsageError: the history knows no durations.
+        UsageError: the history has no durations.
     """
     from warmstart.history_store.space import load_space
     from warmstart.suggestions.durations import fit_history
 
-    embedded, space = place.embedded, load_space(place.embedded.space_json)
-    durations = fit_history(place, space)
+    embedded, space = location.embedded, load_space(location.embedded.space_json)
+    durations = fit_history(location, space)
     if durations is None:
         msg = f"expected a history that knows how long its runs took, got {embedded.path}, which has no durations. Leave it out, or record runs with their durations."
         raise UsageError(msg, param="time")
     points, forecaster = durations.points(space, embedded.configs), durations.forecaster
-    before = np.array([each.value for each in forecaster.forecast(points)])
-    told, short_run = list[TimedRun](), None
+    before = np.array([forecast.value for forecast in forecaster.forecast(points)])
+    timed_runs, short_run = list[TimedRun](), None
     if limit.measure is not None:
         usable = np.setdiff1d(np.flatnonzero(~np.isnan(query.errors).all(axis=0)), left_out)
+        # A fast configuration keeps the measurement short; the fastest ones may be untypical.
         quick = int(usable[np.argsort(before[usable], kind="stable")[len(usable) // 10]])
         short_run = limit.measure(durations.origin, embedded.configs[quick])
         if short_run is not None:
-            told = [TimedRun(points[quick], short_run.seconds, short_run.spread)]
-    expected = durations.forecast(space, embedded.configs, told)
-    seconds = np.array([each.value for each in expected])
+            timed_runs = [TimedRun(points[quick], short_run.seconds, short_run.spread)]
+    expected = durations.forecast(space, embedded.configs, timed_runs)
+    seconds = np.array([forecast.value for forecast in expected])
     usual, seconds[list(left_out)] = float(np.median(seconds)), np.nan
     left, weights = limit.left, query_weights(query)
     runs = plan_runs(
         query.errors,
         seconds,
         limit=left,
-        chances=durations.chance_within(space, embedded.configs, left, told),
+        chances=durations.chance_within(space, embedded.configs, left, timed_runs),
         weights=weights,
         most=most,
         workers=limit.workers,
@@ -192,5 +193,7 @@ def plan_for(
     steps = tuple(PlanStep(dict(embedded.configs[run.row]), run.begins, expected[run.row]) for run in runs)
     chosen = [run.row for run in runs]
     pays = plan_runs(query.errors, seconds, limit=np.inf, weights=weights, first=chosen)
-    others = tuple(dict(embedded.configs[run.row]) for run in pays if run.row not in chosen)
-    return choices, TimePlan(left, steps, limit.workers, short_run, usual, durations, tuple(told), others)
+    further_configs = tuple(dict(embedded.configs[run.row]) for run in pays if run.row not in chosen)
+    return choices, TimePlan(
+        left, steps, limit.workers, short_run, usual, durations, tuple(timed_runs), further_configs
+    )

@@ -1,4 +1,4 @@
-"""A dataset that the history has itself: the very images, whatever they are called."""
+"""Earlier tuning of the query: a dataset of the history with the same images, under any name."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from warmstart.bo.transfer.strategies import Choice
 from warmstart.history_store.records import DatasetInfo, Value
 from warmstart.suggestions.embedded_history import EmbeddedHistory
-from warmstart.suggestions.query import Query, known_fingerprint
+from warmstart.suggestions.query import Query, cached_fingerprint
 
 LEFT_OUT = "left_out"
 """Key of `DatasetInfo.extra`: pictures of the source that could not be decoded when it was added."""
@@ -18,15 +18,15 @@ LEFT_OUT = "left_out"
 
 @dataclass(frozen=True, slots=True)
 class TunedBefore:
-    """What the history knows of the very dataset that is asked about.
+    """The history's best configuration for the query's own images.
 
     Attributes:
         name: of the dataset in the history; of several with the same images, the one with the lowest error.
-        n_measured: configurations measured on these images, failed ones included.
+        n_measured: number of configurations measured on these images, failed ones included.
         best_error: lowest validation error, in [0, 1].
         config: the configuration that reached it.
         is_complete: every configuration of the history was measured on it.
-        choice: the same as the strategies say it, its neighbour a position among the rows that may answer.
+        choice: the configuration as a strategy's choice; its neighbour is a position among the rows used.
     """
 
     name: str
@@ -38,7 +38,7 @@ class TunedBefore:
 
     @property
     def note(self) -> str:
-        """Say it in a sentence."""
+        """Return a sentence on the earlier tuning."""
         of = f"the lowest of {self.n_measured} configurations" if self.n_measured > 1 else "of the only configuration"
         return (
             f"You tuned this dataset before, as {self.name!r}: best known is error {self.best_error:.4g}, {of} measured on it; "
@@ -46,8 +46,8 @@ class TunedBefore:
         )
 
     def first(self, choose: Callable[[int], Sequence[Choice]]) -> Callable[[int], Sequence[Choice]]:
-        """Put the best known configuration before what a strategy chooses."""
-        return lambda k: [self.choice, *(other for other in choose(k) if other.row != self.choice.row)][:k]
+        """Return a chooser that puts the best known configuration first."""
+        return lambda k: [self.choice, *(choice for choice in choose(k) if choice.row != self.choice.row)][:k]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
@@ -62,43 +62,43 @@ class TunedBefore:
 def find_tuned_before(
     query: Query, embedded: EmbeddedHistory, rows: NDArray[np.int64], distances: NDArray[np.float64]
 ) -> TunedBefore | None:
-    """Find the dataset of a query among those of a history, by the fingerprint of every byte of it.
+    """Find the history's best result for the query's own images, by a fingerprint of all bytes.
 
     Bytes are read only where a dataset of the history has as many images as the query.
 
     Args:
-        query: that is asked about.
-        embedded: the history that was read.
-        rows: `m` datasets that may answer.
+        query: the dataset.
+        embedded: the history.
+        rows: `m` datasets used.
         distances: `m` from the query to them, NaN where unknown.
 
-    Returns: what is known of it; None where it is not among them, or no run on it gave an error.
+    Returns: the result; None if the dataset is not among them, or no run on it gave an error.
     """
     size = len(query.source)
-    alike = [place for place, row in enumerate(rows) if _size(embedded.about[row]) == size]
+    alike = [position for position, row in enumerate(rows) if _source_size(embedded.about[row]) == size]
     if not alike:
         return None
-    fingerprint = known_fingerprint(query.source, "content")
-    twins = [place for place in alike if embedded.about[rows[place]].fingerprint == fingerprint]
+    fingerprint = cached_fingerprint(query.source, "content")
+    twins = [position for position in alike if embedded.about[rows[position]].fingerprint == fingerprint]
     errors, failed = embedded.errors[rows[twins]], embedded.failed[rows[twins]]
     if np.isnan(errors).all():
         return None
-    twin, best = (int(each) for each in np.unravel_index(np.nanargmin(errors), errors.shape))
+    twin, best = (int(index) for index in np.unravel_index(np.nanargmin(errors), errors.shape))
     measured = (~np.isnan(errors) | failed).any(axis=0)
-    place, error = twins[twin], float(errors[twin, best])
-    distance = float(distances[place])
+    position, error = twins[twin], float(errors[twin, best])
+    distance = float(distances[position])
     return TunedBefore(
-        embedded.names[int(rows[place])],
+        embedded.names[int(rows[position])],
         int(measured.sum()),
         error,
         dict(embedded.configs[best]),
         bool(measured.all()),
-        Choice(best, place, distance=None if np.isnan(distance) else distance, source_error=error),
+        Choice(best, position, distance=None if np.isnan(distance) else distance, source_error=error),
     )
 
 
-def _size(info: DatasetInfo) -> int | None:
-    """Return how many images the source of a whole dataset has; None for a part, and where nobody knows."""
+def _source_size(info: DatasetInfo) -> int | None:
+    """Return the number of images in the source of a whole dataset; None for a part, or if unknown."""
     if info.parent is not None or info.fraction != 1.0 or not info.fingerprint:
         return None
     left_out = info.extra.get(LEFT_OUT, "0")

@@ -1,4 +1,4 @@
-"""The answer where no history knows of a workload: its usual configurations, and a plain word that nothing was compared."""
+"""The answer for a workload without a history: its usual configurations."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def usual_answer(
 
     Args:
         dataset: as `warmstart.suggest` takes it.
-        k: how many; all when left out, at most 3.
+        k: number of configurations; at most 3 when left out.
         workload: name in `warmstart.training.workloads.WORKLOADS`.
-        history: path of the history that knows nothing of it.
-        seed: goes into the answer.
+        history: path of the history, which never measured it.
+        seed: stated in the answer.
         download: let torchvision fetch what is missing.
 
     Raises:
@@ -53,10 +53,10 @@ def usual_answer(
     parts = count_parts(len(source), source.splits)
     summary = DatasetSummary(source.location, len(source), len(source.class_names), query.fingerprint, parts)
     why = f"one of the usual configurations of {workload}"
-    chosen = tuple(InitialDesign(dict(each), natural(each), why=why, measured=False) for each in configs[:k])
+    chosen = tuple(InitialDesign(dict(config), natural(config), why=why, measured=False) for config in configs[:k])
     note = f"{history} never measured {workload}: these are its usual configurations, the same for every dataset."
     confidence = Confidence(typical=False, distance_percentile=None, note=note, reasons=(REASON,))
     space = dump_space(trained.space())
     return Answer(
-        summary, (), chosen, STRATEGY, confidence, history, "", seed, space_json=space, notes=(note, *query.lacking), workload=workload
+        summary, (), chosen, STRATEGY, confidence, history, "", seed, space_json=space, notes=(note, *query.class_notes), workload=workload
     )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Contract suites for what you add to warmstart: inherit one in your own tests, and name what is to be tested.
+"""Contract suites for extensions of warmstart: inherit one in your tests and return the tested object.
 
-They need pytest, and are found by it under the name that your subclass has.
+They need pytest, which collects them under the name of your subclass.
 """
 
 from warmstart.testing.reader import ReaderContract

@@ -1,4 +1,4 @@
-"""What every reader promises; inherit `ReaderContract` and say how a dataset of the layout is made."""
+"""The contract of readers; inherit `ReaderContract` and build a dataset in the layout."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Pixels = NDArray[np.uint8]
 
 
 def pixels(n: int = 24, side: int = 12, channels: int = 3, *, seed: int = 0) -> Pixels:
-    """Make pictures of noise, `n x side x side x channels`, the first and the last channel different."""
+    """Return pictures of noise, `n x side x side x channels`, the first and the last channel different."""
     return np.random.default_rng(seed).integers(0, 256, (n, side, side, channels), dtype=np.uint8)
 
 
 def classes(n: int = 24, c: int = 3) -> NDArray[np.int64]:
-    """Make rising labels, `n`, every class as often as the others."""
+    """Return `n` rising labels of equally frequent classes."""
     return np.sort(np.arange(n) % c).astype(np.int64)
 
 
@@ -89,9 +89,9 @@ class ReaderContract(ABC):
         np.testing.assert_array_equal(source.read([0, 1], size=self.side).images, images[:2])
 
     def test_skipping_changes_nothing_where_nothing_is_broken(self, source):
-        kept = source.read(range(24), skip_broken=True)
-        assert kept.broken == ()
-        np.testing.assert_array_equal(kept.images, source.read(range(24)).images)
+        tolerant = source.read(range(24), skip_broken=True)
+        assert tolerant.broken == ()
+        np.testing.assert_array_equal(tolerant.images, source.read(range(24)).images)
 
     @pytest.mark.parametrize("indices", [[], [-1], [24], [0.5], [[0, 1]], [True, False]], ids=str)
     def test_refuses_other_indices(self, source, indices):
@@ -122,8 +122,8 @@ class ReaderContract(ABC):
         first = source.signature()
         assert source.signature() == first
         if self.in_files:
-            other = self.build(tmp_path / "b", images, classes())
-            assert other.signature() != first
+            rewritten = self.build(tmp_path / "b", images, classes())
+            assert rewritten.signature() != first
 
     def test_refuses_one_class(self, images, tmp_path):
         with pytest.raises(LabelError, match="expected at least two classes, got all 24 pictures in '1'"):

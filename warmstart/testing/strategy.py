@@ -1,4 +1,4 @@
-"""What every strategy keeps to; inherit `StrategyContract` and name the one that is tested."""
+"""The contract of strategies; inherit `StrategyContract` and name the tested strategy."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -41,12 +41,12 @@ class StrategyContract(ABC):
     """A strategy on small tables of errors, whole and with missing cells."""
 
     sees_through_gaps: ClassVar[bool] = False
-    """Whether missing cells hardly move its choice, also where those who measured a configuration have errors of another level."""
+    """Whether missing cells hardly change its choice, also if they depend on the level of a dataset's errors."""
 
     @pytest.fixture
     @abstractmethod
     def strategy(self) -> str:
-        """Return its name in `warmstart.bo.transfer.strategies.STRATEGIES`, in which it is registered."""
+        """Return the strategy's name in `warmstart.bo.transfer.strategies.STRATEGIES`."""
 
     @pytest.mark.parametrize("missing", [0.0, 0.4, 0.9])
     @pytest.mark.parametrize("k", [1, 3, M, M + 1, C])
@@ -122,11 +122,11 @@ class StrategyContract(ABC):
         nearest = int(np.argmin(distances))
         errors[nearest] = np.nan
         rest = [row for row in range(M) if row != nearest]
-        found = designs(errors, distances, 8, strategy=strategy, groups=groups)
-        other = designs(errors[rest], distances[rest], 8, strategy=strategy, groups=[groups[row] for row in rest])
-        assert [choice.row for choice in found] == [choice.row for choice in other]
-        back = [None if choice.neighbour is None else rest[choice.neighbour] for choice in other]
-        assert [choice.neighbour for choice in found] == back
+        actual = designs(errors, distances, 8, strategy=strategy, groups=groups)
+        expected = designs(errors[rest], distances[rest], 8, strategy=strategy, groups=[groups[row] for row in rest])
+        assert [choice.row for choice in actual] == [choice.row for choice in expected]
+        back = [None if choice.neighbour is None else rest[choice.neighbour] for choice in expected]
+        assert [choice.neighbour for choice in actual] == back
 
     @pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
     @pytest.mark.parametrize("how", HIDDEN)

@@ -1,4 +1,4 @@
-"""What every surrogate keeps to; inherit `SurrogateContract` and say which one is tested."""
+"""The contract of surrogates; inherit `SurrogateContract` and return the tested surrogate."""
 
 import json
 from abc import ABC, abstractmethod
@@ -43,7 +43,7 @@ def fitted(surrogate, n=12, **options):
 
 
 def differences(values, points, step=1e-5):
-    """Gradients by central differences, on the last axis of what `values` gives."""
+    """Compute gradients by central differences, on the last axis of the result of `values`."""
     columns = []
     for k in range(points.shape[1]):
         shift = np.zeros(points.shape[1])
@@ -72,12 +72,12 @@ class SurrogateContract(ABC):
     """A surrogate on a few points in three dimensions."""
 
     exact: ClassVar[bool] = True
-    """Whether it conditions on pending points as Bayes has it; others approximate."""
+    """Whether it conditions on pending points exactly, by Bayes' rule."""
 
     @pytest.fixture
     @abstractmethod
     def surrogate(self) -> Callable[..., Surrogate]:
-        """Return what makes the surrogate: a class or a function that takes `conditional`."""
+        """Return the factory of the surrogate: a class or a function that takes `conditional`."""
 
     @pytest.mark.parametrize(("X", "y"), list(awkward()))
     def test_predictions_are_finite(self, surrogate, X, y):
@@ -119,10 +119,10 @@ class SurrogateContract(ABC):
 
     def test_the_arrays_of_the_caller_stay_as_they_are(self, surrogate):
         X, y = rows(9)
-        kept = X.copy(), y.copy()
+        copies = X.copy(), y.copy()
         surrogate().fit(X, y, rng=np.random.default_rng(4)).predict(X)
-        np.testing.assert_array_equal(X, kept[0])
-        np.testing.assert_array_equal(y, kept[1])
+        np.testing.assert_array_equal(X, copies[0])
+        np.testing.assert_array_equal(y, copies[1])
 
     @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
     def test_targets_that_are_no_numbers_are_refused(self, surrogate, value):
@@ -239,9 +239,9 @@ class SurrogateContract(ABC):
     def test_conditioning_knows_no_order_of_pending_points(self, surrogate):
         model, order = fitted(surrogate), np.array([2, 0, 3, 1])
         Y = fantasies(model, POINTS[:4], 3)
-        one = model.condition(POINTS[:4], Y).predict(POINTS)
-        other = model.condition(POINTS[:4][order], Y[..., order]).predict(POINTS)
-        for first, second in zip(one, other, strict=True):
+        ordered = model.condition(POINTS[:4], Y).predict(POINTS)
+        shuffled = model.condition(POINTS[:4][order], Y[..., order]).predict(POINTS)
+        for first, second in zip(ordered, shuffled, strict=True):
             np.testing.assert_allclose(first, second, rtol=1e-6, atol=1e-9)
 
     def test_conditioning_follows_what_is_told(self, surrogate):
@@ -254,7 +254,7 @@ class SurrogateContract(ABC):
         assert low < plain.mean.mean() < high
 
     def test_fantasies_change_nothing_on_average(self, surrogate):
-        """E over y of the mean given y is the mean; exact where conditioning is."""
+        """The expectation over y of the mean given y is the mean; exact for exact conditioning."""
         if not self.exact:
             pytest.skip("conditions approximately")
         model, n = fitted(surrogate), 2000
@@ -267,15 +267,15 @@ class SurrogateContract(ABC):
 
     def test_gradients_given_pending_points_are_differences(self, surrogate):
         model = fitted(surrogate)
-        given = model.condition(POINTS[:4], fantasies(model, POINTS[:4], 3))
-        mean, var, dmean, dvar = given.predict_gradient(POINTS[5:])
-        plain = given.predict(POINTS[5:])
+        conditioned = model.condition(POINTS[:4], fantasies(model, POINTS[:4], 3))
+        mean, var, dmean, dvar = conditioned.predict_gradient(POINTS[5:])
+        plain = conditioned.predict(POINTS[5:])
         np.testing.assert_allclose(mean, plain[0], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(var, plain[1], rtol=1e-6)
         assert dmean.shape == (*mean.shape, 3)
         assert dvar.shape == (*var.shape, 3)
-        assert_gradient(dmean, differences(lambda X: given.predict(X)[0], POINTS[5:]))
-        assert_gradient(dvar, differences(lambda X: given.predict(X)[1], POINTS[5:]))
+        assert_gradient(dmean, differences(lambda X: conditioned.predict(X)[0], POINTS[5:]))
+        assert_gradient(dvar, differences(lambda X: conditioned.predict(X)[1], POINTS[5:]))
 
     @pytest.mark.parametrize("shape", [(1, 4), (99, 2, 4), (1, 2, 3)])
     def test_fantasies_that_do_not_fit_are_refused(self, surrogate, shape):
@@ -287,22 +287,22 @@ class SurrogateContract(ABC):
         rng, (X, y) = np.random.default_rng(0), rows(12)
         model = surrogate().fit(X[:10], y[:10], rng=rng)
         saved = json.loads(json.dumps(model.state(), allow_nan=False))
-        other, copy = surrogate(), np.random.default_rng()
-        other.restore(saved)
+        restored, copy = surrogate(), np.random.default_rng()
+        restored.restore(saved)
         copy.bit_generator.state = rng.bit_generator.state
         for n in (11, 12):
-            one = model.fit(X[:n], y[:n], rng=rng).predict(POINTS)
-            two = other.fit(X[:n], y[:n], rng=copy).predict(POINTS)
-            np.testing.assert_array_equal(one.mean, two.mean)
-            np.testing.assert_array_equal(one.var, two.var)
+            original = model.fit(X[:n], y[:n], rng=rng).predict(POINTS)
+            two = restored.fit(X[:n], y[:n], rng=copy).predict(POINTS)
+            np.testing.assert_array_equal(original.mean, two.mean)
+            np.testing.assert_array_equal(original.var, two.var)
 
     def test_the_state_before_a_fit_is_a_new_one(self, surrogate):
         X, y = rows(9)
         saved = json.loads(json.dumps(surrogate().state(), allow_nan=False))
-        other = surrogate()
-        other.restore(saved)
+        restored = surrogate()
+        restored.restore(saved)
         first, second = (
-            model.fit(X, y, rng=np.random.default_rng(4)).predict(POINTS) for model in (surrogate(), other)
+            model.fit(X, y, rng=np.random.default_rng(4)).predict(POINTS) for model in (surrogate(), restored)
         )
         np.testing.assert_array_equal(first.mean, second.mean)
 
@@ -317,8 +317,8 @@ class SurrogateContract(ABC):
         assert np.all(dmean[:, ::2, 2] == 0)
         assert np.all(dvar[:, ::2, 2] == 0)
         assert np.abs(dmean[:, 1::2, 2]).max() > 0
-        given = model.condition(points[:4], fantasies(model, points[:4], 2))
-        mean, var, dmean, _ = given.predict_gradient(points)
+        conditioned = model.condition(points[:4], fantasies(model, points[:4], 2))
+        mean, var, dmean, _ = conditioned.predict_gradient(points)
         assert np.isfinite(mean).all()
         assert np.all(var > 0)
         assert np.all(dmean[:, :, ::2, 2] == 0)
@@ -341,7 +341,7 @@ class SurrogateContract(ABC):
             surrogate(conditional=(3,)).fit(X, y, rng=np.random.default_rng(0))
 
     def test_whether_a_column_counts_is_learned(self, surrogate):
-        """Targets that depend on activity alone are told apart by it."""
+        """Targets that depend only on activity are distinguished by it."""
         rng = np.random.default_rng(0)
         X = rng.random((30, 3))
         X[::2, 2] = np.nan

@@ -1,4 +1,4 @@
-"""What every workload keeps to; inherit `WorkloadContract` and say which one is tested.
+"""The contract of workloads; inherit `WorkloadContract` and return the tested workload.
 
 Each test trains for an instant on a few drawn pictures; a whole suite takes some ten seconds on one core.
 """
@@ -42,16 +42,16 @@ class WorkloadContract(ABC):
     """A workload over 60 pictures in three classes, bright, middling and dark."""
 
     size: int = 32
-    """Pixels a side of the pictures that are drawn."""
+    """Pixels per side of the pictures."""
     channels: int = 3
     seconds: float = 20.0
-    """After so long one short run has hung."""
+    """Seconds after which a short run counts as hung."""
     registered: bool = True
     """Whether the workload is in the registry under its name."""
 
     @abstractmethod
     def make(self) -> Workload:
-        """Make the workload."""
+        """Return the tested workload."""
 
     @abstractmethod
     def short(self, workload: Workload) -> Budget:
@@ -65,12 +65,12 @@ class WorkloadContract(ABC):
 
     @pytest.fixture
     def workload(self) -> Workload:
-        """Make the workload once a test."""
+        """Return the workload, once per test."""
         return self.make()
 
     @pytest.fixture
     def source(self) -> ImageSource:
-        """Draw the pictures."""
+        """Return the pictures as a dataset."""
         return open_arrays(*_pictures(self.size, self.channels))
 
     @pytest.fixture
@@ -102,13 +102,13 @@ class WorkloadContract(ABC):
             workload.check_names(list(workload.space(name)))
 
     def test_every_shared_configuration_passes_the_check(self, workload: Workload) -> None:
-        """What a collection draws can be trained."""
+        """Every configuration drawn by a collection can be trained."""
         for name in workload.spaces:
             for config in sobol_configs(workload.space(name), 16):
                 workload.check(config)
 
     def test_names_that_there_are_not_are_refused(self, workload: Workload) -> None:
-        """A wrong space, budget, hyperparameter or configuration is told, with those that there are."""
+        """Errors on a wrong space, budget, hyperparameter or configuration list the valid ones."""
         with pytest.raises(UsageError, match=re.escape(workload.spaces[0])):
             workload.space("no such space")
         with pytest.raises(UsageError, match=re.escape(workload.budgets[0])):
@@ -119,7 +119,7 @@ class WorkloadContract(ABC):
             workload.check({"no_such_hyperparameter": 1})
 
     def test_budgets_have_names_units_and_amounts(self, workload: Workload) -> None:
-        """Each is named as asked for and says in JSON what decides it; an amount makes another one of the same name."""
+        """A budget keeps its name and describes itself in JSON; an amount makes another one of the same name."""
         usual = workload.budget()
         assert usual.name == workload.budgets[0]
         for name in workload.budgets:
@@ -141,7 +141,7 @@ class WorkloadContract(ABC):
             amounts = [workload.budget(amount=amount) for amount in (5, 50, 500)]
             costs = [workload.cost(config, budget, n_train=400) for budget in amounts]
             assert all(0 < cost < math.inf for cost in costs)
-            assert all(one <= other for one, other in pairwise(costs))
+            assert all(shorter <= longer for shorter, longer in pairwise(costs))
 
     def test_it_is_sent_to_a_process(self, workload: Workload) -> None:
         """Workers get a pickled workload."""
@@ -161,8 +161,8 @@ workload.check(sobol_configs(workload.space(), 1)[0])
 workload.cost(sobol_configs(workload.space(), 1)[0], workload.budget(), n_train=100)
 print(sorted({{"torch", "torchvision", "timm"}} & set(sys.modules)))
 """
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == "[]"
+        process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert process.stdout.strip() == "[]"
 
     # Training.
 
@@ -221,7 +221,7 @@ print(sorted({{"torch", "torchvision", "timm"}} & set(sys.modules)))
                 assert result.error == prepared.constant_error()
 
     def test_what_a_report_raises_ends_the_run(self, workload: Workload, prepared: Prepared) -> None:
-        """That is how a study prunes."""
+        """Studies prune by an exception of the report."""
 
         class Enough(Exception):  # noqa: N818
             pass
@@ -237,7 +237,7 @@ print(sorted({{"torch", "torchvision", "timm"}} & set(sys.modules)))
         assert len(heard) == 1
 
     def test_a_run_that_takes_too_long_is_given_up(self, workload: Workload, prepared: Prepared) -> None:
-        """It has no error then; one that was over already may keep its own."""
+        """It has no error; a run that ended before the limit may keep its own."""
         budget = workload.budget()
         result = prepared.train(self.good(workload), seed=0, budget=budget, timeout_s=0.0)
         assert result.status in (Status.TIMEOUT, Status.OK)
@@ -248,7 +248,7 @@ print(sorted({{"torch", "torchvision", "timm"}} & set(sys.modules)))
         assert prepared.constant_error() == pytest.approx(2 / 3, abs=0.05)
 
     def test_what_it_cannot_train_is_refused(self, workload: Workload, prepared: Prepared, source: ImageSource) -> None:
-        """A configuration of another space, another workload's budget, a device that there is not."""
+        """A configuration of another space, another workload's budget, a missing device."""
         with pytest.raises(DataError, match=r"expected .*, got "):
             prepared.train({"no_such_hyperparameter": 1}, seed=0, budget=self.short(workload))
         with pytest.raises(UsageError, match="expected a budget of the workload"):
@@ -266,19 +266,19 @@ print(sorted({{"torch", "torchvision", "timm"}} & set(sys.modules)))
         config = self.good(workload)
         members = [Member(n, dict(config), n, result.error) for n, result in enumerate(results)]
         for count in (1, 2):
-            made = prepared.combine(members[:count], [result.model for result in results[:count]])
-            made.save(tmp_path / "c.safetensors")
+            trained = prepared.combine(members[:count], [result.model for result in results[:count]])
+            trained.save(tmp_path / "c.safetensors")
             again = load_classifier(tmp_path / "c.safetensors") if self.registered else None
             again = again or workload.load(tmp_path / "c.safetensors")
             assert [member.to_dict() for member in again.members] == [member.to_dict() for member in members[:count]]
             assert (again.classes, again.size, again.channels, again.error) == (
-                made.classes, made.size, made.channels, made.error,
+                trained.classes, trained.size, trained.channels, trained.error,
             )  # fmt: skip
             assert again.classes == tuple(source.class_names)
             val = SourceDataset(source).rows("val")
             read = source.read(val, size=again.size)
             probabilities = again.predict(read.images)
-            np.testing.assert_array_equal(probabilities, made.predict(read.images))
+            np.testing.assert_array_equal(probabilities, trained.predict(read.images))
             assert probabilities.shape == (len(val), len(again.classes))
             np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
             wrong = np.mean(probabilities.argmax(axis=1) != read.labels)
@@ -290,24 +290,24 @@ print(sorted({{"torch", "torchvision", "timm"}} & set(sys.modules)))
         """A file that is cut, empty or something else, and pictures of another shape."""
         result = self._train(workload, prepared, keep=True)
         member = Member(0, dict(self.good(workload)), 0, result.error)
-        made = prepared.combine([member], [result.model])
-        made.save(tmp_path / "c.safetensors")
+        trained = prepared.combine([member], [result.model])
+        trained.save(tmp_path / "c.safetensors")
         content = (tmp_path / "c.safetensors").read_bytes()
         for damage in (content[:100], content[: len(content) // 2], b"", b"x" * 99):
             (tmp_path / "d.safetensors").write_bytes(damage)
             with pytest.raises(ModelError, match=r"d\.safetensors: expected"):
                 workload.load(tmp_path / "d.safetensors")
         wrong: Sequence[np.ndarray[tuple[int, ...], np.dtype[np.generic]]] = (
-            np.zeros((2, made.size + 1, made.size, made.channels), np.uint8),
-            np.zeros((2, made.size, made.size, made.channels), np.float64),
+            np.zeros((2, trained.size + 1, trained.size, trained.channels), np.uint8),
+            np.zeros((2, trained.size, trained.size, trained.channels), np.float64),
         )
         for images in wrong:
             with pytest.raises(DataError, match="expected images"):
-                made.predict(images)  # type: ignore[arg-type]
+                trained.predict(images)  # type: ignore[arg-type]
 
 
 class _Foreign:
-    """A budget of no workload."""
+    """A budget that belongs to no workload."""
 
     name = "foreign"
     unit = "wishes"
@@ -317,7 +317,7 @@ class _Foreign:
 
 
 def _pictures(size: int, channels: int) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.uint8]], list[str]]:
-    """Draw 20 pictures a class, of noise around three brightnesses."""
+    """Return 20 pictures per class, of noise around three brightnesses."""
     rng = np.random.default_rng(0)
     numbers = np.arange(60) % 3
     noise = rng.integers(0, 60, (60, size, size, channels))

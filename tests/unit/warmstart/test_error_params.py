@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import warmstart
-from warmstart.cli.errors import known_options, option_of, shown
+from warmstart.cli.errors import error_text, known_options, option_of
 from warmstart.history_store import errors
 from warmstart.history_store.errors import BrokenImagesError, UsageError, WarmstartError
 
@@ -29,20 +29,27 @@ def test_an_error_shows_the_argument_in_python_and_the_option_on_the_command_lin
         return
     error = kind("expected one of a, b, got 'c'. Leave it out.", param="exclude_group")
     assert str(error) == "exclude_group: expected one of a, b, got 'c'. Leave it out."
-    assert shown(error) == "--exclude-group: expected one of a, b, got 'c'. Leave it out."
+    assert error_text(error) == "--exclude-group: expected one of a, b, got 'c'. Leave it out."
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.params, again.message) == (str(error), ("exclude_group",), error.message)
 
 
 def test_arguments_that_a_message_speaks_of_are_spelled_and_other_words_are_not():
     error = UsageError("expected `c` errors with `space` or `save_model`, `warmstart train` made none.", param="k")
-    assert shown(error) == "-k: expected `c` errors with --space or --save-model, `warmstart train` made none."
+    assert error_text(error) == "-k: expected `c` errors with --space or --save-model, `warmstart train` made none."
+
+
+@pytest.mark.parametrize("message", ["needs `dataset`.", "cannot be used with `dataset`."])
+def test_arguments_that_need_or_exclude_each_other_make_one_sentence(message):
+    error = UsageError(message, param="labels_column")
+    assert str(error) == f"labels_column {message}"
+    assert error_text(error) == f"--labels-column {message.replace('`dataset`', '--dataset')}"
 
 
 def test_several_arguments_at_fault_are_all_named():
     error = UsageError("expected both, got one.", param=("cpus_per_trial", "gpus_per_trial"))
     assert str(error) == "cpus_per_trial, gpus_per_trial: expected both, got one."
-    assert shown(error) == "--cpus-per-trial, --gpus-per-trial: expected both, got one."
+    assert error_text(error) == "--cpus-per-trial, --gpus-per-trial: expected both, got one."
 
 
 @pytest.mark.parametrize(
@@ -55,20 +62,22 @@ def test_several_arguments_at_fault_are_all_named():
     ],
 )
 def test_an_option_is_named_only_where_the_command_has_it(words, said):
-    assert shown(UsageError("expected a CSV file, got nothing.", param="labels"), words).startswith(f"{said}: expected")
+    assert error_text(UsageError("expected a CSV file, got nothing.", param="labels"), words).startswith(
+        f"{said}: expected"
+    )
 
 
 def test_an_argument_without_an_option_is_named_as_the_help_names_it():
     error = UsageError("expected a folder, got nothing.", param="dataset")
-    assert shown(error, ("suggest", "photos")) == "--dataset: expected a folder, got nothing."
+    assert error_text(error, ("suggest", "photos")) == "--dataset: expected a folder, got nothing."
     error = UsageError("expected a history, got nothing.", param="history")
-    assert shown(error, ("history", "add", "gone.h5")) == "HISTORY: expected a history, got nothing."
+    assert error_text(error, ("history", "add", "gone.h5")) == "HISTORY: expected a history, got nothing."
 
 
 def test_errors_without_arguments_are_as_they_were():
-    assert str(UsageError("x")) == "x" == shown(UsageError("x"))
+    assert str(UsageError("x")) == "x" == error_text(UsageError("x"))
     assert str(UsageError()) == ""
-    assert shown(ZeroDivisionError("y")) == "y"
+    assert error_text(ZeroDivisionError("y")) == "y"
 
 
 def test_no_text_below_the_command_line_opens_with_an_option():

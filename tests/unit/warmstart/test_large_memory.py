@@ -11,7 +11,7 @@ from warmstart.bo.transfer.novelty import PixelNorms, nearest_other_group_of
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.suggestions import embedded_history
 from warmstart.suggestions.advisor import Advisor
-from warmstart.suggestions.embedded_history import nearest_places, spread_places
+from warmstart.suggestions.embedded_history import nearest_positions, spread_positions
 from warmstart.suggestions.location import EXACT, distances_to
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (60, 8, 8), dtype=np.uint8)
@@ -63,9 +63,9 @@ def test_the_nearest_have_exact_distances_and_come_first(m):
 
 def test_places():
     distances = np.array([3.0, 1.0, 2.0, 5.0, 4.0])
-    assert nearest_places(distances).tolist() == [0, 1, 2, 3, 4]
-    assert spread_places(7).tolist() == list(range(7))
-    spread = spread_places(10**6)
+    assert nearest_positions(distances).tolist() == [0, 1, 2, 3, 4]
+    assert spread_positions(7).tolist() == list(range(7))
+    spread = spread_positions(10**6)
     assert len(set(spread.tolist())) == embedded_history.SPREAD
     assert (spread[0], spread[-1]) == (0, 10**6 - 1)
 

@@ -132,8 +132,8 @@ def test_an_error_that_no_history_holds_is_told(folder):
         ({"script": OwnScript(command="python train.py {lr} {model}")}, r"expected {warmstart.dataset} in a command that is measured on 2"),
         ({"script": OwnScript(command="python train.py {warmstart.dataset} {lr}")}, "none for model"),
         ({"objective": blind}, "expected a function that takes the dataset.*def blind\\(config, dataset\\)"),
-        ({"fractions": (0.5,)}, "fraction: expected whole datasets"),
-        ({"device": "cuda"}, "expected none of `workload`, `target_budget` and `device`"),
+        ({"fractions": (0.5,)}, "fraction cannot be used with a script of your own"),
+        ({"device": "cuda"}, "`workload`, `target_budget` and `device` cannot be used with a script"),
         ({"names": ()}, "expected datasets to measure, got none"),
     ],
 )  # fmt: skip

@@ -322,7 +322,7 @@ def test_labels_in_a_file_are_read_as_by_suggest(model, folder, cli):
     for given in (options, options[2:]):
         run = cli("predict", model, folder, *given)
         assert run.code == 2
-        assert f"{given[0]}: expected --dataset beside it, got none. Name the pictures by it" in run.err
+        assert f"{given[0]} needs --dataset." in run.err
 
 
 def test_the_command_writes_tables_and_json(model, folder, cli):

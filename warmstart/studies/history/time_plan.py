@@ -153,7 +153,7 @@ class TimedCall:
             query: the dataset of the study, if it is open.
         """
         if self.plan is not None:
-            return Pace(self.ends, self.plan.durations, self.plan.told, self.over)
+            return Pace(self.ends, self.plan.durations, self.plan.timed_runs, self.over)
         spec, space = queue.plan, load_space(queue.plan.space)
         durations = known_durations(spec, sources=sources, query=query) or no_durations(space)
         timed_runs = list[TimedRun]()

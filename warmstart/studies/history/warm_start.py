@@ -136,7 +136,7 @@ def warn_of_images(query: Query | Descriptor | None, on_message: Callable[[str],
 
     if skip_broken:
         _warn_broken(query, on_message)
-    for note in query.lacking if isinstance(query, Query) else ():
+    for note in query.class_notes if isinstance(query, Query) else ():
         on_message(note)
 
 
@@ -180,7 +180,7 @@ def _warm_configs(answer: Answer) -> tuple[WarmConfig, ...]:
     expected = [] if answer.expectation is None else answer.expectation.errors()[len(configs) : -1]
     return configs + tuple(
         WarmConfig(config, expected_error=None if error is None else error.to_dict())
-        for config, error in zip_longest(answer.plan.others, expected)
+        for config, error in zip_longest(answer.plan.further_configs, expected)
     )
 
 
@@ -233,7 +233,7 @@ def _curves(plan: StudySpec, locate: Callable[[], Location] | None) -> dict[str,
 
 def _usual_configs(plan: StudySpec, history: str | os.PathLike[str] | None) -> tuple[WarmConfig, ...] | None:
     """Return the default configurations of a workload that the history never measured; else None."""
-    from warmstart.suggestions.initial_configs import put_into
+    from warmstart.suggestions.initial_configs import convert_initial
 
     usual = () if plan.workload in (None, DEFAULT) else get_workload(plan.workload).usual_configs()
     if not usual:
@@ -241,7 +241,7 @@ def _usual_configs(plan: StudySpec, history: str | os.PathLike[str] | None) -> t
     if measures(glance(history_path(history)).space_json, plan.workload or DEFAULT):
         return None
     space = load_space(plan.space)
-    translation = put_into(space, [_legal_part(space, config) for config in usual[: plan.k]], rename={}, seed=plan.seed)
+    translation = convert_initial(space, [_legal_part(space, config) for config in usual[: plan.k]], rename={}, seed=plan.seed)
     return tuple(WarmConfig(config, measured=False) for config in translation.configs)
 
 
@@ -276,14 +276,14 @@ def _unmeasured(plan: StudySpec, best: Config | None, measured: Sequence[Config]
 
 def _translated_usual(space: ConfigurationSpace, usual: Sequence[Config], *, seed: int) -> list[Config]:
     """Translate a workload's default configurations into a space that has all their names."""
-    from warmstart.suggestions.initial_configs import put_into
+    from warmstart.suggestions.initial_configs import convert_initial
 
     configs: list[Config] = []
     for config in usual:
         if not set(config) <= set(space):
             continue
         try:
-            translated = put_into(space, [_legal_part(space, config)], rename={}, seed=seed).configs
+            translated = convert_initial(space, [_legal_part(space, config)], rename={}, seed=seed).configs
         except UsageError:  # a combination that the space forbids
             continue
         configs += [candidate for candidate in translated if set(config) <= set(candidate) and candidate not in configs]

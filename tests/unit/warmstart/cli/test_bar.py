@@ -43,11 +43,11 @@ def test_the_bar_moves_inside_a_unit_and_never_past_it(clock):
     bar = Bar("tuning", clock=clock)
     bar.show(2, 4, "", left_s=20.0)
     clock.now += 5
-    assert bar.done == pytest.approx(2.5)
+    assert bar.completed == pytest.approx(2.5)
     clock.now += 10
-    assert bar.done == pytest.approx(2.95)
+    assert bar.completed == pytest.approx(2.95)
     bar.show(2.99, 4, "", left_s=20.0)
-    assert bar.done == pytest.approx(2.99)
+    assert bar.completed == pytest.approx(2.99)
 
 
 def test_what_is_left_follows_from_the_pace_where_nobody_tells(clock):
@@ -83,7 +83,7 @@ def test_parts_of_trials_under_way_are_none_that_ended(clock):
     running = tuple(RunningTrial(number, clock.now, 5.0, 0.2, 0.6) for number in (3, 4, 5, 6))
     _show(bar.show, StudyProgress(3, 9, None, math.nan, (), "s", running), "", Metric())
     assert bar.count == "3/9"
-    assert bar.done == pytest.approx(5.4)
+    assert bar.completed == pytest.approx(5.4)
 
 
 @pytest.mark.parametrize(("total", "count"), [(None, "3"), (12, "3/12")])

@@ -5,7 +5,7 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from warmstart.cli.table import TURNED, cell, table
+from warmstart.cli.table import MAX_TRANSPOSED_ROWS, cell, table
 from warmstart.suggestions.formats import to_csv
 
 SUGGESTIONS = [
@@ -15,7 +15,7 @@ SUGGESTIONS = [
 ]
 MANY = [
     {"name": f"dataset{i}", "what": "pictures of many things", "n": 12345 + i, "error": i / 7, "more": i * 1.5}
-    for i in range(TURNED + 1)
+    for i in range(MAX_TRANSPOSED_ROWS + 1)
 ]
 
 

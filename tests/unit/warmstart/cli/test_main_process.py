@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from warmstart.cli.main import _show_once
-from warmstart.cli.table import in_known_letters
+from warmstart.cli.table import escape_unencodable
 
 
 def test_a_process_of_its_own_seldom_looks_for_garbage():
@@ -36,7 +36,7 @@ def test_tables_come_in_any_encoding(encoding):
 
 
 def test_letters_that_an_encoding_lacks_are_escapes_that_json_reads():
-    codecs.register_error("test-letters", in_known_letters)
+    codecs.register_error("test-letters", escape_unencodable)
     assert "é ─ 日 😀".encode("latin-1", "test-letters").decode("latin-1") == r"é - \u65e5 \ud83d\ude00"
     with pytest.raises(UnicodeDecodeError):
         b"\xff".decode("utf-8", "test-letters")

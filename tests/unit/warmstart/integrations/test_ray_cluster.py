@@ -101,10 +101,10 @@ def test_without_room_a_collection_is_refused_and_named_workers_are_told_what_th
     machines = Machines(cluster=Cluster(gpus=1.0))
     with (
         pytest.raises(UsageError, match=f"cpus_per_trial, gpus_per_trial: expected {lacking}Ask for less"),
-        machines.used_for(CollectionSettings(), has_device=False),
+        machines.configured(CollectionSettings(), has_device=False),
     ):
         pytest.fail("began")
-    with replace(machines, workers=2).used_for(CollectionSettings(), has_device=False) as settings:
+    with replace(machines, workers=2).configured(CollectionSettings(), has_device=False) as settings:
         assert settings.workers == 2
     assert not caplog.records
     Cluster(gpus=1.0).check_fits(2)

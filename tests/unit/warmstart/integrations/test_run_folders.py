@@ -8,7 +8,7 @@ import sqlite3
 
 import pytest
 
-from warmstart.histories.import_runs import Asked, import_source
+from warmstart.histories.import_runs import ImportRequest, import_source
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.records import Status
@@ -142,11 +142,11 @@ def test_runs_are_read_with_curves_durations_and_crashes(tmp_path, kind, history
     if kind in ("mlflow", "database", "json"):
         assert runs.left_out == {"running": 1}
     dataset = None if kind == "timm" else "flowers"
-    tried = import_source(history, source, Asked(dataset=dataset, dry_run=True))
+    tried = import_source(history, source, ImportRequest(dataset=dataset, dry_run=True))
     assert len(tried.evaluations) == 3
-    import_source(history, source, Asked(dataset=dataset))
+    import_source(history, source, ImportRequest(dataset=dataset))
     before = history.read_bytes()
-    again = import_source(history, source, Asked(dataset=dataset))
+    again = import_source(history, source, ImportRequest(dataset=dataset))
     assert (len(again.evaluations), again.already_there) == (0, 3)
     assert history.read_bytes() == before
     with History.open(history) as opened:
@@ -163,10 +163,10 @@ def test_a_metric_is_named_and_a_dataset_given_by_path(tmp_path, history):
     assert runs.maximised is None, "a loss has no best and no worst value"
     (tmp_path / "photos").mkdir()
     with pytest.raises(DataError, match="expected pictures"):
-        import_source(history, source, Asked(dataset=str(tmp_path / "photos")))
+        import_source(history, source, ImportRequest(dataset=str(tmp_path / "photos")))
     assert runs.datasets == ["flowers"] * 3
     assert runs.seeds == [7] * 3
-    assert import_source(history, source, Asked(dataset="tulips")).evaluations[0].dataset == "tulips"
+    assert import_source(history, source, ImportRequest(dataset="tulips")).evaluations[0].dataset == "tulips"
 
 
 def test_flat_yaml_is_read_as_yaml_reads_it(tmp_path):
@@ -221,7 +221,7 @@ def test_ten_thousand_runs_take_seconds(tmp_path, kind, history):
             base.executemany("INSERT INTO params VALUES ('lr', ?, ?)", [(str(1e-5 * 1.001**n), f"r{n}") for n in numbers])  # fmt: skip
             base.executemany("INSERT INTO metrics VALUES ('val/acc', 0.7, 0, ?, 1, 0)", [(f"r{n}",) for n in numbers])
     began = time.process_time()
-    plan = import_source(history, str(source), Asked(dataset="flowers"))
+    plan = import_source(history, str(source), ImportRequest(dataset="flowers"))
     assert len(plan.evaluations) >= 10_000
     assert time.process_time() - began < 30  # 10 s on an idle machine
 
@@ -245,7 +245,7 @@ def imported(path, source, space=None, **asked):
     """Import runs into a new history; return what was added."""
     space = read_space(space or {"lr": {"log": [1e-4, 1.0]}})
     History.create(path, dump_space(space)).close()
-    plan = import_source(path, str(source), Asked(**asked))
+    plan = import_source(path, str(source), ImportRequest(**asked))
     with History.open(path) as opened:
         return plan, list(opened.evaluations())
 

@@ -18,16 +18,16 @@ def test_distances_of_a_plane_are_kept():
     flat = np.random.default_rng(1).normal(size=(20, 2))
     wide = turned(flat, 256)
     plane = fit_plane(wide)
-    assert gaps(plane.place(wide)) == pytest.approx(gaps(flat), abs=1e-9)
+    assert gaps(plane.project(wide)) == pytest.approx(gaps(flat), abs=1e-9)
     assert plane.share == pytest.approx(1)
     more = np.concatenate([flat, flat + np.array([3.0, -1.0])])  # half of them were not in the fit
-    assert gaps(plane.place(turned(more, 256))) == pytest.approx(gaps(more), abs=1e-9)
+    assert gaps(plane.project(turned(more, 256))) == pytest.approx(gaps(more), abs=1e-9)
 
 
 def test_share_is_that_of_the_squared_distances():
     points = np.random.default_rng(2).normal(size=(15, 6)) * [5, 3, 2, 1, 1, 1]
     plane = fit_plane(points)
-    assert plane.share == pytest.approx(np.sum(gaps(plane.place(points)) ** 2) / np.sum(gaps(points) ** 2))
+    assert plane.share == pytest.approx(np.sum(gaps(plane.project(points)) ** 2) / np.sum(gaps(points) ** 2))
 
 
 def test_coordinates_are_those_of_classical_scaling():
@@ -35,13 +35,13 @@ def test_coordinates_are_those_of_classical_scaling():
     centring = np.eye(9) - 1 / 9
     values, vectors = np.linalg.eigh(-0.5 * centring @ gaps(points) ** 2 @ centring)
     expected = vectors[:, [-1, -2]] * np.sqrt(values[[-1, -2]])
-    assert np.abs(fit_plane(points).place(points)) == pytest.approx(np.abs(expected))
+    assert np.abs(fit_plane(points).project(points)) == pytest.approx(np.abs(expected))
 
 
 def test_the_order_of_the_points_does_not_turn_the_plane():
     points = np.random.default_rng(4).normal(size=(8, 5))
     order = [3, 1, 7, 0, 2, 6, 5, 4]
-    assert fit_plane(points[order]).place(points) == pytest.approx(fit_plane(points).place(points))
+    assert fit_plane(points[order]).project(points) == pytest.approx(fit_plane(points).project(points))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_order_of_the_points_does_not_turn_the_plane():
 def test_fewer_than_two_directions(points):
     points = np.array(points)
     plane = fit_plane(points)
-    placed = plane.place(points)
+    placed = plane.project(points)
     assert gaps(placed) == pytest.approx(gaps(points))
     assert np.all(placed[:, 1] == 0)
     assert plane.share == pytest.approx(1)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from warmstart.bo.diagnostics import Diagnosis, Fit, Sensitivity, Shares, Slice
-from warmstart.histories.ccov import Centres, say_centre
+from warmstart.histories.ccov import Centres, describe_centre
 from warmstart.history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.plots.ccov import FEW, draw_ccov
 from warmstart.plots.map import DatasetMap, QueryPoint, draw_map
 from warmstart.plots.read_report import read_reports
-from warmstart.plots.regret import draw_regret, telling_methods
+from warmstart.plots.regret import choose_methods, draw_regret
 from warmstart.plots.run import draw_run
 
 ODD = ("Ä/ö ☃", "数字", "$x$ & <y>", "a_very_long_name_of_a_dataset_that_says_everything_about_it")
@@ -139,11 +139,11 @@ def test_centres_in_words():
         np.array([[0.05, 0.05, 0.05, 0.0]]),
     )
     assert found.clear.tolist() == [[True, True, False, False]]
-    assert say_centre(0.7, 0.5, clear=True) == "errors gather at high values; low ones do better on average"
-    assert say_centre(0.3, 0.5, clear=True) == "errors gather at low values; high ones do better on average"
-    assert say_centre(0.505, 0.5, clear=True) == "hardly any difference"
-    assert say_centre(0.7, 0.5, clear=False) == "no clear side: chance explains it"
-    assert say_centre(np.nan, 0.5, clear=False).startswith("not defined")
+    assert describe_centre(0.7, 0.5, clear=True) == "errors gather at high values; low ones do better on average"
+    assert describe_centre(0.3, 0.5, clear=True) == "errors gather at low values; high ones do better on average"
+    assert describe_centre(0.505, 0.5, clear=True) == "hardly any difference"
+    assert describe_centre(0.7, 0.5, clear=False) == "no clear side: chance explains it"
+    assert describe_centre(np.nan, 0.5, clear=False).startswith("not defined")
 
 
 KINDS = {
@@ -241,7 +241,7 @@ def test_what_is_not_defined_is_left_out(tmp_path):
 def test_eight_telling_methods_in_order_of_their_regret():
     others = {f"{kind}{i}": kind for i in range(9) for kind in ("baseline", "strategy", "oracle")}
     names = others | KINDS | {"cold-gp": "search", "nearest-handcrafted": "baseline"}
-    chosen = telling_methods(a_report(names))
+    chosen = choose_methods(a_report(names))
     assert {"ours", "strategy0", "oracle0", "portfolio", "nearest-handcrafted", "cold-gp", "baseline0"} < set(chosen)
     assert len(chosen) == 8
     assert len([name for name in chosen if names[name] == "oracle"]) == 1

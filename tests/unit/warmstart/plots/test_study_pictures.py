@@ -171,14 +171,14 @@ def test_axes_are_natural_with_few_readable_ticks():
     axes = {axis.name: axis for axis in axes_of(a_space())}
     rate = axes["log10_learning_rate"]
     assert rate.title == "learning rate"
-    assert rate.place(-3.0) == 0.5
+    assert rate.position(-3.0) == 0.5
     places, texts = rate.ticks()
     assert texts == ["10⁻⁵", "10⁻⁴", "0.001", "0.01", "0.1"]
     np.testing.assert_allclose(places, np.linspace(0, 1, 5), atol=1e-12)
     assert axes["layers"].ticks()[1] == ["1", "2", "3", "4"]
-    assert axes["batch_size"].place(64) == pytest.approx(0.5)
+    assert axes["batch_size"].position(64) == pytest.approx(0.5)
     assert all(2 <= len(axis.ticks()[0]) <= 6 for axis in axes.values())
-    assert np.isnan(axes["momentum"].place(None))
+    assert np.isnan(axes["momentum"].position(None))
     assert [write_number(value) for value in (0, 0.001, 2.5e-5, 1e6, 64.0, -2.0)] == ["0", "0.001", "2.5×10⁻⁵", "10⁶", "64", "−2"]  # fmt: skip
     assert [write_number(value) for value in (20000, 12345.0, 99999, 9999.4, -9999.7, 9.9996e-4)] == ["20000", "12345", "99999", "9999", "−10000", "10⁻³"]  # fmt: skip
 

@@ -17,7 +17,7 @@ from objectives import parabola
 from pyarrow import parquet
 
 from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError
-from warmstart.plots.read_study import read_any
+from warmstart.plots.read_study import read_run_or_study
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.results.export import check_export, trial_rows, write_trials
@@ -97,14 +97,14 @@ def test_studies_of_0_1_are_shown_and_left_as_they_are(archive, name):
 
 def test_a_report_of_0_1_says_what_the_storage_says(archive):
     (report,) = archive.glob("sklearn-digits-objective.py-of_images-report.json")
-    record = read_any(str(report))
+    record = read_run_or_study(str(report))
     document = json.loads(report.read_text())
     assert len(record.trials) == len(document["all"])
     assert record.best.error == document["best"]["error"]
     joint = archive / "near-and-1-more-report.json"
     with pytest.raises(UsageError, match=r"expected the name of one of the studies .*near.*, got none"):
-        read_any(str(joint))
-    assert read_any(str(joint), study=json.loads(joint.read_text())["studies"][0]["study"]).trials
+        read_run_or_study(str(joint))
+    assert read_run_or_study(str(joint), study=json.loads(joint.read_text())["studies"][0]["study"]).trials
 
 
 def test_the_plan_that_people_see_is_short_and_0_1_refuses_it(tmp_path):
@@ -226,7 +226,7 @@ def test_what_is_no_result_in_a_study_of_another_program_is_never_the_best(tmp_p
         return values[trial.number]
 
     study.optimize(objective, n_trials=6)
-    record = read_any(f"{tmp_path}/o.db::o")
+    record = read_run_or_study(f"{tmp_path}/o.db::o")
     assert record.best.number == (0 if direction == "maximize" else 2)
     assert [trial.status for trial in record.trials] == ["ok", "failed", "ok", "failed", "pruned", "pruned"]
     assert [trial.error is None for trial in record.trials] == [False, True, False, True, True, True]
@@ -249,7 +249,7 @@ def test_what_another_program_made_of_a_trial_of_ours_is_no_result_unless_it_is_
             queue.study.tell(run.number, value, state=optuna.trial.TrialState[state])  # by a dashboard, say
         found = ended_trials(queue.trials())
     assert [(trial.status, trial.error) for trial in found[4:]] == [("pruned", None), ("failed", None), ("ok", 9.0)]
-    assert read_any(f"{tmp_path}/s.db::s").best.number < 4
+    assert read_run_or_study(f"{tmp_path}/s.db::s").best.number < 4
 
 
 def test_what_is_no_storage_is_refused_and_nothing_is_made(tmp_path):
@@ -264,7 +264,7 @@ def test_what_is_no_storage_is_refused_and_nothing_is_made(tmp_path):
         pass
     (tmp_path / "x.json").write_text('{"a": 1}')
     with pytest.raises(UsageError, match="expected a storage or a report to take study 's' from"):
-        read_any(str(tmp_path / "x.json"), study="s")
+        read_run_or_study(str(tmp_path / "x.json"), study="s")
 
 
 def test_what_is_no_storage_is_told_by_its_exit_code(cli, tmp_path):
@@ -282,7 +282,7 @@ def test_what_is_no_storage_is_told_by_its_exit_code(cli, tmp_path):
 
 def test_exported_rows_name_what_was_promised_and_what_came(tmp_path):
     begun(tmp_path, initial=[{"x": 0.25}])
-    record = read_any(f"{tmp_path}/s.db::s")
+    record = read_run_or_study(f"{tmp_path}/s.db::s")
     rows = trial_rows(record)
     assert [row["trial"] for row in rows] == [0, 1, 2, 3]
     assert rows[0]["warm"]
@@ -297,7 +297,7 @@ def test_what_a_trial_returned_beside_its_error_is_exported_and_reported(tmp_pat
 
     where = {"storage": tmp_path / "s.db", "study": "s", "report": tmp_path / "r.md"}
     found = tune(objective=objective, space={"x": (0.0, 1.0)}, trials=3, **where)
-    record = read_any(f"{tmp_path}/s.db::s")
+    record = read_run_or_study(f"{tmp_path}/s.db::s")
     for trials in (
         found.trials,
         record.trials,
@@ -330,7 +330,7 @@ def test_an_export_of_a_study_replaces_nothing_but_an_export(tmp_path, cli, endi
 
 def test_a_folder_whose_name_is_no_text_is_exported(tmp_path):
     begun(tmp_path, warm="none")
-    record = replace(read_any(f"{tmp_path}/s.db::s"), dataset=os.fsdecode(b"ph\xffotos"))
+    record = replace(read_run_or_study(f"{tmp_path}/s.db::s"), dataset=os.fsdecode(b"ph\xffotos"))
     for ending in ("csv", "parquet", "json"):
         write_trials(tmp_path / f"o.{ending}", record)
     assert set(parquet.read_table(tmp_path / "o.parquet")["dataset"].to_pylist()) == {r"ph\udcffotos"}

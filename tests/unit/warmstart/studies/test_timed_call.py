@@ -78,7 +78,7 @@ def test_the_history_plans_what_fits(asked):
     assert [dict(each.config) for each in spec.configs][: len(planned)] == planned
     assert call.plan.total <= 16
     assert spec.design == len(spec.configs)
-    lines = plan_lines(call, Pace(call.ends, call.plan.durations, call.plan.told), spec, n_ended=0)
+    lines = plan_lines(call, Pace(call.ends, call.plan.durations, call.plan.timed_runs), spec, n_ended=0)
     assert lines[0].startswith(f"Plan: {len(planned)} runs in ")
     assert re.search(r" The other \d\.\d s are for start, short run and end\.$", lines[0])
     assert len(repr(call.plan)) < 4000  # for a notebook: without what the forecast was fitted to
@@ -132,7 +132,7 @@ def test_a_short_run_that_fails_is_told_of(asked):
     assert any("gave no result (it broke): the first trials tell" in line for line in said)
     assert call.plan.short_run is None
     assert spec.configs
-    (line, *_) = plan_lines(call, Pace(call.ends, call.plan.durations, call.plan.told), spec, n_ended=0)
+    (line, *_) = plan_lines(call, Pace(call.ends, call.plan.durations, call.plan.timed_runs), spec, n_ended=0)
     assert re.search(r" The other \d\.\d s are for start and end\.$", line), "nothing was measured"
 
 

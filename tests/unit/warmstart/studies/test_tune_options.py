@@ -135,7 +135,7 @@ def test_what_is_of_a_workload_says_nothing_beside_a_program_of_ones_own(own, op
 def test_labels_are_of_a_dataset(cli):
     run = cli("tune", "--command", "python train.py", "--labels", "labels.csv", "--trials", 1)
     assert run.code == 2
-    assert "--labels: expected --dataset beside it, whose pictures it labels, got none." in run.err
+    assert "--labels needs --dataset." in run.err
 
 
 def test_a_function_in_place_of_the_images_is_told_its_name():

@@ -98,7 +98,7 @@ def test_reading_writes_no_history_and_computes_once(grown, tiny, photos, embedd
     assert embedded == ["new"]
     again = advisor.neighbours(photos, 7)
     assert (again.neighbours, again.notes) == (first.neighbours, first.notes[1:])  # told once
-    embedded_history._read.clear()  # as in another process
+    embedded_history._cache.clear()  # as in another process
     assert advisor.neighbours(photos, 7).neighbours == first.neighbours
     assert embedded == ["new"]
     assert Path(grown).read_bytes() == before
@@ -139,7 +139,7 @@ def test_progress_of_storing_tells_of_every_stage(grown, tiny):
 
 def test_without_a_place_for_the_cache_the_answer_is_the_same(grown, tiny, photos, embedded):
     kept = Advisor(grown, tiny.model).neighbours(photos, 7).neighbours
-    embedded_history._read.clear()
+    embedded_history._cache.clear()
     assert Advisor(grown, tiny.model, cache=False).neighbours(photos, 7).neighbours == kept
     assert embedded == ["new", "new"]
 
@@ -237,6 +237,6 @@ def test_the_cache_is_never_trusted_with_a_damaged_entry(grown, tiny, photos, em
     kept = Advisor(grown, tiny.model).neighbours(photos, 7).neighbours
     for entry in EmbeddingCache(tmp_path / "cache" / "embeddings").folder.glob("*.emb"):
         entry.write_bytes(entry.read_bytes()[:-3])
-    embedded_history._read.clear()
+    embedded_history._cache.clear()
     assert Advisor(grown, tiny.model).neighbours(photos, 7).neighbours == kept
     assert embedded == ["new", "new"]

@@ -17,10 +17,10 @@ REFERENCES = References(NAMES, np.linspace(0.1, 2, 12), PIXELS)
 FINE = SampleStatistics(400, 1.0, 1.0, ClassSignal(30.0, 60.0), PIXELS.mean(0))
 
 
-def codes(sample=FINE, class_names=("cat", "dog"), *, groups=NAMES, references=REFERENCES, images_seen=35):
+def codes(sample=FINE, class_names=("cat", "dog"), *, groups=NAMES, references=REFERENCES, fewest_images=35):
     names = NAMES[: len(groups)]
     vectors = np.zeros((len(groups), 2), np.float32)
-    norms = Norms.of(vectors, groups=groups, names=names, images_seen=images_seen, references=references)
+    norms = Norms.of(vectors, groups=groups, names=names, fewest_images=fewest_images, references=references)
     found = find_doubts(sample, class_names, norms)
     assert all(doubt.text[0].isupper() and doubt.text[-1] in ".?" for doubt in found)
     return [doubt.code.value for doubt in found]

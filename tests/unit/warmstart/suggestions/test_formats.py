@@ -109,7 +109,7 @@ def test_csv_has_the_error_to_expect_where_it_is_known(answer):
     assert [rows[0][name] for name in formats.ERROR] == [0.1, 0.05, 0.2]
     read = list(csv.DictReader(io.StringIO(formats.to_csv(rows))))
     assert [read[1][name] for name in formats.ERROR] == ["", "", ""]
-    assert set(formats.ERROR) <= set(formats.BESIDE), "read back, they are no hyperparameters"
+    assert set(formats.ERROR) <= set(formats.RESULT_COLUMNS), "read back, they are no hyperparameters"
 
 
 def test_csv_has_one_row_a_suggestion_and_empty_cells_for_none(answer):

@@ -15,7 +15,7 @@ from warmstart.history_store.errors import DataError, MissingPathError, UsageErr
 from warmstart.history_store.space_yaml import Source, build_space
 from warmstart.suggestions import formats
 from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign
-from warmstart.suggestions.initial_configs import put_into, read_initial
+from warmstart.suggestions.initial_configs import convert_initial, read_initial
 
 CONFIGS: list[dict[str, Any]] = [
     {"log10_learning_rate": -3.0, "batch_size": 22, "flag": True, "model": "a"},
@@ -55,7 +55,7 @@ FILES = {
 @pytest.mark.parametrize("name", FILES)
 def test_every_format_says_the_same(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(FILES[name]())
-    found = put_into(SPACE, read_initial(tmp_path / name), rename={}, seed=0)
+    found = convert_initial(SPACE, read_initial(tmp_path / name), rename={}, seed=0)
     assert [list(each) for each in found.configs] == [sorted(each) for each in EXPECTED]
     for mine, theirs in zip(found.configs, EXPECTED, strict=True):
         assert mine["lr"] == pytest.approx(theirs["lr"], rel=1e-12)
@@ -76,7 +76,7 @@ def test_the_result_of_tune_is_one_configuration(tmp_path: Path) -> None:
 
 def test_what_is_missing_is_varied_and_what_repeats_is_told() -> None:
     configs = [{"lr": 0.01, "batch_size": 16, "flag": True}, {"lr": 0.02, "depth": 3}, {"lr": 0.02}]
-    found = put_into(SPACE, configs, rename={}, seed=0)
+    found = convert_initial(SPACE, configs, rename={}, seed=0)
     assert [config["lr"] for config in found.configs] == [0.01, 0.02, 0.02]
     assert len({json.dumps(config) for config in found.configs}) == 3
     assert found.notes == (
@@ -84,13 +84,13 @@ def test_what_is_missing_is_varied_and_what_repeats_is_told() -> None:
         "Not in your space: depth.",
     )
     whole = EXPECTED[0]
-    assert put_into(SPACE, [whole, whole], rename={}, seed=0).notes == (
+    assert convert_initial(SPACE, [whole, whole], rename={}, seed=0).notes == (
         "1 of 2 initial configurations repeat another one.",
     )
 
 
 def test_names_are_told_by_rename() -> None:
-    found = put_into(SPACE, [{"log10_speed": -3.0}], rename={"speed": "lr", "elsewhere": "model"}, seed=0)
+    found = convert_initial(SPACE, [{"log10_speed": -3.0}], rename={"speed": "lr", "elsewhere": "model"}, seed=0)
     assert found.configs[0]["lr"] == pytest.approx(1e-3)
 
 
@@ -121,11 +121,11 @@ def test_what_the_space_cannot_express_is_refused() -> None:
     ):  # fmt: skip
         fine = {"model": "a"} if space is SPACE else {"a": "x", "b": "y"}
         with pytest.raises(UsageError, match=message):
-            put_into(space, [fine, config], rename={}, seed=0)
+            convert_initial(space, [fine, config], rename={}, seed=0)
     with pytest.raises(
         UsageError, match=r"number 1, .*none of the space's hyperparameters batch_size, flag, lr, model; `rename` says"
     ):
-        put_into(SPACE, [{"depth": 3}], rename={}, seed=0)
+        convert_initial(SPACE, [{"depth": 3}], rename={}, seed=0)
 
 
 @pytest.mark.parametrize(

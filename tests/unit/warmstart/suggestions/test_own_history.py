@@ -166,7 +166,7 @@ def test_runs_alone_answer_where_no_dataset_with_images_has_runs(runs_alone, tin
     found = warmstart.answer(photos, history=runs_alone, model=tiny.model)
     assert found.suggestions[0].config == CONFIGS[1]
     assert found.strategy == "portfolio"
-    assert "none of its datasets that may answer has both images and runs" in found.confidence.note
+    assert "none of the datasets left has both images and runs" in found.confidence.note
     assert [near.name for near in warmstart.neighbours(photos, history=runs_alone, model=tiny.model)] == ["pictures"]
 
 
@@ -314,7 +314,7 @@ def test_a_copy_of_the_shipped_history_is_another_one_that_answers_the_same(cli,
     assert "expected a path where nothing lies" in twice.err
     both = cli("history", "create", tmp_path / "b.h5", "--from-default", "--space", "paper")
     assert both.code == 2
-    assert "--from-default: expected none of --space, --configs, --stored-size beside it" in both.err
+    assert "--from-default cannot be used with --space" in both.err
 
 
 def test_training_leaves_unmeasured_datasets_out(mine):

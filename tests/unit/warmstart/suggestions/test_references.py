@@ -13,7 +13,7 @@ from warmstart.metafeat.handcrafted import FEATURES
 from warmstart.metafeat.model_file import read_header
 from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 from warmstart.suggestions.advisor import Advisor
-from warmstart.suggestions.embedded_history import _references
+from warmstart.suggestions.embedded_history import _read_references
 from warmstart.suggestions.references import (
     FEATURES_KEY,
     References,
@@ -113,12 +113,12 @@ def test_features_of_a_bundle_that_do_not_go_with_the_model_are_not_taken_for_it
     own = References(("b",), np.ones(1), np.ones((1, 3)), features=np.ones((1, len(LANDMARKS))))
     with History.create(tmp_path / "h.h5", space_json()) as history:
         history.set_result(FEATURES_KEY, came.to_dict())
-        found = _references(history, header)
+        found = _read_references(history, header)
         assert found is not None
         assert found.names == ("a",)
         assert found.features is None
         store_references(history, own, header.hash)
-        found = _references(history, header)
+        found = _read_references(history, header)
         assert found is not None
         assert found.names == ("b",)
         assert found.features is not None

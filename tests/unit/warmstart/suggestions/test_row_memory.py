@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from warmstart.suggestions.row_memory import MOST_KEPT, RowMemory
+from warmstart.suggestions.row_memory import CAPACITY, RowMemory
 
 
 def test_a_thing_is_computed_once_for_the_same_rows_even_where_it_is_nothing():
@@ -17,6 +17,6 @@ def test_a_thing_is_computed_once_for_the_same_rows_even_where_it_is_nothing():
 
 def test_the_oldest_is_forgotten():
     memory, asked = RowMemory(), []
-    for i in [*range(MOST_KEPT + 1), MOST_KEPT, 1, 0]:
+    for i in [*range(CAPACITY + 1), CAPACITY, 1, 0]:
         memory.recall(np.array([i]), lambda i=i: asked.append(i))
-    assert asked == [*range(MOST_KEPT + 1), 0]
+    assert asked == [*range(CAPACITY + 1), 0]

@@ -211,9 +211,9 @@ def test_an_origin_may_be_any_text(origin, program):
         ({"time": "soon"}, "expected a length of time above 0, got 'soon'"),
         ({"time": 0}, "expected a length of time above 0, got 0"),
         ({"time": True}, "expected text or a number, got True"),
-        ({"time": 9, "strategy": "nearest"}, "expected joint or portfolio beside `time`, got 'nearest'"),
-        ({"time": 9, "space": {"x": [0.0, 1.0]}}, "expected no `space` beside it"),
-        ({"time": 9, "workload": "transfer"}, "expected a history that measured transfer"),
+        ({"time": 9, "strategy": "nearest"}, "expected joint or portfolio with `time`, got 'nearest'"),
+        ({"time": 9, "space": {"x": [0.0, 1.0]}}, "cannot be used with `space`"),
+        ({"time": 9, "workload": "transfer"}, "needs a history that measured transfer"),
     ],
 )
 def test_what_cannot_be_planned(tiny, photos, more, told):

@@ -477,7 +477,7 @@ def test_a_server_of_another_history_is_refused(shipped, photos, tiny, cli):
                 ask(str(photos), 2, workload="transfer")
         run = cli("suggest", photos, "--server", url, "--time", "1m")
         assert run.code == 2
-        assert "--time: expected none beside a server" in run.err
+        assert "--time cannot be used with --server." in run.err
 
 
 def test_a_plan_counts_the_reading_of_the_pictures(shipped, photos, monkeypatch):

@@ -26,7 +26,7 @@ from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.space import sobol_configs
 from warmstart.history_store.space_yaml import Source, build_space
 from warmstart.suggestions.answer import InitialDesign
-from warmstart.suggestions.translation import Picked, Translation, translate_configs
+from warmstart.suggestions.translation import TranslatedConfig, Translation, translate_configs
 from warmstart.training.workloads.cnn.space import target_space
 
 LOADED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -107,7 +107,7 @@ def native(config: Configuration) -> dict[str, Any]:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in config.items()}
 
 
-def picks(translation: Translation, n: int, k: int, seed: int = 0) -> list[Picked]:
+def picks(translation: Translation, n: int, k: int, seed: int = 0) -> list[TranslatedConfig]:
     return translation.pick(lambda asked: [Choice(row) for row in range(min(asked, n))], k=k, seed=seed)
 
 
@@ -333,7 +333,7 @@ def test_a_constant_is_no_hyperparameter_but_another_value_is_not_measured() -> 
     assert one.config["batch_size"] == 64
     assert "batch_size" in one.not_measured
     assert "epochs" not in one.not_measured
-    assert not translated({"batch_size": 64, "epochs": 30}).knows
+    assert not translated({"batch_size": 64, "epochs": 30}).has_overlap
 
 
 def test_an_inactive_child_there_is_not_known_here() -> None:
