@@ -97,18 +97,17 @@ def versions(python: str) -> dict[str, str]:
     return {canonicalize_name(name): version for name, version in json.loads(done.stdout)}
 
 
-def attempt(pins: dict[str, str], args: argparse.Namespace, wheel: Path) -> Outcome:
-    """Install pinned versions with the wheel in a new environment, and run the checks there."""
+def attempt(pins: dict[str, str], args: argparse.Namespace, wheel: Path, *, is_below: bool = False) -> Outcome:
+    """Install pinned versions with the wheel in a new environment, and run the checks there; below a bound, after the wheel."""
     with tempfile.TemporaryDirectory() as folder:
         python = make_environment(Path(folder) / "venv", args.base)
         constraints = Path(folder, "pins.txt")
         constraints.write_text("".join(f"{name}=={version}\n" for name, version in pins.items()))
-        extras = ",".join(args.extras)
+        named = f"{wheel}[{','.join(args.extras)}]"
+        pinned = [f"{name}=={version}" for name, version in pins.items()]
         pip = [python, "-m", "pip", "install", "--quiet"]
-        for words in (
-            ["--no-deps", "--force-reinstall", str(wheel)],
-            ["--constraint", str(constraints), f"{wheel}[{extras}]", *(f"{n}=={v}" for n, v in pins.items())],
-        ):
+        allowed = ["--constraint", str(constraints), named, *pinned]
+        for words in (["--no-deps", "--force-reinstall", str(wheel)], *([[named], pinned] if is_below else [allowed])):
             done = subprocess.run([*pip, *words], stderr=subprocess.PIPE, text=True, check=False)
             if done.returncode:
                 errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
@@ -137,13 +136,13 @@ def rows(pins: dict[str, str], args: argparse.Namespace, wheel: Path) -> Iterato
         if name in PAIRS and not version:
             alone[PAIRS[name]] = pins[PAIRS[name]]
         print(" ".join(f"{n}=={v}" for n, v in alone.items()), flush=True)
-        yield name, alone[name], attempt(alone, args, wheel)
+        yield name, alone[name], attempt(alone, args, wheel, is_below=bool(version))
 
 
 def main() -> int:
     """Run, and print the table; returns 1 where something does not work."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("words", nargs="*", help="run the checks alone whose name has one of these")
+    parser.add_argument("words", nargs="*", help="run the checks alone whose name begins with one of these")
     parser.add_argument(
         "--each", nargs="*", metavar="NAME[==VERSION]", help="lower one at a time; all when none is named"
     )
