@@ -14,7 +14,7 @@ from warmstart.history_store.errors import DataError, HistoryDamagedError, Usage
 from warmstart.history_store.records import Config, DatasetInfo
 from warmstart.history_store.wording import counted, in_shell, meant, some_of
 from warmstart.measured_with import MeasuredWith, measured_with
-from warmstart.metafeat.model_file import ModelHeader, check_fits, is_at_home, read_header
+from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
 from warmstart.suggestions.embeddings import Embeddings, cannot_compare, embed_lacking
 from warmstart.suggestions.references import (
     References,
@@ -208,10 +208,10 @@ def _embedded_history(
         if len(unseen) == len(history.names):
             return _runs_alone(history), []
         if history.holds_images:
-            check_fits(header, stored_size=history.stored_size, where=str(path))
+            check_stored_size(header, stored_size=history.stored_size, location=str(path))
         lacking = [name for name in without if name not in unseen]
         notes, untold = [], []
-        if not is_at_home(header, history_id=history.id, space_json=history.space_json, names=history.names):
+        if not is_trained_on(header, history_id=history.id, space_json=history.space_json, names=history.names):
             notes.append(
                 f"The model was trained on another history: near means alike in how the configurations of that one fare. "
                 f"`warmstart train --history {in_shell(path)} --out MODEL` fits one to this history, once it has runs on a few dozen datasets."

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import ImagesMissingError
-from warmstart.metafeat.model_file import ModelHeader, check_fits, read_header
+from warmstart.metafeat.model_file import ModelHeader, check_stored_size, read_header
 from warmstart.suggestions.references import (
     FEATURES_KEY,
     References,
@@ -88,7 +88,7 @@ def store_embeddings(
     with History.open(history, write=True):  # refused before anything is computed
         pass
     with History.open(history) as seen:
-        check_fits(header, stored_size=seen.stored_size, where=str(history))
+        check_stored_size(header, stored_size=seen.stored_size, location=str(history))
         known, about = seen.embeddings(header.hash), {info.name: info for info in seen.datasets}
         without = [name for name in seen.names if name not in known]
         unseen = cannot_compare(seen, without, header)
