@@ -42,11 +42,11 @@ class FolderSource(Source):
         return file_fingerprint(kind, self.root, self.files, largest=FILE_BYTES.value())
 
     def signature(self) -> str:
-        """Name the listed pictures by path, size and time of change."""
+        """Return a signature of the listed pictures by path, size and time of change."""
         return file_signature(self.root, self.files)
 
     def side(self, index: int) -> int | None:
-        """Return the shorter side of a picture, in pixels; None where its file does not tell."""
+        """Return the shorter side of a picture, in pixels; None if its file does not tell."""
         return side_of(f"{self.root}/{self.files[index]}")
 
     def _decode(self, indices: NDArray[np.int64], size: int | None) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
@@ -67,7 +67,7 @@ class FolderSource(Source):
         return canvas.images(), broken
 
     def _hint(self, root: str) -> str:
-        """Name the inner folder where an unpacked archive left one around the class folders; else a CSV file of labels."""
+        """Suggest the inner folder of an unpacked archive, or a CSV file of labels."""
         outer = {file.split("/")[0] for file in self.files}
         inner = {file.split("/")[1] for file in self.files if file.count("/") >= 2}
         if len(outer) > 1:

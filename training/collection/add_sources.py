@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.bundle.records import describe_known
+from warmstart.history_store.bundle.records import describe_dataset
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.file.content import is_blank
 from warmstart.history_store.history import History
@@ -263,7 +263,7 @@ def _same(known: DatasetInfo, found: DatasetInfo) -> DatasetInfo:
     """
     if is_blank(known):
         group = known.group if found.group == found.manifest else found.group
-        return describe_known(known, replace(found, group=group))
+        return describe_dataset(known, replace(found, group=group))
     for key in ("n_train", "n_val", "n_test", "n_classes", "channels", "split_seed"):
         if getattr(known, key) != getattr(found, key):
             msg = (

@@ -35,6 +35,6 @@ def in_names(
 ) -> list[Config]:
     """Return configurations in the names of a space, checked against it; messages open with what they are."""
     names = space_names(space_json)
-    found: list[Config] = [with_logarithms(config, names, where=where) for config in configs]
+    found: list[Config] = [with_logarithms(config, names, location=where) for config in configs]
     unit_rows(space_json, found, where)
     return found

@@ -108,7 +108,7 @@ def verify(
 ) -> None:
     """Check every byte of a history; exit code 4 if it is damaged."""
     from warmstart.history_store.errors import HistoryDamagedError
-    from warmstart.history_store.file.layout import hint
+    from warmstart.history_store.file.layout import restore_hint
     from warmstart.history_store.verify import restore as bring_back
     from warmstart.history_store.verify import verify as check
     from warmstart.locations import history_path
@@ -118,10 +118,10 @@ def verify(
     place = history_path(named) if not restore else Path(named or history_path())
     report = bring_back(place) if restore else check(place)
     if not report.ok:
-        said = hint(report.path)  # each problem may say it; it is told once
-        whats = [problem.what.replace(said, "").strip().rstrip(".") for problem in report.problems]
-        found = "; ".join(f"{problem.where}: {what}" for problem, what in zip(report.problems, whats, strict=True))
-        msg = f"{place}: expected a sound history, got {counted(len(report.problems), 'problem')}: {found}. {hint(str(place))}"
+        said = restore_hint(report.path)  # each problem may say it; it is told once
+        whats = [problem.message.replace(said, "").strip().rstrip(".") for problem in report.problems]
+        found = "; ".join(f"{problem.location}: {what}" for problem, what in zip(report.problems, whats, strict=True))
+        msg = f"{place}: expected a sound history, got {counted(len(report.problems), 'problem')}: {found}. {restore_hint(str(place))}"
         raise HistoryDamagedError(msg)
     counts = {name: getattr(report, name) for name in ("n_datasets", "n_configs", "n_evaluations", "n_images")}
     document = {"history": str(place), "ok": True, **counts, "remarks": list(report.remarks)}

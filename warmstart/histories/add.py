@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.bundle.records import describe_known
+from warmstart.history_store.bundle.records import describe_dataset
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.file.content import is_blank
 from warmstart.history_store.images import BrokenImage, ImageSet, ImageSource, read_all
@@ -139,7 +139,7 @@ def _described(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInf
     """Describe a dataset of which runs alone were known."""
     if known.fingerprint not in ("", found.fingerprint):
         _same(replace(known, n_train=found.n_train, n_val=found.n_val, n_test=found.n_test), found, where)
-    return describe_known(known, found)
+    return describe_dataset(known, found)
 
 
 def _same(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInfo:

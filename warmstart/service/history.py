@@ -180,7 +180,7 @@ def post_run(
     with service.writing, open_history(service, write=True) as opened:
         _check_known(opened, run.dataset, pointer="/dataset")
         names = space_names(opened.space_json)  # stored runs are in these
-        run = replace(run, config=with_logarithms(run.config, names, where=str(opened.path)))
+        run = replace(run, config=with_logarithms(run.config, names, location=str(opened.path)))
         before = None if mark is None else _marked(opened, mark)
         known = before is not None
         if before is None:

@@ -20,7 +20,7 @@ from warmstart.history_store.errors import DataError, WarmstartError
 from warmstart.history_store.images import DatasetWarning
 from warmstart.history_store.picture import FORMATS
 from warmstart.history_store.readers.base import plural, printable
-from warmstart.history_store.readers.tree import found_in
+from warmstart.history_store.readers.tree import walk_names
 
 MOST_FILES = 20_000
 MOST_MEMORY = 4 * 2**30
@@ -46,9 +46,9 @@ def unpack(archive: Path, kind: str, folder: Path, *, most_bytes: int) -> tuple[
     links: list[str] = []
     try:
         for name, opened in _members(archive, kind):
-            found = found_in([_plain(name)])
+            found = walk_names([_plain(name)])
             if not any(found.pictures.values()):
-                others += [name] * found.n_others  # 0 of what is hidden
+                others += [name] * found.n_other_files  # 0 of what is hidden
                 continue
             if opened is None:
                 links.append(name)

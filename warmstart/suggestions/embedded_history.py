@@ -12,7 +12,7 @@ from warmstart.bo.transfer.calibration import Calibration
 from warmstart.bo.transfer.strategies.sources import number_groups
 from warmstart.history_store.errors import DataError, HistoryDamagedError, UsageError
 from warmstart.history_store.records import Config, DatasetInfo
-from warmstart.history_store.wording import counted, in_shell, meant, some_of
+from warmstart.history_store.wording import counted, in_shell, some_of, suggest_names
 from warmstart.measured_with import MeasuredWith, measured_with
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
 from warmstart.suggestions.embeddings import Embeddings, cannot_compare, embed_lacking
@@ -95,7 +95,9 @@ class EmbeddedHistory:
         """
         unknown = sorted(set(groups) - set(self.groups) - self.other_groups) if groups else []
         if unknown:
-            step = meant(unknown, {*self.groups, *self.other_groups}, otherwise="`warmstart history list` shows them.")
+            step = suggest_names(
+                unknown, {*self.groups, *self.other_groups}, otherwise="`warmstart history list` shows them."
+            )
             msg = f"expected groups of {self.path}, got {', '.join(unknown)}. {step}"
             raise UsageError(msg, param="exclude_group")
         pairs = zip(self.names, self.groups, strict=True)

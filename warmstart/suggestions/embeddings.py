@@ -132,7 +132,7 @@ def cannot_compare(history: "History", names: Collection[str], header: ModelHead
     from warmstart.metafeat.embed import needs_torch
 
     unseen = {name for name in names if not history.has_images(name)}
-    merged = bool(unseen) and history.look_at_result(FEATURES_KEY) is not None
+    merged = bool(unseen) and history.view_result(FEATURES_KEY) is not None
     if merged and not needs_torch(header) and (features := read_features(history)) is not None:
         unseen -= set(features.names)
     if len(unseen) == len(history.names) and not merged:

@@ -335,7 +335,7 @@ class TestFullDisk:
         self, history: History, monkeypatch: pytest.MonkeyPatch, call: str, after: int
     ) -> None:
         history.append(one(1))
-        history._files._ready = False  # as in a session's first write
+        history._files._is_prepared = False  # as in a session's first write
         before = {p.name: p.read_bytes() for p in history.path.parent.iterdir()}
         refuse(monkeypatch, errno.ENOSPC, call=call, after=after)
         for _ in range(2):

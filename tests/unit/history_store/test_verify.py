@@ -21,7 +21,7 @@ from warmstart.history_store.errors import (
 )
 from warmstart.history_store.file import layout
 from warmstart.history_store.file.journal import line
-from warmstart.history_store.file.layout import hint, mark, write_array, write_json
+from warmstart.history_store.file.layout import mark_element, restore_hint, write_array, write_json
 from warmstart.history_store.file.stored_images import PixelChecks, write_images
 from warmstart.history_store.history import History
 from warmstart.history_store.quick_append import append_quickly
@@ -106,7 +106,7 @@ def test_faults_are_found(path: Path, fault: Callable[[h5py.File], None], messag
 def test_elements_of_unknown_types_are_named(path: Path) -> None:
     with h5py.File(path, "r+", libver=layout.LIBVER) as file:
         group = file.create_group("else")
-        mark(group, "json")
+        mark_element(group, "json")
         layout.set_text(group, "encoding-type", "novel")
     assert [problem.what for problem in verify(path).problems] == ["unknown encoding-type 'novel'"]
     with History.open(path) as history:
@@ -430,6 +430,6 @@ def test_a_folder_whose_name_looks_like_a_place_in_a_file(tmp_path: Path) -> Non
     folder.mkdir()
     with histories.filled(folder / "h.h5") as history:
         history.compact()
-    assert "Its backup is" not in hint(str(folder / "g.h5"))
+    assert "Its backup is" not in restore_hint(str(folder / "g.h5"))
     (folder / "h.h5.bak").write_bytes(b"")
-    assert f"Its backup is {folder}/h.h5.bak" in hint(f"{folder}/h.h5:/datasets")
+    assert f"Its backup is {folder}/h.h5.bak" in restore_hint(f"{folder}/h.h5:/datasets")

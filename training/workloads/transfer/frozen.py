@@ -140,4 +140,6 @@ def _count(
     asked = np.concatenate(halves)
     others, n_first = rows[asked], len(halves[0])
     misses = np.array([search.scores(spec, others).argmax(1) != labels[asked] for spec in specs])
-    return np.stack([search.wrong(), misses[:, :n_first].sum(1), misses[:, n_first:].sum(1)], axis=1).astype(np.uint16)
+    return np.stack([search.error_counts(), misses[:, :n_first].sum(1), misses[:, n_first:].sum(1)], axis=1).astype(
+        np.uint16
+    )

@@ -159,7 +159,7 @@ IMPORTERS: Registry[Importer] = Registry(
         "wandb": _lazy("wandb_runs", ("metric",)),
     },
     check=lambda found: isinstance(found, Importer),
-    wanted="a warmstart.integrations.importers.registry.Importer",
+    requirement="a warmstart.integrations.importers.registry.Importer",
 )
 """Importers of sources that say what they are, in the order in which they are asked."""
 
