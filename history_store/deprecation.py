@@ -10,10 +10,10 @@ def renamed(old: str, old_value: T | None, *, new: str, value: T, stacklevel: in
     """Return the value of a renamed argument; using its old name warns with `DeprecationWarning`.
 
     Args:
-        old: the name of before.
-        old_value: what came by it; None = nothing.
-        new: the name of now.
-        value: what came by that, or its default.
+        old: former name.
+        old_value: value under the old name; None = not used.
+        new: present name.
+        value: value under the new name, or its default.
         stacklevel: frames up to the caller who used the old name.
     """
     if old_value is None:

@@ -257,7 +257,8 @@ def read_rows(path: Path) -> tuple[dict[str, Any] | None, Rows]:
     try:
         values = parse_json(metadata)
     except ValueError as error:
-        if FORMAT.encode() not in metadata:  # some other file that happens to have the name
+        # Some other JSON file that happens to have the name.
+        if FORMAT.encode() not in metadata:
             return None, rows
         msg = f"{path}: expected JSON about the history it came from, got {in_words(error)}. Export it anew."
         raise DataError(msg) from error
@@ -274,9 +275,8 @@ def _read_csv(path: Path) -> tuple[bytes | None, Rows]:
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "error", pd.errors.ParserWarning
-            )  # rows longer than the header, which pandas would cut
+            # pandas would cut rows that are longer than the header, with a warning only.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(path, dtype=str, na_filter=False, encoding="utf-8-sig", index_col=False)
     except (ValueError, pd.errors.ParserError, pd.errors.EmptyDataError, pd.errors.ParserWarning) as error:
         msg = f"{path}: expected a CSV file in UTF-8 with a header, got {_csv_fault(error)}. Save it anew as CSV."
@@ -307,7 +307,8 @@ def _read_parquet(path: Path) -> tuple[bytes | None, Rows]:
     import pyarrow.parquet as pq
 
     try:
-        if path.is_file():  # a folder of them is read as one table
+        # A folder of Parquet files is read as one table, and is not checked.
+        if path.is_file():
             check_parquet(pq.read_metadata(path), str(path))
         table = pq.read_table(path)
     except (pa.ArrowException, OSError) as error:

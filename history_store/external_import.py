@@ -147,10 +147,10 @@ def _datasets(runs: ForeignRuns, dataset: str | None) -> list[str]:
     if dataset is not None and runs.are_hints:
         return [dataset] * len(runs)
     if dataset is not None and named:
-        msg = f"expected no name, as {runs.kind} names its datasets ({', '.join(named[:5])}), got {dataset!r}. Leave it out."
+        msg = f"cannot be used with {runs.kind}, which names its datasets ({', '.join(named[:5])}). Leave it out."
         raise UsageError(msg, param="dataset")
     if dataset is None and None in runs.datasets:
-        msg = f"expected the name of the dataset on which {runs.kind} was measured, got none. Give the name that it has in the history."
+        msg = f"{runs.kind} does not name its dataset. Give the name that the dataset has in the history."
         raise UsageError(msg, param="dataset")
     return [name or dataset or "" for name in runs.datasets]
 
@@ -163,7 +163,7 @@ def _errors(
     Returns: `n` errors; how, in words; and best value, worst value, whether to clip.
     """
     if error_range is None and runs.maximised is None:
-        msg = f"expected which values of {runs.kind} are best and worst, as it does not say, got none. Give 0,1 for an error, 1,0 for an accuracy, 100,0 for per cent."
+        msg = f"{runs.kind} does not say which values are best and worst. Give 0,1 for an error, 1,0 for an accuracy, 100,0 for per cent."
         raise UsageError(msg, param="error_range")
     best, worst = error_range or ((1.0, 0.0) if runs.maximised else (0.0, 1.0))
     if best == worst or not math.isfinite(best) or not math.isfinite(worst):

@@ -50,7 +50,8 @@ def read_table(path: str | Path, *, metric: str | None = None) -> tuple[ForeignR
     columns, left_out, numbers_of = rows.columns, dict[str, int](), list(range(len(rows)))
     if is_tracked(columns):
         metric = metric_column(columns, metric)
-        if (metric or "error") in columns:  # else the missing column is reported below
+        # Otherwise the missing column is reported below.
+        if (metric or "error") in columns:
             columns, left_out, numbers_of = translate_tracker_table(columns, metric or "error")
             rows = replace(rows, columns=columns)
     locations = [f"{path} {rows.word} {rows.first + row}" for row in numbers_of]

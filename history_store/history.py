@@ -137,7 +137,8 @@ class History(Snapshot):
             return cls(path, None)
         real = path.resolve()
         if not real.is_file():
-            open_file(path).close()  # raises what fits
+            # No file: opening it raises the right error.
+            open_file(path).close()
         check_writable(real)
         lock = WriterLock(real, timeout=lock_timeout)
         try:
@@ -162,7 +163,8 @@ class History(Snapshot):
                 if self._files.has_long_journal:
                     self._compact_on_close()
                 if not self._is_stale:
-                    with contextlib.suppress(StorageError, MemoryError):  # all is written; without it the file is read
+                    # Everything is on the disk already; without an index the file is read.
+                    with contextlib.suppress(StorageError, MemoryError):
                         self._write_append_index()
                 self._files.close()
         finally:
@@ -479,6 +481,7 @@ class History(Snapshot):
             content.apply(operation)
             self._replace_file(content)
             return
+        # While set, memory and disk may differ: after a failed write, the next one reads both again.
         self._is_stale = True
         self._open_files().append(line)
         content.apply(parse_stored_json(line) if operation["op"] == "set-result" else operation)
@@ -578,7 +581,8 @@ def remove_empty(path: str | Path) -> None:
                 return
             for suffix in ("", ".bak", ".journal"):
                 durable.remove(beside(real, suffix))
-        for suffix in (".index", ".lock"):  # after `close`, which writes the one and needs the other
+        # After `close`, which writes the one and needs the other.
+        for suffix in (".index", ".lock"):
             durable.remove(beside(real, suffix))
 
 

@@ -139,7 +139,8 @@ def read_all(source: ImageSource, size: int, *, skip_broken: bool) -> tuple[Imag
     images = source.read(np.arange(len(source)), size=size, skip_broken=skip_broken)
     if not images.broken:
         return images, source.splits
-    row_indices = images.whole(source, range(len(source)))  # with pictures left out, rows have moved
+    # Pictures were left out, so rows have moved.
+    row_indices = images.whole(source, range(len(source)))
     return images, {name: np.flatnonzero(np.isin(row_indices, rows)) for name, rows in source.splits.items()}
 
 

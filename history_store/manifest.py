@@ -196,7 +196,8 @@ class _Table:
     def _obtain(self) -> Obtain:
         table = self.table("obtain")
         kind = table.choice("kind", get_args(ObtainKind))
-        if kind is None:  # what else it needs depends on it
+        # The other keys depend on the kind.
+        if kind is None:
             return Obtain("folder")
         needed, allowed = _OBTAIN[kind]
         for key in table.content:

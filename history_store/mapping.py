@@ -136,7 +136,7 @@ def _drop_natural_values(params: Mapping[str, Sequence[object]], location: str) 
         logarithm = f"log10_{name}"
         (values, unread), (logs, unread_too) = read_numbers(params[name]), read_numbers(params[logarithm])
         if unread.any() or unread_too.any():
-            continue  # told where the columns are converted
+            continue  # reported by the conversion of the columns
         with np.errstate(divide="ignore", invalid="ignore"):
             of_values = np.log10(values)
         differs = ~np.isnan(values) & ~np.isnan(logs) & ~np.isclose(of_values, logs, rtol=0, atol=5e-4)

@@ -18,7 +18,8 @@ def one_thread() -> Iterator[None]:
 
     global _n_inside
     libraries = ThreadpoolController()
-    with libraries.select(user_api="openmp").limit(limits=1):  # which counts for each thread of its own
+    # OpenMP has a number for each thread; BLAS has one for the process, which needs the counting below.
+    with libraries.select(user_api="openmp").limit(limits=1):
         with _lock:
             _n_inside += 1
             for library in libraries.select(user_api="blas").lib_controllers:

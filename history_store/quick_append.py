@@ -65,7 +65,8 @@ def _append(real: Path, evaluation: Evaluation, index: AppendIndex, lock: Writer
     text = _read_journal(log, journal.most_bytes(state.file[1]))
     if text is None or not _is_continuation(text, index):
         return None
-    if journal.checksum(log, state.journal[0]) != state.journal[1]:  # the index counts lines that are gone
+    # The index counts lines that are gone from the journal.
+    if journal.checksum(log, state.journal[0]) != state.journal[1]:
         return None
     later = text.operations
     try:
@@ -75,11 +76,13 @@ def _append(real: Path, evaluation: Evaluation, index: AppendIndex, lock: Writer
         return None
     operation = {"op": "extend", "configs": [], "evaluations": [evaluation]}
     line = encode_operation(operation, state.serial + len(later) + 1)
-    durable.sync_folder(real.parent)  # the last rename may not be on the disk
+    # The last rename may not be on the disk yet.
+    durable.sync_folder(real.parent)
     writer = journal.JournalWriter(log, state.history, text, salt=state.salt, history=real)
     try:
         writer.append(line)
-        lock.check()  # again: if the files were replaced meanwhile, the line is not acknowledged
+        # Again: if the files were replaced meanwhile, the line is lost and must not be acknowledged.
+        lock.check()
     finally:
         writer.close()
     uncounted = (operation for operation in later if operation["serial"] > state.counted)
@@ -87,7 +90,8 @@ def _append(real: Path, evaluation: Evaluation, index: AppendIndex, lock: Writer
 
 
 def _read_journal(log: Path, most: int) -> journal.JournalText | None:
-    try:  # a long one is written into the file by `History.close`
+    # A long journal is left to `History.close`, which writes it into the file.
+    try:
         return None if os.path.lexists(log) and log.lstat().st_size > most else journal.load(log)
     except StorageError:
         return None

@@ -37,8 +37,8 @@ class Rescaling:
 
 SAME = Rescaling("x", lambda x: x)
 RESCALINGS = {
-    each.name: each
-    for each in (
+    rescaling.name: rescaling
+    for rescaling in (
         SAME,
         Rescaling("log10(x)", np.log10, logarithm="log10"),
         Rescaling("log2(x)", np.log2, logarithm="log2"),

@@ -203,7 +203,8 @@ def write_shards(
     written = 0
     for info in history.datasets:
         path, runs = folder / f"{quoted(info.name)}.jsonl", history.evaluations(info.name)
-        with durable.storage_errors(path), _open_locked(path) as fd:  # what others add is there before, or comes after
+        # Read and append under one lock: a run that another process adds meanwhile must not be written twice.
+        with durable.storage_errors(path), _open_locked(path) as fd:
             lines = _lines(path)
             if lines:
                 add_shard(folder, info)
@@ -304,7 +305,8 @@ def _read_collection(folder: Path) -> dict[str, Any]:
     if wrong:
         msg = f"{path}: expected {', '.join(kinds)}, got a wrong or no {', '.join(wrong)}. Correct the file."
         raise DataError(msg)
-    if all(isinstance(config, dict) for config in values["configs"]):  # else told where they are checked
+    # Otherwise the check of the configurations reports it.
+    if all(isinstance(config, dict) for config in values["configs"]):
         names = [item["name"] for item in values["space"].get("hyperparameters", ())]
         values["configs"] = [with_logarithms(config, names, location=str(path)) for config in values["configs"]]
     return values

@@ -39,7 +39,8 @@ def load_space(text: str, location: str = "space") -> ConfigurationSpace:
     from ConfigSpace import ConfigurationSpace
 
     try:
-        with np.errstate(over="raise"):  # bounds so large that ConfigSpace cannot round them
+        # Bounds so large that ConfigSpace cannot round them are an error, not a warning.
+        with np.errstate(over="raise"):
             space = ConfigurationSpace.from_serialized_dict(_with_tuples(parse_stored_json(text)))
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         msg = f"{location}: expected ConfigSpace JSON, got {text[:60]!r}. Write one with ConfigurationSpace.to_json."
@@ -288,7 +289,8 @@ def _value_at(hyperparameter: Any, u: float) -> Any:
     if getattr(hyperparameter, "log", False):
         value = round(float((low - 0.5) * ((high + 0.5) / (low - 0.5)) ** u))
     else:
-        value = low + int(u * (high - low + 1))  # the casting of the paper: a real, cut off to an integer
+        # The paper's casting: a real, cut off to an integer.
+        value = low + int(u * (high - low + 1))
     return min(max(value, low), high)
 
 

@@ -84,7 +84,8 @@ def _encode(hyperparameter: Any, values: Sequence[Any]) -> tuple[NDArray[np.floa
     numbers = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     legal = hyperparameter.legal_value(np.where(absent, hyperparameter.default_value, numbers))
     if isinstance(hyperparameter, FloatHyperparameter):
-        with np.errstate(over="ignore"):  # numbers so large have no places to round
+        # Numbers that overflow here have no decimal places to round.
+        with np.errstate(over="ignore"):
             rounded = np.round(numbers, ROUND_PLACES)
         numbers = np.where(np.isfinite(rounded), rounded, numbers)
     unit = hyperparameter.to_vector(np.where(absent | ~legal, hyperparameter.default_value, numbers))

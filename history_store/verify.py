@@ -138,7 +138,8 @@ def restore(path: str | Path, *, lock_timeout: float = 10.0) -> Report:
             salvaged = _salvage_journal(real, journal.load(beside(real, ".journal")))
             if salvaged is not None:
                 actions.append(salvaged)
-            if actions:  # the index may hold runs that are lost
+            # The index may hold runs that are lost.
+            if actions:
                 durable.remove(beside(real, SUFFIX))
     finally:
         lock.release()
@@ -373,13 +374,15 @@ def _can_apply(content: Content, operations: Sequence[Operation]) -> bool:
 def _planned_operations(content: Content, operation: Operation, location: str) -> Iterator[Operation]:
     """Plan an operation of a damaged journal again, without its lost neighbours; apply each before the next."""
     if operation["op"] == "extend":
-        if operation["configs"]:  # also those that no run of it uses, in their order
+        # Configurations that no run uses count too, in their order.
+        if operation["configs"]:
             yield content.plan_configs([config for config, _ in operation["configs"]], location)
         yield content.plan_extend([decode_evaluation(item, location) for item in operation["evaluations"]], location)
     elif operation["op"] == "add-dataset":
         yield content.plan_add(decode_info(operation["info"], location), location)
     else:
-        yield {key: value for key, value in operation.items() if key != "serial"}  # it gets one of its own
+        # Without its serial number: it gets a new one.
+        yield {key: value for key, value in operation.items() if key != "serial"}
 
 
 def _keep_copy(path: Path, target: Path) -> None:

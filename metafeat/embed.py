@@ -236,7 +236,8 @@ def load_embedder(model: ModelHeader, *, device: str = "cpu") -> Embedder:
     if needs_torch(model):
         return _network(*state, device)
     if device not in ("cpu", "auto"):
-        resolve_device(device)  # for its error: a device that does not exist is refused all the same
+        # Only for its error: the model needs no device, but a wrong name is a mistake.
+        resolve_device(device)
     return _plain_model(*state)
 
 

@@ -112,6 +112,7 @@ def handcrafted(images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng: np
 def _compute_values(images: NDArray[np.uint8], labels: NDArray[np.int64], rng: np.random.Generator) -> dict[str, float]:
     rows = rng.permutation(len(images))[:SUBSAMPLE]
     keys = [image.tobytes() for image in images[rows]]
+    # Sorted by content, so the features do not depend on the order of the images.
     rows = rows[sorted(range(len(rows)), key=keys.__getitem__)]
     pixels = np.asarray(images[rows], dtype=np.float64) / 255
     classes = _renumber_classes(labels[rows])
@@ -196,7 +197,8 @@ def _colour(pixels: Matrix) -> dict[str, float]:
     if pixels.shape[3] == 1:
         pixels = np.broadcast_to(pixels, (*pixels.shape[:3], 3))
     flat = pixels.reshape(-1, 3)
-    red, green, blue = (np.ascontiguousarray(flat[:, k]) for k in range(3))  # ten times faster than along the last axis
+    # Contiguous channels are ten times faster than reductions along the last axis.
+    red, green, blue = (np.ascontiguousarray(flat[:, k]) for k in range(3))
     high, low = np.maximum(np.maximum(red, green), blue), np.minimum(np.minimum(red, green), blue)
     saturation = np.divide(high - low, high, out=np.zeros(len(flat)), where=high > 0)
     hue = flat @ np.exp(2j * np.pi * np.arange(3) / 3)
@@ -339,7 +341,8 @@ def _moment(values: Matrix, order: int) -> float:
     centred = values - values.mean()
     squares = centred * centred
     deviation = np.sqrt(squares.mean())
-    products = squares * (centred if order == 3 else squares)  # a power costs ten times as much
+    # Products: a power costs ten times as much.
+    products = squares * (centred if order == 3 else squares)
     return float(products.mean() / deviation**order) if deviation > 1e-9 else 0.0
 
 

@@ -55,7 +55,7 @@ class PlainModel:
         Args:
             images: `n x s x s x c` uint8, c = 1 or 3; a few hundred suffice.
             labels: `n` class indices.
-            rng: of the images looked at and of the landmarks' folds.
+            rng: of the sampled images and of the landmarks' folds.
             features: of `query_features`, if several models share them; None = computed.
 
         Returns: `256` float32.

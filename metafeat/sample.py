@@ -22,6 +22,7 @@ def sample_rows(labels: NDArray[np.int64], rows: NDArray[np.int64], *, seed: int
     if len(rows) <= SAMPLE:
         return rows
     chosen = rows[stratified_subsample(labels[rows], SAMPLE / len(rows), seed=seed)]
-    if len(chosen) > SAMPLE:  # more classes than places
+    # One a class is more than the sample holds: there are more classes than places.
+    if len(chosen) > SAMPLE:
         chosen = np.sort(np.random.default_rng(seed).choice(chosen, SAMPLE, replace=False))
     return chosen

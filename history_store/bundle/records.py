@@ -381,7 +381,8 @@ def _shortest_number(value: Value) -> Value:
 
 
 def _round_numbers(values: NDArray[np.float64], digits: int) -> list[float]:
-    rounded: list[float] = (np.round(values, digits) + 0.0).tolist()  # no -0.0: equal numbers are written alike
+    # + 0.0 turns -0.0 into 0.0: equal numbers must be written alike.
+    rounded: list[float] = (np.round(values, digits) + 0.0).tolist()
     return rounded
 
 

@@ -62,6 +62,7 @@ class Cells:
 
 def _enlarge(array: NDArray[Any], m: int, c: int, n_more: int) -> NDArray[Any]:
     """Copy an array of cells to a larger shape, filled with zeros, in a type that can count `n_more` further runs."""
+    # Files store counts in as few bytes as possible; further runs may need more.
     kind = array.dtype
     if kind.kind != "f" and int(array.max(initial=0)) + n_more > np.iinfo(kind).max:
         kind = np.dtype(np.int64)

@@ -138,7 +138,8 @@ def encode_operation(operation: Operation, serial: int) -> str:
         ]
     try:
         text = json.dumps(values, allow_nan=False, ensure_ascii=False)
-        if operation["op"] != "extend":  # the numbers of evaluations were checked one by one
+        # The numbers of evaluations were checked one by one.
+        if operation["op"] != "extend":
             parse_stored_json(text)
     except (TypeError, ValueError) as error:
         msg = f"{operation['op']}: expected JSON values, got what JSON cannot hold ({error}). Use numbers, texts, lists and None for NaN."

@@ -39,6 +39,7 @@ def open_companion(path: Path, flags: int, history: Path | None = None) -> int:
     """
     model = None if history is None else next((p for p in (history, beside(history, ".bak")) if p.is_file()), None)
     try:
+        # Not through a link, which could lead to any file; not blocking, as a pipe would wait for its other end.
         fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666 if model is None else 0o600)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENOTDIR):
@@ -64,14 +65,16 @@ def _check_companion(fd: int, path: Path, model: Path | None) -> None:
 def _copy_permissions(fd: int, status: os.stat_result, model: os.stat_result) -> None:
     """Give a companion the group and the mode of its history, as far as the system allows."""
     user = os.geteuid()
-    if user not in (0, status.st_uid) or status.st_nlink > 1:  # a planted hard link: the file is somebody else's
+    # A second name (a planted hard link): the file may be somebody else's.
+    if user not in (0, status.st_uid) or status.st_nlink > 1:
         return
     if (status.st_uid, status.st_gid) != (model.st_uid, model.st_gid):
         with contextlib.suppress(PermissionError):
             os.fchown(fd, model.st_uid if user == 0 else -1, model.st_gid)
     mode = stat.S_IMODE(model.st_mode) & 0o666
     if os.fstat(fd).st_gid != model.st_gid:
-        mode &= ~0o060  # a group that the history is not shared with
+        # Another group than the history's: it gets no access.
+        mode &= ~0o060
     if stat.S_IMODE(status.st_mode) != mode:
         os.fchmod(fd, mode)
 

@@ -183,7 +183,8 @@ class JournalWriter:
         self.path = path
         self.size = text.file[2] if text.file else 0
         self.uncut = False
-        if text.file and not os.path.lexists(path):  # opening would make a new one
+        # The journal was removed since it was read; opening would create a new one.
+        if text.file and not os.path.lexists(path):
             self._refuse_journal("none")
         self._fd = durable.open_append(path, history)
         try:
@@ -195,7 +196,8 @@ class JournalWriter:
                 durable.truncate(self._fd, text.end, path)
                 durable.sync(self._fd, path)
                 self.size = text.end
-            if self.size == 0:  # synced on its own: a power cut must not leave a line behind a torn header
+            # The header is synced before any line: a power cut must not leave a line behind a torn header.
+            if self.size == 0:
                 self._write(header(history_id, salt))
                 durable.sync_folder(path.parent)
         except BaseException:
@@ -243,6 +245,7 @@ class JournalWriter:
 
     def _write(self, data: bytes) -> None:
         self.recover()
+        # Set before the write: if it fails and cannot be undone at once, the next call cuts off the remains.
         self.uncut = True
         try:
             durable.write(self._fd, data, self.path)

@@ -31,7 +31,8 @@ from warmstart.history_store.wording import in_shell
 
 FORMAT = "warmstart-history"
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-LIBVER = ("v110", "v110")  # the oldest with checksums on every piece of metadata
+# The oldest format with checksums on every piece of metadata.
+LIBVER = ("v110", "v110")
 CURRENT = {"history": "2", "json": "1", "array": "1", "evaluations": "1", "images": "2", "embeddings": "1"}
 """Version of each element type that is written: the newest."""
 
@@ -216,7 +217,8 @@ def array_checksum(values: NDArray[Any]) -> int:
 def check_file(file: h5py.File, location: str) -> Iterator[tuple[str, str]]:
     """Read every element of a file, images included, and yield (path, fault) for each that is unsound."""
     paths: list[str] = []
-    file.visit_links(paths.append)  # a fault in the tree itself surfaces here, as an error of HDF5
+    # A fault in the tree itself shows here, as an error of HDF5.
+    file.visit_links(paths.append)
     for path in paths:
         at = f"{location}:/{path}"
         try:
@@ -253,7 +255,8 @@ def open_file(path: Path) -> h5py.File:
         msg = f"{location}: expected a history file, got a folder. Name the .h5 file in it."
         raise UsageError(msg)
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as raw:  # a pipe would block
+        # Not blocking: opening a pipe would wait for a writer.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as raw:
             is_file = stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
             start = raw.read(len(SIGNATURE)) if is_file else b"none"
     except FileNotFoundError as error:
@@ -336,7 +339,8 @@ def _check_format_and_length(file: h5py.File, location: str) -> None:
         raise HistoryDamagedError(msg)
     fd = file.id.get_vfd_handle()
     start, size = os.pread(fd, 36, 0), os.fstat(fd).st_size
-    if start[8] not in (2, 3):  # superblocks with a checksum
+    # Only superblocks of these versions have a checksum.
+    if start[8] not in (2, 3):
         msg = f"{location}: expected an HDF5 superblock of version 2 or 3, got {start[8]}. {restore_hint(location)}"
         raise HistoryDamagedError(msg)
     end = int.from_bytes(start[28:36], "little")

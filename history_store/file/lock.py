@@ -19,7 +19,8 @@ from warmstart.history_store.file.durable import beside, open_companion, storage
 
 _POLL_S = 0.02
 _BYTE = 2**62
-_FLOCK = "hhqqi4x"  # struct flock of 64 bit: type, whence, start, length, process
+# struct flock of 64 bit: type, whence, start, length, process
+_FLOCK = "hhqqi4x"
 _BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EINTR)
 _live_locks: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()
 
@@ -116,7 +117,8 @@ class WriterLock:
             time.sleep(_POLL_S)
         # A file with a second name (a hard link) may be somebody else's: nothing is written to it.
         if self._lock_fd is not None and os.fstat(self._lock_fd).st_nlink == 1:
-            with contextlib.suppress(OSError):  # the number only serves a message; a full disk may refuse it
+            # The number only serves a message; a full disk may refuse it.
+            with contextlib.suppress(OSError):
                 os.ftruncate(self._lock_fd, 0)
                 os.pwrite(self._lock_fd, f"{self.pid}\n".encode(), 0)
 
@@ -129,7 +131,8 @@ class WriterLock:
         except OSError as error:
             if error.errno not in _BUSY:
                 raise
-            if not is_at(self._lock_fd, self.path):  # its holder's file was removed: wait for the one that is there
+            # Somebody removed the holder's lock file: open and wait for the new one instead.
+            if not is_at(self._lock_fd, self.path):
                 os.close(self._lock_fd)
                 self._lock_fd = None
             return False
@@ -174,7 +177,8 @@ def _lock_file(fd: int) -> bool:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, request)
     except OSError as error:
         if error.errno not in _BUSY:
-            return True  # a file system without such locks: only the lock file protects
+            # A file system without such locks: only the lock file protects.
+            return True
         holder = struct.unpack(_FLOCK, fcntl.fcntl(fd, fcntl.F_OFD_GETLK, request))
         # Where flock is made of these locks (NFS), a reader's lock covers the whole file and is none of a writer.
         return not (holder[0] == fcntl.F_WRLCK and holder[2] == _BYTE)

@@ -62,7 +62,8 @@ class Files:
                     self.journal, identity.id, self._text, salt=identity.salt, history=self.path
                 )
             self._writer.append(line)
-            self._lock.check()  # again: if the files were replaced meanwhile, the line is not acknowledged
+            # Again: if the files were replaced meanwhile, the line is lost and must not be acknowledged.
+            self._lock.check()
 
     @property
     def has_long_journal(self) -> bool:
@@ -72,7 +73,7 @@ class Files:
         """
         try:
             return not self._is_old_journal() and self._size > most_bytes(self.path.stat().st_size)
-        except OSError:  # it was removed
+        except OSError:  # the file was removed
             return False
 
     @property
@@ -146,7 +147,8 @@ class Files:
         for suffix in (".tmp", ".bak.tmp", ".journal.tmp", ".index.tmp"):
             if beside(self.path, suffix).exists():
                 durable.remove(beside(self.path, suffix))
-        durable.sync_folder(folder)  # its last rename may not be on the disk
+        # The last rename of a stopped writer may not be on the disk yet.
+        durable.sync_folder(folder)
         if not self._backup_is_current():
             check_base(self.path, source=self.path)
             durable.copy(self.path, beside(self.path, ".bak.tmp"))
@@ -199,7 +201,8 @@ def install(target: Path, *, backup: Path | None, lock: WriterLock | None = None
             temporary.unlink(missing_ok=True)
             copied.unlink(missing_ok=True)
             if lock is not None and lock.is_held:
-                lock.check()  # another writer that came in is the cause to name
+                # If another writer came in, that is the cause to report.
+                lock.check()
             raise
         durable.replace(temporary, target)
         durable.sync_folder(target.parent)

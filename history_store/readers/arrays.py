@@ -108,7 +108,7 @@ class ArraySource(Source):
 
 
 def from_memory(images: ArrayLike, labels: ArrayLike, *, class_names: Sequence[str] | None = None) -> ArraySource:
-    """Open pictures in memory; see `warmstart.history_store.images.open_arrays`."""
+    """Open pictures in memory; see `warmstart.history_store.readers.open_arrays`."""
     location = "images"
     try:
         array = np.asarray(images)

@@ -52,7 +52,8 @@ class FolderSource(Source):
     def _decode(self, indices: NDArray[np.int64], size: int | None) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
         canvas = Canvas(len(indices), self.location)
         broken: dict[int, BrokenImage] = {}
-        with warnings.catch_warnings():  # Pillow warns of large pictures (limited in decode) and of odd metadata
+        # Pillow warns of large pictures, which `decode` limits, and of odd metadata.
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for row, index in enumerate(indices.tolist()):
                 file = self.files[index]

@@ -356,7 +356,7 @@ def _open_location(location: Place) -> TableSource:
     text, _, column = location.text.partition(_MARK)
     path = Path(text).expanduser()
     if not path.exists():
-        msg = f"{printable(text)}: expected a table of pictures, got nothing there. Check the path; `labels_column` is for tables, and beside `labels`."
+        msg = f"{printable(text)}: expected a table of pictures, got nothing there. Check the path; `labels_column` needs a table or `labels`."
         raise MissingPathError(msg)
     if path.is_dir():
         files = table_files(path, sorted(os.listdir(path)))  # noqa: PTH208

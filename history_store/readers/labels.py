@@ -97,7 +97,8 @@ def as_texts(values: NDArray[Any], location: str) -> NDArray[np.str_]:
 
 
 def _flat_labels(values: NDArray[Any], location: str) -> NDArray[Any]:
-    if values.dtype.kind == "O":  # lists of Python strings or integers, as pandas gives them
+    # Lists of Python strings or integers, as from pandas.
+    if values.dtype.kind == "O":
         values = np.array(values.tolist()) if values.ndim == 1 and len({type(v) for v in values}) == 1 else values
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]

@@ -219,7 +219,8 @@ class _Archive:
 
     def _map(self, key: str, header: _Header) -> NDArray[Any]:
         start = self._members[key].header_offset
-        with self.path.open("rb") as file:  # the local header, whose extra field may differ from the directory's
+        # The local header counts: its extra field may have another length than the directory's.
+        with self.path.open("rb") as file:
             file.seek(start + 26)
             name_length, extra_length = struct.unpack("<HH", file.read(4))
         offset = start + 30 + name_length + extra_length + header.offset

@@ -68,7 +68,8 @@ def _is_file(file: Path) -> bool:
 
 def _read_ends(file: Path, *, is_ended: bool = False) -> bytes:
     """Read the beginning of a file, and its end if asked; nothing if it cannot be read."""
-    if not _is_file(file):  # opening a pipe would wait for a writer
+    # Opening a pipe would wait for a writer.
+    if not _is_file(file):
         return b""
     try:
         with file.open("rb") as opened:

@@ -33,7 +33,8 @@ def open_sklearn(name: str) -> ArraySource:
     class_names: list[str] | None = None
     if name == "digits":
         bunch: Any = sklearn.datasets.load_digits()
-        images = np.rint(bunch.images * (255 / 16)).astype(np.uint8)  # grey levels 0 .. 16
+        # Grey levels 0 .. 16.
+        images = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
     else:
         fetch = getattr(sklearn.datasets, _FETCHERS[name])
         try:

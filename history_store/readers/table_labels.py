@@ -124,7 +124,8 @@ def _number(cell: Any) -> int | float | None:
         if len(text) > _LONGEST or not _NUMBER.fullmatch(text) or _IDENTIFIER.fullmatch(text):
             return None
         if match := _PLAIN.fullmatch(text):
-            return int(match[1])  # exactly: a float has 53 bits
+            # Not through a float, which has 53 bits.
+            return int(match[1])
         number = float(text)
         if not math.isfinite(number):
             return None

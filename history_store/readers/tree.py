@@ -69,7 +69,8 @@ def split_of(folder: str) -> str | None:
 def splits_of(spelled: Sequence[str | None]) -> dict[str, NDArray[np.int64]] | None:
     """Return the rows of each split by the spelled split of each row; None if one has none, or all the same."""
     names = [name for name in dict.fromkeys(spelled) if name is not None]
-    if None in spelled or len(names) < 2:  # one part alone is no split
+    # One part alone is no split.
+    if None in spelled or len(names) < 2:
         return None
     split_names = np.array(spelled)
     return {name: np.flatnonzero(split_names == name).astype(np.int64) for name in names}

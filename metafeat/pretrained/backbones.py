@@ -51,7 +51,8 @@ class Backbone:
         import timm
 
         config = timm.get_pretrained_cfg(self.architecture)
-        return f"{self.architecture}:timm{f' {config.tag}' if config is not None else ''}"  # the usual weights change with timm
+        # With the tag: another version of timm may have other weights under the same name.
+        return f"{self.architecture}:timm{f' {config.tag}' if config is not None else ''}"
 
     def licence(self) -> str:
         """Return the licence of the weights, as far as it is known."""
@@ -232,9 +233,11 @@ def _downloaded_weights(architecture: str) -> str | None:
         return None
     for name in [config.hf_hub_filename] if config.hf_hub_filename else FILES:
         if isinstance(weights_file := try_to_load_from_cache(config.hf_hub_id, name), str):
-            return weights_file if weights_file.endswith(".safetensors") else None  # timm reads others with more care
+            # Other files are left to timm, which reads them with more care.
+            return weights_file if weights_file.endswith(".safetensors") else None
     host = urlsplit(constants.ENDPOINT).hostname or ""
-    if not getproxies():  # a proxy looks addresses up itself
+    # A proxy looks addresses up itself.
+    if not getproxies():
         try:
             socket.getaddrinfo(host, 443)
         except OSError as error:

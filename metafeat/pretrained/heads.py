@@ -296,7 +296,7 @@ class _ScaledRows:
         if self.data.copies == 1:
             without_image: Matrix = targets - residuals / np.maximum(leverage, _TINY)[:, None]
             return without_image
-        # An image and its copy leave together: solve the two by two block of I - H.
+        # An image and its flipped copy are left out together: solve the two by two block of I - H.
         cross = -1 / n - (u[:m] * u[m:]) @ share
         leverage_image, leverage_copy = leverage[:m], leverage[m:]
         determinant = np.maximum(leverage_image * leverage_copy - cross**2, _TINY**2)

@@ -150,5 +150,5 @@ def shrunk(images: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     return small
 
 
-def _ignore_progress(_done: float, _total: float) -> None:
+def _ignore_progress(_n_images: float, _total: float) -> None:
     """Ignore a report of progress."""

@@ -164,7 +164,8 @@ def _following_norms(network: nn.Module, pixels: torch.Tensor) -> dict[nn.Conv2d
 
     def after(module: nn.Conv2d, _inputs: Any, output: torch.Tensor) -> None:
         calls[module] += 1
-        producers[id(output)] = module, output  # a reference: the id of a freed tensor is used again
+        # The reference keeps the tensor alive: the id of a freed one is used again.
+        producers[id(output)] = module, output
 
     def before(module: nn.BatchNorm2d, inputs: tuple[torch.Tensor, ...]) -> None:
         calls[module] += 1
@@ -200,5 +201,6 @@ def _dropout_and_activation(norm: nn.BatchNorm2d) -> nn.Module:
     modules = [copy.copy(getattr(norm, part)) for part in ("drop", "act") if hasattr(norm, part)]
     for module in modules:
         if hasattr(module, "inplace"):
-            module.inplace = False  # it would change the product, which has another form
+            # In place it would change the product, which has another form.
+            module.inplace = False
     return nn.Sequential(*modules)

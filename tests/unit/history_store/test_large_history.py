@@ -378,8 +378,10 @@ def test_the_columns_of_errors_alone_are_read(path: Path, large: None, monkeypat
     with h5py.File(path, "r+") as file:  # as before there were sums
         del file[CELLS]
     read: list[str] = []
-    plain = table.read
-    monkeypatch.setattr(table, "read", lambda group, key, *rest: (read.append(key), plain(group, key, *rest))[1])
+    plain = table.read_element
+    monkeypatch.setattr(
+        table, "read_element", lambda group, key, *rest: (read.append(key), plain(group, key, *rest))[1]
+    )
     with History.open(path) as history:
         history.errors  # noqa: B018
     assert sorted(read) == ["config", "dataset", "error", "status"]
