@@ -33,7 +33,7 @@ from warmstart.history_store.file.layout import damage_errors, open_file
 from warmstart.history_store.file.lock import WriterLock
 from warmstart.history_store.file.snapshot import Snapshot
 from warmstart.history_store.file.stored_images import check_images, write_images
-from warmstart.history_store.file.writing import Files, check_free, check_writable, check_writer, install
+from warmstart.history_store.file.writing import HistoryFiles, check_free, check_writable, check_writer, install
 from warmstart.history_store.json_text import parse_stored_json
 from warmstart.history_store.records import Config, DatasetInfo, Evaluation
 from warmstart.history_store.space import space_names, with_logarithms
@@ -57,7 +57,7 @@ class History(Snapshot):
     def __init__(self, path: Path, lock: WriterLock | None) -> None:
         """Load a history; use `open` or `create` instead."""
         self._lock = lock
-        self._files: Files | None = None
+        self._files: HistoryFiles | None = None
         self._is_stale = False
         super().__init__(path)
 
@@ -425,8 +425,8 @@ class History(Snapshot):
     def copy_as_new(self, path: str | Path) -> str:
         """Write a copy with an id of its own, which is another history; needs no lock.
 
-        Embeddings, calibrations and references are valid for the copy, which begins with the same datasets. `notes` name
-        the original.
+        Embeddings, calibrations and references are valid for the copy, which begins with the same datasets. `notes`
+        name the original.
 
         Args:
             path: of the copy, which must not exist.
@@ -455,7 +455,7 @@ class History(Snapshot):
         if self._lock is not None:
             if self._files is not None:
                 self._files.close()
-            self._files = Files(self._real, identity_of(self._h5, str(self._real)), text, self._lock)
+            self._files = HistoryFiles(self._real, identity_of(self._h5, str(self._real)), text, self._lock)
         self._is_stale = False
         return serial, text
 
@@ -467,7 +467,7 @@ class History(Snapshot):
             self.refresh()
         return self._content
 
-    def _open_files(self) -> Files:
+    def _open_files(self) -> HistoryFiles:
         assert self._files is not None  # noqa: S101 - a lock holder has loaded
         return self._files
 

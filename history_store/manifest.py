@@ -270,7 +270,7 @@ class _Table:
         return value
 
     def choice(self, key: str, choices: tuple[Any, ...]) -> Any:
-        """Take one of some values; None if it is another."""
+        """Take a key's value after checking that it is among some; None if it is another."""
         value = self.content.pop(key, None)
         if value not in choices:
             self.refuse(key, f"one of {', '.join(choices)}", "nothing" if value is None else repr(value))

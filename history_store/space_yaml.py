@@ -312,7 +312,7 @@ def _check_plain(path: Path, value: Any, source: Source) -> None:
 
 
 def _add_condition(space: ConfigurationSpace, name: str, condition: Any, source: Source) -> None:
-    """Make a hyperparameter active only for certain values of others."""
+    """Add the condition that a hyperparameter is active only for certain values of others."""
     from ConfigSpace import AndConjunction, EqualsCondition, InCondition
     from ConfigSpace.hyperparameters import FloatHyperparameter
 

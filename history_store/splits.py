@@ -87,7 +87,7 @@ def lacking_classes(
 
     Args:
         labels: `n` int64.
-        source_parts: indices of the source's parts, as in `split_codes`; None or training alone: they are drawn class by class.
+        source_parts: indices of the source's parts, as in `split_codes`; None or training alone: drawn class by class.
         class_names: by label.
     """
     if not {name for name, rows in (source_parts or {}).items() if len(rows)} - {"train"}:

@@ -34,7 +34,7 @@ from warmstart.history_store.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class HistoryFault:
     """A fault of a history.
 
     Attributes:
@@ -61,7 +61,7 @@ class Report:
     """
 
     path: str
-    problems: tuple[Problem, ...]
+    problems: tuple[HistoryFault, ...]
     remarks: tuple[str, ...]
     n_datasets: int = 0
     n_configs: int = 0
@@ -100,7 +100,7 @@ def verify(path: str | Path) -> Report:
     except (StorageError, *BROKEN) as error:
         if isinstance(error, MissingPathError | UsageError):
             raise
-        return Report(str(path), (Problem("file", str(error)),), tuple(remarks))
+        return Report(str(path), (HistoryFault("file", str(error)),), tuple(remarks))
     leftovers = (beside(path, suffix) for suffix in (".tmp", ".bak.tmp", ".journal.tmp", ".index.tmp"))
     remarks += [
         f"{p.name} was left by a writer that was stopped; the next write removes it" for p in leftovers if p.exists()
@@ -169,13 +169,15 @@ def upgrade(path: str | Path) -> bool:
         return bool(old)
 
 
-def _check_elements(file: h5py.File, path: Path) -> Iterator[Problem]:
+def _check_elements(file: h5py.File, path: Path) -> Iterator[HistoryFault]:
     with damage_errors(path):
         for element, fault in check_file(file, str(path)):
-            yield Problem(element, fault)
+            yield HistoryFault(element, fault)
 
 
-def _check_stored_images(file: h5py.File, content: Content, path: Path, counts: dict[str, int]) -> Iterator[Problem]:
+def _check_stored_images(
+    file: h5py.File, content: Content, path: Path, counts: dict[str, int]
+) -> Iterator[HistoryFault]:
     with damage_errors(path):
         keys = list(file["images"])
         info_by_key = {quoted(info.name): info for info in content.datasets}
@@ -183,7 +185,7 @@ def _check_stored_images(file: h5py.File, content: Content, path: Path, counts: 
     for key in keys:
         element = f"/images/{key}"
         if key not in info_by_key:
-            yield Problem(element, "images of a dataset that the history does not have")
+            yield HistoryFault(element, "images of a dataset that the history does not have")
             continue
         info = info_by_key[key]
         try:
@@ -193,33 +195,33 @@ def _check_stored_images(file: h5py.File, content: Content, path: Path, counts: 
             check_images(info, stored.array, stored.labels, stored.split, content.stored_size, str(path))
             class_counts = np.bincount(stored.labels[stored.split == 0], minlength=info.n_classes)
             if info.class_counts and tuple(class_counts.tolist()) != tuple(info.class_counts):
-                yield Problem(element, "training images a class differ from the dataset's class counts")
+                yield HistoryFault(element, "training images a class differ from the dataset's class counts")
             if len(stored.class_names) != info.n_classes:
-                yield Problem(element, f"{len(stored.class_names)} class names for {info.n_classes} classes")
+                yield HistoryFault(element, f"{len(stored.class_names)} class names for {info.n_classes} classes")
         except (StorageError, DataError) as error:
-            yield Problem(element, str(error))
+            yield HistoryFault(element, str(error))
 
 
-def _check_embeddings(file: h5py.File, content: Content, path: Path) -> Iterator[Problem]:
+def _check_embeddings(file: h5py.File, content: Content, path: Path) -> Iterator[HistoryFault]:
     for model_hash in list(file["embeddings"]):
         element = f"/embeddings/{model_hash}"
         try:
             vectors = read_embeddings(file, str(path), model_hash)
         except StorageError as error:
-            yield Problem(element, str(error))
+            yield HistoryFault(element, str(error))
             continue
         strangers = sorted(set(vectors) - set(content.dataset_of))
         if strangers:
-            yield Problem(element, f"vectors of datasets that the history does not have: {', '.join(strangers)}")
+            yield HistoryFault(element, f"vectors of datasets that the history does not have: {', '.join(strangers)}")
         if not all(np.isfinite(vector).all() for vector in vectors.values()):
-            yield Problem(element, "vectors with numbers that are not finite")
+            yield HistoryFault(element, "vectors with numbers that are not finite")
 
 
-def _check_journal(content: Content, log: Path, remarks: list[str]) -> Iterator[Problem]:
+def _check_journal(content: Content, log: Path, remarks: list[str]) -> Iterator[HistoryFault]:
     """Check the journal, and apply its operations to the content as far as they fit."""
     text = journal.load(log)
     for number in text.damaged:
-        yield Problem(f"{log.name} line {number}", "altered: the line does not match its checksum")
+        yield HistoryFault(f"{log.name} line {number}", "altered: the line does not match its checksum")
     if text.torn:
         remarks.append(
             f"{log.name} ends in a torn line, an append that was stopped before it was acknowledged; it is passed over"
@@ -228,11 +230,11 @@ def _check_journal(content: Content, log: Path, remarks: list[str]) -> Iterator[
         journal.check(text, (content.id, content.serial, content.salt), log, "")
     except (HistoryDamagedError, HistoryVersionError) as error:
         if not text.damaged:
-            yield Problem(log.name, str(error))
+            yield HistoryFault(log.name, str(error))
         return
     for operation in text.after(content.serial):
         if operation.get("serial") != content.serial + 1:
-            yield Problem(
+            yield HistoryFault(
                 log.name,
                 f"expected operation {content.serial + 1}, got {operation.get('serial')}: a gap or a repetition",
             )
@@ -240,26 +242,26 @@ def _check_journal(content: Content, log: Path, remarks: list[str]) -> Iterator[
         try:
             content.apply(operation)
         except BROKEN as error:
-            yield Problem(f"{log.name} operation {operation['serial']}", f"cannot be applied: {error!r}")
+            yield HistoryFault(f"{log.name} operation {operation['serial']}", f"cannot be applied: {error!r}")
             return
 
 
-def _check_content(content: Content, location: str) -> Iterator[Problem]:
+def _check_content(content: Content, location: str) -> Iterator[HistoryFault]:
     """Check names, space, configurations and repetitions."""
     for info in content.datasets:
         try:
             check_info(info, location)
         except DataError as error:
-            yield Problem("/datasets", str(error))
+            yield HistoryFault("/datasets", str(error))
     try:
         unit = unit_rows(content.space_json, content.configs, location)
         if unit.shape != content.unit.shape or not np.allclose(unit, content.unit, rtol=0, atol=1e-9, equal_nan=True):
-            yield Problem("/configs_unit", "does not encode the configurations in the space")
+            yield HistoryFault("/configs_unit", "does not encode the configurations in the space")
     except DataError as error:
-        yield Problem("/configs", str(error))
+        yield HistoryFault("/configs", str(error))
     repeated = _count_repeated(content.table)
     if repeated:
-        yield Problem("/evaluations", f"{repeated} evaluations occur twice (dataset, configuration, seed, origin)")
+        yield HistoryFault("/evaluations", f"{repeated} evaluations occur twice (dataset, configuration, seed, origin)")
 
 
 def _count_repeated(table: EvaluationTable) -> int:
@@ -269,21 +271,21 @@ def _count_repeated(table: EvaluationTable) -> int:
     return int((ordered[1:] == ordered[:-1]).all(axis=1).sum())
 
 
-def _check_backup(path: Path, history_id: str, remarks: list[str]) -> Iterator[Problem]:
+def _check_backup(path: Path, history_id: str, remarks: list[str]) -> Iterator[HistoryFault]:
     backup = beside(path, ".bak")
     if not backup.exists():
         remarks.append(f"there is no backup {backup.name}; the next write makes one")
         return
     if backup.is_symlink():
-        yield Problem(backup.name, "a link, which is not followed; the next write puts a backup in its place")
+        yield HistoryFault(backup.name, "a link, which is not followed; the next write puts a backup in its place")
         return
     try:
         if read_identity(backup).id != history_id:
-            yield Problem(backup.name, "the backup of another history")
+            yield HistoryFault(backup.name, "the backup of another history")
         else:
             check_base(backup)
     except WarmstartError as error:
-        yield Problem(backup.name, str(error))
+        yield HistoryFault(backup.name, str(error))
 
 
 def _is_sound(path: Path) -> bool:
@@ -386,7 +388,7 @@ def _planned_operations(content: Content, operation: Operation, location: str) -
 
 
 def _keep_copy(path: Path, target: Path) -> None:
-    """Keep a file under a second name."""
+    """Link or copy a file to a second name."""
     target.unlink(missing_ok=True)
     try:
         os.link(path, target)

@@ -247,7 +247,7 @@ def is_landmarks(model: ModelHeader) -> bool:
 
 
 def feature_names(model: ModelHeader) -> tuple[str, ...]:
-    """Name the features of a sample that go with a model: its landmark features, else the handcrafted ones."""
+    """Return the names of a sample's features for a model: landmark features, else handcrafted ones."""
     if is_landmarks(model):
         from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 

@@ -169,7 +169,7 @@ def centre_and_scale(features: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def scaled(features: Matrix, centre: Matrix, scale: Matrix) -> Matrix:
-    """Return (features - centre) / scale clipped to ±3; 0 where the scale is 0."""
+    """Return (features - centre) / scale clipped to ±3; 0 if the scale is 0."""
     result: Matrix = np.where(scale > 0, (features - centre) / np.where(scale > 0, scale, 1.0), 0.0).clip(-_CLIP, _CLIP)
     return result
 
@@ -337,7 +337,7 @@ def _pooled(pixels: Matrix, side: int) -> Matrix:
 
 
 def _moment(values: Matrix, order: int) -> float:
-    """Return the third or fourth standardised central moment; 0 where nothing varies."""
+    """Return the third or fourth standardised central moment; 0 for constant values."""
     centred = values - values.mean()
     squares = centred * centred
     deviation = np.sqrt(squares.mean())

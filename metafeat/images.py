@@ -9,7 +9,7 @@ from warmstart.metafeat.spec import ModelSpec
 
 
 def to_size(images: NDArray[np.uint8], spec: ModelSpec | None) -> NDArray[np.uint8]:
-    """Shrink stored images `n x s x s x c` where a model accepts_size larger ones than its own."""
+    """Shrink stored images `n x s x s x c` if the model accepts larger ones than its own."""
     return images if spec is None or not spec.accepts_size(images.shape[1]) else square_arrays(images, spec.image_size)
 
 

@@ -116,7 +116,7 @@ class DatasetIndex:
                 for row, sq in zip(rows[0], squared[0], strict=True)
                 if self._ids[row] not in excluded
             ]
-            # A backend rounds to float32. Candidates within that error of the k-th compete with it: search on until none can.
+            # A backend rounds to float32. Candidates within its error of the k-th compete: search on until none can.
             if n_candidates == len(self) or (
                 len(candidates) > k and candidates[-1][2] > candidates[k - 1][2] * (1 + _SLACK)
             ):

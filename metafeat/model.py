@@ -27,7 +27,7 @@ DRAWS = 10
 
 
 class MetaFeatureModel:
-    """Embed a labelled image dataset as a point whose distances imitate how alike configurations fare.
+    """A model that embeds a labelled image dataset; distances imitate how alike configurations perform.
 
     Attributes:
         spec: architecture and input.

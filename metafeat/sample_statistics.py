@@ -155,7 +155,7 @@ def spectral_falls(brightness: NDArray[np.float32]) -> Vector:
 
 
 def _nearness(pixels: NDArray[np.float32]) -> float:
-    """Compute the median distance to the nearest picture, relative to the median distance of any two; of small copies."""
+    """Compute the median distance to the nearest picture relative to that of any two, from small copies."""
     n = len(pixels)
     if n < 2:
         return 1.0

@@ -66,7 +66,7 @@ class SiameseNetwork(nn.Module):
         return torch.cat(chunks)
 
     def encode(self, features: Tensor, codes: Tensor, handcrafted: Tensor | None = None) -> Tensor:
-        """Return `b x 256` points from `b x tau x p` features, `b x tau x w` label codes, `b x q` standardised features."""
+        """Return `b x 256` points from features `b x tau x p`, label codes `b x tau x w`, handcrafted ones `b x q`."""
         with torch.autocast(features.device.type, enabled=False):
             pooled = self.encoder(features.float(), codes)
             if handcrafted is not None:

@@ -45,7 +45,7 @@ class Cells:
         return cls(total.reshape(m, c), count.reshape(m, c), runs.reshape(m, c))
 
     def plus(self, columns: Columns, m: int, c: int) -> Self:
-        """Return the sums with further evaluations, over m datasets and c configurations; the first are the known ones."""
+        """Return the sums with further evaluations, over m datasets and c configurations; known ones come first."""
         dataset, config, error, carries = columns
         total, count, runs = (_enlarge(array, m, c, len(dataset)) for array in (self.total, self.count, self.runs))
         np.add.at(runs, (dataset, config), 1)

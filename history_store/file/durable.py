@@ -63,7 +63,7 @@ def _check_companion(fd: int, path: Path, model: Path | None) -> None:
 
 
 def _copy_permissions(fd: int, status: os.stat_result, model: os.stat_result) -> None:
-    """Give a companion the group and the mode of its history, as far as the system allows."""
+    """Copy group and mode of a history to its companion, as far as the system allows."""
     user = os.geteuid()
     # A second name (a planted hard link): the file may be somebody else's.
     if user not in (0, status.st_uid) or status.st_nlink > 1:

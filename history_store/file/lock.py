@@ -26,7 +26,7 @@ _live_locks: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()
 
 
 class WriterLock:
-    """The right to write one history, held from construction to `release`.
+    """The exclusive right to write one history, held from construction to `release`.
 
     A child made by fork does not hold it: its copies of the descriptors are closed at once, so that a parent's
     death frees the history even while children live.
@@ -82,7 +82,7 @@ class WriterLock:
             raise StorageError(msg)
 
     def adopt_new_file(self) -> None:
-        """Keep the lock on the new file, which has replaced the history, and drop that on the old one."""
+        """Keep the lock on the new file, which has replaced the history, and close the old one."""
         if self._new_fd is not None:
             old, self._history_fd, self._new_fd = self._history_fd, self._new_fd, None
             if old is not None:
@@ -90,7 +90,7 @@ class WriterLock:
         self.check()
 
     def release(self) -> None:
-        """Let the next writer in; releasing twice is no error."""
+        """Release the locks; releasing twice is no error."""
         if self._lock_fd is not None:
             fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
         self.close_descriptors()

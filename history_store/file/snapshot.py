@@ -89,7 +89,7 @@ class Snapshot:
 
     @property
     def revision(self) -> int:
-        """Return the number of changes to datasets, configurations and evaluations; embeddings and results do not count."""
+        """Return the number of changes to datasets, configurations and evaluations, not to embeddings and results."""
         return self._content.revision
 
     @property

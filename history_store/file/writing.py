@@ -1,8 +1,8 @@
 """The order of writes to the files of a history: a stop at any moment loses nothing acknowledged.
 
 A new file is written beside the old one, synced, read back, copied to the coming backup, and synced again: all room on
-the disk is taken before anything is replaced. Then it replaces the old file, the copy replaces the backup, and only then
-the journal is removed. Backup and journal together hold every acknowledged operation at every moment, and so
+the disk is taken before anything is replaced. Then it replaces the old file, the copy replaces the backup, and only
+then the journal is removed. Backup and journal together hold every acknowledged operation at every moment, and so
 do file and journal.
 """
 
@@ -22,7 +22,7 @@ from warmstart.history_store.file.lock import WriterLock
 _WRITE_BITS = 0o222
 
 
-class Files:
+class HistoryFiles:
     """File, backup and journal of a history, for its one writer.
 
     Args:
@@ -133,7 +133,7 @@ class Files:
             self._writer = None
 
     def _copy_permissions_to_index(self) -> None:
-        """Give the index of an earlier writer the mode and the group of the history."""
+        """Copy mode and group of the history to the index of an earlier writer."""
         index = beside(self.path, SUFFIX)
         if index.is_file():
             with contextlib.suppress(OSError, StorageError):

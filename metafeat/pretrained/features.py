@@ -184,7 +184,10 @@ class FeatureCache:
             return None
 
     def put(self, key: str, features: Features) -> None:
-        """Store features and remove the longest unused ones above the limit; do nothing if the folder cannot be written."""
+        """Store features, and remove the longest unused ones above the limit.
+
+        Nothing happens if the folder cannot be written.
+        """
         content = save_tensors(
             {field.name: np.ascontiguousarray(getattr(features, field.name)) for field in fields(features)}
         )

@@ -114,7 +114,7 @@ class LinearHead:
         return softmax(self.scale * self.scores(rows))
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
-        """Return what `head_from_tensors` reads."""
+        """Return the head as tensors for `head_from_tensors`."""
         settings = np.array([self.scale, self.unit], np.float64)
         return {
             "mean": self.mean,
@@ -155,7 +155,7 @@ class NeighbourHead:
         return (self.k * self.scores(rows) + 1 / self.n_classes) / (self.k + 1)
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
-        """Return what `head_from_tensors` reads."""
+        """Return the head as tensors for `head_from_tensors`."""
         settings = np.array([self.n_classes, self.k], np.float64)
         return {
             "mean": self.mean,
@@ -412,7 +412,7 @@ def _unit_rows(rows: Matrix) -> Matrix:
 
 @dataclass(frozen=True, slots=True)
 class _Neighbours:
-    """The nearest rows of each image: `m x k` cosines, the largest first, and the rows' labels; -inf where there are fewer."""
+    """The nearest rows of each image: `m x k` cosines, largest first, and the rows' labels; -inf = fewer rows."""
 
     cosines: Matrix
     labels: Labels

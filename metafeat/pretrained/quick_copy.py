@@ -108,7 +108,7 @@ class QuickConvolution(nn.Module):
     def _unrolled_kernel(
         self, height: int, width: int, padding: tuple[int, int]
     ) -> tuple[torch.Tensor | None, tuple[int, int]]:
-        """Return the table that unrolls a kernel into a matrix, `kernel x (input * output pixels)`, and the output's size.
+        """Return the table that unrolls a kernel into a matrix, `kernel x (input * output pixels)`, and output size.
 
         None instead of the table for large maps.
         """
