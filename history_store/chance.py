@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def ccov_by_chance(configs: ArrayLike, errors: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Compute mean and standard deviation of CCoV where the errors had nothing to do with a hyperparameter.
+    """Compute mean and standard deviation of CCoV for errors that do not depend on a hyperparameter.
 
     A centre of errors is Σ w_s θ̃_s with weights w = J / ΣJ [Kim2017warmstart] Eq. 3. Over all orders in which the same
     errors could have been dealt to the n configurations, its mean is that of θ̃ (0.5 for a symmetric grid alone) and

@@ -26,13 +26,13 @@ from warmstart.history_store.rescaling import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Converted:
-    """One column in our values.
+    """One column as values of our hyperparameter.
 
     Attributes:
-        values: `n`, None where there is none.
-        bad: `n` bool, a value is there that cannot be expressed.
+        values: `n`; None = none.
+        bad: `n` bool, a value that cannot be expressed.
         moved: `n` bool, the value was clipped, rounded or snapped.
-        match: what became of it; `here` is None where it has no place.
+        match: the result; `here` is None if the column was dropped.
     """
 
     values: Column
@@ -43,7 +43,7 @@ class Converted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Range:
-    """Numbers that a hyperparameter of ours may take: their bounds, their scale, whether they are whole."""
+    """Numbers that a hyperparameter of ours may take: bounds, scale, whole or not."""
 
     bounds: tuple[float, float] = field(kw_only=False)
     log: bool
@@ -60,9 +60,9 @@ def describe(hyperparameter: Any) -> ForeignParameter:
 
 
 def convert(
-    hyperparameter: Any, there: str, values: Sequence[object], known: ForeignParameter | None, wishes: Wishes
+    hyperparameter: Any, there: str, values: Sequence[object], foreign: ForeignParameter | None, wishes: Wishes
 ) -> Converted:
-    """Put one column into the values of a hyperparameter of ours."""
+    """Convert one column to values of a hyperparameter of ours."""
     same = there == hyperparameter.name
     rule = "rename" if there in wishes.rename else pairing_rule(there, hyperparameter.name)
     reason = "same name" if same else rule if wishes.nearest else "by name"
@@ -70,20 +70,20 @@ def convert(
     if there in wishes.rename:
         match = replace(match, reason="as --rename says")
     ours = describe(hyperparameter)
-    if known is not None and str(known) not in ("unknown", str(ours)):
-        match = replace(match, reason=f"{match.reason}; {known} there, {ours} here")
+    if foreign is not None and str(foreign) not in ("unknown", str(ours)):
+        match = replace(match, reason=f"{match.reason}; {foreign} there, {ours} here")
     if not ours.choices:
-        return _convert_numbers(hyperparameter, values, known, match, wishes)
+        return _convert_numbers(hyperparameter, values, foreign, match, wishes)
     numeric = NumericChoices.of(ours.choices) if wishes.nearest else None
     if numeric is not None and not read_numbers(values)[1].any():
-        return _convert_nearest(numeric, values, known, match, wishes)
+        return _convert_nearest(numeric, values, foreign, match, wishes)
     return _convert_choices(ours.choices, values, match)
 
 
 def _convert_choices(choices: Sequence[Any], values: Sequence[object], match: Match) -> Converted:
     values = [_hashable(value) for value in values]
-    found = {key: choice_among(choices, key[1]) for key in {(type(value), value) for value in values}}
-    column = [found[type(value), value] for value in values]
+    converted = {key: choice_among(choices, key[1]) for key in {(type(value), value) for value in values}}
+    column = [converted[type(value), value] for value in values]
     bad = np.array([mine is None and value is not None for mine, value in zip(column, values, strict=True)])
     moved = np.zeros(len(values), dtype=np.bool_)
     if bad.any():
@@ -96,7 +96,7 @@ def _convert_choices(choices: Sequence[Any], values: Sequence[object], match: Ma
 
 
 def _hashable(value: object) -> object:
-    """Return a value that can be looked up; a list or a mapping, which no choice is, as its text."""
+    """Return a value, or its text if it cannot be hashed: a list or a mapping is no choice."""
     try:
         hash(value)
     except TypeError:
@@ -105,32 +105,34 @@ def _hashable(value: object) -> object:
 
 
 def _convert_nearest(
-    choices: NumericChoices, values: Sequence[object], known: ForeignParameter | None, match: Match, wishes: Wishes
+    choices: NumericChoices, values: Sequence[object], foreign: ForeignParameter | None, match: Match, wishes: Wishes
 ) -> Converted:
-    """Put numbers into choices that are numbers: the nearest, where they are of one scale; a constant takes any."""
+    """Convert numbers of one scale to the nearest numeric choices; a constant takes any number."""
     numbers, none = read_numbers(values)
     is_constant = len(choices.choices) == 1
     bounds = (-np.inf, np.inf) if is_constant else choices.bounds
     here = _Range(bounds, log=choices.log, whole=True)
-    chosen, match = _scaled(numbers, none, values, here, known, match, wishes)
+    chosen, match = _rescale(numbers, none, values, here, foreign, match, wishes)
     if chosen is None:
         return Converted([], none, none, match)
     column, moved = choices.nearest(chosen(numbers))
     if moved.any():
-        shown = ", ".join(f"{choice}" for choice in choices.choices[:8]) + (", ..." if len(choices.choices) > 8 else "")
-        reason = f"{match.reason}; {int(moved.sum())} values moved to the nearest of {shown}"
+        examples = ", ".join(f"{choice}" for choice in choices.choices[:8]) + (
+            ", ..." if len(choices.choices) > 8 else ""
+        )
+        reason = f"{match.reason}; {int(moved.sum())} values moved to the nearest of {examples}"
         match = replace(match, action="snapped", snapped=int(moved.sum()), reason=reason)
     return Converted(column, none, moved, match)
 
 
 def _convert_numbers(
-    hyperparameter: Any, values: Sequence[object], known: ForeignParameter | None, match: Match, wishes: Wishes
+    hyperparameter: Any, values: Sequence[object], foreign: ForeignParameter | None, match: Match, wishes: Wishes
 ) -> Converted:
     numbers, bad = read_numbers(values)
     whole = isinstance(hyperparameter.default_value, int | np.integer)
     bounds = float(hyperparameter.lower), float(hyperparameter.upper)
     here = _Range(bounds, log=bool(getattr(hyperparameter, "log", False)), whole=whole)
-    chosen, match = _scaled(numbers, bad, values, here, known, match, wishes)
+    chosen, match = _rescale(numbers, bad, values, here, foreign, match, wishes)
     if chosen is None:
         return Converted([], bad, np.zeros_like(bad), match)
     present = ~np.isnan(numbers)
@@ -149,21 +151,21 @@ def _convert_numbers(
     if match.lost:
         match = replace(match, reason=f"{match.reason}; values that are no number in the bounds")
     column = [int(number) if whole else number for number in np.where(np.isfinite(rounded), rounded, 0.0).tolist()]
-    keep = (present & ~bad).tolist()
-    kept = [number if here else None for number, here in zip(column, keep, strict=True)]
-    return Converted(kept, bad, (moved | outside) & ~bad, match)
+    is_valid = (present & ~bad).tolist()
+    converted = [number if here else None for number, here in zip(column, is_valid, strict=True)]
+    return Converted(converted, bad, (moved | outside) & ~bad, match)
 
 
-def _scaled(
+def _rescale(
     numbers: NDArray[np.float64],
     bad: NDArray[np.bool_],
     values: Sequence[object],
     ours: _Range,
-    known: ForeignParameter | None,
+    foreign: ForeignParameter | None,
     match: Match,
     wishes: Wishes,
 ) -> tuple[Rescaling | None, Match]:
-    """Choose the scale of a column, and say so in its match; None, and a match that is dropped, where there is none."""
+    """Choose the scale of a column and note it in its match; None and a dropped match if no scale fits."""
     there, here = match.there or "", match.here or ""
     finite = numbers[np.isfinite(numbers)]
     if there in wishes.rescale:
@@ -174,7 +176,9 @@ def _scaled(
         if wishes.is_trusted:
             chosen, note = implied, ""
         elif wishes.nearest:
-            chosen, note = check_scale(finite, ours.bounds, implied, log=ours.log, whole=ours.whole, ends=_ends(known))
+            chosen, note = check_scale(
+                finite, ours.bounds, implied, log=ours.log, whole=ours.whole, ends=_foreign_bounds(foreign)
+            )
         else:
             chosen, note = choose_rescaling(finite, ours.bounds, implied, whole=ours.whole)
         if chosen is None or (bad.any() and not finite.size):
@@ -186,13 +190,13 @@ def _scaled(
     return chosen, replace(match, reason=f"{match.reason}; {note}" if note else match.reason)
 
 
-def _ends(known: ForeignParameter | None) -> tuple[float, float] | None:
-    """Return the range that another space has, where it has one."""
-    return None if known is None or known.low is None or known.high is None else (known.low, known.high)
+def _foreign_bounds(foreign: ForeignParameter | None) -> tuple[float, float] | None:
+    """Return the bounds of a hyperparameter in the other space; None if it has none."""
+    return None if foreign is None or foreign.low is None or foreign.high is None else (foreign.low, foreign.high)
 
 
 def read_numbers(values: Sequence[object]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Read numbers: NaN where there is none; and which values are something else."""
+    """Read numbers, NaN = none; and return which values are something else."""
     bad = np.zeros(len(values), dtype=np.bool_)
     try:
         return np.array(values, dtype=np.float64), bad

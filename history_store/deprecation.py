@@ -1,4 +1,4 @@
-"""Names that changed: the old one works for one release and says what the new one is."""
+"""Renamed arguments: the old name works for one release, with a warning that names the new one."""
 
 import warnings
 from typing import TypeVar
@@ -6,18 +6,18 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def renamed(old: str, given: T | None, *, new: str, value: T, stacklevel: int = 3) -> T:
-    """Return the value of an argument that has a new name; the old name warns with `DeprecationWarning`.
+def renamed(old: str, old_value: T | None, *, new: str, value: T, stacklevel: int = 3) -> T:
+    """Return the value of a renamed argument; using its old name warns with `DeprecationWarning`.
 
     Args:
-        old: the name of before.
-        given: what came by it; None = nothing.
-        new: the name of now.
-        value: what came by that, or its default.
+        old: former name.
+        old_value: value under the old name; None = not used.
+        new: present name.
+        value: value under the new name, or its default.
         stacklevel: frames up to the caller who used the old name.
     """
-    if given is None:
+    if old_value is None:
         return value
     msg = f"`{old}` is now `{new}`. The old name goes with the next release."
     warnings.warn(msg, DeprecationWarning, stacklevel=stacklevel)
-    return given
+    return old_value

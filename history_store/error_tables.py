@@ -22,7 +22,7 @@ class UndefinedCCoVWarning(UserWarning):
 
 
 def fill_failed(errors: ArrayLike, failed: ArrayLike) -> NDArray[np.float64]:
-    """Return runs that failed the error 1, so that datasets also differ by what breaks on them.
+    """Replace failed runs by the error 1, so that datasets also differ by the configurations that fail.
 
     Args:
         errors: `m x n`, NaN = not run or failed.
@@ -43,7 +43,7 @@ def fill_failed(errors: ArrayLike, failed: ArrayLike) -> NDArray[np.float64]:
 def target_distance(
     errors: ArrayLike, kind: TargetKind = "mean_l1", *, names: Sequence[str] | None = None, partial: bool = False
 ) -> NDArray[np.float64]:
-    """Compute how differently the same configurations do on each two datasets [Kim2017warmstart] Eq. 1.
+    """Compute the distance of each two datasets: how differently configurations do [Kim2017warmstart] Eq. 1.
 
     `l1` is the paper's sum of |J_i - J_j| over the n configurations; `mean_l1` is that sum / n, whose scale does
     not depend on n; `sqrt_l1` is √l1. All three rank neighbours alike. No Euclidean embedding reproduces `l1`
@@ -74,8 +74,8 @@ def target_distance(
     if n == 0:
         msg = "target_distance: expected at least one configuration, got none. Add evaluations to the history."
         raise DataError(msg)
-    known = ~np.isnan(table)
-    common = known.astype(np.float64) @ known.T.astype(np.float64)
+    is_measured = ~np.isnan(table)
+    common = is_measured.astype(np.float64) @ is_measured.T.astype(np.float64)
     few = np.argwhere(np.triu(common < n / 2, k=1))
     if len(few) and not partial:
         i, j = (int(row) for row in few[0])
@@ -89,10 +89,10 @@ def target_distance(
         table = min_max_normalised(table)
     elif kind == "rank":
         table = unit_ranks(table)
-    filled = np.where(known, table, 0.0)
+    filled = np.where(is_measured, table, 0.0)
     distances = np.zeros((m, m))
     for i in range(m):
-        both = known[i] & known[i + 1 :]
+        both = is_measured[i] & is_measured[i + 1 :]
         sums, shared = np.sum(np.abs(filled[i] - filled[i + 1 :]) * both, axis=1), common[i, i + 1 :]
         distances[i, i + 1 :] = np.where(shared < n / 2, np.nan, sums / np.maximum(shared, 1))
     distances += distances.T
@@ -102,7 +102,7 @@ def target_distance(
 
 
 def min_max_normalised(errors: ArrayLike) -> NDArray[np.float64]:
-    """Scale each dataset's errors to [0, 1] by its own lowest and highest known one; a constant row becomes 0.
+    """Scale each dataset's errors to [0, 1] by its lowest and highest known error; a constant row becomes 0.
 
     A positive affine map of a dataset's errors changes nothing.
 
@@ -130,22 +130,22 @@ def unit_ranks(errors: ArrayLike) -> NDArray[np.float64]:
     """
     table = _error_table(errors, "unit_ranks")
     ranks = np.full(table.shape, np.nan)
-    for row, given in zip(ranks, table, strict=True):
-        known = ~np.isnan(given)
-        _, inverse, counts = np.unique(given[known], return_inverse=True, return_counts=True)
+    for row, row_errors in zip(ranks, table, strict=True):
+        is_known = ~np.isnan(row_errors)
+        _, inverse, counts = np.unique(row_errors[is_known], return_inverse=True, return_counts=True)
         middle = np.cumsum(counts) - (counts + 1) / 2
-        row[known] = middle[inverse] / (known.sum() - 1) if known.sum() > 1 else 0.5
+        row[is_known] = middle[inverse] / (is_known.sum() - 1) if is_known.sum() > 1 else 0.5
     return ranks
 
 
 def least_error(errors: ArrayLike) -> float | None:
-    """Return the lowest known error; None where none is."""
-    known = np.asarray(errors, dtype=np.float64)
-    return None if np.isnan(known).all() else float(np.nanmin(known))
+    """Return the lowest known error; None if there is none."""
+    values = np.asarray(errors, dtype=np.float64)
+    return None if np.isnan(values).all() else float(np.nanmin(values))
 
 
 def ccov(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
-    """Compute CCoV: where, along each hyperparameter, the mass of the errors lies [Kim2017warmstart] Eq. 3.
+    """Compute CCoV, the centre of the errors' mass along each hyperparameter [Kim2017warmstart] Eq. 3.
 
     θ_i^c = Σ_s θ̃_si J_s / Σ_s J_s with θ̃ scaled to [0, 1] over the n configurations. It is a centre of *errors*:
     a high value means that high values of the hyperparameter do badly. Errors that are all equal give the mean of
@@ -187,13 +187,13 @@ def ccov(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
     return centre
 
 
-def _error_table(errors: ArrayLike, where: str) -> NDArray[np.float64]:
+def _error_table(errors: ArrayLike, location: str) -> NDArray[np.float64]:
     """Check a table of errors: `m x n`, finite or NaN."""
     table = np.asarray(errors, dtype=np.float64)
     if table.ndim != 2:
-        msg = f"{where}: expected `m x n` errors (datasets x configurations), got shape {table.shape}. Give one row a dataset."
+        msg = f"{location}: expected `m x n` errors (datasets x configurations), got shape {table.shape}. Give one row a dataset."
         raise UsageError(msg)
     if np.isinf(table).any():
-        msg = f"{where}: expected errors that are numbers or NaN, got an infinite one. Record a run without an error as NaN."
+        msg = f"{location}: expected errors that are numbers or NaN, got an infinite one. Record a run without an error as NaN."
         raise DataError(msg)
     return table

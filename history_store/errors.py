@@ -1,11 +1,11 @@
-"""Every error that warmstart raises on purpose.
+"""Errors that warmstart raises on purpose.
 
 ::
 
     WarmstartError
     ├── UsageError (ValueError)                 a wrong call: option, name, number
     │   ├── SpaceExhaustedError                 asking on after every configuration was proposed
-    │   └── LeaseLostError                      a word of a trial that its client does not hold, or no longer
+    │   └── LeaseLostError                      a report on a trial that its client does not hold, or no longer
     ├── MissingPathError (FileNotFoundError)    a path that is not there
     ├── DataError (ValueError)                  the user's data cannot be used as they are
     │   ├── BrokenImagesError                   pictures that cannot be decoded
@@ -68,11 +68,11 @@ class MissingExtraError(UsageError, ImportError):
 
 
 class SpaceExhaustedError(UsageError):
-    """Every configuration of a search space was proposed already, or no other one is found."""
+    """A search space without a configuration that was not proposed yet."""
 
 
 class LeaseLostError(UsageError):
-    """A word of a trial that its client does not hold, or no longer."""
+    """A report on a trial that its client does not hold, or no longer."""
 
 
 class MissingPathError(WarmstartError, FileNotFoundError):

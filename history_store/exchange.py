@@ -44,7 +44,7 @@ OWN_COLUMNS = frozenset({"dataset", "group", "curve", "curve_step", "curve_error
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import has added.
+    """Counts of what an import has added.
 
     Attributes:
         n_evaluations: number of evaluations.
@@ -58,7 +58,7 @@ class Imported:
 
 
 def export_history(history: History, path: str | Path) -> None:
-    """Write all evaluations, and all that a history needs to be made from them again save images and embeddings.
+    """Write all evaluations, and everything else needed to rebuild the history except images and embeddings.
 
     Args:
         history: stays as it is.
@@ -70,7 +70,7 @@ def export_history(history: History, path: str | Path) -> None:
     """
     path = Path(path)
     form = _form(path)
-    about = {
+    metadata = {
         "format": FORMAT,
         "version": VERSION,
         "space": history.space_json,
@@ -82,13 +82,13 @@ def export_history(history: History, path: str | Path) -> None:
     with durable.storage_errors(path):
         if form == "csv":
             _write(path, _csv(history))
-            _write(path.with_suffix(".json"), (json.dumps(about, ensure_ascii=False) + "\n").encode())
+            _write(path.with_suffix(".json"), (json.dumps(metadata, ensure_ascii=False) + "\n").encode())
         else:
-            _write(path, _parquet(history, json.dumps(about, ensure_ascii=False)))
+            _write(path, _parquet(history, json.dumps(metadata, ensure_ascii=False)))
 
 
 def import_history(source: str | Path, path: str | Path) -> History:
-    """Make a new history from an exported file, open for writing; it gets an id of its own.
+    """Create a history from an exported file, open for writing, with an id of its own.
 
     Raises:
         MissingPathError: nothing at `source`.
@@ -96,18 +96,18 @@ def import_history(source: str | Path, path: str | Path) -> History:
         UsageError: something is at `path` already.
     """
     source = Path(source)
-    about, rows = read_rows(source)
-    if about is None:
+    metadata, rows = read_rows(source)
+    if metadata is None:
         msg = f"{source}: expected a file written by `warmstart history export`, got one that names no search space. Create a history with a space first, `warmstart history create FILE --space SPACE`, then import into it."
         raise DataError(msg)
     try:
-        settings = {"configs": about["configs"], "stored_size": about["stored_size"], "notes": about["notes"]}
-        space = about["space"]
+        settings = {"configs": metadata["configs"], "stored_size": metadata["stored_size"], "notes": metadata["notes"]}
+        space = metadata["space"]
     except KeyError as error:
         msg = f"{source}: expected what `warmstart history export` writes, got {in_words(error)}. Export it anew."
         raise DataError(msg) from error
     evaluations = list(_evaluations(rows, space, source))
-    datasets = _new_datasets((), about, rows, source)
+    datasets = _new_datasets((), metadata, rows, source)
     history = History.create(path, space, **settings)
     with removed_unless_filled(history):
         history.extend(evaluations, datasets=datasets)
@@ -132,14 +132,14 @@ def import_evaluations(
             runs are on other images than those that the history has under the name.
     """
     source = Path(source)
-    about, rows = read_rows(source)
-    if about is not None and not same_space(about["space"], history.space_json):
+    metadata, rows = read_rows(source)
+    if metadata is not None and not same_space(metadata["space"], history.space_json):
         msg = f"{source}: expected evaluations in the space of {history.path}, got another space. Import the file into a history of its own."
         raise DataError(msg)
     evaluations = list(_evaluations(rows, history.space_json, source))
-    described = [decode_info(info, str(source)) for info in (about or {}).get("datasets", ())]
+    described = [decode_info(info, str(source)) for info in (metadata or {}).get("datasets", ())]
     check_same_images(history, described, evaluations, str(source))
-    datasets = _new_datasets(history.names, about, rows, source)
+    datasets = _new_datasets(history.names, metadata, rows, source)
     if datasets and new_datasets == "refuse":
         msg = f"{source}: expected datasets of {history.path}, got {', '.join(info.name for info in datasets)}. Add them first, or correct their names."
         raise DataError(msg)
@@ -149,30 +149,30 @@ def import_evaluations(
 
 
 def check_same_images(
-    history: History, described: Iterable[DatasetInfo], evaluations: Iterable[Evaluation], where: str
+    history: History, described: Iterable[DatasetInfo], evaluations: Iterable[Evaluation], location: str
 ) -> None:
-    """Check that runs are on the images that a history has under the names of their datasets, as far as both are known.
+    """Check that runs are on the images that a history has under the same dataset names, as far as known.
 
     Args:
         history: that gets the runs.
         described: datasets as the source of the runs describes them.
         evaluations: the runs.
-        where: the source, which an error names.
+        location: the source, which an error names.
 
     Raises:
         DataError: a name is of other images here than there.
     """
-    measured = {each.dataset for each in evaluations}.intersection(history.names)
+    measured = {evaluation.dataset for evaluation in evaluations}.intersection(history.names)
     for info in described:
         here = history.dataset(info.name).fingerprint if info.name in measured else ""
         if here and info.fingerprint not in ("", here):
-            msg = f"{where}: expected runs on {info.name!r} as {history.path} has it ({here}), got runs on other images of that name ({info.fingerprint}). Put the two histories together by their images: `warmstart history bundle` the other one, then `merge` it."
+            msg = f"{location}: expected runs on {info.name!r} as {history.path} has it ({here}), got runs on other images of that name ({info.fingerprint}). Put the two histories together by their images: `warmstart history bundle` the other one, then `merge` it."
             raise DataError(msg)
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The columns of a file, and the number that its first row has for people."""
+    """The columns of a file, and the number of its first row for messages."""
 
     columns: Mapping[str, Sequence[Any]]
     first: int
@@ -193,12 +193,12 @@ def _form(path: Path) -> Literal["csv", "parquet"]:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Replace the file that a path leads to; a link there stays."""
+    """Replace the target of a path; a link stays a link."""
     durable.write_file(Path(os.path.realpath(path)), data)
 
 
 def _plain_columns(history: History) -> dict[str, list[Any]]:
-    """Return all columns save the curve, None where there is nothing."""
+    """Return all columns except the curve; None = empty cell."""
     table, configs = history.table(), history.configs
     config = table.config.tolist()
     names = sorted({name for values in configs for name in values})
@@ -226,7 +226,7 @@ def _csv(history: History) -> bytes:
     return text.getvalue().encode()
 
 
-def _parquet(history: History, about: str) -> bytes:
+def _parquet(history: History, metadata: str) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -243,23 +243,24 @@ def _parquet(history: History, about: str) -> bytes:
     columns["curve_step"] = pa.ListArray.from_arrays(offsets, pa.array(table.curve_step))
     columns["curve_error"] = pa.ListArray.from_arrays(offsets, pa.array(table.curve_error))
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns).replace_schema_metadata({"warmstart": about}), sink)
+    pq.write_table(pa.table(columns).replace_schema_metadata({"warmstart": metadata}), sink)
     return bytes(sink.getvalue().to_pybytes())
 
 
 def read_rows(path: Path) -> tuple[dict[str, Any] | None, Rows]:
-    """Read a file: what it says of the history it came from, and its columns."""
+    """Read a file: the metadata of its history, if any, and its columns."""
     form = _form(path)
     if not path.is_file():
         msg = f"{path}: expected a file of evaluations, got {'a folder' if path.is_dir() else 'nothing there'}. Check the path."
         raise MissingPathError(msg)
-    about, rows = (_read_csv if form == "csv" else _read_parquet)(path)
-    if about is None:
+    metadata, rows = (_read_csv if form == "csv" else _read_parquet)(path)
+    if metadata is None:
         return None, rows
     try:
-        values = parse_json(about)
+        values = parse_json(metadata)
     except ValueError as error:
-        if FORMAT.encode() not in about:  # some other file that happens to have the name
+        # Some other JSON file that happens to have the name.
+        if FORMAT.encode() not in metadata:
             return None, rows
         msg = f"{path}: expected JSON about the history it came from, got {in_words(error)}. Export it anew."
         raise DataError(msg) from error
@@ -273,9 +274,8 @@ def read_rows(path: Path) -> tuple[dict[str, Any] | None, Rows]:
 
 def _read_csv(path: Path) -> tuple[bytes | None, Rows]:
     """Read a CSV file; cells that a row lacks at its end are empty."""
-    csv.field_size_limit(
-        2**31 - 1
-    )  # Python's usual limit of 128 KiB is less than a long curve; it holds for the process
+    # Python's usual limit of 128 KiB is less than a long curve; this one holds for the process.
+    csv.field_size_limit(2**31 - 1)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             header, *rows = (row for row in csv.reader(file, strict=True) if row)
@@ -289,15 +289,15 @@ def _read_csv(path: Path) -> tuple[bytes | None, Rows]:
         msg = f"{path}: expected one column for {twice!r}, got two. Rename one."
         raise DataError(msg)
     try:
-        about: bytes | None = path.with_suffix(".json").read_bytes()
+        metadata: bytes | None = path.with_suffix(".json").read_bytes()
     except OSError:  # nothing there, or a folder
-        about = None
+        metadata = None
     cells = [row + [""] * (len(header) - len(row)) for row in rows]
-    return about, Rows({name: [row[i] for row in cells] for i, name in enumerate(header)}, 2, "line")
+    return metadata, Rows({name: [row[i] for row in cells] for i, name in enumerate(header)}, 2, "line")
 
 
 def _csv_fault(error: Exception) -> str:
-    """Say what is wrong with a CSV file."""
+    """Describe what is wrong with a CSV file."""
     if isinstance(error, csv.Error):
         return "quotes that stay open" if "unexpected end" in str(error) else str(error)
     return "an empty file" if "not enough values" in str(error) else in_words(error)
@@ -308,22 +308,23 @@ def _read_parquet(path: Path) -> tuple[bytes | None, Rows]:
     import pyarrow.parquet as pq
 
     try:
-        if path.is_file():  # a folder of them is read as one table
+        # A folder of Parquet files is read as one table, and is not checked.
+        if path.is_file():
             check_parquet(pq.read_metadata(path), str(path))
         table = pq.read_table(path)
     except (pa.ArrowException, OSError) as error:
         msg = f"{path}: expected a Parquet file, got {in_words(error)}. Write it anew."
         raise DataError(msg) from error
-    about = (table.schema.metadata or {}).get(b"warmstart")
+    metadata = (table.schema.metadata or {}).get(b"warmstart")
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
-    return about, Rows(columns, 1, "row")
+    return metadata, Rows(columns, 1, "row")
 
 
-def _new_datasets(known: Sequence[str], about: Mapping[str, Any] | None, rows: Rows, source: Path) -> list[DatasetInfo]:
-    """Describe the datasets that are not known, those of the file's own list first."""
-    there = set(known)
-    found = [decode_info(info, str(source)) for info in (about or {}).get("datasets", ())]
-    listed = {info.name for info in found}
+def _new_datasets(names: Sequence[str], about: Mapping[str, Any] | None, rows: Rows, source: Path) -> list[DatasetInfo]:
+    """Describe the datasets that are not known, first those that the file describes."""
+    existing = set(names)
+    described = [decode_info(info, str(source)) for info in (about or {}).get("datasets", ())]
+    listed = {info.name for info in described}
     groups = rows.columns.get("group", rows.columns["dataset"] if len(rows) else ())
     named = {name: str(group or name) for name, group in zip(rows.columns.get("dataset", ()), groups, strict=True)}
     blank = [
@@ -331,7 +332,7 @@ def _new_datasets(known: Sequence[str], about: Mapping[str, Any] | None, rows: R
         for name, group in named.items()
         if name not in listed
     ]
-    return [info for info in (*found, *blank) if info.name not in there]
+    return [info for info in (*described, *blank) if info.name not in existing]
 
 
 def _evaluations(rows: Rows, space_json: str, source: Path) -> Iterator[Evaluation]:
@@ -348,41 +349,41 @@ def _evaluations(rows: Rows, space_json: str, source: Path) -> Iterator[Evaluati
     configs: dict[tuple[Any, ...], dict[str, Value]] = {}
     keys = list(zip(*values.values(), strict=True)) if values else [()] * len(rows)
     for i, dataset in enumerate(columns["dataset"]):
-        where = f"{source} {rows.word} {rows.first + i}"
+        location = f"{source} {rows.word} {rows.first + i}"
         if not dataset or not isinstance(dataset, str):
-            msg = f"{where}: expected the name of a dataset, got {dataset!r}. Fill the cell."
+            msg = f"{location}: expected the name of a dataset, got {dataset!r}. Fill the cell."
             raise DataError(msg)
         if keys[i] not in configs:
             cells = zip(values, keys[i], strict=True)
-            given = {n: parsers[n](cell, f"{where}: {n}") for n, cell in cells if not is_empty(cell)}
-            configs[keys[i]] = with_logarithms(given, names, where=where)
-        run = {name: run_cell(columns[name][i], name, where) for name in RUN_COLUMNS if name in columns}
+            config = {n: parsers[n](cell, f"{location}: {n}") for n, cell in cells if not is_empty(cell)}
+            configs[keys[i]] = with_logarithms(config, names, location=location)
+        run = {name: run_cell(columns[name][i], name, location) for name in RUN_COLUMNS if name in columns}
         run = {name: cell for name, cell in run.items() if cell is not None}
         run.setdefault("origin", f"import/{source.name}")
-        run["curve"] = run_curve(columns, i, where)
-        yield decode_run(run, dataset, configs[keys[i]], where)
+        run["curve"] = run_curve(columns, i, location)
+        yield decode_run(run, dataset, configs[keys[i]], location)
 
 
 def _config_columns(
-    columns: Mapping[str, Sequence[Any]], known: Mapping[str, Any], source: Path
+    columns: Mapping[str, Sequence[Any]], names: Mapping[str, Any], source: Path
 ) -> dict[str, Sequence[Any]]:
     """Find the column of each hyperparameter, with or without prefix."""
-    found: dict[str, Sequence[Any]] = {}
+    cells_by_name: dict[str, Sequence[Any]] = {}
     for column, cells in columns.items():
         name = column.removeprefix(PREFIX)
-        if name in known and (column.startswith(PREFIX) or column not in OWN_COLUMNS):
-            if name in found:
+        if name in names and (column.startswith(PREFIX) or column not in OWN_COLUMNS):
+            if name in cells_by_name:
                 msg = f"{source}: expected one column for {name!r}, got two. Remove {name!r} or {PREFIX + name!r}."
                 raise DataError(msg)
-            found[name] = cells
+            cells_by_name[name] = cells
         elif column not in OWN_COLUMNS:
-            msg = f"{source}: expected columns of evaluations and the hyperparameters {', '.join(known)}, got {column!r}. Rename or remove it."
+            msg = f"{source}: expected columns of evaluations and the hyperparameters {', '.join(names)}, got {column!r}. Rename or remove it."
             raise DataError(msg)
-    return found
+    return cells_by_name
 
 
 def _parsers(space_json: str) -> dict[str, Callable[[Any, str], Value]]:
-    """Return what turns a cell into a value, by hyperparameter or its natural name; ConfigSpace judges the result later."""
+    """Return the parser of cells by hyperparameter or its natural name; ConfigSpace checks the result later."""
     items = json.loads(space_json)["hyperparameters"]
     natural = {item["name"].removeprefix("log10_"): _parser(item) for item in items if "choices" not in item}
     return natural | {item["name"]: _parser(item) for item in items}
@@ -391,32 +392,32 @@ def _parsers(space_json: str) -> dict[str, Callable[[Any, str], Value]]:
 def _parser(item: Mapping[str, Any]) -> Callable[[Any, str], Value]:
     choices = item.get("choices") or item.get("sequence") or ([item["value"]] if "value" in item else None)
 
-    def parse(cell: Any, where: str) -> Value:
+    def parse(cell: Any, location: str) -> Value:
         if choices is not None:
             for choice in choices:
                 if (cell == choice and type(cell) is type(choice)) or str(cell) in (_text(choice), str(choice)):
                     value: Value = choice
                     return value
-            msg = f"{where}: expected one of {', '.join(map(_text, choices))}, got {cell!r}. Correct the cell."
+            msg = f"{location}: expected one of {', '.join(map(_text, choices))}, got {cell!r}. Correct the cell."
             raise DataError(msg)
         if item["type"].endswith("_int"):
-            return _whole(cell, where)
-        return _real(cell, where)
+            return _whole(cell, location)
+        return _real(cell, location)
 
     return parse
 
 
-def run_cell(cell: Any, name: str, where: str) -> Any:
-    """Turn a cell of one of the plain columns into its value; None where it is empty."""
+def run_cell(cell: Any, name: str, location: str) -> Any:
+    """Parse a cell of one of the plain columns; None if it is empty."""
     if is_empty(cell):
         return None
     if name in ("error", "duration"):
-        return _real(cell, f"{where}: {name}")
-    return _whole(cell, f"{where}: {name}") if name == "seed" else str(cell)
+        return _real(cell, f"{location}: {name}")
+    return _whole(cell, f"{location}: {name}") if name == "seed" else str(cell)
 
 
-def run_curve(columns: Mapping[str, Sequence[Any]], i: int, where: str) -> list[tuple[int, float]]:
-    """Read the learning curve of row i, from either form of it."""
+def run_curve(columns: Mapping[str, Sequence[Any]], i: int, location: str) -> list[tuple[int, float]]:
+    """Read the learning curve of row i, in either form."""
     if "curve_step" in columns and "curve_error" in columns:
         steps, errors = columns["curve_step"][i] or [], columns["curve_error"][i] or []
     else:
@@ -428,20 +429,18 @@ def run_curve(columns: Mapping[str, Sequence[Any]], i: int, where: str) -> list[
             if not all(map(_is_number, (*steps, *errors))):
                 raise TypeError  # noqa: TRY301  one message for all that is no curve
         except (ValueError, TypeError) as error:
-            msg = (
-                f"{where}: curve: expected JSON pairs [[update, error], ...], got {str(cell)[:60]!r}. Correct the cell."
-            )
+            msg = f"{location}: curve: expected JSON pairs [[update, error], ...], got {str(cell)[:60]!r}. Correct the cell."
             raise DataError(msg) from error
     if len(steps) != len(errors):
-        msg = f"{where}: expected a curve with an error for every update, got {len(steps)} and {len(errors)}. Correct the cells."
+        msg = f"{location}: expected a curve with an error for every update, got {len(steps)} and {len(errors)}. Correct the cells."
         raise DataError(msg)
     return list(zip(steps, errors, strict=True))
 
 
 def _is_number(value: Any) -> bool:
-    """Tell whether a value is a number that a float can hold."""
-    is_one = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_one and abs(value) <= sys.float_info.max
+    """Return whether a value is a number that a float can hold."""
+    is_numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_numeric and abs(value) <= sys.float_info.max
 
 
 def is_empty(cell: Any) -> bool:
@@ -449,20 +448,20 @@ def is_empty(cell: Any) -> bool:
     return cell is None or cell == "" or (isinstance(cell, float) and math.isnan(cell))
 
 
-def _real(cell: Any, where: str) -> float:
+def _real(cell: Any, location: str) -> float:
     try:
         return float(cell)
     except (TypeError, ValueError):
-        msg = f"{where}: expected a number, got {cell!r}. Correct the cell."
+        msg = f"{location}: expected a number, got {cell!r}. Correct the cell."
         raise DataError(msg) from None
 
 
-def _whole(cell: Any, where: str) -> int:
+def _whole(cell: Any, location: str) -> int:
     if isinstance(cell, int) or (isinstance(cell, str) and cell.strip().removeprefix("-").isdecimal()):
         return int(cell)  # exact at any length
-    number = _real(cell, where)
+    number = _real(cell, location)
     if not number.is_integer():
-        msg = f"{where}: expected a whole number, got {cell!r}. Correct the cell."
+        msg = f"{location}: expected a whole number, got {cell!r}. Correct the cell."
         raise DataError(msg)
     return int(number)
 

@@ -1,4 +1,4 @@
-"""Import of another tool's runs: an import is planned first, and then carried out."""
+"""Import of another tool's runs: first planned, then carried out."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from warmstart.history_store.space import load_space
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """What an import would add, and what it would not.
+    """Evaluations and datasets that an import would add, and runs that it would leave out.
 
     Attributes:
-        kind: what the runs are, for people.
+        kind: name of the runs, for people.
         evaluations: to add.
         datasets: to add first, without images.
-        matches: what became of each hyperparameter.
+        matches: result of each hyperparameter.
         objective: how an objective value becomes an error, in words.
         already_there: number of runs that the history has from an earlier import.
         left_out: number of runs that cannot be evaluations, by reason.
-        notes: what a person should hear besides.
-        n_evaluations: what the history has afterwards.
+        notes: further notes for people.
+        n_evaluations: number of evaluations of the history after the import.
     """
 
     kind: str
@@ -48,8 +48,8 @@ class ImportPlan:
 
     @property
     def n_without_error(self) -> int:
-        """Return how many of the evaluations gave no error: crashed, or out of time or memory."""
-        return sum(math.isnan(each.error) for each in self.evaluations)
+        """Return the number of evaluations without an error: crashed, or out of time or memory."""
+        return sum(math.isnan(evaluation.error) for evaluation in self.evaluations)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON types."""
@@ -76,12 +76,12 @@ def plan_import(
     wishes: Wishes | None = None,
     described: Sequence[DatasetInfo] = (),
 ) -> ImportPlan:
-    """Work out what another tool's runs are in a history; nothing is written.
+    """Convert another tool's runs to evaluations of a history; nothing is written.
 
     Args:
         history: may be open for reading.
         runs: of the other tool.
-        dataset: on which they were measured, where the tool does not say.
+        dataset: on which they were measured, if the tool does not tell.
         error_range: the objective values that count as error 0 and error 1; values beyond are clipped to them. When
             left out, values must be errors in [0, 1], or accuracies in [0, 1] that were maximised.
         wishes: about the mapping of the spaces.
@@ -93,8 +93,8 @@ def plan_import(
             that the history has under the name.
     """
     if not len(runs):
-        others = ", ".join(f"{count} {reason}" for reason, count in runs.left_out.items())
-        msg = f"{runs.kind}: expected runs that have ended, got none{f' ({others})' if others else ''}. Wait for the first result."
+        reasons = ", ".join(f"{count} {reason}" for reason, count in runs.left_out.items())
+        msg = f"{runs.kind}: expected runs that have ended, got none{f' ({reasons})' if reasons else ''}. Wait for the first result."
         raise DataError(msg)
     names = _datasets(runs, dataset)
     errors, objective, scale = _errors(runs, error_range)
@@ -114,43 +114,43 @@ def plan_import(
         for row, (config, duration) in enumerate(zip(mapped.configs, runs.durations.tolist(), strict=True))
         if config is not None
     ]
-    fresh, there, seedless = _new_ones(history, evaluations)
-    check_same_images(history, described, fresh, runs.kind)
-    known = {info.name: info for info in described}
-    new = [name for name in dict.fromkeys(e.dataset for e in fresh) if name not in history.names]
+    new_evaluations, n_stored, seedless = _new_evaluations(history, evaluations)
+    check_same_images(history, described, new_evaluations, runs.kind)
+    by_name = {info.name: info for info in described}
+    new_names = [name for name in dict.fromkeys(e.dataset for e in new_evaluations) if name not in history.names]
     notes = [f"{seedless} runs of one configuration and seed: the seed is left out"] if seedless else []
-    hints = sorted({name for name in runs.datasets if name is not None} - {dataset})
-    if dataset is not None and len(hints) > 1:
-        notes.append(f"all runs are taken for {dataset!r}, though their settings name {', '.join(hints)}")
+    named = sorted({name for name in runs.datasets if name is not None} - {dataset})
+    if dataset is not None and len(named) > 1:
+        notes.append(f"all runs are taken for {dataset!r}, though their settings name {', '.join(named)}")
     return ImportPlan(
         runs.kind,
-        tuple(fresh),
-        tuple(known.get(name) or _blank(name, runs.kind) for name in new),
+        tuple(new_evaluations),
+        tuple(by_name.get(name) or _blank(name, runs.kind) for name in new_names),
         tuple(match for match in mapped.matches if match.here is not None or match.there not in runs.switches),
         objective,
-        there,
+        n_stored,
         {**runs.left_out, **mapped.lost},
         tuple(notes),
-        history.n_evaluations + len(fresh),
+        history.n_evaluations + len(new_evaluations),
     )
 
 
 def carry_out(history: History, plan: ImportPlan) -> None:
-    """Add what a plan of this history says, all or none; raises as `History.extend`."""
+    """Add the evaluations and datasets of a plan to its history, all or none; raises as `History.extend`."""
     if plan.evaluations or plan.datasets:
         history.extend(plan.evaluations, datasets=plan.datasets)
 
 
 def _datasets(runs: ForeignRuns, dataset: str | None) -> list[str]:
-    """Name the dataset of each run."""
+    """Return the dataset of each run."""
     named = sorted({name for name in runs.datasets if name is not None})
     if dataset is not None and runs.are_hints:
         return [dataset] * len(runs)
     if dataset is not None and named:
-        msg = f"expected no name, as {runs.kind} names its datasets ({', '.join(named[:5])}), got {dataset!r}. Leave it out."
+        msg = f"cannot be used with {runs.kind}, which names its datasets ({', '.join(named[:5])}). Leave it out."
         raise UsageError(msg, param="dataset")
     if dataset is None and None in runs.datasets:
-        msg = f"expected the name of the dataset on which {runs.kind} was measured, got none. Give the name that it has in the history."
+        msg = f"{runs.kind} does not name its dataset. Give the name that the dataset has in the history."
         raise UsageError(msg, param="dataset")
     return [name or dataset or "" for name in runs.datasets]
 
@@ -163,7 +163,7 @@ def _errors(
     Returns: `n` errors; how, in words; and best value, worst value, whether to clip.
     """
     if error_range is None and runs.maximised is None:
-        msg = f"expected which values of {runs.kind} are best and worst, as it does not say, got none. Give 0,1 for an error, 1,0 for an accuracy, 100,0 for per cent."
+        msg = f"{runs.kind} does not say which values are best and worst. Give 0,1 for an error, 1,0 for an accuracy, 100,0 for per cent."
         raise UsageError(msg, param="error_range")
     best, worst = error_range or ((1.0, 0.0) if runs.maximised else (0.0, 1.0))
     if best == worst or not math.isfinite(best) or not math.isfinite(worst):
@@ -175,20 +175,22 @@ def _errors(
     if runs.are_fractions and abs(worst - best) > 1:
         msg = f"expected values from 0 to 1, as {runs.kind} has fractions of what it writes in per cent, got {best:g},{worst:g}. Leave it out, or give 1,0."
         raise UsageError(msg, param="error_range")
-    has = np.array([status.has_error for status in runs.status], dtype=np.bool_)
-    errors = np.where(has, (runs.values - best) / (worst - best), np.nan)
+    has_error = np.array([status.has_error for status in runs.status], dtype=np.bool_)
+    errors = np.where(has_error, (runs.values - best) / (worst - best), np.nan)
     is_ok = np.array([status is Status.OK for status in runs.status], dtype=np.bool_)
-    if (odd := has & np.isinf(errors) & (is_ok | (errors < 0))).any():  # the worst is what a diverged run may have
+    if (
+        odd := has_error & np.isinf(errors) & (is_ok | (errors < 0))
+    ).any():  # the worst is what a diverged run may have
         msg = f"{runs.kind}: expected finite values, got {runs.values[odd][0]:g} for {int(odd.sum())} of {len(runs)} runs. Give such runs the status crashed, without a value."
         raise DataError(msg)
-    beyond = has & ~((errors >= -1e-9) & (errors <= 1 + 1e-9))
+    beyond = has_error & ~((errors >= -1e-9) & (errors <= 1 + 1e-9))
     if error_range is None and beyond.any():
-        low, high = float(runs.values[has].min()), float(runs.values[has].max())
-        what = "accuracies" if runs.maximised else "errors"
-        msg = f"{runs.kind}: expected {what} in [0, 1], got values from {low:g} to {high:g}. Say which values count as error 0 and error 1: `error_range` BEST,WORST."
+        low, high = float(runs.values[has_error].min()), float(runs.values[has_error].max())
+        noun = "accuracies" if runs.maximised else "errors"
+        msg = f"{runs.kind}: expected {noun} in [0, 1], got values from {low:g} to {high:g}. Say which values count as error 0 and error 1: `error_range` BEST,WORST."
         raise DataError(msg)
-    if error_range is not None and bool((errors[has] < -1e-9).all()) and has.any():
-        low, high = float(runs.values[has].min()), float(runs.values[has].max())
+    if error_range is not None and bool((errors[has_error] < -1e-9).all()) and has_error.any():
+        low, high = float(runs.values[has_error].min()), float(runs.values[has_error].max())
         msg = f"expected values that are no better than the best, {best:g}, got {low:g} to {high:g} in all runs. Give what they may be at best and at worst."
         raise UsageError(msg, param="error_range")
     clipped = f"; {int(beyond.sum())} beyond are clipped" if beyond.any() else ""
@@ -197,7 +199,7 @@ def _errors(
 
 
 def _curve(curve: Curve, scale: tuple[float, float, bool]) -> Curve:
-    """Turn a curve of objective values into one of errors, without the points that are none."""
+    """Turn a curve of objective values into one of errors, without the points that have none."""
     best, worst, clip = scale
     points: list[tuple[int, float]] = []
     for step, value in sorted(curve):
@@ -208,29 +210,29 @@ def _curve(curve: Curve, scale: tuple[float, float, bool]) -> Curve:
     return tuple(points)
 
 
-def _new_ones(history: History, evaluations: Sequence[Evaluation]) -> tuple[list[Evaluation], int, int]:
-    """Leave out what an earlier import has added, and the seeds that would make two runs one.
+def _new_evaluations(history: History, evaluations: Sequence[Evaluation]) -> tuple[list[Evaluation], int, int]:
+    """Drop evaluations of an earlier import, and seeds that would make two runs equal.
 
-    Returns: the new ones; how many were there; how many lost their seed.
+    Returns: the new ones; the number of stored ones; the number that lost their seed.
     """
     origins = {e.origin for e in evaluations}
-    known = [e for e in history.evaluations() if e.origin in origins]
-    there = Counter(_identity(e) for e in known)
-    taken = {_run(e) for e in known}
-    fresh: list[Evaluation] = []
+    stored = [e for e in history.evaluations() if e.origin in origins]
+    counts = Counter(_identity(e) for e in stored)
+    taken_runs = {_run(e) for e in stored}
+    new: list[Evaluation] = []
     seedless = 0
     for e in evaluations:
-        if there and there[_identity(e)] > 0:
-            there[_identity(e)] -= 1
+        if counts and counts[_identity(e)] > 0:
+            counts[_identity(e)] -= 1
             continue
         if e.seed is not None:
-            if _run(e) in taken:
+            if _run(e) in taken_runs:
                 e = _without_seed(e)
                 seedless += 1
             else:
-                taken.add(_run(e))
-        fresh.append(e)
-    return fresh, len(evaluations) - len(fresh), seedless
+                taken_runs.add(_run(e))
+        new.append(e)
+    return new, len(evaluations) - len(new), seedless
 
 
 def _identity(e: Evaluation) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ Curve = tuple[tuple[int, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class ForeignParameter:
-    """What another tool says of one of its hyperparameters.
+    """Description of a hyperparameter by another tool.
 
     Attributes:
         low: lower bound; None = unknown, or no number.
@@ -44,21 +44,21 @@ class ForeignRuns:
     """`n` runs of another tool.
 
     Attributes:
-        kind: what they are, for people, e.g. ``Optuna study 'cnn'``.
-        origins: `n`, who measured each, as evaluations will say it; the same source gives the same each time.
+        kind: a name for people, e.g. ``Optuna study 'cnn'``.
+        origins: `n` origins of the evaluations; the same source gives the same each time.
         params: `n` values by name of the hyperparameter, None = not set in that run.
         values: `n` objective values as the tool has them; NaN where the status carries none.
         status: `n`.
-        datasets: `n` names of datasets, None where the tool does not know.
+        datasets: `n` names of datasets; None = unknown to the tool.
         durations: `n` seconds, NaN = unknown.
         seeds: `n`, None = unknown.
         curves: `n` curves of (step, objective value).
-        maximised: whether large values are good; None where the tool does not say.
-        space: what is known of the hyperparameters, by name.
+        maximised: whether large values are good; None = unknown to the tool.
+        space: descriptions of the hyperparameters, by name.
         left_out: number of runs that are no result, by reason.
-        are_hints: whether a dataset that a person names counts instead of those that the tool names.
-        are_fractions: whether values that the source has in per cent are fractions here.
-        switches: names of settings that are one and the same truth in all runs; where a space lacks them, nobody need hear of it.
+        are_hints: whether a dataset that a person names replaces those of the tool.
+        are_fractions: whether values that are per cent in the source are fractions here.
+        switches: names of settings with the same truth value in all runs; not reported if a space lacks them.
     """
 
     kind: str
@@ -82,13 +82,13 @@ class ForeignRuns:
 
 
 def as_columns(rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
-    """Turn one mapping a run into one list a name, None where a run lacks the name."""
+    """Turn one mapping a run into one list a name; None = the run lacks the name."""
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def objective_number(names: Sequence[str], metric: str | None, where: str) -> int:
-    """Find the number of the objective that is the error among the names of all.
+def objective_number(names: Sequence[str], metric: str | None, location: str) -> int:
+    """Return the index of the objective that is the error.
 
     Raises:
         UsageError: none of that name, or several to choose from.
@@ -97,5 +97,5 @@ def objective_number(names: Sequence[str], metric: str | None, where: str) -> in
         return 0
     if metric in names:
         return names.index(metric)
-    msg = f"expected one of {', '.join(names)}, the objectives of {where}, got {metric or 'none'}. Name the one that is the error."
+    msg = f"expected one of {', '.join(names)}, the objectives of {location}, got {metric or 'none'}. Name the one that is the error."
     raise UsageError(msg, param="metric")

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from warmstart.history_store.images import FingerprintKind
 
 Blocks = Iterable[tuple[int, Callable[[NDArray[np.int64]], NDArray[Any]]]]
-"""Number of rows, and what gives the rows at given numbers, block after block."""
+"""Blocks of rows: their number, and a function that returns rows by number."""
 SAMPLED_FILES = 400
 _CHUNK_BYTES = 1 << 20
 """Rows are hashed in pieces that stay in the processor's cache."""
@@ -31,7 +31,7 @@ _UNREADABLE = b"unreadable"
 
 
 def file_fingerprint(kind: FingerprintKind, root: str, names: Sequence[str], *, largest: float = math.inf) -> str:
-    """Fingerprint files; one that cannot be read counts as unreadable instead of stopping.
+    """Fingerprint files; one that cannot be read counts as unreadable.
 
     Args:
         kind: ``listing`` or ``content``.
@@ -54,7 +54,7 @@ def named_fingerprint(
     size_of: Callable[[str], int],
     digest_of: Callable[[str], bytes | None],
 ) -> str:
-    """Fingerprint what goes by names, as `file_fingerprint` does files: an archive is what its folder is.
+    """Fingerprint named contents as `file_fingerprint` does files, so that an archive equals its folder.
 
     Args:
         kind: ``listing`` or ``content``.
@@ -67,6 +67,7 @@ def named_fingerprint(
     if kind == "listing":
         for key, name in keyed:
             whole.update(b"%s\0%d\0" % (key, size_of(name)))
+        # Chosen by a hash of the path: the same files on every machine, spread over all folders.
         if len(keyed) > SAMPLED_FILES:
             chosen = sorted(heapq.nsmallest(SAMPLED_FILES, keyed, key=lambda pair: (zlib.crc32(pair[0]), pair[0])))
     for key, name in chosen:
@@ -76,7 +77,7 @@ def named_fingerprint(
 
 
 def file_signature(root: str, names: Sequence[str]) -> str:
-    """Name files by path, size and time of change, without opening them; for memos within one process."""
+    """Return a signature of files by path, size and time of change, without opening them; for one process."""
     whole = hashlib.sha256(root.encode("utf-8", "surrogateescape"))
     for name in names:
         size, changed = _stat(root, name)
@@ -90,7 +91,7 @@ def row_fingerprint(
     labels: NDArray[np.int64],
     class_names: Sequence[str],
 ) -> str:
-    """Fingerprint pictures in memory with their labels, in no order of rows.
+    """Fingerprint pictures in memory with their labels, whatever the order of the rows.
 
     `listing` adds up a 64-bit non-linear hash a row (fast, not meant against forgery); `content` hashes the sorted
     SHA-256 of the rows.
@@ -124,7 +125,7 @@ def row_fingerprint(
 
 
 def row_signature(blocks: Blocks, labels: NDArray[np.int64], class_names: Sequence[str]) -> str:
-    """Name pictures in memory with their labels, in the order of the rows."""
+    """Return a signature of pictures in memory with their labels, in the order of the rows."""
     whole = hashlib.sha256(repr(tuple(class_names)).encode("utf-8", "surrogatepass"))
     whole.update(labels.tobytes())
     for part in _pieces(blocks):
@@ -134,7 +135,7 @@ def row_signature(blocks: Blocks, labels: NDArray[np.int64], class_names: Sequen
 
 
 def _pieces(blocks: Blocks) -> Iterator[NDArray[Any]]:
-    """Give the rows block by block, in pieces that stay in the processor's cache."""
+    """Yield the rows block by block, in pieces that stay in the processor's cache."""
     for n, rows in blocks:
         step = max(1, _CHUNK_BYTES // rows(np.arange(1)).nbytes)
         for first in range(0, n, step):
@@ -162,7 +163,7 @@ def _row_keys(rows: NDArray[Any], labels: NDArray[np.int64], salt: int) -> NDArr
 
 
 def _key(name: str) -> bytes:
-    """Write a path the same on every machine: composed Unicode, as bytes."""
+    """Return a path as bytes that are the same on every machine: composed Unicode."""
     return (name if name.isascii() else unicodedata.normalize("NFC", name)).encode("utf-8", "surrogateescape")
 
 
@@ -181,10 +182,10 @@ def _stat(root: str, name: str) -> tuple[int, int]:
 def _file_digest(path: str, largest: float) -> bytes:
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode) or found.st_size > largest:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > largest:
                 return _UNREADABLE
             # Files of the system have no size, and some no end.
-            return (hashlib.file_digest(file, "sha256") if found.st_size else hashlib.sha256()).digest()
+            return (hashlib.file_digest(file, "sha256") if status.st_size else hashlib.sha256()).digest()
     except OSError:
         return _UNREADABLE

@@ -25,7 +25,7 @@ COMMON_NAMES: Mapping[str, str] = {
 """Names that mean one thing wherever they are used, letters and digits alone."""
 _MEANING = {name: key for key, names in COMMON_NAMES.items() for name in (key, *names.split())}
 BROADER = {"numlayersconv": "numlayers"}
-"""What a narrower name may stand for where nothing else does: most layers of a network for images are convolutions."""
+"""Broader names that a narrower one may match if no other does: most layers of image networks are convolutions."""
 BROADER_RULE = "broader name"
 LOGARITHMS = ("log10", "log2", "ln")
 _OWNERS = frozenset(
@@ -59,7 +59,7 @@ _OWNERS = frozenset(
 
 
 def split_logarithm(name: str) -> tuple[str, str]:
-    """Split `log10_learning_rate` into `log10` and `learning_rate`; the first is empty where there is no such prefix."""
+    """Split `log10_learning_rate` into `log10` and `learning_rate`; the first is empty without such a prefix."""
     for prefix in LOGARITHMS:
         if name.lower().startswith(prefix + "_") and len(name) > len(prefix) + 1:
             return prefix, name[len(prefix) + 1 :]
@@ -67,7 +67,7 @@ def split_logarithm(name: str) -> tuple[str, str]:
 
 
 def in_names(names: Collection[str], name: str) -> str:
-    """Return the name that a natural one stands for: `learning_rate` where only `log10_learning_rate` is there."""
+    """Return a name as a space has it: `learning_rate` becomes `log10_learning_rate` if only that is there."""
     return f"log10_{name}" if name not in names and f"log10_{name}" in names else name
 
 
@@ -95,9 +95,9 @@ def pair_names(
         here: names of ours.
         rename: ours by theirs.
         guess: pair `n_layers` with `num_layers_conv` too.
-        exclusive: tells of several of ours whether never two of them are active; one of theirs is then all of them.
+        exclusive: returns whether at most one of several of ours is active; one of theirs then matches all of them.
 
-    Returns: theirs by ours; and, by theirs, which of ours it could have been where others could have been it as well.
+    Returns: theirs by ours; and, by theirs, ours of an ambiguous match.
 
     Raises:
         UsageError: `rename` names what neither space has, or one of ours twice.
@@ -105,17 +105,17 @@ def pair_names(
     pairs: dict[str, str] = {}
     for source, target in rename.items():
         if source not in there:
-            raise _unknown(source, "source", there)
+            raise _unknown_name(source, "source", there)
         if target not in here:
-            raise _unknown(target, "space", here)
+            raise _unknown_name(target, "space", here)
         if target in pairs:
             msg = f"expected each name of the space once, got {target!r} for {pairs[target]!r} and for {source!r}. Leave one of them out."
             raise UsageError(msg, param="rename")
         pairs[target] = source
     rivals: dict[str, str] = {}
-    for level in (*_LEVELS.values(), _broader)[: None if guess else -1]:
-        theirs = _grouped([name for name in there if name not in pairs.values()], level)
-        ours = _grouped([name for name in here if name not in pairs], level)
+    for level in (*_LEVELS.values(), _broader_meaning)[: None if guess else -1]:
+        theirs = _group_names([name for name in there if name not in pairs.values()], level)
+        ours = _group_names([name for name in here if name not in pairs], level)
         for key in theirs.keys() & ours.keys():
             if len(theirs[key]) == 1 and (len(ours[key]) == 1 or exclusive(ours[key])):
                 pairs.update(dict.fromkeys(ours[key], theirs[key][0]))
@@ -125,17 +125,17 @@ def pair_names(
     return pairs, {source: targets for source, targets in rivals.items() if source not in taken}
 
 
-def _unknown(name: str, where: str, known: Collection[str]) -> UsageError:
-    msg = f"expected a name of the {where} ({', '.join(known)}), got {name!r}. Correct it."
-    return UsageError(msg, param="rename", given=name, choices=known)
+def _unknown_name(name: str, noun: str, names: Collection[str]) -> UsageError:
+    msg = f"expected a name of the {noun} ({', '.join(names)}), got {name!r}. Correct it."
+    return UsageError(msg, param="rename", given=name, choices=names)
 
 
 def pairing_rule(there: str, here: str) -> str:
-    """Say by which rule two names are a pair, in words: the first of those of `pair_names` that holds."""
+    """Return the rule by which two names are a pair, in words: the first that holds, in the order of `pair_names`."""
     return next((rule for rule, level in _LEVELS.items() if level(there) == level(here)), BROADER_RULE)
 
 
-def _grouped(names: Collection[str], key: Callable[[str], str]) -> dict[str, list[str]]:
+def _group_names(names: Collection[str], key: Callable[[str], str]) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(key(name), []).append(name)
@@ -151,24 +151,24 @@ def _scaleless(name: str) -> str:
 
 
 def meaning_of(name: str) -> str:
-    """Return the key of `COMMON_NAMES` that a name stands for, else its letters."""
+    """Return the key of `COMMON_NAMES` to which a name belongs, else its letters."""
     root = _scaleless(name)
     return _MEANING.get(root, root)
 
 
 def _last_meaning(name: str) -> str:
-    """Return what the last part of a nested name stands for, its owner left out."""
+    """Return the meaning of the last part of a nested name, without its owner."""
     last = split_logarithm(last_part(name))[1]
     first, _, rest = last.partition("_")
-    own = rest if rest and first.casefold() in _OWNERS and _letters(last) not in _MEANING else last
-    found = meaning_of(own)
-    is_weight = found == "lrdecay" and re.search("weight|l2", name.casefold()) is not None
-    return "weightdecay" if is_weight else found
+    name_part = rest if rest and first.casefold() in _OWNERS and _letters(last) not in _MEANING else last
+    meaning = meaning_of(name_part)
+    is_weight = meaning == "lrdecay" and re.search("weight|l2", name.casefold()) is not None
+    return "weightdecay" if is_weight else meaning
 
 
-def _broader(name: str) -> str:
-    found = _last_meaning(name)
-    return BROADER.get(found, found)
+def _broader_meaning(name: str) -> str:
+    meaning = _last_meaning(name)
+    return BROADER.get(meaning, meaning)
 
 
 _LEVELS: Mapping[str, Callable[[str], str]] = {
@@ -178,4 +178,4 @@ _LEVELS: Mapping[str, Callable[[str], str]] = {
     "common name": meaning_of,
     "last part of the name": _last_meaning,
 }
-"""What must be equal, by the rule's name; strictest first."""
+"""Keys of a name that must be equal, by the rule's name; strictest first."""

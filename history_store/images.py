@@ -37,7 +37,7 @@ class BrokenImage:
 
     @property
     def left_out(self) -> str:
-        """Say that it was left out, and why."""
+        """Return the note that the picture was left out, and why."""
         return f"left out {self.path}: {self.reason}"
 
 
@@ -59,12 +59,19 @@ class ImageSet:
     broken: tuple[BrokenImage, ...] = ()
     indices: NDArray[np.int64] | None = None
 
-    def whole(self, source: ImageSource, wanted: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the indices of these pictures, `n` int64 of those that were wanted; broken ones are looked for where the reader does not say."""
+    def whole(self, source: ImageSource, requested: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the indices of these pictures among those that were requested, `n` int64.
+
+        If the reader does not tell, broken ones are found by reading them again.
+        """
         if self.indices is not None:
             return self.indices
-        found = np.asarray(wanted, dtype=np.int64)
-        return np.array([i for i in found.tolist() if _is_whole(source, i)], np.int64) if self.broken else found
+        requested_rows = np.asarray(requested, dtype=np.int64)
+        return (
+            np.array([i for i in requested_rows.tolist() if _is_whole(source, i)], np.int64)
+            if self.broken
+            else requested_rows
+        )
 
 
 class ImageSource(Protocol):
@@ -95,13 +102,13 @@ class ImageSource(Protocol):
     def splits(self) -> Mapping[str, NDArray[np.int64]]: ...  # noqa: D102
 
     def __len__(self) -> int:
-        """Count the pictures."""
+        """Return the number of pictures."""
         ...
 
     def read(
         self, indices: Sequence[int] | NDArray[np.integer[Any]], *, size: int | None = 32, skip_broken: bool = False
     ) -> ImageSet:
-        """Decode the pictures at these indices, and no others.
+        """Decode the pictures at these indices.
 
         Args:
             indices: into the collection, in the order wanted; repeats are allowed.
@@ -116,21 +123,25 @@ class ImageSource(Protocol):
         ...
 
     def fingerprint(self, kind: FingerprintKind) -> str:
-        """Name the collection by its content: ``listing:...`` or ``content:...``; see `warmstart.history_store.fingerprint`."""
+        """Return a name of the collection by its content: ``listing:...`` or ``content:...``.
+
+        See `warmstart.history_store.fingerprint`.
+        """
         ...
 
     def signature(self) -> str:
-        """Name the files as they lie there (paths, sizes, times), in the order of the pictures: cheap, says little of what is in them."""
+        """Return a signature of the files by paths, sizes and times, in the order of the pictures; cheap."""
         ...
 
 
 def read_all(source: ImageSource, size: int, *, skip_broken: bool) -> tuple[ImageSet, Mapping[str, NDArray[np.int64]]]:
-    """Read a whole collection, and its parts as rows of what was read; raises as `ImageSource.read`."""
-    read = source.read(np.arange(len(source)), size=size, skip_broken=skip_broken)
-    if not read.broken:
-        return read, source.splits
-    left = read.whole(source, range(len(source)))  # with pictures left out, rows have moved
-    return read, {name: np.flatnonzero(np.isin(left, rows)) for name, rows in source.splits.items()}
+    """Read a whole collection, and its splits as rows of the result; raises as `ImageSource.read`."""
+    images = source.read(np.arange(len(source)), size=size, skip_broken=skip_broken)
+    if not images.broken:
+        return images, source.splits
+    # Pictures were left out, so rows have moved.
+    row_indices = images.whole(source, range(len(source)))
+    return images, {name: np.flatnonzero(np.isin(row_indices, rows)) for name, rows in source.splits.items()}
 
 
 def _is_whole(source: ImageSource, index: int) -> bool:

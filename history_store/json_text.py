@@ -1,4 +1,4 @@
-"""JSON of files that others made, and of our own."""
+"""JSON of other people's files, and of our own."""
 
 import json
 import math
@@ -21,7 +21,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def parse_stored_json(text: str | bytes | memoryview) -> Any:
-    """Parse JSON that we wrote: every number is finite and has at most 64 bits, as no other could be used or written again.
+    """Parse JSON that warmstart wrote: every number is finite and has at most 64 bits.
 
     Raises:
         ValueError: it is none, is nested deeper than Python follows, or has another number.
@@ -34,12 +34,12 @@ def parse_stored_json(text: str | bytes | memoryview) -> Any:
 
 
 def finite(value: Any) -> Any:
-    """Put null where a document has a number that JSON has not."""
+    """Replace numbers that JSON does not have by null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: finite(each) for key, each in value.items()}
-    return [finite(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: finite(item) for key, item in value.items()}
+    return [finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _finite(text: str) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from warmstart.history_store.errors import DataError, UsageError
 
 RATIO = 100
-"""Whatever a compressed file holds may be so many times its size."""
+"""Compressed data may always unpack to so many times their size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Limit:
 
     Attributes:
         variable: of the environment, that holds another number.
-        default: where it is not set.
+        default: if the variable is not set.
         unit: for people.
     """
 
@@ -41,20 +41,20 @@ class Limit:
             raise UsageError(msg)
         return int(text)
 
-    def check(self, number: int, where: str, *, allowed: int = 0) -> None:
-        """Refuse what is beyond the limit.
+    def check(self, number: int, location: str, *, allowed: int = 0) -> None:
+        """Raise if a number is above the limit.
 
         Args:
-            number: what would be read.
-            where: what an error names.
-            allowed: what may be read in any case.
+            number: units to be read.
+            location: for errors.
+            allowed: units that may always be read.
 
         Raises:
             DataError: names the limit and its variable.
         """
         limit = max(self.value(), allowed)
         if number > limit:
-            msg = f"{where}: expected at most {limit:,} {self.unit}, got {number:,}. Where it is right, set {self.variable}={number}; else leave it out."
+            msg = f"{location}: expected at most {limit:,} {self.unit}, got {number:,}. Where it is right, set {self.variable}={number}; else leave it out."
             raise DataError(msg)
 
 
@@ -65,43 +65,43 @@ JOURNAL_BYTES = Limit("WARMSTART_MAX_JOURNAL_BYTES", 2**29, "bytes in the journa
 UNPACKED = Limit("WARMSTART_MAX_UNPACKED_BYTES", 2**28, f"unpacked bytes, or {RATIO} times the packed ones")
 
 
-def check_picture_file(path: str, where: str) -> None:
-    """Refuse a file that could take for ever to read: a pipe, a device, one of /proc, a huge sparse one.
+def check_picture_file(path: str, location: str) -> None:
+    """Raise if a file could take for ever to read: a pipe, a device, one of /proc, a huge sparse one.
 
     Raises:
         DataError: when it is one of these.
         OSError: when it is not there.
     """
-    found = os.stat(path)  # noqa: PTH116  follows links, as reading does
-    if not stat.S_ISREG(found.st_mode):
-        msg = f"{where}: expected an ordinary file, got a pipe, a device or a folder. Remove it."
+    status = os.stat(path)  # noqa: PTH116  follows links, as reading does
+    if not stat.S_ISREG(status.st_mode):
+        msg = f"{location}: expected an ordinary file, got a pipe, a device or a folder. Remove it."
         raise DataError(msg)
-    if not found.st_size:
-        msg = f"{where}: an empty file"
+    if not status.st_size:
+        msg = f"{location}: an empty file"
         raise DataError(msg)
-    FILE_BYTES.check(found.st_size, where)
+    FILE_BYTES.check(status.st_size, location)
 
 
-def check_unpacked(number: int, packed: int, where: str) -> None:
-    """Refuse compressed data that would unpack to far more than data do.
+def check_unpacked(number: int, packed: int, location: str) -> None:
+    """Raise if compressed data would unpack to far more than usual.
 
     Args:
         number: bytes unpacked.
         packed: bytes in the file.
-        where: what an error names.
+        location: what an error names.
 
     Raises:
         DataError: names the limit and its variable.
     """
-    UNPACKED.check(number, where, allowed=RATIO * packed)
+    UNPACKED.check(number, location, allowed=RATIO * packed)
 
 
-def check_parquet(metadata: Any, where: str) -> None:
-    """Refuse a Parquet file of which a group of rows says that it unpacks to far more than data do.
+def check_parquet(metadata: Any, location: str) -> None:
+    """Raise if a row group of a Parquet file would unpack to far more than usual.
 
     Args:
         metadata: of the file, as `pyarrow.parquet` has it.
-        where: what an error names.
+        location: what an error names.
 
     Raises:
         DataError: names the limit and its variable.
@@ -111,5 +111,5 @@ def check_parquet(metadata: Any, where: str) -> None:
         columns = [group.column(j) for j in range(group.num_columns)]
         unpacked = sum(max(column.total_uncompressed_size, 0) for column in columns)
         check_unpacked(
-            unpacked, sum(max(column.total_compressed_size, 0) for column in columns), f"{where} group {i + 1}"
+            unpacked, sum(max(column.total_compressed_size, 0) for column in columns), f"{location} group {i + 1}"
         )

@@ -1,4 +1,4 @@
-"""A new history that is filled at once: what cannot be filled is not left behind."""
+"""A new history that is filled at once, or removed if that fails."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,16 +9,17 @@ from warmstart.history_store.history import History
 
 @contextlib.contextmanager
 def removed_unless_filled(history: History) -> Iterator[None]:
-    """Close and remove a history that this process has just made, where what is done with it in the block fails."""
+    """Remove a history that this process has just created if the block fails."""
     try:
         yield
     except BaseException:
         real = history.path.resolve()
-        with contextlib.suppress(OSError):  # the first error is the one to tell
-            for suffix in ("", ".bak", ".journal"):  # while nobody else may write it
+        # The history goes while this process holds its lock; index and lock after `close`, which writes and needs them.
+        with contextlib.suppress(OSError):  # the first error is the one to report
+            for suffix in ("", ".bak", ".journal"):
                 durable.remove(durable.beside(real, suffix))
         with contextlib.suppress(OSError):
             history.close()
-            for suffix in (".index", ".lock"):  # closing it writes the one and needs the other
+            for suffix in (".index", ".lock"):
                 durable.remove(durable.beside(real, suffix))
         raise

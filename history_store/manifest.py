@@ -45,7 +45,7 @@ class Obtain:
         sha256: of the file, 64 hex digits, or empty.
         max_bytes: a download that grows beyond is given up.
         unpack: the download is an archive; `path` is the folder that it is unpacked to.
-        note: what else a person must know.
+        note: further information for people.
     """
 
     kind: ObtainKind
@@ -60,7 +60,7 @@ class Obtain:
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """Which images train, validate and test.
+    """Training, validation and test part of a source.
 
     Attributes:
         kind: ``own``: the source's parts, a missing validation part taken from training; ``stratified``: drawn.
@@ -75,15 +75,15 @@ class Splits:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a source is.
+    """Description of a source and of how to obtain it.
 
     Attributes:
         name: of the dataset in a history.
         group: sibling group; sources of one group share images, drawers or a source.
-        what: one line on what the images show.
-        source: where they come from.
+        what: content of the images, in one line.
+        source: of the images.
         licence: as the source states it.
-        obtain: how they come to a machine.
+        obtain: way to a machine.
         splits: training, validation and test part.
         fingerprint: ``content:...``, or empty where it is not known.
         n_images: number of images, or None where it is not known.
@@ -140,11 +140,11 @@ def load_manifests(paths: str | Path | Iterable[str | Path]) -> tuple[Manifest, 
     """
     files: list[Path] = []
     for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
-        found = sorted(path.glob("*.toml")) if path.is_dir() else [path]
-        if not found:
+        toml_files = sorted(path.glob("*.toml")) if path.is_dir() else [path]
+        if not toml_files:
             msg = f"{path}: expected manifests (*.toml), got a folder without any. Name another folder."
             raise ManifestError(msg)
-        files += found
+        files += toml_files
     manifests: dict[str, Manifest] = {}
     for file in files:
         manifest = read_manifest(file)
@@ -156,11 +156,11 @@ def load_manifests(paths: str | Path | Iterable[str | Path]) -> tuple[Manifest, 
 
 
 class _Table:
-    """A TOML table whose keys are taken one by one and checked; what is wrong is gathered, so that all can be told at once."""
+    """A TOML table whose keys are taken one by one and checked; faults are collected, to be reported together."""
 
-    def __init__(self, content: Mapping[str, Any], where: str, gaps: list[str] | None = None) -> None:
+    def __init__(self, content: Mapping[str, Any], location: str, gaps: list[str] | None = None) -> None:
         self.content = dict(content)
-        self.where = where
+        self.location = location
         self.gaps: list[str] = [] if gaps is None else gaps
 
     def manifest(self) -> Manifest:
@@ -196,7 +196,8 @@ class _Table:
     def _obtain(self) -> Obtain:
         table = self.table("obtain")
         kind = table.choice("kind", get_args(ObtainKind))
-        if kind is None:  # what else it needs depends on it
+        # The other keys depend on the kind.
+        if kind is None:
             return Obtain("folder")
         needed, allowed = _OBTAIN[kind]
         for key in table.content:
@@ -248,7 +249,7 @@ class _Table:
         if not isinstance(content, dict):
             self.refuse(key, "a table", repr(content))
             content = {}
-        return _Table(content, f"{self.where}:{key}", self.gaps)
+        return _Table(content, f"{self.location}:{key}", self.gaps)
 
     def text(self, key: str, *, default: str | None = None, pattern: re.Pattern[str] | None = None) -> str:
         value = self.content.pop(key, default)
@@ -269,7 +270,7 @@ class _Table:
         return value
 
     def choice(self, key: str, choices: tuple[Any, ...]) -> Any:
-        """Take one of some values; None where it is none of them."""
+        """Take a key's value after checking that it is among some; None if it is another."""
         value = self.content.pop(key, None)
         if value not in choices:
             self.refuse(key, f"one of {', '.join(choices)}", "nothing" if value is None else repr(value))
@@ -281,5 +282,5 @@ class _Table:
             self.refuse(key, "a key of the schema", "an unknown one")
 
     def refuse(self, key: str, expected: str, got: str) -> None:
-        """Note what is wrong with a key."""
-        self.gaps.append(f"{self.where}:{key}: expected {expected}, got {got}")
+        """Record a fault of a key."""
+        self.gaps.append(f"{self.location}:{key}: expected {expected}, got {got}")

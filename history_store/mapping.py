@@ -35,7 +35,7 @@ NO_PLACE = "no such hyperparameter here"
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """Configurations in our space, and how they came there.
+    """Configurations in our space, and the matches of hyperparameters behind them.
 
     Attributes:
         configs: `n`, None where one cannot be expressed.
@@ -57,7 +57,7 @@ def map_configs(
     wishes: Wishes | None = None,
     where: str = "mapping",
 ) -> Mapped:
-    """Put `n` configurations of another space into ours.
+    """Convert `n` configurations of another space to ours.
 
     A number outside our bounds is clipped, or its configuration given up; a choice that ours lacks gives the
     configuration up. What theirs lacks gets the value of `wishes.fill`, else our default, where it is active.
@@ -66,24 +66,26 @@ def map_configs(
         params: `n` values a name, None = not set.
         space: ours.
         n: number of configurations.
-        known: what the other tool says of its hyperparameters.
-        wishes: what a person says about it.
-        where: begins the message where nothing is in common; empty = it is about the argument ``space``.
+        known: descriptions of hyperparameters by the other tool.
+        wishes: of a person.
+        where: begins the message if nothing is in common; empty = the message is about the argument ``space``.
 
     Raises:
         UsageError: a wish names what is not there.
         DataError: the two spaces have nothing in common.
     """
     wishes = wishes or Wishes()
-    params = _one_scale(params, where)
+    params = _drop_natural_values(params, where)
     wishes = replace(wishes, fill=_fill_in_names(wishes.fill, space))
-    found, matches = match_columns(params, space, known=known or {}, wishes=wishes)
-    if not found:
-        unread = "".join(f"; {each.there}: {each.reason}" for each in matches if not each.reason.startswith(NO_PLACE))
+    converted, matches = match_columns(params, space, known=known or {}, wishes=wishes)
+    if not converted:
+        unread = "".join(
+            f"; {match.there}: {match.reason}" for match in matches if not match.reason.startswith(NO_PLACE)
+        )
         head = f"{where}: " if where else ""
         msg = f"{head}expected hyperparameters in common with {', '.join(space)}, got {', '.join(params) or 'none'}{unread}. Say which is which with `rename` theirs=ours."
         raise DataError(msg, param=() if where else "space")
-    mapped, ours = _assembled(space, found, wishes.fill, n)
+    mapped, ours = _assemble_configs(space, converted, wishes.fill, n)
     lost = {**{f"{name}: {match.reason}": match.lost for name, match in ours.items() if match.lost}, **mapped.lost}
     return replace(mapped, matches=(*ours.values(), *matches), lost=lost)
 
@@ -99,68 +101,68 @@ def match_columns(
 
     Arguments as in `map_configs`.
 
-    Returns: what was converted, by our name; and the matches of names of theirs that have no place here.
+    Returns: converted columns by our name; and the matches of their names without a place here.
 
     Raises:
         UsageError: a wish names what is not there.
     """
     renamed = {in_names(params, source): in_names(space, target) for source, target in wishes.rename.items()}
     wishes = replace(wishes, rename=renamed)
-    apart = partial(_never_together, space) if wishes.nearest else lambda names: False  # noqa: ARG005
+    apart = partial(_are_exclusive, space) if wishes.nearest else lambda names: False  # noqa: ARG005
     pairs, rivals = pair_names(list(params), list(space), rename=wishes.rename, guess=wishes.nearest, exclusive=apart)
     _check_wishes(wishes, params, space)
     converted = {
         here: convert(space[here], there, params[there], known.get(there), wishes) for here, there in pairs.items()
     }
-    found = {here: each for here, each in converted.items() if each.match.here is not None}
-    used = {each.match.there for each in found.values()}
-    unfit = {each.match.there: each.match for each in converted.values() if each.match.here is None}
-    left = [
-        unfit.get(there) or _dropped(there, () if wishes.nearest else params[there], rivals.get(there))
+    usable = {here: column for here, column in converted.items() if column.match.here is not None}
+    used = {column.match.there for column in usable.values()}
+    unfit = {column.match.there: column.match for column in converted.values() if column.match.here is None}
+    unmatched = [
+        unfit.get(there) or _dropped_match(there, () if wishes.nearest else params[there], rivals.get(there))
         for there in params
         if there not in used
     ]
-    return found, left
+    return usable, unmatched
 
 
-def _one_scale(params: Mapping[str, Sequence[object]], where: str) -> dict[str, Sequence[object]]:
-    """Leave out natural values beside their logarithms, which must agree wherever both are there.
+def _drop_natural_values(params: Mapping[str, Sequence[object]], location: str) -> dict[str, Sequence[object]]:
+    """Drop natural values beside their logarithms; both must agree.
 
     Raises:
         UsageError: where they do not.
     """
-    found = dict(params)
+    columns = dict(params)
     for name in [name for name in params if f"log10_{name}" in params]:
         logarithm = f"log10_{name}"
         (values, unread), (logs, unread_too) = read_numbers(params[name]), read_numbers(params[logarithm])
         if unread.any() or unread_too.any():
-            continue  # told where the columns are converted
+            continue  # reported by the conversion of the columns
         with np.errstate(divide="ignore", invalid="ignore"):
             of_values = np.log10(values)
         differs = ~np.isnan(values) & ~np.isnan(logs) & ~np.isclose(of_values, logs, rtol=0, atol=5e-4)
         if differs.any():
             row = int(np.flatnonzero(differs)[0])
-            msg = f"{where}: expected {name} to be 10^{logarithm}, got {values[row]:g} and {logs[row]:g} in run {row + 1}. Leave one of the two out."
+            msg = f"{location}: expected {name} to be 10^{logarithm}, got {values[row]:g} and {logs[row]:g} in run {row + 1}. Leave one of the two out."
             raise UsageError(msg)
         both = np.where(np.isnan(logs), of_values, logs).tolist()
-        found[logarithm] = [None if np.isnan(value) else value for value in both]
-        del found[name]
-    return found
+        columns[logarithm] = [None if np.isnan(value) else value for value in both]
+        del columns[name]
+    return columns
 
 
 def _fill_in_names(fill: Mapping[str, Value], space: ConfigurationSpace) -> dict[str, Any]:
-    """Return values to fill in the names of a space; a natural one is taken for its logarithm."""
+    """Return values to fill in under the names of a space; natural values become logarithms."""
     numbers = {}
     for name, value in fill.items():
         number, unread = read_numbers([value])
         is_natural = name not in space and f"log10_{name}" in space and not unread[0]
         numbers[name] = float(number[0]) if is_natural else value
-    return with_logarithms(numbers, list(space), where="fill")
+    return with_logarithms(numbers, list(space), location="fill")
 
 
-def _never_together(space: ConfigurationSpace, names: Collection[str]) -> bool:
-    """Return whether no two of some hyperparameters are ever active together: one parent with other values for each."""
-    seen: set[tuple[str, Any]] = set()
+def _are_exclusive(space: ConfigurationSpace, names: Collection[str]) -> bool:
+    """Return whether at most one of some hyperparameters is active: one parent, another value for each."""
+    taken: set[tuple[str, Any]] = set()
     parents: set[str] = set()
     for name in names:
         conditions = space.parent_conditions_of[name]
@@ -171,15 +173,15 @@ def _never_together(space: ConfigurationSpace, names: Collection[str]) -> bool:
         if type(condition).__name__ not in ("EqualsCondition", "InCondition"):
             return False
         parents.add(condition.parent.name)
-        own = {(condition.parent.name, value) for value in values}
-        if own & seen:
+        pairs = {(condition.parent.name, value) for value in values}
+        if pairs & taken:
             return False
-        seen |= own
+        taken |= pairs
     return len(parents) == 1
 
 
 def describe_space(space: ConfigurationSpace) -> dict[str, ForeignParameter]:
-    """Describe a space as another tool's would be."""
+    """Describe a space as another tool would."""
     return {name: describe(hyperparameter) for name, hyperparameter in space.items()}
 
 
@@ -194,28 +196,28 @@ def _check_wishes(wishes: Wishes, params: Mapping[str, Any], space: Configuratio
             raise UsageError(msg, param="fill")
 
 
-def _dropped(there: str, values: Sequence[object], rivals: str | None) -> Match:
-    """Say why a name of theirs has no place, and whether it mattered."""
+def _dropped_match(there: str, values: Sequence[object], rivals: str | None) -> Match:
+    """Return the match of a foreign name without a place here, with the reason and whether it mattered."""
     kinds = len({str(value) for value in values if value is not None})
     reason = NO_PLACE if rivals is None else f"not alone in what could be {rivals}: use --rename"
     varied = f"; it took {kinds} values, which runs here do not tell apart" if kinds > 1 else ""
     return Match(there, None, "dropped", reason + varied)
 
 
-def _assembled(
-    space: ConfigurationSpace, found: Mapping[str, Converted], fill: Mapping[str, Value], n: int
+def _assemble_configs(
+    space: ConfigurationSpace, converted: Mapping[str, Converted], fill: Mapping[str, Value], n: int
 ) -> tuple[Mapped, dict[str, Match]]:
-    """Fill what is missing, take away what is inactive, and build the configurations."""
+    """Fill missing values, remove inactive ones, and build the configurations."""
     columns: dict[str, Column] = {}
     absent: dict[str, NDArray[np.bool_]] = {}
-    defaults = {name: _filling(space[name], fill.get(name)) for name in space}
+    defaults = {name: _fill_value(space[name], fill.get(name)) for name in space}
     lost = np.zeros(n, dtype=np.bool_)
     for name in space:
-        values: Column = found[name].values if name in found else [None] * n
+        values: Column = converted[name].values if name in converted else [None] * n
         absent[name] = np.array([value is None for value in values], dtype=np.bool_)
         columns[name] = [defaults[name] if value is None else value for value in values]
-        if name in found:
-            lost |= found[name].bad
+        if name in converted:
+            lost |= converted[name].bad
     silent = ~lost & np.all(list(absent.values()), axis=0)
     lost |= silent
     unit, sure = encode_columns(space, columns, n)
@@ -226,42 +228,42 @@ def _assembled(
     matches: dict[str, Match] = {}
     for index, name in enumerate(space):
         filled = int((absent[name] & active[:, index] & ~lost).sum())
-        match = found[name].match if name in found else None
-        matches[name] = _filled(match, space[name], value=defaults[name], count=filled, wished=name in fill)
+        match = converted[name].match if name in converted else None
+        matches[name] = _filled_match(match, space[name], value=defaults[name], count=filled, wished=name in fill)
         columns[name] = [
             value if on else None for value, on in zip(columns[name], active[:, index].tolist(), strict=True)
         ]
     names = list(space)
     rows = zip(*(columns[name] for name in names), strict=True)
     configs = tuple(
-        None if gone else {name: value for name, value in zip(names, row, strict=True) if value is not None}
-        for row, gone in zip(rows, lost.tolist(), strict=True)
+        None if is_lost else {name: value for name, value in zip(names, row, strict=True) if value is not None}
+        for row, is_lost in zip(rows, lost.tolist(), strict=True)
     )
     reasons = {"forbidden by the space": int(forbidden.sum())} if forbidden.any() else {}
     reasons |= {"naming no hyperparameter of the space": int(silent.sum())} if silent.any() else {}
     return Mapped(configs, (), reasons), matches
 
 
-def _filling(hyperparameter: Any, wanted: Value | None) -> Any:
-    """Return the value for what is missing: as wanted, else the default.
+def _fill_value(hyperparameter: Any, wish: Value | None) -> Any:
+    """Return the value for missing cells: the person's, else the default.
 
     Raises:
         UsageError: the space does not allow the value wanted.
     """
     default = hyperparameter.default_value
-    if wanted is None:
+    if wish is None:
         return default.item() if isinstance(default, np.generic) else default
     ours = describe(hyperparameter)
-    value = choice_among(ours.choices, wanted) if ours.choices else _number(hyperparameter, wanted)
+    value = choice_among(ours.choices, wish) if ours.choices else _legal_number(hyperparameter, wish)
     if value is None:
-        msg = f"expected a value of {hyperparameter.name} ({ours}), got {wanted!r}. Correct it."
+        msg = f"expected a value of {hyperparameter.name} ({ours}), got {wish!r}. Correct it."
         raise UsageError(msg, param="fill")
     return value
 
 
-def _number(hyperparameter: Any, wanted: Value) -> int | float | None:
-    """Read a number that a numeric hyperparameter allows."""
-    number = float(read_numbers([wanted])[0][0])
+def _legal_number(hyperparameter: Any, wish: Value) -> int | float | None:
+    """Return a number that a numeric hyperparameter allows; None if it does not."""
+    number = float(read_numbers([wish])[0][0])
     if not inside(np.array([number]), (float(hyperparameter.lower), float(hyperparameter.upper))).all():
         return None
     if not isinstance(hyperparameter.default_value, int | np.integer):
@@ -269,13 +271,13 @@ def _number(hyperparameter: Any, wanted: Value) -> int | float | None:
     return int(number) if number.is_integer() else None
 
 
-def _filled(match: Match | None, hyperparameter: Any, *, value: Any, count: int, wished: bool) -> Match:
-    """Add to a match that `count` configurations got a value."""
-    shown = f"{value:.6g}" if isinstance(value, float) else str(value)
+def _filled_match(match: Match | None, hyperparameter: Any, *, value: Any, count: int, wished: bool) -> Match:
+    """Return a match with the note that `count` configurations got a value."""
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
     why = "as --fill says" if wished else "the only value" if hasattr(hyperparameter, "value") else "the default here"
     if match is None:
         inactive = "" if count else "; nowhere active"
-        return Match(None, hyperparameter.name, "filled", f"missing there; {shown}, {why}{inactive}", filled=count)
+        return Match(None, hyperparameter.name, "filled", f"missing there; {text}, {why}{inactive}", filled=count)
     if not count:
         return match
-    return replace(match, filled=count, reason=f"{match.reason}; {shown}, {why}, where it is missing")
+    return replace(match, filled=count, reason=f"{match.reason}; {text}, {why}, where it is missing")

@@ -15,7 +15,7 @@ Column = list[Any]
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a person says about a mapping.
+    """A person's wishes about a mapping.
 
     Attributes:
         rename: our name by theirs.
@@ -37,18 +37,18 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What became of one hyperparameter.
+    """Result of the mapping for one hyperparameter.
 
     Attributes:
-        there: name in the other space; None where it lacks it.
-        here: name in ours; None where it was dropped.
-        action: the most that happened to it.
+        there: name in the other space; None = it lacks it.
+        here: name in ours; None = dropped.
+        action: the largest change.
         reason: why, in words.
         clipped: number of configurations whose value was moved to a bound; `rounded` to a whole number; `snapped` to
             the nearest choice.
-        filled: number of configurations that got a value which they did not have.
+        filled: number of configurations that got a missing value.
         lost: number of configurations that cannot be expressed because of it.
-        rule: by which the two names are a pair; empty where it is none.
+        rule: by which the two names are a pair; empty if they are none.
     """
 
     there: str | None

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumericChoices:
-    """Numbers that a hyperparameter may take.
+    """Numeric choices of a hyperparameter.
 
     Attributes:
         choices: as the space has them: numbers, or texts of numbers.
@@ -30,7 +30,7 @@ class NumericChoices:
 
     @classmethod
     def of(cls, choices: Sequence[Any]) -> NumericChoices | None:
-        """Read choices; None where one is no number, or two are the same."""
+        """Read choices; None if one is no number, or two are equal."""
         values = [_number(choice) for choice in choices]
         if not values or any(math.isnan(value) for value in values) or len(set(values)) < len(values):
             return None
@@ -40,32 +40,42 @@ class NumericChoices:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Return the range within which a number has one of the choices near: half a step beyond the outermost."""
-        places = self._places(self.numbers)
-        steps = np.diff(places)
-        low, high = (places[0], places[0]) if not steps.size else (places[0] - steps[0] / 2, places[-1] + steps[-1] / 2)
+        """Return the range of numbers near the choices: half a step beyond the outermost."""
+        positions = self._positions(self.numbers)
+        steps = np.diff(positions)
+        low, high = (
+            (positions[0], positions[0])
+            if not steps.size
+            else (positions[0] - steps[0] / 2, positions[-1] + steps[-1] / 2)
+        )
         return (float(np.exp(low)), float(np.exp(high))) if self.log else (float(low), float(high))
 
     def nearest(self, values: Floats) -> tuple[list[Any], NDArray[np.bool_]]:
-        """Find the nearest choice to each of `n` numbers; a NaN has none.
+        """Return the nearest choice to each of `n` numbers; None for a NaN.
 
-        Returns: `n` choices, None for NaN; and `n` bool, whether it is another number than the one that came.
+        Returns: `n` choices, None for NaN; and `n` bool, whether the choice differs from the number.
         """
-        known = np.isfinite(values)
-        within = np.clip(np.where(known, values, self.numbers[0]), self.numbers[0], self.numbers[-1])
-        places, wanted = self._places(self.numbers), self._places(within)
-        above = np.clip(np.searchsorted(places, wanted), 1, max(len(places) - 1, 1)) if len(places) > 1 else None
+        is_finite = np.isfinite(values)
+        within = np.clip(np.where(is_finite, values, self.numbers[0]), self.numbers[0], self.numbers[-1])
+        positions, targets = self._positions(self.numbers), self._positions(within)
+        above = (
+            np.clip(np.searchsorted(positions, targets), 1, max(len(positions) - 1, 1)) if len(positions) > 1 else None
+        )
         if above is None:
             index = np.zeros(len(values), dtype=np.int64)
         else:
-            index = np.where(wanted - places[above - 1] <= places[above] - wanted, above - 1, above)
-        found = [self.choices[self._order[i]] if ok else None for i, ok in zip(index.tolist(), known, strict=True)]
-        near = self.numbers[index]
-        return found, known & (np.abs(near - values) > 1e-6 * np.maximum(np.abs(near), np.abs(values)))
+            index = np.where(targets - positions[above - 1] <= positions[above] - targets, above - 1, above)
+        nearest = [
+            self.choices[self._order[i]] if ok else None for i, ok in zip(index.tolist(), is_finite, strict=True)
+        ]
+        nearest_numbers = self.numbers[index]
+        return nearest, is_finite & (
+            np.abs(nearest_numbers - values) > 1e-6 * np.maximum(np.abs(nearest_numbers), np.abs(values))
+        )
 
-    def _places(self, numbers: Floats) -> Floats:
-        found: Floats = np.log(numbers) if self.log else numbers
-        return found
+    def _positions(self, numbers: Floats) -> Floats:
+        positions: Floats = np.log(numbers) if self.log else numbers
+        return positions
 
 
 def _is_logarithmic(numbers: Floats) -> bool:
@@ -79,7 +89,7 @@ def _is_logarithmic(numbers: Floats) -> bool:
 
 
 def _number(choice: Any) -> float:
-    """Read a choice as a number; NaN where it is none."""
+    """Read a choice as a number; NaN if it is none."""
     if isinstance(choice, bool) or not isinstance(choice, int | float | str):
         return math.nan
     try:

@@ -1,4 +1,4 @@
-"""Decoding of one image: from a stored file to the grey or RGB square that networks see."""
+"""Decoding of one image: from a stored file to a grey or RGB square."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ ROUNDING = 1e-6
 """By which floats may leave [0, 1]: less than half a step of 8 bits, and what single precision adds when colours are converted."""
 
 
-def to_uint8(array: NDArray[Any], where: str = "images") -> NDArray[np.uint8]:
-    """Bring pixel values to 0 .. 255.
+def to_uint8(array: NDArray[Any], location: str = "images") -> NDArray[np.uint8]:
+    """Convert pixel values to 0 .. 255.
 
     Args:
         array: any shape; bool (False black, True white), uint8 (as is), uint16 (divided by 257) or float in [0, 1].
-        where: what an error names.
+        location: what an error names.
 
     Returns: the same shape, uint8, rounded to nearest.
 
@@ -47,15 +47,15 @@ def to_uint8(array: NDArray[Any], where: str = "images") -> NDArray[np.uint8]:
     if array.dtype.kind == "u" and array.dtype.itemsize == 2:
         return ((array.astype(np.uint32) + 128) // 257).astype(np.uint8)
     if array.dtype.kind == "f":
-        check_floats(array, where)
+        check_floats(array, location)
         scaled: NDArray[np.uint8] = np.rint(array * array.dtype.type(255)).astype(np.uint8)
         return scaled
-    msg = f"{where}: expected uint8, uint16, bool or floats in [0, 1], got dtype {array.dtype}. Convert the pixel values first."
+    msg = f"{location}: expected uint8, uint16, bool or floats in [0, 1], got dtype {array.dtype}. Convert the pixel values first."
     raise DataError(msg)
 
 
-def check_floats(array: NDArray[Any], where: str) -> None:
-    """Refuse floats that are not pixel values.
+def check_floats(array: NDArray[Any], location: str) -> None:
+    """Raise if floats are not pixel values.
 
     Raises:
         DataError: when a value is not finite, or lies outside [0, 1]; it names the minimum and the maximum.
@@ -67,11 +67,9 @@ def check_floats(array: NDArray[Any], where: str) -> None:
         n_nan = int(np.isnan(array).sum())
         finite = array[np.isfinite(array)]
         span = f"the others between {finite.min():g} and {finite.max():g}" if finite.size else "no finite value"
-        msg = f"{where}: expected floats in [0, 1], got {n_nan} NaN ({span}). Replace the missing pixels, or leave those pictures out."
+        msg = f"{location}: expected floats in [0, 1], got {n_nan} NaN ({span}). Replace the missing pixels, or leave those pictures out."
         raise DataError(msg)
-    msg = (
-        f"{where}: expected floats in [0, 1], got minimum {low:.9g} and maximum {high:.9g}. Scale them, or give uint8."
-    )
+    msg = f"{location}: expected floats in [0, 1], got minimum {low:.9g} and maximum {high:.9g}. Scale them, or give uint8."
     raise DataError(msg)
 
 
@@ -90,8 +88,8 @@ def opaque(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return blended
 
 
-def plain(picture: Image.Image, where: str = "picture") -> Image.Image:
-    """Bring a picture of any mode to grey (L) or RGB, transparency laid on white, turned as its EXIF says.
+def plain(picture: Image.Image, location: str = "picture") -> Image.Image:
+    """Convert a picture of any mode to grey (L) or RGB, transparency on white, turned as its EXIF says.
 
     Grey are the modes 1, L, LA, I;16, I and F; 16-bit values are divided by 257.
 
@@ -104,7 +102,7 @@ def plain(picture: Image.Image, where: str = "picture") -> Image.Image:
     if mode in ("L", "RGB") and "transparency" not in picture.info:
         return picture
     if mode.startswith("I") or mode == "F":
-        return Image.fromarray(to_uint8(_deep_values(picture, where), where))
+        return Image.fromarray(to_uint8(_deep_values(picture, location), location))
     if picture.has_transparency_data:
         grey = mode in ("L", "LA", "La", "1")
         picture = picture.convert("LA" if grey else "RGBA")
@@ -143,7 +141,7 @@ def square_arrays(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
     return out
 
 
-def decode(file: str | IO[bytes], size: int | None, where: str = "picture") -> NDArray[np.uint8]:
+def decode(file: str | IO[bytes], size: int | None, location: str = "picture") -> NDArray[np.uint8]:
     """Decode one picture file to a grey or RGB square.
 
     A JPEG is decoded at the smallest eighth that leaves the shorter side at twice the size or more, then resized.
@@ -152,7 +150,7 @@ def decode(file: str | IO[bytes], size: int | None, where: str = "picture") -> N
     Args:
         file: path or open binary file.
         size: side in pixels; None keeps the picture's own sides.
-        where: what an error names.
+        location: what an error names.
 
     Returns: `size x size` (grey) or `size x size x 3` uint8.
 
@@ -162,23 +160,23 @@ def decode(file: str | IO[bytes], size: int | None, where: str = "picture") -> N
         Exception: whatever Pillow raises on damaged bytes.
     """
     if isinstance(file, str):
-        check_picture_file(file, where)
+        check_picture_file(file, location)
     try:
         opened = Image.open(file, formats=FORMATS)
     except Image.DecompressionBombError as error:
-        msg = f"{where}: expected a picture of a size that Pillow allows, got one that claims more. Shrink it, or leave it out."
+        msg = f"{location}: expected a picture of a size that Pillow allows, got one that claims more. Shrink it, or leave it out."
         raise DataError(msg) from error
     with opened as picture:
         if size is not None:
             picture.draft(None, (2 * size, 2 * size))
-        PIXELS.check(picture.width * picture.height, where)
+        PIXELS.check(picture.width * picture.height, location)
         picture.load()
-        flat = plain(picture, where)
+        flat = plain(picture, location)
         return np.asarray(flat if size is None else square(flat, size))
 
 
 def side_of(file: str | IO[bytes]) -> int | None:
-    """Read the shorter side of a picture file, in pixels, from its first bytes; None where they do not tell."""
+    """Read the shorter side of a picture file, in pixels, from its first bytes; None if they do not tell."""
     try:
         if isinstance(file, str):
             check_picture_file(file, "picture")
@@ -191,7 +189,7 @@ def side_of(file: str | IO[bytes]) -> int | None:
 
 
 def reason_broken(error: Exception, path: str) -> str:
-    """Say in a few words why `decode` could not decode a picture file."""
+    """Describe in a few words why `decode` could not decode a picture file."""
     if isinstance(error, DataError):
         return str(error).removeprefix("pixels: ")
     if isinstance(error, FileNotFoundError):
@@ -203,13 +201,13 @@ def reason_broken(error: Exception, path: str) -> str:
     return "cut short" if "truncated" in str(error).lower() else "damaged data"
 
 
-def _deep_values(picture: Image.Image, where: str) -> NDArray[Any]:
-    """Take 16-bit, 32-bit or float pixel values out of a picture; 32-bit integers come back as the 16-bit values they hold."""
+def _deep_values(picture: Image.Image, location: str) -> NDArray[Any]:
+    """Return 16-bit, 32-bit or float pixel values of a picture; 32-bit integers as 16-bit values."""
     values = np.asarray(picture)
     if picture.mode != "I":
         return values
     low, high = int(values.min()), int(values.max())
     if low < 0 or high > 65535:
-        msg = f"{where}: expected 16-bit pixel values in 0 .. 65535, got minimum {low} and maximum {high}. Save it with 8 or 16 bits."
+        msg = f"{location}: expected 16-bit pixel values in 0 .. 65535, got minimum {low} and maximum {high}. Save it with 8 or 16 bits."
         raise DataError(msg)
     return values.astype(np.uint16)

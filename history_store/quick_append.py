@@ -1,4 +1,4 @@
-"""One more run in a history, without reading the history: see `warmstart.history_store.file.append_index`.
+"""Appending one run to a history without reading it: see `warmstart.history_store.file.append_index`.
 
 Imports neither numpy nor HDF5, which take longer to load than the rest takes.
 """
@@ -17,20 +17,20 @@ from warmstart.history_store.file.durable import beside
 from warmstart.history_store.file.lock import WriterLock
 from warmstart.history_store.records import Evaluation
 
-_LEFT_BEHIND = (".tmp", ".bak.tmp", ".journal.tmp")
+_LEFTOVERS = (".tmp", ".bak.tmp", ".journal.tmp")
 
 
 def append_quickly(path: Path, evaluation: Evaluation) -> int | None:
-    """Append a run of a dataset and a configuration that a history has; durable when this returns.
+    """Append a run of a known dataset and configuration, durably.
 
-    Whatever is out of the ordinary is left to `History.append`: a new configuration, an unknown dataset, a run that is there
-    already, a journal that is long, damaged or has lost lines, files that are not as the last writer left them.
+    Every other case is left to `History.append`: a new configuration, an unknown dataset, a run that is stored already,
+    a journal that is long, damaged or has lost lines, files that changed since the last writer.
 
     Args:
         path: of the history.
         evaluation: the run.
 
-    Returns: the number of evaluations then; None where nothing was done, as `History.append` is needed.
+    Returns: the new number of evaluations; None = nothing was done, `History.append` is needed.
 
     Raises:
         HistoryLockedError: another process writes it.
@@ -42,7 +42,7 @@ def append_quickly(path: Path, evaluation: Evaluation) -> int | None:
     except (OSError, ValueError, StorageError):
         return None
     with index:
-        if not _may_write(real):
+        if not _is_writable(real):
             return None
         lock = WriterLock(real)
         try:
@@ -55,58 +55,62 @@ def append_quickly(path: Path, evaluation: Evaluation) -> int | None:
 
 
 def _append(real: Path, evaluation: Evaluation, index: AppendIndex, lock: WriterLock) -> int | None:
-    """Append while the lock is held."""
+    """Append a run under the lock."""
     lock.check()
     state, log = index.state, beside(real, ".journal")
     if (stamp(real), stamp(beside(real, ".bak"))) != (state.file, state.backup) or state.file[:1] == ():
         return None
-    if any(os.path.lexists(beside(real, suffix)) for suffix in _LEFT_BEHIND):
+    if any(os.path.lexists(beside(real, suffix)) for suffix in _LEFTOVERS):
         return None
-    text = _journal(log, journal.most_bytes(state.file[1]))
-    if text is None or not _fits(text, index):
+    text = _read_journal(log, journal.most_bytes(state.file[1]))
+    if text is None or not _is_continuation(text, index):
         return None
-    if journal.checksum(log, state.journal[0]) != state.journal[1]:  # the index tells of lines that are gone
+    # The index counts lines that are gone from the journal.
+    if journal.checksum(log, state.journal[0]) != state.journal[1]:
         return None
     later = text.operations
     try:
-        if not _is_plain(evaluation, later, index):
+        if not _is_new_run(evaluation, later, index):
             return None
-    except (KeyError, TypeError, AttributeError, DataError):  # operations that no history holds: they are told of there
+    except (KeyError, TypeError, AttributeError, DataError):  # impossible operations: `History` reports them
         return None
     operation = {"op": "extend", "configs": [], "evaluations": [evaluation]}
     line = encode_operation(operation, state.serial + len(later) + 1)
-    durable.sync_folder(real.parent)  # the last rename may not be on the disk
+    # The last rename may not be on the disk yet.
+    durable.sync_folder(real.parent)
     writer = journal.JournalWriter(log, state.history, text, salt=state.salt, history=real)
     try:
         writer.append(line)
-        lock.check()  # what was replaced meanwhile is not acknowledged
+        # Again: if the files were replaced meanwhile, the line is lost and must not be acknowledged.
+        lock.check()
     finally:
         writer.close()
-    uncounted = (each for each in later if each["serial"] > state.counted)
-    return index.n_evaluations + sum(len(each.get("evaluations", ())) for each in uncounted) + 1
+    uncounted = (operation for operation in later if operation["serial"] > state.counted)
+    return index.n_evaluations + sum(len(operation.get("evaluations", ())) for operation in uncounted) + 1
 
 
-def _journal(log: Path, most: int) -> journal.JournalText | None:
-    try:  # a long one is written into the file by `History.close`
+def _read_journal(log: Path, most: int) -> journal.JournalText | None:
+    # A long journal is left to `History.close`, which writes it into the file.
+    try:
         return None if os.path.lexists(log) and log.lstat().st_size > most else journal.load(log)
     except StorageError:
         return None
 
 
-def _fits(text: journal.JournalText, index: AppendIndex) -> bool:
-    """Tell whether a journal goes on from the file, whole and without a gap."""
+def _is_continuation(text: journal.JournalText, index: AppendIndex) -> bool:
+    """Return whether a journal continues the file, whole and without a gap."""
     state = index.state
     if text.damaged or text.torn:
         return False
     if text.header is None:
         return not text.operations
-    mine = text.header.get("history") == state.history and text.salt == state.salt
+    is_same_file = text.header.get("history") == state.history and text.salt == state.salt
     numbers = [operation["serial"] for operation in text.operations]
-    return mine and numbers == list(range(state.serial + 1, state.serial + 1 + len(numbers)))
+    return is_same_file and numbers == list(range(state.serial + 1, state.serial + 1 + len(numbers)))
 
 
-def _is_plain(evaluation: Evaluation, later: Sequence[Operation], index: AppendIndex) -> bool:
-    """Tell whether dataset and configuration are known, in the file or in the journal, and the run is not."""
+def _is_new_run(evaluation: Evaluation, later: Sequence[Operation], index: AppendIndex) -> bool:
+    """Return whether dataset and configuration are known, in the file or the journal, and the run is not."""
     datasets, configs, runs = set(), set(), set()
     for operation in later:
         if operation["op"] == "extend":
@@ -134,10 +138,10 @@ def _is_plain(evaluation: Evaluation, later: Sequence[Operation], index: AppendI
     return index.find("runs", digest_run(dataset, config, int(evaluation.seed), origin)) is None
 
 
-def _may_write(real: Path) -> bool:
-    """Tell whether file and folder may be written; their write bits count for the superuser too."""
+def _is_writable(real: Path) -> bool:
+    """Return whether file and folder may be written; their write bits count for the superuser too."""
     try:
-        modes = [place.stat().st_mode for place in (real.parent, real)]
+        modes = [entry.stat().st_mode for entry in (real.parent, real)]
     except OSError:
         return False
     return all(mode & 0o222 for mode in modes) and os.access(real, os.W_OK) and os.access(real.parent, os.W_OK)

@@ -13,7 +13,7 @@ Config = Mapping[str, Value]
 
 
 class Status(StrEnum):
-    """How an evaluation ended."""
+    """Outcome of an evaluation."""
 
     OK = "ok"
     DIVERGED = "diverged"
@@ -35,12 +35,12 @@ class Evaluation:
     Attributes:
         dataset: name of the dataset in the history.
         config: hyperparameter values by name; an inactive hyperparameter is absent.
-        error: validation error in [0, 1]; NaN exactly where the status carries none.
+        error: validation error in [0, 1]; NaN exactly if the status has none.
         status: how the run ended.
         duration: seconds; NaN = unknown.
         seed: of the run, in 0 .. 2^63 - 1; None = unknown.
         curve: pairs (update, validation error), updates increasing from 0 on, errors in [0, 1].
-        origin: who measured it, e.g. ``collect/compact-400``.
+        origin: source of the measurement, e.g. ``collect/compact-400``.
     """
 
     dataset: str
@@ -53,38 +53,38 @@ class Evaluation:
     origin: str = "unknown"
 
     def __post_init__(self) -> None:
-        where = f"evaluation of {self.dataset!r}"
+        location = f"evaluation of {self.dataset!r}"
         for name, value in (("error", self.error), ("duration", self.duration)):
             if not hasattr(value, "__float__"):
-                msg = f"{where}: expected a number as {name}, got {value!r}. Use NaN where it is unknown."
+                msg = f"{location}: expected a number as {name}, got {value!r}. Use NaN where it is unknown."
                 raise DataError(msg)
         if self.status.has_error:
             if not 0.0 <= self.error <= 1.0:
-                msg = f"{where}: expected an error in [0, 1], got error={self.error}. Record a run without one under its status: crashed, timeout or oom."
+                msg = f"{location}: expected an error in [0, 1], got error={self.error}. Record a run without one under its status: crashed, timeout or oom."
                 raise DataError(msg)
         elif not math.isnan(self.error):
-            msg = f"{where}: expected error NaN for status {self.status.value!r}, got error={self.error}. Leave the error out."
+            msg = f"{location}: expected error NaN for status {self.status.value!r}, got error={self.error}. Leave the error out."
             raise DataError(msg)
         if math.isinf(self.duration) or self.duration < 0:
-            msg = f"{where}: expected a duration of 0 or more seconds, got duration={self.duration}. Use NaN where it is unknown."
+            msg = f"{location}: expected a duration of 0 or more seconds, got duration={self.duration}. Use NaN where it is unknown."
             raise DataError(msg)
         if self.seed is not None and not 0 <= self.seed < 2**63:
-            msg = f"{where}: expected a seed in 0 .. 2^63 - 1, got seed={self.seed}. Use None where it is unknown."
+            msg = f"{location}: expected a seed in 0 .. 2^63 - 1, got seed={self.seed}. Use None where it is unknown."
             raise DataError(msg)
         if not self.origin.isascii() and self.origin != self.origin.encode("utf-8", "replace").decode():
-            msg = f"{where}: expected an origin in Unicode, got {self.origin!a}. Write it in UTF-8."
+            msg = f"{location}: expected an origin in Unicode, got {self.origin!a}. Write it in UTF-8."
             raise DataError(msg)
         last = -1
         for step, error in self.curve:
             if not last < step < 2**63 or not 0.0 <= error <= 1.0:
-                msg = f"{where}: expected a curve of increasing updates from 0 on with errors in [0, 1], got ({step}, {error}) after update {last}. Sort the points, and leave out those without an error."
+                msg = f"{location}: expected a curve of increasing updates from 0 on with errors in [0, 1], got ({step}, {error}) after update {last}. Sort the points, and leave out those without an error."
                 raise DataError(msg)
             last = step
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetInfo:
-    """What a history knows of one dataset, its images apart.
+    """Description of a dataset in a history, without its images.
 
     Attributes:
         name: unique in the history.
@@ -94,13 +94,13 @@ class DatasetInfo:
         class_counts: images a class in the training part.
         channels: 1 (grey) or 3.
         fingerprint: ``content:...`` of the source.
-        source: where the images come from.
+        source: of the images.
         licence: as the source states it.
-        what: one line on what the images show.
+        what: content of the images, in one line.
         fraction: share of the parent's training part, in (0, 1].
         parent: name of the dataset of which this is a part, or None.
-        split_seed: seed of the train/val/test split; None where the source has its own.
-        decoding: how the stored images were made, e.g. ``centre square, antialiased, 32``.
+        split_seed: seed of the train/val/test split; None = the source has its own.
+        decoding: of the stored images, e.g. ``centre square, antialiased, 32``.
         manifest: name of the manifest that tells how to obtain the images, or None.
     """
 
@@ -125,5 +125,5 @@ class DatasetInfo:
 
     @property
     def n_images(self) -> int:
-        """Count the images of all three parts."""
+        """Return the number of images of all three parts."""
         return self.n_train + self.n_val + self.n_test

@@ -1,4 +1,4 @@
-"""A table of named things of one kind, which installed packages extend by entry points.
+"""A table of named objects of one kind, extended by entry points of installed packages.
 
 A package adds to a table by a line of its metadata, `[project.entry-points."warmstart.readers"]`, `coco = "pkg.coco:READER"`.
 Nothing of it is imported until its name is asked for. See `docs/extending.md`.
@@ -27,109 +27,109 @@ class PluginWarning(UserWarning):
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Things by name: our own in their order, then those of installed packages by name.
+    """Objects by name: built-in ones in their order, then those of installed packages by name.
 
-    A value is imported when it is first asked for. A name of ours cannot be taken by a package.
+    A value is imported at its first use. A package cannot take a built-in name.
 
     Args:
         group: of the entry points, ``warmstart.readers``.
-        noun: what one thing is, ``reader``.
-        own: our own by name; a text ``module:attribute`` is imported when asked for.
-        check: tells whether an imported thing is of the kind.
-        wanted: what `check` asks for, in words.
+        noun: for one object, ``reader``.
+        entries: built-in objects by name; a text ``module:attribute`` is imported at its first use.
+        check: returns whether an imported object is of the kind.
+        requirement: of `check`, in words.
     """
 
     def __init__(
         self,
         group: str,
         noun: str,
-        own: Mapping[str, T | str],
+        entries: Mapping[str, T | str],
         *,
         check: Callable[[Any], bool] = lambda _: True,
-        wanted: str = "",
+        requirement: str = "",
     ) -> None:
         self.group, self.noun = group, noun
-        self._own: dict[str, T | str] = dict(own)
-        self._check, self._wanted = check, wanted
+        self._entries: dict[str, T | str] = dict(entries)
+        self._check, self._requirement = check, requirement
         self._loaded: dict[EntryPoint, T] = {}
 
     def __getitem__(self, name: str) -> T:
-        """Return a thing by name.
+        """Return the object of a name.
 
         Raises:
             KeyError: when there is none.
             UsageError: when the package that adds it cannot be imported, or adds something else.
         """
-        if name in self._own:
-            found = self._own[name]
-            if isinstance(found, str):
-                module, _, attribute = found.partition(":")
-                found = self._own[name] = cast("T", attrgetter(attribute)(import_module(module)))
-            return found
-        point = self._added()[name]
+        if name in self._entries:
+            entry = self._entries[name]
+            if isinstance(entry, str):
+                module, _, attribute = entry.partition(":")
+                entry = self._entries[name] = cast("T", attrgetter(attribute)(import_module(module)))
+            return entry
+        point = self._points_by_name()[name]
         if point not in self._loaded:
-            self._loaded[point] = self._load(point)
+            self._loaded[point] = self._load_point(point)
         return self._loaded[point]
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._own
-        yield from self._added()
+        yield from self._entries
+        yield from self._points_by_name()
 
     def __len__(self) -> int:
-        return len(self._own) + len(self._added())
+        return len(self._entries) + len(self._points_by_name())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._own or name in self._added()
+        return name in self._entries or name in self._points_by_name()
 
-    def find(self, name: str, where: str = "", *, param: str = "") -> T:
-        """Return a thing by name.
+    def find(self, name: str, location: str = "", *, param: str = "") -> T:
+        """Return the object of a name, or raise a message with the known names.
 
         Args:
-            name: of the thing.
-            where: opens the message; what a thing is when left out.
-            param: of the argument that named it, which opens the message instead.
+            name: of the object.
+            location: begins the message; empty = the noun.
+            param: of the argument with the name, which begins the message instead.
 
         Raises:
-            UsageError: when there is none of that name; the message lists those that there are.
+            UsageError: when there is none of that name; the message lists the known names.
         """
         if name not in self:
             msg = f"expected {self.noun} among {', '.join(self)}, got {name!r}. Check the name, or install the package that adds it."
             if param:
                 raise UsageError(msg, param=param)
-            msg = f"{where or self.noun}: {msg}"
+            msg = f"{location or self.noun}: {msg}"
             raise UsageError(msg)
         return self[name]
 
-    def register(self, name: str, thing: T | str) -> None:
-        """Add a thing to this process's table, or replace the one of that name.
+    def register(self, name: str, value: T | str) -> None:
+        """Add an object to this process's table, or replace the one of that name.
 
         Args:
-            name: of the thing.
-            thing: itself, or ``module:attribute``, imported when it is first asked for.
+            name: of the object.
+            value: itself, or ``module:attribute``, imported at its first use.
         """
-        self._own[name] = thing
+        self._entries[name] = value
 
-    def _load(self, point: EntryPoint) -> T:
-        where = f"{self.noun} {point.name!r} of {_package(point)}"
+    def _load_point(self, point: EntryPoint) -> T:
+        location = f"{self.noun} {point.name!r} of {_package(point)}"
         try:
-            found: Any = point.load()
+            loaded: Any = point.load()
         except Exception as error:
-            msg = f"{where}: expected an entry point that can be imported, got {type(error).__name__}: {error}. Repair or uninstall that package."
+            msg = f"{location}: expected an entry point that can be imported, got {type(error).__name__}: {error}. Repair or uninstall that package."
             raise UsageError(msg) from error
-        if not self._check(found):
-            msg = f"{where}: expected {self._wanted}, got {type(found).__name__} from {point.value}. Ask its authors for a newer version, or uninstall it."
+        if not self._check(loaded):
+            msg = f"{location}: expected {self._requirement}, got {type(loaded).__name__} from {point.value}. Ask its authors for a newer version, or uninstall it."
             raise UsageError(msg)
-        return cast("T", found)
+        return cast("T", loaded)
 
-    def _added(self) -> Mapping[str, EntryPoint]:
-        """Return the entry points whose names are not ours."""
-        found = {}
+    def _points_by_name(self) -> Mapping[str, EntryPoint]:
+        """Return the entry points whose names are not built in."""
+        points = {}
         for point in _entry_points(tuple(sys.path)).get(self.group, ()):
-            if point.name in self._own or point.name in found:
+            if point.name in self._entries or point.name in points:
                 _warn_once(self.noun, point.name, _package(point))
             else:
-                found[point.name] = point
-        return found
+                points[point.name] = point
+        return points
 
 
 def _package(point: EntryPoint) -> str:
@@ -138,7 +138,7 @@ def _package(point: EntryPoint) -> str:
 
 @lru_cache(maxsize=4)
 def _entry_points(path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:  # noqa: ARG001  the cache's key
-    """Read what installed packages add, by group, sorted; once for each `sys.path`."""
+    """Return the entry points of installed packages by group, sorted; cached for each `sys.path`."""
     from importlib.metadata import entry_points
 
     every = entry_points()

@@ -37,8 +37,8 @@ class Rescaling:
 
 SAME = Rescaling("x", lambda x: x)
 RESCALINGS = {
-    each.name: each
-    for each in (
+    rescaling.name: rescaling
+    for rescaling in (
         SAME,
         Rescaling("log10(x)", np.log10, logarithm="log10"),
         Rescaling("log2(x)", np.log2, logarithm="log2"),
@@ -59,7 +59,7 @@ _SHARE, _MOST, _REACH, _SPREAD = 0.1, 0.5, 0.5, 1 / 30
 
 
 def rescaling(name: str) -> Rescaling:
-    """Look a rescaling up.
+    """Return the rescaling of a name.
 
     Raises:
         UsageError: there is none of that name.
@@ -71,17 +71,17 @@ def rescaling(name: str) -> Rescaling:
 
 
 def implied_rescaling(there: str, here: str) -> Rescaling:
-    """Return the rescaling that two prefixes of one name ask for: none there, `log10` here is `log10(x)`."""
-    for each in RESCALINGS.values():
-        if there != here and each.logarithm == here and each.exponential == there:
-            return each
+    """Return the rescaling implied by two prefixes of one name: none there, `log10` here is `log10(x)`."""
+    for candidate in RESCALINGS.values():
+        if there != here and candidate.logarithm == here and candidate.exponential == there:
+            return candidate
     return SAME
 
 
 def choose_rescaling(
     values: Floats, bounds: tuple[float, float], implied: Rescaling, *, whole: bool = False
 ) -> tuple[Rescaling | None, str]:
-    """Decide how to read numbers whose name says `implied`.
+    """Choose the scale of numbers whose name implies one.
 
     That stands while it puts at least half of the values into the bounds. Else the one rescaling that puts all of them
     there is taken, none at all before any other; several that do so prove nothing.
@@ -98,13 +98,13 @@ def choose_rescaling(
     if not values.size or share >= 0.5:
         return implied, ""
     range_ = f"{bounds[0]:.6g} .. {bounds[1]:.6g}"
-    found = f"{share:.0%} of the values lie in {range_} as {implied.name}"
-    fits = [each for each in RESCALINGS.values() if _share(each(values), bounds, whole=whole) == 1.0]
+    reason = f"{share:.0%} of the values lie in {range_} as {implied.name}"
+    fits = [candidate for candidate in RESCALINGS.values() if _share(candidate(values), bounds, whole=whole) == 1.0]
     fits = [SAME] if SAME in fits else fits
     if len(fits) == 1 and len(np.unique(values)) >= _ENOUGH:
-        return fits[0], f"{found}, all do as {fits[0].name}"
-    more = f"; {', '.join(each.name for each in fits)} would fit: choose with --rescale" if fits else ""
-    return (None if share == 0.0 else implied), f"{found}{more}"
+        return fits[0], f"{reason}, all do as {fits[0].name}"
+    more = f"; {', '.join(candidate.name for candidate in fits)} would fit: choose with --rescale" if fits else ""
+    return (None if share == 0.0 else implied), f"{reason}{more}"
 
 
 def check_scale(
@@ -116,7 +116,7 @@ def check_scale(
     whole: bool,
     ends: tuple[float, float] | None = None,
 ) -> tuple[Rescaling | None, str]:
-    """Decide whether numbers of a known scale are of the kind that a range holds: a learning rate is not in 1 .. 100.
+    """Check that numbers fit a range on the implied scale, or choose another: a learning rate is not in 1 .. 100.
 
     They are where a tenth of them lies in the range, or they reach over half of it, on its own scale. In a linear range
     of reals, no less than a thirtieth of the numbers must lie, and they must reach over no less than a thirtieth of it.
@@ -132,24 +132,26 @@ def check_scale(
 
     Returns: the rescaling, None where no scale fits; and why, in words, empty where nothing was odd.
     """
-    others = [] if whole else [RESCALINGS[name] for name in ("x", "100x", "x/100") if implied is SAME or name == "x"]
+    alternatives = (
+        [] if whole else [RESCALINGS[name] for name in ("x", "100x", "x/100") if implied is SAME or name == "x"]
+    )
     extent = values if ends is None else np.array(ends)
     is_point = not extent.size or np.ptp(extent) == 0
-    for each in (implied, *others):
-        share, reach = _share(each(values), bounds), _reach(each(extent), bounds, log=log)
+    for candidate in (implied, *alternatives):
+        share, reach = _share(candidate(values), bounds), _reach(candidate(extent), bounds, log=log)
         is_spread = log or whole or is_point or reach >= _SPREAD
         is_inside = reach >= _REACH and (log or whole or share >= _SPREAD)
-        if each is implied and (share >= _SHARE or is_inside) and is_spread:
-            return each, ""
-        if each is not implied and share >= _MOST and is_spread and not is_point:
-            return each, f"the values fit as {each.name}"
+        if candidate is implied and (share >= _SHARE or is_inside) and is_spread:
+            return candidate, ""
+        if candidate is not implied and share >= _MOST and is_spread and not is_point:
+            return candidate, f"the values fit as {candidate.name}"
     scaled = implied(extent)
-    found = f"{np.nanmin(scaled):.3g} .. {np.nanmax(scaled):.3g}" if np.isfinite(scaled).any() else "no numbers"
-    return None, f"another scale: {found} there, {bounds[0]:.3g} .. {bounds[1]:.3g} here"
+    span = f"{np.nanmin(scaled):.3g} .. {np.nanmax(scaled):.3g}" if np.isfinite(scaled).any() else "no numbers"
+    return None, f"another scale: {span} there, {bounds[0]:.3g} .. {bounds[1]:.3g} here"
 
 
 def _reach(values: Floats, bounds: tuple[float, float], *, log: bool) -> float:
-    """Return the share of a range that lies between the least and the greatest of some values."""
+    """Return the share of a range between the least and the greatest of some values."""
     finite = values[np.isfinite(values)]
     if not finite.size:
         return 0.0

@@ -33,7 +33,7 @@ _COLLECTION = "collection.json"
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """What a folder of shards holds.
+    """Content of a folder of shards.
 
     Attributes:
         space_json: the search space as ConfigSpace JSON.
@@ -63,15 +63,15 @@ def create_shards(
     seed: int = 0,
     stored_size: int = 32,
 ) -> None:
-    """Make a folder of shards without datasets, or check that the one there is of the same collection.
+    """Create a folder of shards without datasets, or check that an existing one is of the same collection.
 
-    Configurations may be added at the end; of the budget, what both name must agree; all else must be as it is.
+    Configurations may be added at the end; the budgets must agree in their common keys; all else must be equal.
 
     Raises:
         DataError: the folder holds another collection, or a configuration does not fit the space.
     """
     folder = Path(folder)
-    wanted = {
+    fields = {
         "format": FORMAT,
         "version": VERSION,
         "space": json.loads(space_json),
@@ -80,29 +80,29 @@ def create_shards(
         "seed": seed,
         "stored_size": stored_size,
     }
-    unit_rows(space_json, wanted["configs"], str(folder))
+    unit_rows(space_json, fields["configs"], str(folder))
     target = folder / _COLLECTION
     if target.exists():
-        there = _read_collection(folder)
-        shared = len(there["configs"])
-        differing = [key for key in wanted if key not in ("configs", "budget") and there.get(key) != wanted[key]]
-        if not _is_same_budget(wanted["budget"], there["budget"]):
+        stored = _read_collection(folder)
+        shared = len(stored["configs"])
+        differing = [key for key in fields if key not in ("configs", "budget") and stored.get(key) != fields[key]]
+        if not _is_same_budget(fields["budget"], stored["budget"]):
             differing.append("budget")
-        if wanted["configs"][:shared] != there["configs"][: len(wanted["configs"])]:
+        if fields["configs"][:shared] != stored["configs"][: len(fields["configs"])]:
             differing.append("configs")
         if differing:
             msg = f"{target}: expected the same collection, got another {', '.join(differing)}. Choose another folder."
             raise DataError(msg)
-        if len(wanted["configs"]) <= shared:
+        if len(fields["configs"]) <= shared:
             return
-        wanted["budget"] = {**there["budget"], **wanted["budget"]}
+        fields["budget"] = {**stored["budget"], **fields["budget"]}
     with durable.storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        durable.write_file(target, (json.dumps(wanted, indent=1, ensure_ascii=False) + "\n").encode())
+        durable.write_file(target, (json.dumps(fields, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def add_shard(folder: str | Path, info: DatasetInfo) -> Path:
-    """Start the file of a dataset, or check that the one there describes the same; returns its path.
+    """Start the file of a dataset, or check that an existing one describes the same; return its path.
 
     Raises:
         DataError: another description is there, or the description contradicts itself.
@@ -113,17 +113,17 @@ def add_shard(folder: str | Path, info: DatasetInfo) -> Path:
     path = folder / f"{quoted(info.name)}.jsonl"
     lines = _lines(path)
     if lines:
-        there = _read_info(lines[0], path)
-        if there != info:
+        stored = _read_info(lines[0], path)
+        if stored != info:
             msg = f"{path}: expected the shard of {info.name!r} as described, got another description. Choose another folder, or another name."
             raise DataError(msg)
         return path
-    _append(path, {"dataset": encode_info(info)})
+    _append_line(path, {"dataset": encode_info(info)})
     return path
 
 
 def append_shard(folder: str | Path, config: int, evaluation: Evaluation) -> None:
-    """Add one evaluation to its dataset's file; it is on the disk when this returns.
+    """Append one evaluation to its dataset's file, durably.
 
     Args:
         folder: of shards, where `add_shard` has started the dataset's file.
@@ -138,11 +138,11 @@ def append_shard(folder: str | Path, config: int, evaluation: Evaluation) -> Non
     if not path.exists():
         msg = f"{path}: expected the shard of {evaluation.dataset!r}, got nothing there. Start it with add_shard."
         raise MissingPathError(msg)
-    _append(path, {"config": config} | encode_run(evaluation))
+    _append_line(path, {"config": config} | encode_run(evaluation))
 
 
 def read_shards(folder: str | Path) -> Shards:
-    """Read a folder of shards; a last line that a stop has cut off is passed over.
+    """Read a folder of shards; a last line that was cut off is passed over.
 
     Raises:
         MissingPathError: no such folder, or it holds no `collection.json`.
@@ -180,7 +180,7 @@ def read_shards(folder: str | Path) -> Shards:
 def write_shards(
     history: History, folder: str | Path, *, budget: Mapping[str, Any] | None = None, seed: int = 0
 ) -> int:
-    """Write a history's datasets and evaluations as shards, beside what the folder holds already.
+    """Write a history's datasets and evaluations as shards, without those that the folder has already.
 
     Args:
         history: stays as it is.
@@ -203,20 +203,21 @@ def write_shards(
     written = 0
     for info in history.datasets:
         path, runs = folder / f"{quoted(info.name)}.jsonl", history.evaluations(info.name)
-        with durable.storage_errors(path), _opened(path) as fd:  # what others add is there before, or comes after
+        # Read and append under one lock: a run that another process adds meanwhile must not be written twice.
+        with durable.storage_errors(path), _open_locked(path) as fd:
             lines = _lines(path)
             if lines:
                 add_shard(folder, info)
-            there = [_read_run(line, info.name, configs, f"{path}:{n}") for n, line in enumerate(lines[1:], start=2)]
-            fresh = _lacking(there, runs)
-            values = [{"config": index[config_key(run.config)]} | encode_run(run) for run in fresh]
-            _add(fd, path, values if lines else [{"dataset": encode_info(info)}, *values])
-        written += len(fresh)
+            stored = [_read_run(line, info.name, configs, f"{path}:{n}") for n, line in enumerate(lines[1:], start=2)]
+            new_runs = _new_runs(stored, runs)
+            values = [{"config": index[config_key(run.config)]} | encode_run(run) for run in new_runs]
+            _append_lines(fd, path, values if lines else [{"dataset": encode_info(info)}, *values])
+        written += len(new_runs)
     return written
 
 
 def merge_shards(history: History, folder: str | Path) -> int:
-    """Add the datasets and evaluations of shards that a history lacks; returns the number of evaluations added.
+    """Add the datasets and evaluations of shards that a history lacks; return the number of evaluations added.
 
     Raises:
         DataError: the space differs, or a dataset is described otherwise.
@@ -236,14 +237,14 @@ def merge_shards(history: History, folder: str | Path) -> int:
             msg = f"{folder}: expected {info.name!r} as {history.path} describes it, got another description. Rename one of the two."
             raise DataError(msg)
         else:
-            runs = _lacking(history.evaluations(info.name), runs)
+            runs = _new_runs(history.evaluations(info.name), runs)
         missing.extend(runs)
     history.extend(missing, datasets=fresh)
     return len(missing)
 
 
 def history_from_shards(folder: str | Path, path: str | Path) -> History:
-    """Make a new history from shards, open for writing.
+    """Create a history from shards, open for writing.
 
     Raises:
         UsageError: something is at `path` already.
@@ -259,25 +260,25 @@ def history_from_shards(folder: str | Path, path: str | Path) -> History:
     return history
 
 
-def _is_same_budget(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Tell whether two budgets agree in all that both name; none at all is another than any."""
-    return bool(one) == bool(other) and all(other[key] == value for key, value in one.items() if key in other)
+def _is_same_budget(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    """Return whether two budgets agree in the keys that both have; an empty one differs from any other."""
+    return bool(first) == bool(second) and all(second[key] == value for key, value in first.items() if key in second)
 
 
-def _lacking(there: Iterable[Evaluation], runs: Iterable[Evaluation]) -> list[Evaluation]:
-    """Return the runs that are not there; those of unknown seed may repeat, and each that is there stands for one."""
-    left = Counter(map(_identity, there))
-    fresh = []
+def _new_runs(stored: Iterable[Evaluation], runs: Iterable[Evaluation]) -> list[Evaluation]:
+    """Return the runs that are not stored yet; runs of unknown seed may repeat and are counted."""
+    counts = Counter(map(_identity, stored))
+    new_runs = []
     for run in runs:
-        if not left[_identity(run)]:
-            fresh.append(run)
+        if not counts[_identity(run)]:
+            new_runs.append(run)
         elif run.seed is None:
-            left[_identity(run)] -= 1
-    return fresh
+            counts[_identity(run)] -= 1
+    return new_runs
 
 
 def _identity(run: Evaluation) -> object:
-    """Tell runs apart as the history does; runs of unknown seed by all they say."""
+    """Return the identity of a run as in a history; for an unknown seed, all of its fields."""
     if run.seed is not None:
         return config_key(run.config), run.seed, run.origin
     return _dump(encode_run(run)), config_key(run.config)
@@ -304,60 +305,63 @@ def _read_collection(folder: Path) -> dict[str, Any]:
     if wrong:
         msg = f"{path}: expected {', '.join(kinds)}, got a wrong or no {', '.join(wrong)}. Correct the file."
         raise DataError(msg)
-    if all(isinstance(config, dict) for config in values["configs"]):  # else told where they are checked
+    # Otherwise the check of the configurations reports it.
+    if all(isinstance(config, dict) for config in values["configs"]):
         names = [item["name"] for item in values["space"].get("hyperparameters", ())]
-        values["configs"] = [with_logarithms(config, names, where=str(path)) for config in values["configs"]]
+        values["configs"] = [with_logarithms(config, names, location=str(path)) for config in values["configs"]]
     return values
 
 
 def _lines(path: Path) -> list[bytes]:
-    """Read the whole lines of a shard."""
+    """Return the whole lines of a shard."""
     try:
         return path.read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:
         return []
 
 
-def _object(line: bytes, where: str) -> dict[str, Any]:
+def _parse_object(line: bytes, location: str) -> dict[str, Any]:
     try:
         values = parse_json(line)
     except ValueError as error:
-        msg = f"{where}: expected a line of JSON, got {line[:60]!r} ({in_words(error)}). Correct the line."
+        msg = f"{location}: expected a line of JSON, got {line[:60]!r} ({in_words(error)}). Correct the line."
         raise DataError(msg) from error
     if not isinstance(values, dict):
-        msg = f"{where}: expected a JSON object, got {line[:60]!r}. Correct the line."
+        msg = f"{location}: expected a JSON object, got {line[:60]!r}. Correct the line."
         raise DataError(msg)
     return values
 
 
 def _read_info(line: bytes, path: Path) -> DatasetInfo:
-    info = decode_info(_object(line, f"{path}:1").get("dataset"), f"{path}:1")
+    info = decode_info(_parse_object(line, f"{path}:1").get("dataset"), f"{path}:1")
     check_info(info, f"{path}:1")
     return info
 
 
-def _read_run(line: bytes, dataset: str, configs: Sequence[Config], where: str) -> Evaluation:
-    values = _object(line, where)
+def _read_run(line: bytes, dataset: str, configs: Sequence[Config], location: str) -> Evaluation:
+    values = _parse_object(line, location)
     index = values.pop("config", None)
     if type(index) is not int or not 0 <= index < len(configs):
-        msg = f"{where}: expected the index of one of {len(configs)} configurations, got config={index!r}. Correct it."
+        msg = (
+            f"{location}: expected the index of one of {len(configs)} configurations, got config={index!r}. Correct it."
+        )
         raise DataError(msg)
-    return decode_run(values, dataset, configs[index], where)
+    return decode_run(values, dataset, configs[index], location)
 
 
 def _dump(values: Mapping[str, Any]) -> bytes:
     return json.dumps(values, allow_nan=False, ensure_ascii=False).encode()
 
 
-def _append(path: Path, values: Mapping[str, Any]) -> None:
+def _append_line(path: Path, values: Mapping[str, Any]) -> None:
     """Append one line durably."""
-    with durable.storage_errors(path), _opened(path) as fd:
-        _add(fd, path, [values])
+    with durable.storage_errors(path), _open_locked(path) as fd:
+        _append_lines(fd, path, [values])
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    """Open a shard, made where it is missing, while nobody else adds to it; again where it was replaced meanwhile."""
+def _open_locked(path: Path) -> Iterator[int]:
+    """Open or create a shard under an exclusive lock; try again if it was replaced meanwhile."""
     new, is_right = not path.exists(), False
     while not is_right:
         fd = durable.open_append(path)
@@ -372,13 +376,13 @@ def _opened(path: Path) -> Iterator[int]:
         durable.sync_folder(path.parent)
 
 
-def _add(fd: int, path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
-    """Append lines durably, after cutting off what a stop has left of an earlier one."""
+def _append_lines(fd: int, path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Append lines durably, after cutting off the remains of a stopped write."""
     if not lines:
         return
-    there = path.read_bytes()
-    size = there.rfind(b"\n") + 1
-    if size != len(there):
+    content = path.read_bytes()
+    size = content.rfind(b"\n") + 1
+    if size != len(content):
         durable.truncate(fd, size, path)
     try:
         durable.write(fd, b"".join(_dump(values) + b"\n" for values in lines), path)

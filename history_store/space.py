@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
     from numpy.typing import NDArray
 
-_ASIDE = frozenset({"name", "meta", "python_module_version", "format_version"})
+_IGNORED_KEYS = frozenset({"name", "meta", "python_module_version", "format_version"})
 """Keys of ConfigSpace JSON that change no configuration."""
 
 
@@ -29,7 +29,7 @@ def dump_space(space: ConfigurationSpace) -> str:
     return json.dumps(space.to_serialized_dict(), sort_keys=True)
 
 
-def load_space(text: str, where: str = "space") -> ConfigurationSpace:
+def load_space(text: str, location: str = "space") -> ConfigurationSpace:
     """Read a space from ConfigSpace JSON, conditions and forbidden clauses included.
 
     Raises:
@@ -39,28 +39,29 @@ def load_space(text: str, where: str = "space") -> ConfigurationSpace:
     from ConfigSpace import ConfigurationSpace
 
     try:
-        with np.errstate(over="raise"):  # bounds so large that ConfigSpace cannot round them
+        # Bounds so large that ConfigSpace cannot round them are an error, not a warning.
+        with np.errstate(over="raise"):
             space = ConfigurationSpace.from_serialized_dict(_with_tuples(parse_stored_json(text)))
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
-        msg = f"{where}: expected ConfigSpace JSON, got {text[:60]!r}. Write one with ConfigurationSpace.to_json."
+        msg = f"{location}: expected ConfigSpace JSON, got {text[:60]!r}. Write one with ConfigurationSpace.to_json."
         raise DataError(msg) from error
     if not len(space):
-        msg = f"{where}: expected ConfigSpace JSON with at least one hyperparameter, got {text[:60]!r}. Add one to the space."
+        msg = f"{location}: expected ConfigSpace JSON with at least one hyperparameter, got {text[:60]!r}. Add one to the space."
         raise DataError(msg)
     return space
 
 
-def same_space(one: str, other: str) -> bool:
-    """Tell whether two texts of ConfigSpace JSON say the same: names, versions and how Optuna writes the choices do not count."""
-    return bool(_facts(one) == _facts(other))
+def same_space(first: str, second: str) -> bool:
+    """Return whether two spaces in ConfigSpace JSON are equal; names, versions and Optuna's order do not count."""
+    return bool(_comparable_space(first) == _comparable_space(second))
 
 
 def space_difference(old: str, new: str) -> str:
-    """Say how one space differs from another."""
-    before, after = ({each["name"]: each for each in _facts(text)["hyperparameters"]} for text in (old, new))
+    """Describe how one space differs from another."""
+    before, after = ({item["name"]: item for item in _comparable_space(text)["hyperparameters"]} for text in (old, new))
     parts = [
-        f"{what} {', '.join(names)}"
-        for what, names in (
+        f"{verb} {', '.join(names)}"
+        for verb, names in (
             ("adds", [name for name in after if name not in before]),
             ("lacks", [name for name in before if name not in after]),
             ("changes", [name for name in after if name in before and after[name] != before[name]]),
@@ -70,15 +71,15 @@ def space_difference(old: str, new: str) -> str:
     return ", ".join(parts) or "has another order, other conditions or other clauses"
 
 
-def _facts(text: str) -> Any:
-    """Return what the text of a space says; what is no space stays as it is."""
+def _comparable_space(text: str) -> Any:
+    """Return the content of a space without names and versions; text that is no space stays as it is."""
     space = json.loads(text)
     if not isinstance(space, dict) or not isinstance(space.get("hyperparameters", []), list):
         return space
-    facts = {key: value for key, value in space.items() if key not in _ASIDE}
+    facts = {key: value for key, value in space.items() if key not in _IGNORED_KEYS}
     named = [
-        {key: value for key, value in each.items() if key != "meta"} if isinstance(each, dict) else each
-        for each in space.get("hyperparameters", [])
+        {key: value for key, value in item.items() if key != "meta"} if isinstance(item, dict) else item
+        for item in space.get("hyperparameters", [])
     ]
     return facts | {"hyperparameters": named}
 
@@ -88,18 +89,18 @@ _VALUE, _VALUES = {"value", "default_value"}, {"values", "choices", "sequence"}
 
 
 def _with_tuples(record: Any) -> Any:
-    """Give the values of a space that are tuples back: JSON has lists for them."""
+    """Turn lists of JSON back into the tuples of a space's values."""
     if isinstance(record, list):
-        return [_with_tuples(each) for each in record]
+        return [_with_tuples(item) for item in record]
     if not isinstance(record, dict):
         return record
-    read = {name: as_tuple(value) for name, value in record.items() if name in _VALUE}
-    read |= {name: [*map(as_tuple, value)] for name, value in record.items() if name in _VALUES}
-    return {name: read.get(name, _with_tuples(value)) for name, value in record.items()}
+    tuples = {name: as_tuple(value) for name, value in record.items() if name in _VALUE}
+    tuples |= {name: [*map(as_tuple, value)] for name, value in record.items() if name in _VALUES}
+    return {name: tuples.get(name, _with_tuples(value)) for name, value in record.items()}
 
 
 def as_tuple(value: Any) -> Any:
-    """Return a value with tuples for the lists that JSON has."""
+    """Turn lists of JSON into tuples."""
     return tuple(map(as_tuple, value)) if isinstance(value, list) else value
 
 
@@ -128,13 +129,13 @@ def sobol_configs(space: ConfigurationSpace, n: int, *, seed: int = 0) -> list[d
         raise UsageError(msg)
     sampler = qmc.Sobol(d=len(space), scramble=True, rng=np.random.default_rng(seed))
     configs: list[dict[str, Value]] = []
-    seen: set[str] = set()
+    keys: set[str] = set()
     for _ in range(64):
         for row in sampler.random(64 if len(configs) < 64 else 1024):
             config = _decode(space, row)
             key = json.dumps(config, sort_keys=True)
-            if config and key not in seen:
-                seen.add(key)
+            if config and key not in keys:
+                keys.add(key)
                 configs.append(config)
                 if len(configs) == n:
                     return configs
@@ -145,7 +146,7 @@ def sobol_configs(space: ConfigurationSpace, n: int, *, seed: int = 0) -> list[d
 
 
 def to_unit(space: ConfigurationSpace, configs: Sequence[Config]) -> NDArray[np.float64]:
-    """Encode configurations as `n x d` float64: numbers in [0, 1], a categorical as its choice's number, NaN where inactive.
+    """Encode configurations as `n x d` float64: numbers in [0, 1], a choice as its number, NaN = inactive.
 
     Raises:
         DataError: when a configuration does not fit the space.
@@ -167,13 +168,13 @@ def to_unit(space: ConfigurationSpace, configs: Sequence[Config]) -> NDArray[np.
             rows[index] = Configuration(space, values=dict(config)).get_array()
         except (ValueError, KeyError, TypeError, ForbiddenValueError, HyperparameterNotFoundError) as error:
             named = f"space {space.name!r}" if space.name else "space"
-            msg = f"configuration {dict(config)}: expected one that the {named} allows, got {_misfit(space, config)}. Correct it."
+            msg = f"configuration {dict(config)}: expected one that the {named} allows, got {_config_fault(space, config)}. Correct it."
             raise DataError(msg) from error
     return rows
 
 
-def _misfit(space: ConfigurationSpace, config: Config) -> str:
-    """Say why a space does not allow a configuration."""
+def _config_fault(space: ConfigurationSpace, config: Config) -> str:
+    """Describe why a space does not allow a configuration."""
     from warmstart.history_store.conversion import describe
 
     unknown = [name for name in config if name not in space]
@@ -192,7 +193,7 @@ def _misfit(space: ConfigurationSpace, config: Config) -> str:
 
 
 def natural(config: Config) -> dict[str, float]:
-    """Return the values behind logarithmic names: `log10_learning_rate` -2.9 becomes `learning_rate` 0.00126.
+    """Return the values behind logarithms: `log10_learning_rate` -2.9 becomes `learning_rate` 0.00126.
 
     What no float holds (beyond 1e308) is left out.
     """
@@ -204,41 +205,43 @@ def natural(config: Config) -> dict[str, float]:
 
 
 def shown(config: Config) -> dict[str, Value]:
-    """Return a configuration as people read it: natural values in place of their logarithms, empty text in quotes."""
+    """Return a configuration for people: natural values in place of their logarithms, empty text in quotes."""
     values = natural(config)
-    found: dict[str, Value] = {}
+    readable: dict[str, Value] = {}
     for name, value in config.items():
         plain = name.removeprefix("log10_")
         is_natural = plain != name and plain in values and plain not in config
-        found[plain if is_natural else name] = values[plain] if is_natural else '""' if value == "" else value
-    return found
+        readable[plain if is_natural else name] = values[plain] if is_natural else '""' if value == "" else value
+    return readable
 
 
 def with_logarithms(
-    config: Mapping[str, Any], names: Collection[str], *, where: str = "configuration"
+    config: Mapping[str, Any], names: Collection[str], *, location: str = "configuration"
 ) -> dict[str, Any]:
     """Return a configuration in the names of a space: `learning_rate` 0.001 becomes `log10_learning_rate` -3.
 
     Args:
         config: values by name; of a value and its logarithm one is enough.
         names: of the space.
-        where: begins messages.
+        location: begins messages.
 
     Raises:
         UsageError: a value and its logarithm that are not equal, or a value that has none.
     """
-    found = dict(config)
+    converted = dict(config)
     for name in [name for name in config if name not in names and f"log10_{name}" in names]:
-        value, logarithm = found.pop(name), f"log10_{name}"
+        value, logarithm = converted.pop(name), f"log10_{name}"
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
         if not is_number:
-            msg = f"{where}: expected {name} > 0, got {value!r}. Correct it, or give {logarithm}."
+            msg = f"{location}: expected {name} > 0, got {value!r}. Correct it, or give {logarithm}."
             raise UsageError(msg)
-        there = found.setdefault(logarithm, math.log10(value))
-        if not isinstance(there, int | float) or not math.isclose(there, math.log10(value), rel_tol=0, abs_tol=5e-4):
-            msg = f"{where}: expected {name} to be 10^{logarithm}, got {value!r} and {there!r}. Give one of the two."
+        stored = converted.setdefault(logarithm, math.log10(value))
+        if not isinstance(stored, int | float) or not math.isclose(stored, math.log10(value), rel_tol=0, abs_tol=5e-4):
+            msg = (
+                f"{location}: expected {name} to be 10^{logarithm}, got {value!r} and {stored!r}. Give one of the two."
+            )
             raise UsageError(msg)
-    return found
+    return converted
 
 
 def space_names(space_json: str) -> list[str]:
@@ -258,22 +261,22 @@ def space_names(space_json: str) -> list[str]:
 
 
 def _decode(space: ConfigurationSpace, row: NDArray[np.float64]) -> dict[str, Value] | None:
-    """Turn a point of the unit cube into a configuration, or None where a clause forbids it."""
+    """Turn a point of the unit cube into a configuration; None if a clause forbids it."""
     from ConfigSpace import Configuration
     from ConfigSpace.exceptions import ForbiddenValueError
     from ConfigSpace.util import deactivate_inactive_hyperparameters
 
     names = list(space)
-    values: dict[str, Any] = {name: _at(space[name], float(u)) for name, u in zip(names, row, strict=False)}
+    values: dict[str, Any] = {name: _value_at(space[name], float(u)) for name, u in zip(names, row, strict=False)}
     try:
         active: Mapping[str, Any] = deactivate_inactive_hyperparameters(values, space)
         Configuration(space, values=dict(active))
     except ForbiddenValueError:
         return None
-    return {name: _native(active[name]) for name in names if name in active}
+    return {name: _python_value(active[name]) for name in names if name in active}
 
 
-def _at(hyperparameter: Any, u: float) -> Any:
+def _value_at(hyperparameter: Any, u: float) -> Any:
     """Map u in [0, 1) to a value: reals along their scale, integers and choices in equal shares of it."""
     choices = getattr(hyperparameter, "choices", None) or getattr(hyperparameter, "sequence", None)
     if choices is not None:
@@ -286,11 +289,12 @@ def _at(hyperparameter: Any, u: float) -> Any:
     if getattr(hyperparameter, "log", False):
         value = round(float((low - 0.5) * ((high + 0.5) / (low - 0.5)) ** u))
     else:
-        value = low + int(u * (high - low + 1))  # the casting of the paper: a real, cut off to an integer
+        # The paper's casting: a real, cut off to an integer.
+        value = low + int(u * (high - low + 1))
     return min(max(value, low), high)
 
 
-def _native(value: Any) -> Value:
-    """Drop numpy's scalar types: configurations are written as JSON."""
+def _python_value(value: Any) -> Value:
+    """Return the Python value of a scalar of numpy: configurations are written as JSON."""
     native: Value = value.item() if hasattr(value, "item") else value
     return native

@@ -58,16 +58,16 @@ def active_values(space: ConfigurationSpace, unit: NDArray[np.float64]) -> NDArr
 
 
 def forbidden_rows(space: ConfigurationSpace, unit: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which configurations a clause forbids: `n` bool of `n x d` numbers; a relation of two values asks ConfigSpace."""
+    """Return which of `n x d` configurations a clause forbids: `n` bool."""
     from ConfigSpace.forbidden import ForbiddenRelation
 
-    found = np.zeros(len(unit), dtype=np.bool_)
+    forbidden = np.zeros(len(unit), dtype=np.bool_)
     for clause in space.forbidden_clauses:
         if any(isinstance(part, ForbiddenRelation) for part in getattr(clause, "dlcs", (clause,))):
-            found |= np.array([bool(clause.is_forbidden_vector(row)) for row in unit], dtype=np.bool_)
+            forbidden |= np.array([bool(clause.is_forbidden_vector(row)) for row in unit], dtype=np.bool_)
         else:
-            found |= clause.is_forbidden_vector_array(unit.T)
-    return found
+            forbidden |= clause.is_forbidden_vector_array(unit.T)
+    return forbidden
 
 
 def _encode(hyperparameter: Any, values: Sequence[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -84,7 +84,8 @@ def _encode(hyperparameter: Any, values: Sequence[Any]) -> tuple[NDArray[np.floa
     numbers = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     legal = hyperparameter.legal_value(np.where(absent, hyperparameter.default_value, numbers))
     if isinstance(hyperparameter, FloatHyperparameter):
-        with np.errstate(over="ignore"):  # numbers so large have no places to round
+        # Numbers that overflow here have no decimal places to round.
+        with np.errstate(over="ignore"):
             rounded = np.round(numbers, ROUND_PLACES)
         numbers = np.where(np.isfinite(rounded), rounded, numbers)
     unit = hyperparameter.to_vector(np.where(absent | ~legal, hyperparameter.default_value, numbers))
@@ -92,9 +93,9 @@ def _encode(hyperparameter: Any, values: Sequence[Any]) -> tuple[NDArray[np.floa
 
 
 def _encode_choices(hyperparameter: Any, values: Sequence[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    found: dict[tuple[type, Any], tuple[float, bool]] = {}
+    encoded: dict[tuple[type, Any], tuple[float, bool]] = {}
     for key in {(type(value), value) for value in values}:
         legal = key[1] is not None and bool(hyperparameter.legal_value(key[1]))
-        found[key] = (float(hyperparameter.to_vector(key[1])) if legal else np.nan, legal or key[1] is None)
-    pairs = np.array([found[type(value), value] for value in values], dtype=np.float64).reshape(-1, 2)
+        encoded[key] = (float(hyperparameter.to_vector(key[1])) if legal else np.nan, legal or key[1] is None)
+    pairs = np.array([encoded[type(value), value] for value in values], dtype=np.float64).reshape(-1, 2)
     return pairs[:, 0], pairs[:, 1] > 0

@@ -1,4 +1,4 @@
-"""A search space in a few lines of YAML or JSON, or as a dict: one hyperparameter a key, one range or list of choices each.
+"""Search spaces in short form (YAML, JSON or a dict): a hyperparameter a key, with its range or choices.
 
 ::
 
@@ -32,8 +32,8 @@ Path = tuple[str, ...]
 KINDS = ("float", "log", "int", "log_int", "choice", "ordered", "value")
 _EXPECTED = "ConfigSpace JSON, or a space in YAML such as 'lr: {log: [1e-5, 0.1]}'"
 _RANGES = KINDS[:4]
-_BESIDE = ("step", "default", "if")
-_MEANT = {
+_EXTRA_KEYS = ("step", "default", "if")
+_OTHER_WORDS = {
     "range": "float",
     "uniform": "float",
     "real": "float",
@@ -51,9 +51,9 @@ _MEANT = {
     "condition": "if",
     "when": "if",
 }
-"""What other tools call the same."""
+"""Words of other tools, with ours."""
 _BOUNDS = ("min", "low", "lower", "from", "start"), ("max", "high", "upper", "to", "stop")
-"""How others name the two ends of a range."""
+"""Other tools' names of the two ends of a range."""
 STEPS = 10_001
 """The most values of a range with steps."""
 LEAST = 1e-12
@@ -64,39 +64,39 @@ MOST = 1e100
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a short form comes from, for messages.
+    """Location of a short form, for messages.
 
     Attributes:
-        where: file, option or argument.
+        location: file, option or argument.
         lines: line, from 1, of a hyperparameter, or of a key of it; empty where there are no lines.
     """
 
-    where: str
+    location: str
     lines: Mapping[Path, int] = field(default_factory=dict)
 
     def error(self, path: Path, expected: str, got: object, step: str) -> DataError:
-        """Make the error of one place."""
+        """Return the error of one hyperparameter or of a key of it."""
         at = self.lines.get(path) or self.lines.get(path[:1])
-        place = self.where if at is None else f"{self.where}, line {at}"
-        what = f": {' '.join(path)}" if any(path) else ""
-        return DataError(f"{place}{what}: expected {expected}, got {_shown(got)}. {step}")
+        location = self.location if at is None else f"{self.location}, line {at}"
+        subject = f": {' '.join(path)}" if any(path) else ""
+        return DataError(f"{location}{subject}: expected {expected}, got {_short_repr(got)}. {step}")
 
 
-def parse_space(text: str, where: str = "space") -> ConfigurationSpace:
+def parse_space(text: str, location: str = "space") -> ConfigurationSpace:
     """Read a space from text: the short form in YAML or JSON, or ConfigSpace JSON.
 
     Raises:
         DataError: a text that is neither; the message names the line.
     """
-    data, lines = read_yaml(text, where, expected=_EXPECTED)
+    data, lines = read_yaml(text, location, expected=_EXPECTED)
     if _is_configspace(data):
         from warmstart.history_store.space import load_space
 
-        return load_space(text if text.lstrip().startswith("{") else json.dumps(data), where)
+        return load_space(text if text.lstrip().startswith("{") else json.dumps(data), location)
     if not isinstance(data, Mapping):
-        msg = f"{where}: expected a space, one hyperparameter a line such as 'lr: {{log: [1e-5, 0.1]}}', or ConfigSpace JSON, got {_shown(data)}. Write the names of your hyperparameters with their ranges; docs/spaces.md shows how."
+        msg = f"{location}: expected a space, one hyperparameter a line such as 'lr: {{log: [1e-5, 0.1]}}', or ConfigSpace JSON, got {_short_repr(data)}. Write the names of your hyperparameters with their ranges; docs/spaces.md shows how."
         raise DataError(msg)
-    return build_space(data, Source(where, lines))
+    return build_space(data, Source(location, lines))
 
 
 def build_space(entries: Mapping[Any, Any], source: Source) -> ConfigurationSpace:
@@ -114,7 +114,7 @@ def build_space(entries: Mapping[Any, Any], source: Source) -> ConfigurationSpac
     if _is_configspace(entries):
         from warmstart.history_store.space import load_space
 
-        return load_space(json.dumps(entries), source.where)
+        return load_space(json.dumps(entries), source.location)
     if not entries:
         raise source.error((), "a space with at least one hyperparameter", "none", "Write lr: {log: [1e-5, 0.1]}.")
     space = ConfigurationSpace()
@@ -123,8 +123,8 @@ def build_space(entries: Mapping[Any, Any], source: Source) -> ConfigurationSpac
         if not isinstance(name, str) or not name.strip():
             step = "Write lr: {log: [1e-5, 0.1]}." if isinstance(name, str) else "Put it in quotes."
             raise source.error((str(name).strip(),), "a name of a hyperparameter", name, step)
-        native = _native(_whole_numbers(entry) if isinstance(entry, range) else entry)
-        spec = _spec(name, tuple(native) if isinstance(entry, tuple) else native, source)
+        native = _python_value(_whole_numbers(entry) if isinstance(entry, range) else entry)
+        spec = _entry_spec(name, tuple(native) if isinstance(entry, tuple) else native, source)
         conditions[name] = spec.pop("if", None)
         try:
             space.add(_hyperparameter(name, spec, source))
@@ -140,19 +140,23 @@ def build_space(entries: Mapping[Any, Any], source: Source) -> ConfigurationSpac
     return space
 
 
-def _spec(name: str, entry: Any, source: Source) -> dict[str, Any]:
-    """Return an entry as a mapping of exactly one kind, with what stands beside it."""
+def _entry_spec(name: str, entry: Any, source: Source) -> dict[str, Any]:
+    """Return an entry as a mapping of exactly one kind and its extra keys."""
     if not isinstance(entry, Mapping):
         return {_kind_of(name, entry, source): list(entry) if isinstance(entry, tuple) else entry}
     if isinstance(entry.get("log"), bool):  # {int: [4, 512], log: true}
         scaled = {"float": "log", "int": "log_int"} if entry["log"] else {}
         entry = {scaled.get(key, key): value for key, value in entry.items() if key != "log"}
     for key in entry:
-        if key not in (*KINDS, *_BESIDE):
-            meant = _MEANT.get(str(key)) or next(iter(difflib.get_close_matches(str(key), (*KINDS, *_BESIDE), 1)), None)
+        if key not in (*KINDS, *_EXTRA_KEYS):
+            meant = _OTHER_WORDS.get(str(key)) or next(
+                iter(difflib.get_close_matches(str(key), (*KINDS, *_EXTRA_KEYS), 1)), None
+            )
             step = f"Write {meant}." if meant else f"Write {name}: {{log: [1e-5, 0.1]}} or {name}: [a, b, c]."
             step = _from_bounds(name, entry) or step
-            raise source.error((name, str(key)), f"{', '.join((*KINDS, *_BESIDE[:-1]))} or {_BESIDE[-1]}", key, step)
+            raise source.error(
+                (name, str(key)), f"{', '.join((*KINDS, *_EXTRA_KEYS[:-1]))} or {_EXTRA_KEYS[-1]}", key, step
+            )
     kinds = [key for key in entry if key in KINDS]
     if len(kinds) != 1:
         got = " and ".join(kinds) or "none"
@@ -163,8 +167,8 @@ def _spec(name: str, entry: Any, source: Source) -> dict[str, Any]:
 
 
 def _from_bounds(name: str, entry: Mapping[Any, Any]) -> str:
-    """Say how a range is written that was given by its two bounds; empty where it was not."""
-    low, high = (next((entry[each] for each in names if each in entry), None) for names in _BOUNDS)
+    """Return the hint on how to write a range that was given by two bounds; empty for other entries."""
+    low, high = (next((entry[word] for word in names if word in entry), None) for names in _BOUNDS)
     if not (_is_number(low) and _is_number(high)):
         return ""
     kind = "int" if isinstance(low, int) and isinstance(high, int) and (low, high) != (0, 1) else "float"
@@ -172,7 +176,7 @@ def _from_bounds(name: str, entry: Mapping[Any, Any]) -> str:
 
 
 def _kind_of(name: str, entry: Any, source: Source) -> str:
-    """Tell what a bare entry is: two numbers are a range, more are ordered choices, other lists are choices.
+    """Return the kind of a bare entry: two numbers are a range, more are ordered choices, other lists are choices.
 
     Two whole numbers may be a range or two choices: a tuple is the former, a list is refused.
     """
@@ -185,20 +189,20 @@ def _kind_of(name: str, entry: Any, source: Source) -> str:
         return "choice"
     if len(entry) != 2:
         return "ordered"
-    if not all(isinstance(each, int) for each in entry):
+    if not all(isinstance(number, int) for number in entry):
         return "float"
     if isinstance(entry, tuple) and entry != (0, 1):
         return "int"
     low, high = entry
-    kind, what = ("float", "number") if low == 0 and high == 1 else ("int", "whole number")
-    step = f"Write {name}: {{{kind}: [{low}, {high}]}} for any {what} between, or {name}: {{choice: [{low}, {high}]}} for one of the two."
+    kind, noun = ("float", "number") if low == 0 and high == 1 else ("int", "whole number")
+    step = f"Write {name}: {{{kind}: [{low}, {high}]}} for any {noun} between, or {name}: {{choice: [{low}, {high}]}} for one of the two."
     if isinstance(entry, tuple):
-        step = f"Write {name}: (0.0, 1.0) for any {what} between, or {name}: {{'choice': [0, 1]}} for one of the two."
+        step = f"Write {name}: (0.0, 1.0) for any {noun} between, or {name}: {{'choice': [0, 1]}} for one of the two."
     raise source.error((name,), "a range or two choices, and this may be either", entry, step)
 
 
 def _hyperparameter(name: str, spec: Mapping[str, Any], source: Source) -> Any:
-    """Make the hyperparameter of a mapping of one kind."""
+    """Build the hyperparameter of a mapping of one kind."""
     from ConfigSpace import Categorical, Constant, Float, Integer, OrdinalHyperparameter
 
     kind = next(key for key in spec if key in KINDS)
@@ -211,20 +215,20 @@ def _hyperparameter(name: str, spec: Mapping[str, Any], source: Source) -> Any:
         low, high = _bounds((name, kind), value, source)
         if default is not None and not (_is_number(default) and low <= default <= high):
             raise source.error((name, "default"), f"a number in {low:g} .. {high:g}", default, "Correct it.")
-        made = Integer if kind in ("int", "log_int") else Float
-        return made(name, (low, high), log=kind.startswith("log"), default=default)
-    choices = _stepped(name, spec, source) if kind in _RANGES else _choices((name, kind), value, source)
+        factory = Integer if kind in ("int", "log_int") else Float
+        return factory(name, (low, high), log=kind.startswith("log"), default=default)
+    choices = _stepped_values(name, spec, source) if kind in _RANGES else _choices((name, kind), value, source)
     default = default if default in choices else _unquoted(default)
     if default is not None and default not in choices:
-        shown = ", ".join(map(str, choices[:8]))
-        raise source.error((name, "default"), f"one of {shown}", default, "Correct it.")
+        examples = ", ".join(map(str, choices[:8]))
+        raise source.error((name, "default"), f"one of {examples}", default, "Correct it.")
     if kind == "choice":
         return Categorical(name, choices, default=choices[0] if default is None else default)
     if len(choices) == 1:
         return Constant(name, choices[0])
     ordered = sorted(choices) if all(map(_is_number, choices)) else choices
     middle = ordered[(len(ordered) - 1) // 2]
-    meta = _optuna_meta(kind, ordered, spec["step"]) if kind in _RANGES else _given_order(choices, ordered)
+    meta = _optuna_meta(kind, ordered, spec["step"]) if kind in _RANGES else _written_order(choices, ordered)
     return OrdinalHyperparameter(name, ordered, default_value=middle if default is None else default, meta=meta)
 
 
@@ -233,19 +237,19 @@ def _bounds(path: Path, value: Any, source: Source) -> tuple[Any, Any]:
     name, kind = path
     example = {"log": "1e-5, 0.1", "float": "0, 0.5", "int": "1, 9", "log_int": "16, 1024"}[kind]
     step = f"Write {name}: {{{kind}: [{example}]}}."
-    what = "two whole numbers" if kind in ("int", "log_int") else "two numbers"
+    expected = "two whole numbers" if kind in ("int", "log_int") else "two numbers"
     if not isinstance(value, list) or len(value) != 2 or not all(map(_is_number, value)):
-        raise source.error(path, f"{what}, the lower one first", value, step)
+        raise source.error(path, f"{expected}, the lower one first", value, step)
     low, high = value
     if kind in ("int", "log_int"):
-        if not all(float(each).is_integer() for each in value):
+        if not all(float(bound).is_integer() for bound in value):
             raise source.error(path, "two whole numbers, the lower one first", value, step)
         low, high = int(low), int(high)
     else:
         low, high = float(low), float(high)
     if not low < high:
         step = f"Write {name}: {low:g} for a constant." if low == high else step
-        raise source.error(path, f"{what}, the lower one first", value, step)
+        raise source.error(path, f"{expected}, the lower one first", value, step)
     least = LEAST if kind == "log" else 1 if kind == "log_int" else -MOST
     if low < least or high > MOST:
         limits = f"from {least:g} on" if high <= MOST else f"up to {MOST:g}"
@@ -253,14 +257,14 @@ def _bounds(path: Path, value: Any, source: Source) -> tuple[Any, Any]:
     return low, high
 
 
-def _stepped(name: str, spec: Mapping[str, Any], source: Source) -> list[Any]:
+def _stepped_values(name: str, spec: Mapping[str, Any], source: Source) -> list[Any]:
     """List the values of a range with steps."""
     kind = "int" if "int" in spec else "float"
     (low, high), step = _bounds((name, kind), spec[kind], source), _unquoted(spec["step"])
     is_whole = _is_number(step) and float(step).is_integer()
     if not _is_number(step) or not 0 < step <= high - low or (kind == "int" and not is_whole):
-        what = "a whole number" if kind == "int" else "a number"
-        raise source.error((name, "step"), f"{what} above 0, at most {high - low:g}", step, "Correct it.")
+        expected = "a whole number" if kind == "int" else "a number"
+        raise source.error((name, "step"), f"{expected} above 0, at most {high - low:g}", step, "Correct it.")
     count = math.floor((high - low) / step + 1e-9) + 1
     if count > STEPS:
         raise source.error((name, "step"), f"at most {STEPS:,} values", f"{count:,}", "Leave the step out.")
@@ -270,16 +274,17 @@ def _stepped(name: str, spec: Mapping[str, Any], source: Source) -> list[Any]:
 
 
 def _optuna_meta(kind: str, values: list[Any], step: Any) -> dict[str, str]:
-    """Say what the steps are in Optuna's words, as `warmstart.integrations.optuna.space` reads and writes them."""
-    made = {"int": ("IntDistribution", int), "float": ("FloatDistribution", float)}
-    (name, number), ends = made[kind], (values[0], values[-1])
+    """Return the steps of a range in Optuna's words, for `warmstart.integrations.optuna.space`."""
+    classes = {"int": ("IntDistribution", int), "float": ("FloatDistribution", float)}
+    (name, number), ends = classes[kind], (values[0], values[-1])
     range_ = {"step": number(_unquoted(step)), "low": ends[0], "high": ends[1]}
-    attributes = {"log": False, **range_} if kind == "int" else {**range_, "log": False}  # in Optuna's own order
+    # In the order of Optuna's own JSON.
+    attributes = {"log": False, **range_} if kind == "int" else {**range_, "log": False}
     return {"optuna": json.dumps({"name": name, "attributes": attributes})}
 
 
-def _given_order(choices: list[Any], ordered: list[Any]) -> dict[str, str] | None:
-    """Say in which order choices were written, where that is another one: Optuna compares it with the objective's."""
+def _written_order(choices: list[Any], ordered: list[Any]) -> dict[str, str] | None:
+    """Return the written order of choices as Optuna's metadata; None if it is the sorted one."""
     if choices == ordered:
         return None
     return {"optuna": json.dumps({"name": "CategoricalDistribution", "attributes": {"choices": choices}})}
@@ -298,7 +303,7 @@ def _choices(path: Path, value: Any, source: Source) -> list[Any]:
 
 
 def _check_plain(path: Path, value: Any, source: Source) -> None:
-    """Refuse what a configuration cannot hold."""
+    """Raise if a configuration cannot hold a value."""
     if value is None:
         step = "Write 'none' in quotes, and read it as such in your program."
         raise source.error(path, "a text, a number, true or false", "null", step)
@@ -307,7 +312,7 @@ def _check_plain(path: Path, value: Any, source: Source) -> None:
 
 
 def _add_condition(space: ConfigurationSpace, name: str, condition: Any, source: Source) -> None:
-    """Make a hyperparameter active only where others have certain values."""
+    """Add the condition that a hyperparameter is active only for certain values of others."""
     from ConfigSpace import AndConjunction, EqualsCondition, InCondition
     from ConfigSpace.hyperparameters import FloatHyperparameter
 
@@ -315,21 +320,25 @@ def _add_condition(space: ConfigurationSpace, name: str, condition: Any, source:
     if not isinstance(condition, Mapping) or not condition:
         raise source.error(path, "the value, or values, of another hyperparameter by its name", condition, step)
     parts = []
-    for parent, given in condition.items():
+    for parent, condition_value in condition.items():
         if parent not in space or parent == name:
-            others = ", ".join(other for other in space if other != name) or "there is none"
-            raise source.error(path, f"another hyperparameter of the space ({others})", parent, "Correct its name.")
-        values = given if isinstance(given, list) else [given]
-        values = [each if each is None or space[parent].legal_value(each) else _unquoted(each) for each in values]
+            siblings = ", ".join(sibling for sibling in space if sibling != name) or "there is none"
+            raise source.error(path, f"another hyperparameter of the space ({siblings})", parent, "Correct its name.")
+        values = condition_value if isinstance(condition_value, list) else [condition_value]
+        values = [
+            choice if choice is None or space[parent].legal_value(choice) else _unquoted(choice) for choice in values
+        ]
         for value in values:
             if value is None or not space[parent].legal_value(value):
                 allowed = space[parent]
-                raise source.error(path, f"a value of {parent} ({_values(allowed)})", value, "Correct it.")
+                raise source.error(path, f"a value of {parent} ({_allowed_values(allowed)})", value, "Correct it.")
         if isinstance(space[parent], FloatHyperparameter):
-            what = "a hyperparameter of choices or whole numbers: one of any numbers hardly ever has just that value"
-            raise source.error(path, what, parent, f"Make {parent} a choice, or leave `if` out.")
+            expected = (
+                "a hyperparameter of choices or whole numbers: one of any numbers hardly ever has just that value"
+            )
+            raise source.error(path, expected, parent, f"Make {parent} a choice, or leave `if` out.")
         if not values:
-            raise source.error(path, f"at least one value of {parent}", given, step)
+            raise source.error(path, f"at least one value of {parent}", condition_value, step)
         whole = space[name], space[parent]
         parts.append(EqualsCondition(*whole, values[0]) if len(values) == 1 else InCondition(*whole, values))
     try:
@@ -338,11 +347,11 @@ def _add_condition(space: ConfigurationSpace, name: str, condition: Any, source:
         raise source.error(path, "conditions that run in no circle", condition, "Leave one of them out.") from error
 
 
-def _values(hyperparameter: Any) -> str:
-    """Say which values a hyperparameter may have."""
-    known = getattr(hyperparameter, "choices", None) or getattr(hyperparameter, "sequence", None)
-    if known:
-        return ", ".join(map(str, known))
+def _allowed_values(hyperparameter: Any) -> str:
+    """Describe the values that a hyperparameter may have."""
+    choices = getattr(hyperparameter, "choices", None) or getattr(hyperparameter, "sequence", None)
+    if choices:
+        return ", ".join(map(str, choices))
     if hasattr(hyperparameter, "value"):
         return str(hyperparameter.value)
     return f"{hyperparameter.lower:g} .. {hyperparameter.upper:g}"
@@ -358,28 +367,28 @@ def _is_number(value: Any) -> bool:
 
 
 def _whole_numbers(values: range) -> dict[str, Any]:
-    """Write the whole numbers of a range as a hyperparameter."""
+    """Turn a Python range into an entry for whole numbers."""
     ends = sorted((values[0], values[-1])) if values else []
     return {"int": ends, **({"step": abs(values.step)} if abs(values.step) > 1 else {})}
 
 
-def _native(value: Any) -> Any:
-    """Return a Python value as YAML would: lists for tuples, ranges and arrays, Python's scalars for numpy's."""
+def _python_value(value: Any) -> Any:
+    """Return a Python value as YAML has it: lists for tuples, ranges and arrays, no scalars of numpy."""
     if isinstance(value, Mapping):
-        return {key: _native(each) for key, each in value.items()}
+        return {key: _python_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple | range) or (isinstance(value, np.ndarray) and value.ndim):
-        found = [_native(each) for each in value]
-        numbers = [_unquoted(each) for each in found]
-        return numbers if all(map(_is_number, numbers)) else found
+        items = [_python_value(item) for item in value]
+        numbers = [_unquoted(item) for item in items]
+        return numbers if all(map(_is_number, numbers)) else items
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _unquoted(value: Any) -> Any:
-    """Read `1e-5`, which PyYAML's own loaders take for a text."""
+    """Return a number for a text such as `1e-5`, which PyYAML's loaders do not take for one."""
     return float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value
 
 
-def _shown(value: object) -> str:
+def _short_repr(value: object) -> str:
     text = value if isinstance(value, str) and value in ("none", "null") else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
@@ -407,12 +416,12 @@ def plain_value(text: str) -> Any:
     return float(text) if _FLOAT.fullmatch(text) else _WORDS.get(text, text)
 
 
-def read_yaml(text: str, where: str, *, expected: str) -> tuple[Any, dict[Path, int]]:
+def read_yaml(text: str, location: str, *, expected: str) -> tuple[Any, dict[Path, int]]:
     """Read one document of YAML 1.2 or JSON, without aliases.
 
     Args:
         text: of the document.
-        where: begins messages.
+        location: begins messages.
         expected: what it should hold, for messages.
 
     Returns: its data; and the line, from 1, of each key of the first two levels.
@@ -425,7 +434,7 @@ def read_yaml(text: str, where: str, *, expected: str) -> tuple[Any, dict[Path, 
     lines: dict[Path, int] = {}
 
     def fail(line: int, expected: str, got: str, step: str) -> DataError:
-        return DataError(f"{where}, line {line + 1}: expected {expected}, got {got}. {step}")
+        return DataError(f"{location}, line {line + 1}: expected {expected}, got {got}. {step}")
 
     def read(node: Any, path: Path) -> Any:
         if node.tag not in _PLAIN_TAGS:
@@ -434,17 +443,17 @@ def read_yaml(text: str, where: str, *, expected: str) -> tuple[Any, dict[Path, 
             return plain_value(node.value) if node.style is None else node.value
         if isinstance(node, yaml.SequenceNode):
             return [read(child, (*path, "")) for child in node.value]
-        found: dict[Any, Any] = {}
+        mapping: dict[Any, Any] = {}
         for key_node, child in node.value:
             key, line = read(key_node, (*path, "")), key_node.start_mark.line
             if isinstance(key, list | dict):
                 raise fail(line, "a name of a hyperparameter", repr(key), "Write a word.")
-            if key in found:
+            if key in mapping:
                 raise fail(line, "each name once", repr(key), "Leave one of them out.")
             if len(path) < 2:
                 lines[*path, str(key)] = line + 1
-            found[key] = read(child, (*path, str(key)))
-        return found
+            mapping[key] = read(child, (*path, str(key)))
+        return mapping
 
     try:
         node = _compose(text.replace("\t", " "), fail)
@@ -455,7 +464,7 @@ def read_yaml(text: str, where: str, *, expected: str) -> tuple[Any, dict[Path, 
         at = 0 if mark is None else min(mark.line, len(written) - 1)
         got = written[at].strip()
         step = "Close its brackets and quotes, and indent alike what belongs together."
-        raise fail(at, expected, _shown(got), step) from error
+        raise fail(at, expected, _short_repr(got), step) from error
     except RecursionError as error:
         raise fail(0, expected, "brackets nested too deep", "Write it flat.") from error
 

@@ -16,34 +16,34 @@ FRACTIONS = (0.6, 0.2, 0.2)
 """Shares of training, validation and test images where a source has no parts of its own."""
 
 
-def count_parts(n: int, own: Mapping[str, NDArray[np.int64]] | None = None) -> tuple[int, int]:
-    """Count the training and validation images that `split_codes` makes of n images, to within what rounding by class moves."""
-    parts = {name: len(rows) for name, rows in (own or {}).items() if len(rows)}
+def count_parts(n: int, source_parts: Mapping[str, NDArray[np.int64]] | None = None) -> tuple[int, int]:
+    """Return about how many training and validation images `split_codes` makes of n images."""
+    parts = {name: len(rows) for name, rows in (source_parts or {}).items() if len(rows)}
     train, val, _ = FRACTIONS
     if set(parts) <= {"train"}:
         return round(train * n), round(val * n)
     if "val" in parts or "train" not in parts:
         return parts.get("train", 0), parts.get("val", 0)
-    kept = round(parts["train"] * train / (train + val))
-    return kept, parts["train"] - kept
+    n_train = round(parts["train"] * train / (train + val))
+    return n_train, parts["train"] - n_train
 
 
 def split_codes(
     labels: NDArray[np.int64],
-    own: Mapping[str, NDArray[np.int64]] | None = None,
+    source_parts: Mapping[str, NDArray[np.int64]] | None = None,
     *,
     fractions: tuple[float, float, float] = FRACTIONS,
     seed: int = 0,
     location: str = "splits",
 ) -> tuple[NDArray[np.int8], int | None]:
-    """Decide which images train, validate and test.
+    """Assign images to training, validation and test.
 
-    A source with one part only is drawn anew by `stratified_split`. A source with parts of its own keeps them; where
-    it has no validation part, one is taken from its training part in the proportion of `fractions`.
+    A source with one part only is split by `stratified_split`. A source with parts of its own keeps them; if it has no
+    validation part, one is taken from its training part in the proportion of `fractions`.
 
     Args:
         labels: `n` int64.
-        own: indices of the source's ``train``, ``val`` and ``test`` parts; None or training alone: no parts.
+        source_parts: indices of the source's ``train``, ``val`` and ``test`` parts; None or training alone: no parts.
         fractions: shares of training, validation and test images.
         seed: of the drawing.
         location: of the images, for messages.
@@ -53,7 +53,7 @@ def split_codes(
     Raises:
         LabelError: when fewer than two images would train or none would validate.
     """
-    parts = {name: rows for name, rows in (own or {}).items() if len(rows)}
+    parts = {name: rows for name, rows in (source_parts or {}).items() if len(rows)}
     drawn: int | None = seed
     if set(parts) <= {"train"}:
         codes = stratified_split(labels, fractions, seed=seed)
@@ -81,20 +81,20 @@ def split_codes(
 
 
 def lacking_classes(
-    labels: NDArray[np.int64], own: Mapping[str, NDArray[np.int64]] | None, class_names: Sequence[str]
+    labels: NDArray[np.int64], source_parts: Mapping[str, NDArray[np.int64]] | None, class_names: Sequence[str]
 ) -> tuple[str, ...]:
-    """Say which classes a source with parts of its own has no training or no validation pictures of, a sentence each.
+    """Describe the classes without training or without validation pictures, a sentence each.
 
     Args:
         labels: `n` int64.
-        own: indices of the source's parts, as in `split_codes`; None or training alone: they are drawn class by class.
+        source_parts: indices of the source's parts, as in `split_codes`; None or training alone: drawn class by class.
         class_names: by label.
     """
-    if not {name for name, rows in (own or {}).items() if len(rows)} - {"train"}:
+    if not {name for name, rows in (source_parts or {}).items() if len(rows)} - {"train"}:
         return ()
     try:
-        codes, _ = split_codes(labels, own)
-    except LabelError:  # who trains on it is told
+        codes, _ = split_codes(labels, source_parts)
+    except LabelError:  # training on it raises this error
         return ()
     notes = []
     for code, part, then in (
@@ -104,6 +104,6 @@ def lacking_classes(
         counts = np.bincount(labels[codes == code], minlength=len(class_names))
         names = [str(class_names[label]) for label in np.flatnonzero(counts == 0).tolist()]
         if names:
-            who = f"Class {names[0]} has" if len(names) == 1 else f"Classes {some_of(names)} have"
-            notes.append(f"{who} no {part} pictures: {then if len(names) == 1 else then.replace(' it', ' them')}.")
+            subject = f"Class {names[0]} has" if len(names) == 1 else f"Classes {some_of(names)} have"
+            notes.append(f"{subject} no {part} pictures: {then if len(names) == 1 else then.replace(' it', ' them')}.")
     return tuple(notes)

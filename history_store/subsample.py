@@ -16,7 +16,7 @@ def largest_remainder(
     low: NDArray[np.int64] | None = None,
     high: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
-    """Share out round(fraction * total) over classes in proportion, at least one a class that has any.
+    """Divide round(fraction * total) among classes in proportion, at least one a class that has any.
 
     Args:
         counts: `c` images a class, each ≥ 0.
@@ -113,7 +113,7 @@ def stratified_split(
 
 
 def _nested_shares(counts: NDArray[np.int64], fraction: float) -> NDArray[np.int64]:
-    """Share out by largest remainder, inside the shares of the next tenth and around those of the one before."""
+    """Divide by largest remainder, between the shares of the tenth below and of the tenth above."""
     above, low = counts, None
     for tenth in range(9, 0, -1):
         shares = largest_remainder(counts, tenth / 10, high=above)

@@ -16,7 +16,7 @@ ENDED = ("finished", "complete", "completed")
 FAILED = ("failed", "fail", "crashed", "killed", "cancelled", "canceled")
 OPEN = ("running", "pending", "scheduled", "waiting", "queued", "preempting", "preempted", "pruned")
 STATES = ("status", "Status", "state", "State")
-"""How trackers call the column that says how a run ended; the first one there is counts."""
+"""Trackers' names of the column with the outcome of a run; the first one that exists counts."""
 BOOKKEEPING = frozenset(
     {
         *("Name", "State", "Notes", "User", "Tags", "Created", "Runtime", "Sweep", "ID", "Hostname", "GitHub"),
@@ -25,10 +25,10 @@ BOOKKEEPING = frozenset(
     }
 )
 METRICS = "metrics."
-"""What MLflow's data frames put before the name of a metric."""
+"""Prefix of a metric's name in MLflow's data frames."""
 _TIME = re.compile(r"\s*([\d.]+)\s*(ms|s|min|h|d)\s*")
 _CLOCK = re.compile(r"\s*(?:(\d+) days? )?(\d+):(\d\d):(\d\d(?:\.\d+)?)\s*")
-"""How data frames write the time between two times."""
+"""Duration as data frames write it."""
 _SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 Columns = Mapping[str, Sequence[Any]]
@@ -36,7 +36,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 def is_tracked(columns: Columns) -> bool:
     """Return whether a tracker wrote a table: its runs are in states that trackers know and histories do not."""
-    state = _state(columns)
+    state = _state_column(columns)
     if state is None:
         return False
     words = {str(word).lower() for word in columns[state] if not is_empty(word)}
@@ -44,14 +44,14 @@ def is_tracked(columns: Columns) -> bool:
 
 
 def metric_column(columns: Columns, metric: str | None) -> str | None:
-    """Return the column of a metric by its name, with or without what MLflow puts before it."""
+    """Return the column of a metric by its name, with or without MLflow's prefix."""
     name = metric or "error"
-    found = METRICS + name
-    return found if found in columns and name not in columns else metric
+    column = METRICS + name
+    return column if column in columns and name not in columns else metric
 
 
-def untracked(columns: Columns, metric: str) -> tuple[dict[str, list[Any]], dict[str, int], list[int]]:
-    """Translate what a tracker exported.
+def translate_tracker_table(columns: Columns, metric: str) -> tuple[dict[str, list[Any]], dict[str, int], list[int]]:
+    """Convert a tracker's table to a table of runs.
 
     A run that failed, and one that finished without a finite metric, counts as crashed; one that has not ended is left out.
 
@@ -59,34 +59,34 @@ def untracked(columns: Columns, metric: str) -> tuple[dict[str, list[Any]], dict
         columns: of the table.
         metric: column of the objective value.
 
-    Returns: the columns as tables of runs have them, the number of runs left out by reason, and the rows that stayed.
+    Returns: the columns of a table of runs, the number of runs left out by reason, and the remaining rows.
     """
-    state = _state(columns)
+    state = _state_column(columns)
     assert state is not None  # noqa: S101  the caller asked `is_tracked`
     words = [str(word).lower() for word in columns[state]]
     values = columns.get(metric, [None] * len(words))
     rows = [row for row, word in enumerate(words) if word not in OPEN]
     left_out = Counter(word for word in words if word in OPEN)
-    kept: dict[str, list[Any]] = {
+    translated: dict[str, list[Any]] = {
         name: [cells[row] for row in rows]
         for name, cells in columns.items()
         if name != state and name not in BOOKKEEPING and not name.startswith(("tags.", METRICS))
     }
     good = [words[row] in ENDED and not is_empty(values[row]) and _may_be_finite(values[row]) for row in rows]
-    kept[metric] = [values[row] if is_good else None for row, is_good in zip(rows, good, strict=True)]
-    kept["status"] = [Status.OK.value if is_good else Status.CRASHED.value for is_good in good]
-    took = next((name for name in ("duration", "Runtime", "Duration") if name in columns), None)
-    if took is not None:
-        kept["duration"] = [_seconds(columns[took][row]) for row in rows]
-    return kept, dict(left_out), rows
+    translated[metric] = [values[row] if is_good else None for row, is_good in zip(rows, good, strict=True)]
+    translated["status"] = [Status.OK.value if is_good else Status.CRASHED.value for is_good in good]
+    duration_column = next((name for name in ("duration", "Runtime", "Duration") if name in columns), None)
+    if duration_column is not None:
+        translated["duration"] = [_seconds(columns[duration_column][row]) for row in rows]
+    return translated, dict(left_out), rows
 
 
-def _state(columns: Columns) -> str | None:
+def _state_column(columns: Columns) -> str | None:
     return next((name for name in STATES if name in columns), None)
 
 
 def _may_be_finite(cell: Any) -> bool:
-    """Tell whether a metric is not NaN or infinite, as that of a run that diverged is; what is no number is told of later."""
+    """Return whether a metric is neither NaN nor infinite; text that is no number is checked later."""
     try:
         return math.isfinite(float(cell))
     except (TypeError, ValueError, OverflowError):
@@ -94,7 +94,7 @@ def _may_be_finite(cell: Any) -> bool:
 
 
 def _seconds(cell: Any) -> Any:
-    """Read a duration: seconds, a number and its unit, or days and a clock; what is none of them stays, and is told of later."""
+    """Parse a duration: seconds, a number with its unit, or days and a clock; other cells are checked later."""
     if is_empty(cell):
         return None
     if isinstance(cell, timedelta):
@@ -102,8 +102,8 @@ def _seconds(cell: Any) -> Any:
     try:
         return float(cell)
     except (TypeError, ValueError):
-        if found := _CLOCK.fullmatch(str(cell)):
-            days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+        if match := _CLOCK.fullmatch(str(cell)):
+            days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
             return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-        found = _TIME.fullmatch(str(cell))
-        return float(found[1]) * _SECONDS[found[2]] if found else cell
+        match = _TIME.fullmatch(str(cell))
+        return float(match[1]) * _SECONDS[match[2]] if match else cell

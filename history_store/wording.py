@@ -1,6 +1,6 @@
-"""Words for people: numbers with their nouns, lengths of time, and what went wrong in a library, in our words.
+"""Words for people: numbers with their nouns, lengths of time, errors of libraries.
 
-A library's own text is for those who know the library (`-vv` shows it).
+A library's own text is for people who know the library (`-vv` shows it).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gzip import BadGzipFile
 
 
 class FaultError(ValueError):
-    """What is wrong, in our words already."""
+    """An error whose text is already in words for people."""
 
 
 def counted(n: int, noun: str) -> str:
@@ -25,27 +25,27 @@ def counted(n: int, noun: str) -> str:
 
 
 def in_short(value: object) -> str:
-    """Return a value as people read it: a fraction to four digits, and from 10000 to 10 million whole; all else as it is."""
+    """Write a value for people: a fraction to four digits, whole from 10000 to 10 million."""
     if not isinstance(value, float):
         return str(value)
     return f"{value:.0f}" if 9999.5 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
 def in_shell(text: object) -> str:
-    """Return a path or a name as it is typed in a command: quoted where it has spaces or other signs of the shell."""
+    """Quote a path or a name for a command line, if necessary."""
     return shlex.quote(str(text))
 
 
 def some_of(names: Collection[str], most: int = 5) -> str:
-    """List the first names, and count the others: `a, b and 3 more`."""
-    shown = list(names)[:most]
-    return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
+    """Write the first names and the number of the others: `a, b and 3 more`."""
+    first = list(names)[:most]
+    return ", ".join(first) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def meant(names: Collection[str], known: Collection[str], *, otherwise: str) -> str:
-    """Ask whether names that nobody knows were meant as those that are nearly them; `otherwise` where none is."""
-    found = dict.fromkeys(near for name in names for near in difflib.get_close_matches(name, sorted(known), n=1))
-    return f"Did you mean {', '.join(found)}?" if found else otherwise
+def suggest_names(names: Collection[str], choices: Collection[str], *, otherwise: str) -> str:
+    """Write "Did you mean …?" with the known names nearest to unknown ones; `otherwise` if none is near."""
+    matches = dict.fromkeys(near for name in names for near in difflib.get_close_matches(name, sorted(choices), n=1))
+    return f"Did you mean {', '.join(matches)}?" if matches else otherwise
 
 
 def duration(seconds: float) -> str:
@@ -75,7 +75,7 @@ def exact_duration(seconds: float) -> str:
 
 
 def in_words(error: BaseException) -> str:
-    """Say what a library's error means: where a text goes wrong, what is missing, what the system refused.
+    """Describe a library's error: where a text is wrong, what is missing, what the system refused.
 
     Returns: words that continue "got", without a full stop.
     """
@@ -84,8 +84,8 @@ def in_words(error: BaseException) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"text that is no JSON from line {error.lineno}, column {error.colno} on"
     if isinstance(error, tomllib.TOMLDecodeError):
-        place = re.search(r"at line (\d+), column (\d+)", str(error))
-        return f"text that is no TOML {f'at line {place[1]}, column {place[2]}' if place else 'at its end'}"
+        match = re.search(r"at line (\d+), column (\d+)", str(error))
+        return f"text that is no TOML {f'at line {match[1]}, column {match[2]}' if match else 'at its end'}"
     if isinstance(error, UnicodeError):
         start = getattr(error, "start", None)
         return "bytes that are no UTF-8 text" + ("" if start is None else f", at byte {start}")

@@ -1,4 +1,4 @@
-"""Cache of embeddings on disk: a dataset seen before needs no forward pass."""
+"""Cache of embeddings on disk: a known dataset needs no forward pass."""
 
 import hashlib
 import logging
@@ -27,12 +27,12 @@ def cache_folder() -> Path:
 
 
 def cached_files(folder: Path, pattern: str) -> list[tuple[Path, os.stat_result]]:
-    """List the files of a cache as they are now, the longest unused first; another process may remove some at any time."""
-    found = []
+    """List the files of a cache with their state, the longest unused first."""
+    files = []
     for path in folder.glob(pattern):
-        with suppress(FileNotFoundError):
-            found.append((path, path.lstat()))
-    return sorted(found, key=lambda each: each[1].st_mtime)
+        with suppress(FileNotFoundError):  # another process may remove some at any time
+            files.append((path, path.lstat()))
+    return sorted(files, key=lambda file: file[1].st_mtime)
 
 
 class EmbeddingCache:
@@ -70,7 +70,7 @@ class EmbeddingCache:
         return np.frombuffer(payload, dtype="<f4").astype(np.float32)
 
     def put(self, fingerprint: str, model_hash: str, key: str, vector: NDArray[np.float32]) -> None:
-        """Store a vector; where the folder cannot be written, do nothing.
+        """Store a vector; do nothing if the folder cannot be written.
 
         Args:
             fingerprint: of the dataset.

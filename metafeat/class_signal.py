@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
 NEAR = 3
-"""A kernel is as wide as the distance of a picture to so many of its nearest."""
+"""Nearest pictures whose mean distance is the width of a kernel."""
 _TINY = 1e-12
 
 
@@ -59,7 +59,9 @@ def class_signal(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> ClassS
 
 
 def permutation_score(a: Matrix, b: Matrix) -> float:
-    """Standardise the sum of `a * b` by its mean and standard deviation over all joint permutations of rows and columns of one.
+    """Standardise the sum of `a * b` by its mean and standard deviation over all permutations of `a`.
+
+    A permutation exchanges rows and columns together.
 
     Args:
         a: `n x n` symmetric, rows and columns of sum 0, n ≥ 4.
@@ -102,18 +104,20 @@ def views(images: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
 
 
 def pooled(pixels: NDArray[np.float32], side: int) -> NDArray[np.float32]:
-    """Average `n x s x s x c` over a grid of `side` x `side` cells, as matrix products: several times faster than sums."""
+    """Average `n x s x s x c` over a grid of `side` x `side` cells."""
+    # As matrix products: several times faster than sums.
     n, s, _, c = pixels.shape
     cell = (np.arange(s) * side + side - 1) // s
     average = (cell == np.arange(side)[:, None]).astype(np.float32)
     average /= average.sum(1, keepdims=True)
     rows = np.matmul(average, pixels.reshape(n, s, s * c))
-    found: NDArray[np.float32] = rows.reshape(-1, s * c) @ np.kron(average.T, np.eye(c, dtype=np.float32))
-    return found.reshape(n, side, side, c)
+    averages: NDArray[np.float32] = rows.reshape(-1, s * c) @ np.kron(average.T, np.eye(c, dtype=np.float32))
+    return averages.reshape(n, side, side, c)
 
 
 def mean_channel(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Average `n x s x s x c` over the channels; a sum of slices is several times faster than a mean along the last axis."""
+    """Average `n x s x s x c` over the channels."""
+    # A sum of slices is several times faster than a mean along the last axis.
     total: NDArray[np.float32] = pixels[..., 0].copy()
     for channel in range(1, pixels.shape[3]):
         total += pixels[..., channel]
@@ -131,7 +135,7 @@ def square_distances(points: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _local_kernel(points: NDArray[np.float32]) -> Matrix | None:
-    """Compute a centred Gaussian kernel as wide as the nearest pictures are far; None where all pictures are alike."""
+    """Compute a centred Gaussian kernel, as wide as the distance to the nearest pictures; None if all are alike."""
     distances = square_distances(points)
     if len(points) < 4 or distances.max() < _TINY:
         return None
@@ -142,7 +146,7 @@ def _local_kernel(points: NDArray[np.float32]) -> Matrix | None:
 
 
 def _centred(matrix: Matrix) -> Matrix:
-    """Take the means off rows and columns of a symmetric matrix."""
+    """Subtract the means of rows and columns from a symmetric matrix."""
     means = matrix.mean(0)
     half = means - means.mean() / 2
     centred: Matrix = matrix - half

@@ -51,7 +51,7 @@ class ResidualBlock(nn.Module):
         self.norms = nn.ModuleList(nn.GroupNorm(width // _GROUP, width) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return `n x w x s x s` of the same."""
+        """Return `n x w x s x s` maps of `n x w x s x s` maps."""
         y = x
         for conv, norm in zip(self.convs, self.norms, strict=True):
             y = conv(torch.relu(norm(y)))
@@ -59,7 +59,7 @@ class ResidualBlock(nn.Module):
 
 
 class ResidualFeatures(nn.Module):
-    """Map images to feature vectors: three stages of 3×3 convolution, 2×2 pool and a residual block; mean and maximum over places.
+    """Map images to feature vectors: three stages of 3×3 convolution, 2×2 pool, residual block; then mean and maximum.
 
     Groups are normalised within an image, so that an image's features do not depend on the others of its batch.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def resolve_device(device: str) -> str:
-    """Return the torch device that a person named: ``auto`` is the first GPU, if there is one.
+    """Check the name of a torch device and return it; ``auto`` is the first GPU, if there is one.
 
     Raises:
         UsageError: no such device, here or at all.
@@ -35,13 +35,13 @@ def resolve_device(device: str) -> str:
 
 
 def open_device(name: str | None) -> torch.device:
-    """Return a torch device that was tested by one small operation.
+    """Return a torch device after testing it by one small operation.
 
     Args:
         name: of torch; None = the first GPU if there is one, else the CPU.
 
     Raises:
-        UsageError: when there is none of that name.
+        UsageError: when torch cannot use the device here.
         MissingExtraError: when torch is not installed.
     """
     require_extra("pictures", modules=["torch"])
@@ -58,31 +58,31 @@ def open_device(name: str | None) -> torch.device:
     return device
 
 
-_lock, _own = Lock(), local()
-_inside, _outside = 0, 0
-"""How many limits hold, and the number of threads outside all of them: a new thread of Python takes over what holds."""
+_lock, _thread = Lock(), local()
+_n_limits, _outer_threads = 0, 0
+"""Limits that hold now, and torch's number of threads outside all of them. A new Python thread inherits the limit."""
 
 
 @contextmanager
 def cpu_threads(threads: int | None) -> Iterator[None]:
-    """Limit torch to so many CPU threads, and restore the caller's number afterwards, also where others do so at once; None changes nothing."""
-    global _inside, _outside
+    """Limit torch to so many CPU threads inside the block, safely also from several threads; None = no limit."""
+    global _n_limits, _outer_threads
     if threads is None:
         yield
         return
     require_extra("pictures", modules=["torch"])
     import torch
 
-    depth = getattr(_own, "depth", 0)
+    depth = getattr(_thread, "depth", 0)
     with _lock:
-        before = torch.get_num_threads() if depth or not _inside else _outside
-        _inside, _outside = _inside + 1, _outside if _inside else before
+        before = torch.get_num_threads() if depth or not _n_limits else _outer_threads
+        _n_limits, _outer_threads = _n_limits + 1, _outer_threads if _n_limits else before
         torch.set_num_threads(threads)
-    _own.depth = depth + 1
+    _thread.depth = depth + 1
     try:
         yield
     finally:
-        _own.depth = depth
+        _thread.depth = depth
         with _lock:
-            _inside -= 1
+            _n_limits -= 1
             torch.set_num_threads(before)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Embedder(Protocol):
-    """A loaded model: `MetaFeatureModel`; `PlainModel`, without torch; or `LandmarkModel`, which has features of its own."""
+    """A loaded model: `MetaFeatureModel`; `PlainModel`, without torch; or `LandmarkModel`, of landmark features."""
 
     @property
     def spec(self) -> ModelSpec:
@@ -51,12 +51,12 @@ class Embedder(Protocol):
 
 
 _STATISTICS, _FEATURES = "statistics=1 ", "features=1 "
-"""Begin the cache's keys of a sample's statistics and features; another number where they change."""
+"""Prefixes of the cache's keys of a sample's statistics and features; another number when they change."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """Meta-feature `d` float32 of a collection, statistics and features of the sample, the images that were left out."""
+class SourceEmbedding:
+    """Meta-feature `d` float32 of a collection, statistics and features of its sample, pictures that were left out."""
 
     vector: NDArray[np.float32]
     sample: SampleStatistics
@@ -64,7 +64,7 @@ class Look:
     broken: tuple[BrokenImage, ...]
 
 
-def look_at(
+def embed_source(
     source: ImageSource,
     model: ModelHeader,
     *,
@@ -75,8 +75,8 @@ def look_at(
     device: str = "cpu",
     threads: int | None = None,
     progress: Callable[[float, float], object] | None = None,
-) -> Look:
-    """Embed a collection and compute the statistics of the sample; from the cache where it has them.
+) -> SourceEmbedding:
+    """Embed a collection and compute the statistics of its sample, or read both from the cache.
 
     Args:
         source: the collection; at most `SAMPLE` images of its training part are read.
@@ -87,7 +87,7 @@ def look_at(
         cache: read and write the cache.
         device: where the network runs.
         threads: CPU threads of the network.
-        progress: called with the images that are done, and how many there are, where a pretrained network looks at them.
+        progress: called with the number of images that a pretrained network has processed, and their total.
 
     Returns: the meta-feature, the statistics of the sample, and the pictures left out.
 
@@ -102,23 +102,30 @@ def look_at(
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
     key = f"sample={SAMPLE} seed={seed}"
     if store is not None:
-        known, about = store.get(fingerprint, model.hash, key), store.get(fingerprint, model.hash, _STATISTICS + key)
-        features = store.get(fingerprint, model.hash, _FEATURES + key)
-        if known is not None and about is not None and features is not None:
-            return Look(known, SampleStatistics.from_vector(about), features.astype(np.float64), ())
+        cached, statistics, cached_features = (
+            store.get(fingerprint, model.hash, prefix + key) for prefix in ("", _STATISTICS, _FEATURES)
+        )
+        if cached is not None and statistics is not None and cached_features is not None:
+            return SourceEmbedding(
+                cached, SampleStatistics.from_vector(statistics), cached_features.astype(np.float64), ()
+            )
     rows = sample_rows(source.labels, np.asarray(source.splits.get("train", np.arange(len(source)))), seed=seed)
-    read = source.read(rows, size=model.spec.image_size, skip_broken=skip_broken)
-    check_contrast(read.labels, source.location)
-    found = describe_images(
-        read.images, read.labels, model, seed=seed, device=device, threads=threads, progress=progress
+    pictures = source.read(rows, size=model.spec.image_size, skip_broken=skip_broken)
+    check_contrast(pictures.labels, source.location)
+    features = describe_images(
+        pictures.images, pictures.labels, model, seed=seed, device=device, threads=threads, progress=progress
     )
-    vector = embed_images(read.images, read.labels, model, seed=seed, features=found, device=device, threads=threads)
-    sample = sample_statistics(read.images, read.labels)
-    if store is not None and not read.broken:
+    vector = embed_images(
+        pictures.images, pictures.labels, model, seed=seed, features=features, device=device, threads=threads
+    )
+    sample = sample_statistics(pictures.images, pictures.labels)
+    if store is not None and not pictures.broken:
         store.put(fingerprint, model.hash, key, vector)
         store.put(fingerprint, model.hash, _STATISTICS + key, sample.to_vector().astype(np.float32))
-        store.put(fingerprint, model.hash, _FEATURES + key, found.astype(np.float32))
-    return Look(vector, sample, found.astype(np.float32).astype(np.float64), read.broken)  # as from the cache
+        store.put(fingerprint, model.hash, _FEATURES + key, features.astype(np.float32))
+    return SourceEmbedding(
+        vector, sample, features.astype(np.float32).astype(np.float64), pictures.broken
+    )  # as from the cache
 
 
 def describe_images(
@@ -131,13 +138,16 @@ def describe_images(
     threads: int | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> NDArray[np.float64]:
-    """Compute the features of sampled images that go with a model, as `feature_names` lists them; None = handcrafted ones; arguments as in `look_at`."""
+    """Compute the features of sampled images that go with a model, in the order of `feature_names`.
+
+    Without a model, the handcrafted ones. Arguments as in `embed_source`.
+    """
     from warmstart.metafeat.handcrafted import query_features
 
     if model is None or not is_landmarks(model):
         return query_features(images, labels, rng=np.random.default_rng(seed))
     with cpu_threads(threads):
-        return _landmark_model(*_state(model), device).features(images, labels, progress=progress)
+        return _landmark_model(*_file_state(model), device).features(images, labels, progress=progress)
 
 
 def embed_images(
@@ -150,9 +160,9 @@ def embed_images(
     device: str = "cpu",
     threads: int | None = None,
 ) -> NDArray[np.float32]:
-    """Embed sampled images `n x s x s x c` and `n` labels to `d` float32; arguments and errors as in `look_at`.
+    """Embed sampled images `n x s x s x c` and `n` labels to `d` float32; arguments and errors as in `embed_source`.
 
-    `features` are what `describe_images` gave for them with this seed; None = computed if the model needs them.
+    `features` are those of `describe_images` with this seed; None = computed if the model needs them.
     """
     with cpu_threads(threads if needs_torch(model) else None):
         embedder = load_embedder(model, device=device)
@@ -174,7 +184,7 @@ def embed_history(
         history: open, with images.
         names: of the datasets.
         model: a header, or a model that is loaded already, on its own device.
-        features: what `describe_images` gave for each, where models share it; None = computed.
+        features: of `describe_images` by name, if models share them; None = computed.
         device: where the network of a header runs.
         threads: CPU threads of the network; None = as they are.
 
@@ -189,15 +199,15 @@ def embed_history(
     with cpu_threads(threads if is_network else None):
         for name in names:
             images, labels = stored_sample(history, name, model.spec)
-            known = None if features is None else features[name]
-            vectors[name] = embedder.embed(images, labels, rng=np.random.default_rng(0), features=known)
+            shared = None if features is None else features[name]
+            vectors[name] = embedder.embed(images, labels, rng=np.random.default_rng(0), features=shared)
     return vectors
 
 
 def stored_sample(
     history: History, name: str, spec: ModelSpec | None = None
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read the images `n x s x s x c` and labels `n` that a stored dataset is embedded from, at the size that a model takes.
+    """Read the images `n x s x s x c` and labels `n` that a stored dataset is embedded from, at the model's size.
 
     Raises:
         ImagesMissingError: when the dataset's images are not in the history.
@@ -209,8 +219,8 @@ def stored_sample(
 
 
 def embed_features(features: NDArray[np.float64], model: ModelHeader) -> NDArray[np.float32]:
-    """Embed a dataset by a model of handcrafted features alone, for which `needs_torch` is false."""
-    return _plain_model(*_state(model)).embed_features(features)
+    """Embed a dataset by its handcrafted features, with a model for which `needs_torch` is false."""
+    return _plain_model(*_file_state(model)).embed_features(features)
 
 
 def load_embedder(model: ModelHeader, *, device: str = "cpu") -> Embedder:
@@ -220,13 +230,14 @@ def load_embedder(model: ModelHeader, *, device: str = "cpu") -> Embedder:
         UsageError: when there is no such device.
         ModelError: when the model's weights are damaged.
     """
-    state = _state(model)
+    state = _file_state(model)
     if is_landmarks(model):
         return _landmark_model(*state, device)
     if needs_torch(model):
         return _network(*state, device)
     if device not in ("cpu", "auto"):
-        resolve_device(device)  # a device that does not exist is refused all the same
+        # Only for its error: the model needs no device, but a wrong name is a mistake.
+        resolve_device(device)
     return _plain_model(*state)
 
 
@@ -236,7 +247,7 @@ def is_landmarks(model: ModelHeader) -> bool:
 
 
 def feature_names(model: ModelHeader) -> tuple[str, ...]:
-    """Name the features of a sample that go with a model: its landmark features, else the handcrafted ones."""
+    """Return the names of a sample's features for a model: landmark features, else handcrafted ones."""
     if is_landmarks(model):
         from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 
@@ -247,18 +258,18 @@ def feature_names(model: ModelHeader) -> tuple[str, ...]:
 
 
 def needs_torch(model: ModelHeader) -> bool:
-    """Return whether a model is a network. Where it is not, a query without torch takes half of the time."""
+    """Return whether a model is a network; if not, a query needs no torch and takes half of the time."""
     return model.spec.extractor != "handcrafted"
 
 
 @lru_cache(maxsize=4)
 def _network(path: str, mtime_ns: int, size: int, device: str) -> MetaFeatureModel:  # noqa: ARG001  the cache's key
     """Load a model once for each state of its file."""
-    where = resolve_device(device)
+    torch_device = resolve_device(device)
     from warmstart.metafeat.model import MetaFeatureModel
 
     model = MetaFeatureModel.load(path)
-    model.network.to(where)
+    model.network.to(torch_device)
     return model
 
 
@@ -278,7 +289,7 @@ def _landmark_model(path: str, mtime_ns: int, size: int, device: str) -> Landmar
     return LandmarkModel.load(path, device=device)
 
 
-def _state(model: ModelHeader) -> tuple[str, int, int]:
-    """Return what tells a model file from what it was before."""
+def _file_state(model: ModelHeader) -> tuple[str, int, int]:
+    """Return path, time of change and size of a model file: they identify its content."""
     stat = model.path.stat()
     return str(model.path), stat.st_mtime_ns, stat.st_size

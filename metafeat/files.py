@@ -27,15 +27,16 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
     """
     temporary = None
     try:
-        place = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)  # as the umask says
-        temporary = place
+        new_file = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        # Not `tempfile`: its files are readable by their owner alone. These get the umask's mode.
+        descriptor = os.open(new_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        temporary = new_file
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        place.replace(path)
+        new_file.replace(path)
         temporary = None
     except OSError as error:
         kind = StorageFullError if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
@@ -47,10 +48,10 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
 
 
 def read_ordinary(path: Path) -> bytes:
-    """Read a file of a cache whole; never a pipe or a device, which could take for ever.
+    """Read an ordinary file whole, never a pipe or a device, which could block for ever.
 
     Raises:
-        OSError: it is missing, may not be read, or is something else.
+        OSError: it is missing, may not be read, or is no ordinary file.
     """
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -59,8 +60,9 @@ def read_ordinary(path: Path) -> bytes:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what writers that were killed more than a day ago left of `replace_file`."""
-    for place in folder.glob(".*.*.*"):
+    """Remove temporary files of `replace_file` whose writers were killed more than a day ago."""
+    for leftover in folder.glob(".*.*.*"):
         with contextlib.suppress(OSError):
-            if len(place.suffix) == 17 and place.lstat().st_mtime < time.time() - _DAY:
-                place.unlink()
+            # 16 hex digits after a dot: a name of `replace_file`. A younger file may still be written.
+            if len(leftover.suffix) == 17 and leftover.lstat().st_mtime < time.time() - _DAY:
+                leftover.unlink()

@@ -17,7 +17,7 @@ from warmstart.metafeat.labels import check_labels
 from warmstart.metafeat.landmarking import landmark_accuracies
 
 SUBSAMPLE = 400
-"""Images looked at: as many as a query's embedding is made of."""
+"""Images that the features are computed from, at most: as many as a query's embedding uses."""
 
 ABOUT: Mapping[str, str] = MappingProxyType(
     {
@@ -105,16 +105,17 @@ def handcrafted(images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng: np
         raise DataError(msg)
     labels = check_labels(labels, len(images))
     with one_thread():
-        found = _compute(images, labels, rng)
-    return np.array([found[name] for name in FEATURES])
+        values = _compute_values(images, labels, rng)
+    return np.array([values[name] for name in FEATURES])
 
 
-def _compute(images: NDArray[np.uint8], labels: NDArray[np.int64], rng: np.random.Generator) -> dict[str, float]:
+def _compute_values(images: NDArray[np.uint8], labels: NDArray[np.int64], rng: np.random.Generator) -> dict[str, float]:
     rows = rng.permutation(len(images))[:SUBSAMPLE]
     keys = [image.tobytes() for image in images[rows]]
+    # Sorted by content, so the features do not depend on the order of the images.
     rows = rows[sorted(range(len(rows)), key=keys.__getitem__)]
     pixels = np.asarray(images[rows], dtype=np.float64) / 255
-    classes = _by_first_appearance(labels[rows])
+    classes = _renumber_classes(labels[rows])
     brightness = pixels.mean(3)
     components, spectrum = _components(_downsized(pixels).reshape(len(pixels), -1))
     return {
@@ -131,7 +132,7 @@ def _compute(images: NDArray[np.uint8], labels: NDArray[np.int64], rng: np.rando
 def sample_features(images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng: np.random.Generator) -> Matrix:
     """Compute the features of at most `SUBSAMPLE` images drawn at random, as if there were no others.
 
-    What a model is told: its counts are comparable between a whole history and a query that was sampled.
+    Models get these: their counts are comparable between a whole history and a query that was sampled.
     Arguments, result and refusals as for `handcrafted`.
     """
     rows = rng.permutation(len(images))[:SUBSAMPLE]
@@ -139,7 +140,8 @@ def sample_features(images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng
 
 
 def query_features(images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng: np.random.Generator) -> Matrix:
-    """Compute the features that a model is told of a query: from a stream of their own, so that no draw depends on them."""
+    """Compute the features of a query that a model gets; they leave the caller's random stream as it is."""
+    # A spawned stream: the draws that follow must not depend on whether features were computed.
     return sample_features(images, labels, rng=rng.spawn(1)[0])
 
 
@@ -167,12 +169,12 @@ def centre_and_scale(features: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def scaled(features: Matrix, centre: Matrix, scale: Matrix) -> Matrix:
-    """Return (features - centre) / scale clipped to ±3; 0 where the scale is 0."""
+    """Return (features - centre) / scale clipped to ±3; 0 if the scale is 0."""
     result: Matrix = np.where(scale > 0, (features - centre) / np.where(scale > 0, scale, 1.0), 0.0).clip(-_CLIP, _CLIP)
     return result
 
 
-def _by_first_appearance(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+def _renumber_classes(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number the classes 0, 1, ... in the order in which they appear."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]
@@ -195,7 +197,8 @@ def _colour(pixels: Matrix) -> dict[str, float]:
     if pixels.shape[3] == 1:
         pixels = np.broadcast_to(pixels, (*pixels.shape[:3], 3))
     flat = pixels.reshape(-1, 3)
-    red, green, blue = (np.ascontiguousarray(flat[:, k]) for k in range(3))  # ten times faster than along the last axis
+    # Contiguous channels are ten times faster than reductions along the last axis.
+    red, green, blue = (np.ascontiguousarray(flat[:, k]) for k in range(3))
     high, low = np.maximum(np.maximum(red, green), blue), np.minimum(np.minimum(red, green), blue)
     saturation = np.divide(high - low, high, out=np.zeros(len(flat)), where=high > 0)
     hue = flat @ np.exp(2j * np.pi * np.arange(3) / 3)
@@ -249,8 +252,10 @@ def _texture(brightness: Matrix) -> dict[str, float]:
     rings = np.arange(1, side // 2 + 1)
     index = np.rint(radius * side).astype(int)
     ring_power = np.array([power[index == ring].mean() for ring in rings])
-    known = ring_power > 1e-12
-    slope = float(np.polyfit(np.log(rings[known]), np.log(ring_power[known]), 1)[0]) if known.sum() > 1 else 0.0
+    non_empty = ring_power > 1e-12
+    slope = (
+        float(np.polyfit(np.log(rings[non_empty]), np.log(ring_power[non_empty]), 1)[0]) if non_empty.sum() > 1 else 0.0
+    )
     total = power[index > 0].sum()
     fast = power[np.maximum(frequency[:, None], frequency[None]) > 0.25].sum()
     return {
@@ -262,7 +267,7 @@ def _texture(brightness: Matrix) -> dict[str, float]:
 
 
 def _components(flat: Matrix) -> tuple[Matrix, dict[str, float]]:
-    """Return the first twenty principal components `n x q` and what the whole spectrum says."""
+    """Return the first twenty principal components `n x q` and the features of the whole spectrum."""
     u, singular, _ = np.linalg.svd(flat - flat.mean(0), full_matrices=False)
     variance = np.where(singular > 1e-9 * len(flat), singular, 0.0) ** 2
     total = variance.sum()
@@ -302,8 +307,8 @@ def _landmarks(points: Matrix, edges: Matrix, classes: NDArray[np.int64], rng: n
     accuracy = landmark_accuracies(points, edges, classes, rng=rng)
     chance = np.bincount(classes).max() / len(classes)
     result = {f"{name}_gain": value - chance for name, value in accuracy.items()}
-    others = ("centroid", "ridge", "bayes", "edges")
-    result |= {f"{name}_to_nn": accuracy[name] - accuracy["nn"] for name in others}
+    names = ("centroid", "ridge", "bayes", "edges")
+    result |= {f"{name}_to_nn": accuracy[name] - accuracy["nn"] for name in names}
     return result | {"best_landmark": max(accuracy.values())}
 
 
@@ -332,11 +337,12 @@ def _pooled(pixels: Matrix, side: int) -> Matrix:
 
 
 def _moment(values: Matrix, order: int) -> float:
-    """Return the third or fourth standardised central moment; 0 where nothing varies."""
+    """Return the third or fourth standardised central moment; 0 for constant values."""
     centred = values - values.mean()
     squares = centred * centred
     deviation = np.sqrt(squares.mean())
-    products = squares * (centred if order == 3 else squares)  # a power costs ten times as much
+    # Products: a power costs ten times as much.
+    products = squares * (centred if order == 3 else squares)
     return float(products.mean() / deviation**order) if deviation > 1e-9 else 0.0
 
 

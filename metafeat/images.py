@@ -9,11 +9,11 @@ from warmstart.metafeat.spec import ModelSpec
 
 
 def to_size(images: NDArray[np.uint8], spec: ModelSpec | None) -> NDArray[np.uint8]:
-    """Shrink stored images `n x s x s x c` where a model takes larger ones than its own."""
-    return images if spec is None or not spec.takes(images.shape[1]) else square_arrays(images, spec.image_size)
+    """Shrink stored images `n x s x s x c` if the model accepts larger ones than its own."""
+    return images if spec is None or not spec.accepts_size(images.shape[1]) else square_arrays(images, spec.image_size)
 
 
-def check_images(images: NDArray[np.uint8], spec: ModelSpec, where: str = "images") -> None:
+def check_images(images: NDArray[np.uint8], spec: ModelSpec, name: str = "images") -> None:
     """Check that an array holds images as the network reads them.
 
     Raises:
@@ -21,9 +21,9 @@ def check_images(images: NDArray[np.uint8], spec: ModelSpec, where: str = "image
         ModelMismatchError: another side than the model's.
     """
     if images.ndim != 4 or images.shape[3] not in (1, 3) or images.dtype != np.uint8 or not len(images):
-        msg = f"{where}: expected uint8 images n x s x s x c with n ≥ 1 and c = 1 or 3, got shape {images.shape} of {images.dtype}. Read them with warmstart.history_store.images."
+        msg = f"{name}: expected uint8 images n x s x s x c with n ≥ 1 and c = 1 or 3, got shape {images.shape} of {images.dtype}. Read them with warmstart.history_store.images."
         raise DataError(msg)
     size = spec.image_size
     if images.shape[1:3] != (size, size):
-        msg = f"{where}: expected images of {size} x {size} as the model was trained on, got {images.shape[1]} x {images.shape[2]}. Read them with size={size}."
+        msg = f"{name}: expected images of {size} x {size} as the model was trained on, got {images.shape[1]} x {images.shape[2]}. Read them with size={size}."
         raise ModelMismatchError(msg)

@@ -79,16 +79,16 @@ class DatasetIndex:
         Raises:
             UsageError: an id that is not there.
         """
-        gone = set(ids)
-        unknown = sorted(gone - set(self._ids))
+        removed = set(ids)
+        unknown = sorted(removed - set(self._ids))
         if unknown:
             msg = f"index: expected ids among its {len(self)}, got {unknown}. See `ids`."
             raise UsageError(msg)
-        kept = [i for i, name in enumerate(self._ids) if name not in gone]
-        vectors = self.vectors[kept]
+        rows = [i for i, name in enumerate(self._ids) if name not in removed]
+        vectors = self.vectors[rows]
         self._flat = _flat_index(self.dim)
         self._flat.add(vectors)
-        self._ids = [self._ids[i] for i in kept]
+        self._ids = [self._ids[i] for i in rows]
 
     def search(self, vector: NDArray[np.float32], k: int, *, exclude: Collection[str] = ()) -> list[tuple[str, float]]:
         """Find the k nearest datasets.
@@ -108,25 +108,27 @@ class DatasetIndex:
             msg = f"index: expected k ≥ 1, got k={k}. Ask for at least one neighbour."
             raise UsageError(msg)
         excluded = set(exclude)
-        wanted = min(k + len(excluded) + 1, len(self))
-        while wanted:
-            squared, rows = self._flat.search(query, wanted)
-            left = [
+        n_candidates = min(k + len(excluded) + 1, len(self))
+        while n_candidates:
+            squared, rows = self._flat.search(query, n_candidates)
+            candidates = [
                 (self._ids[row], row, sq)
                 for row, sq in zip(rows[0], squared[0], strict=True)
                 if self._ids[row] not in excluded
             ]
-            # Whatever lies within rounding of the k-th candidate competes with it: look further until none can.
-            if wanted == len(self) or (len(left) > k and left[-1][2] > left[k - 1][2] * (1 + _SLACK)):
-                return self._ranked(query[0], [(name, row) for name, row, _ in left])[:k]
-            wanted = min(2 * wanted, len(self))
+            # A backend rounds to float32. Candidates within its error of the k-th compete: search on until none can.
+            if n_candidates == len(self) or (
+                len(candidates) > k and candidates[-1][2] > candidates[k - 1][2] * (1 + _SLACK)
+            ):
+                return self._rank_candidates(query[0], [(name, row) for name, row, _ in candidates])[:k]
+            n_candidates = min(2 * n_candidates, len(self))
         return []
 
     def save(self, path: str | Path) -> None:
         """Write ids, vectors and model hash as one safetensors file, atomically.
 
         Raises:
-            StorageError: the place cannot be written, or is full.
+            StorageError: the file cannot be written, or the disk is full.
         """
         header = {"format": FORMAT, "version": VERSION, "dim": self.dim, "model": self.model_hash, "ids": self._ids}
         replace_file(Path(path), to_safetensors({"vectors": self.vectors}, metadata={METADATA_KEY: json.dumps(header)}))
@@ -136,7 +138,7 @@ class DatasetIndex:
         """Read an index.
 
         Args:
-            path: what `save` wrote.
+            path: of a file that `save` wrote.
             model_hash: of the model that queries will come from.
 
         Raises:
@@ -152,11 +154,11 @@ class DatasetIndex:
             with safe_open(path, framework="np") as file:
                 header = parse_stored_json((file.metadata() or {})[METADATA_KEY])
                 vectors = file.get_tensor("vectors")
-            form, version, made_with = header["format"], header["version"], header["model"]
+            form, version, index_hash = header["format"], header["version"], header["model"]
             if (form, version) != (FORMAT, VERSION):
                 msg = f"{path}: expected format {FORMAT!r} version {VERSION}, got {form!r} version {version}. Upgrade warmstart or build the index anew."
                 raise ModelError(msg)
-            index = cls(header["dim"], made_with)
+            index = cls(header["dim"], index_hash)
             index.add(header["ids"], vectors)
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
             msg = f"{path}: expected an index of warmstart, got a file that is damaged or of another kind. Build it anew from the history."
@@ -164,17 +166,21 @@ class DatasetIndex:
         except PermissionError as error:
             msg = f"{path}: expected a readable index file, got: {in_words(error)}. Check its permissions."
             raise ModelError(msg) from error
-        if made_with != model_hash:
-            msg = f"{path}: expected an index of model {model_hash}, got one of model {made_with}. Build it anew with this model."
+        if index_hash != model_hash:
+            msg = f"{path}: expected an index of model {model_hash}, got one of model {index_hash}. Build it anew with this model."
             raise ModelMismatchError(msg)
         return index
 
-    def _ranked(self, query: NDArray[np.float32], found: list[tuple[str, int]]) -> list[tuple[str, float]]:
-        if not found:
+    def _rank_candidates(
+        self, query: NDArray[np.float32], candidates: list[tuple[str, int]]
+    ) -> list[tuple[str, float]]:
+        if not candidates:
             return []
-        rows = np.stack([self._flat.reconstruct(int(row)) for _, row in found]).astype(np.float64)
+        rows = np.stack([self._flat.reconstruct(int(row)) for _, row in candidates]).astype(np.float64)
         distances = np.sqrt(np.square(rows - query).sum(1)).tolist()
-        return sorted(((name, d) for (name, _), d in zip(found, distances, strict=True)), key=lambda pair: pair[::-1])
+        return sorted(
+            ((name, d) for (name, _), d in zip(candidates, distances, strict=True)), key=lambda pair: pair[::-1]
+        )
 
     def _rows(self, vectors: NDArray[np.float32], n: int) -> NDArray[np.float32]:
         rows = np.ascontiguousarray(vectors, dtype=np.float32)

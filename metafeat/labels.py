@@ -31,7 +31,8 @@ def code_width(code: LabelCode) -> int:
 def check_labels(labels: NDArray[np.int64], n_images: int) -> NDArray[np.int64]:
     """Return labels as int64 after checking that there is one whole number ≥ 0 an image.
 
-    Raises: LabelError: another length, shape or kind, or a negative class.
+    Raises:
+        LabelError: another length, shape or kind, or a negative class.
     """
     array = np.asarray(labels)
     if array.shape != (n_images,) or array.dtype.kind not in "iu":
@@ -43,17 +44,19 @@ def check_labels(labels: NDArray[np.int64], n_images: int) -> NDArray[np.int64]:
     return array.astype(np.int64, copy=False)
 
 
-def check_contrast(labels: NDArray[np.int64], where: str) -> None:
+def check_contrast(labels: NDArray[np.int64], location: str) -> None:
     """Check that a collection has two images and two classes or more.
 
     Raises:
         LabelError: fewer than two images or one class only.
     """
     if len(labels) < 2:
-        msg = f"{where}: expected at least two images, got {len(labels)}. Check the path; the layout is folder/class/picture."
+        msg = f"{location}: expected at least two images, got {len(labels)}. Check the path; the layout is folder/class/picture."
         raise LabelError(msg)
     if np.all(labels == labels[0]):
-        msg = f"{where}: expected at least two classes, got one. Check the labels; the layout is folder/class/picture."
+        msg = (
+            f"{location}: expected at least two classes, got one. Check the labels; the layout is folder/class/picture."
+        )
         raise LabelError(msg)
 
 

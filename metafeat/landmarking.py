@@ -29,22 +29,22 @@ def landmark_accuracies(
 
     Args:
         points: `n x q` features, such as principal components.
-        edges: `n x r` other features, which `edges` looks at.
+        edges: `n x r` other features, for the landmark `edges`.
         classes: `n` class indices.
         rng: deals out the folds.
 
     Returns: accuracy in [0, 1] by name in `LANDMARKS`; 0 for a single image.
     """
     n = len(classes)
-    right = dict.fromkeys(LANDMARKS, 0)
+    n_correct = dict.fromkeys(LANDMARKS, 0)
     fold = rng.permutation(n) % min(FOLDS, n)
     for part in range(fold.max() + 1 if n > 1 else 0):
         test, train = np.flatnonzero(fold == part), np.flatnonzero(fold != part)
         for name, scores in LANDMARKS.items():
             features = edges if name == "edges" else points
-            answers = _answers(scores, features[train], classes[train], features[test])
-            right[name] += int((answers == classes[test]).sum())
-    return {name: count / n for name, count in right.items()}
+            answers = _predict(scores, features[train], classes[train], features[test])
+            n_correct[name] += int((answers == classes[test]).sum())
+    return {name: count / n for name, count in n_correct.items()}
 
 
 def nearest_neighbour(points: Matrix, classes: NDArray[np.int64], queries: Matrix) -> Matrix:
@@ -62,11 +62,11 @@ def ridge(points: Matrix, classes: NDArray[np.int64], queries: Matrix) -> Matrix
     """Score classes by ridge regression of their indicators on standardised features."""
     centre, spread = points.mean(0), points.std(0)
     train, test = (points - centre) / spread, (queries - centre) / spread
-    wanted = np.eye(classes.max() + 1)[classes]
-    share = wanted.mean(0)
+    indicators = np.eye(classes.max() + 1)[classes]
+    share = indicators.mean(0)
     gram = train.T @ train
     gram.ravel()[:: len(gram) + 1] += RIDGE
-    scores: Matrix = share + test @ np.linalg.solve(gram, train.T @ (wanted - share))
+    scores: Matrix = share + test @ np.linalg.solve(gram, train.T @ (indicators - share))
     return scores
 
 
@@ -88,16 +88,17 @@ LANDMARKS: Mapping[str, Scores] = MappingProxyType(
         "edges": ridge,
     }
 )
-"""Each takes `n x q` points, their classes 0..k-1, all of which occur, and `m x q` queries, and scores `m x k`."""
+"""Functions of `n x q` points, their classes 0..k-1 (all occur) and `m x q` queries; they return `m x k` scores."""
 
 
-def _answers(scores: Scores, points: Matrix, classes: NDArray[np.int64], queries: Matrix) -> NDArray[np.int64]:
-    known, compact = np.unique(classes, return_inverse=True)
+def _predict(scores: Scores, points: Matrix, classes: NDArray[np.int64], queries: Matrix) -> NDArray[np.int64]:
+    """Predict the classes of queries: the highest score, or the most frequent class if nothing can be learned."""
+    class_numbers, compact = np.unique(classes, return_inverse=True)
     spread = points.std(0)
-    if len(known) == 1 or spread.max(initial=0.0) < 1e-9:
+    if len(class_numbers) == 1 or spread.max(initial=0.0) < 1e-9:
         return np.full(len(queries), np.bincount(classes).argmax())
     used = spread > 1e-9 * spread.max()
-    answers: NDArray[np.int64] = known[scores(points[:, used], compact, queries[:, used]).argmax(1)]
+    answers: NDArray[np.int64] = class_numbers[scores(points[:, used], compact, queries[:, used]).argmax(1)]
     return answers
 
 

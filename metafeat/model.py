@@ -21,13 +21,13 @@ from warmstart.metafeat.images import check_images
 from warmstart.metafeat.labels import check_labels, label_codes
 from warmstart.metafeat.siamese_network import SiameseNetwork
 from warmstart.metafeat.spec import FORMAT, METADATA_KEY, VERSION, WITHOUT_NETWORK, ModelSpec
-from warmstart.metafeat.weights import misfit, read_model, weights_hash
+from warmstart.metafeat.weights import mismatched_weights, read_model, weights_hash
 
 DRAWS = 10
 
 
 class MetaFeatureModel:
-    """Embed a labelled image dataset as a point whose distances imitate how alike configurations fare.
+    """A model that embeds a labelled image dataset; distances imitate how alike configurations perform.
 
     Attributes:
         spec: architecture and input.
@@ -46,7 +46,7 @@ class MetaFeatureModel:
 
     @classmethod
     def random(cls, spec: ModelSpec, *, seed: int = 0) -> Self:
-        """Build a model with random weights: the baseline that training has to beat, and where it starts."""
+        """Build a model with random weights: the start of training and the baseline that it has to beat."""
         return cls(random_network(spec, seed=seed))
 
     @classmethod
@@ -59,12 +59,12 @@ class MetaFeatureModel:
         """
         header, spec, weights = read_model(path)
         if spec.extractor == WITHOUT_NETWORK:
-            raise misfit(path)
+            raise mismatched_weights(path)
         network = SiameseNetwork(spec)
         try:
             network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
         except RuntimeError as error:
-            raise misfit(path) from error
+            raise mismatched_weights(path) from error
         return cls(network, header)
 
     def save(self, path: str | Path, header: Mapping[str, Any] | None = None) -> None:
@@ -75,7 +75,7 @@ class MetaFeatureModel:
             header: JSON fields to store; None = those that the model has.
 
         Raises:
-            StorageError: the place cannot be written, or is full.
+            StorageError: the file cannot be written, or the disk is full.
         """
         fields = dict(self.header if header is None else header)
         fields |= {"format": FORMAT, "version": VERSION, "spec": self.spec.to_dict(), "hash": self.hash}
@@ -104,7 +104,7 @@ class MetaFeatureModel:
             rng: the only source of randomness.
             draws: R.
             tau: images a draw, drawn with replacement where n < tau; None = as in training.
-            features: what `query_features` gave for them, where several models share it; None = computed if needed.
+            features: of `query_features`, if several models share them; None = computed if needed.
 
         Returns: `256` float32.
 
@@ -122,12 +122,12 @@ class MetaFeatureModel:
         codes = np.stack([label_codes(labels[sample], self.spec.label_code) for sample in samples])
         with torch.inference_mode():
             deep = self.network.features(images, labels)
-            known = None
+            standardised = None
             if self.spec.handcrafted:
                 features = query_features(images, labels, rng=rng) if features is None else features
-                known = self.network.standardised(features[None]).expand(draws, -1)
+                standardised = self.network.standardised(features[None]).expand(draws, -1)
             points = self.network.encode(
-                deep[torch.from_numpy(samples)], torch.from_numpy(codes).to(deep.device), known
+                deep[torch.from_numpy(samples)], torch.from_numpy(codes).to(deep.device), standardised
             )
         return points.double().mean(0).float().cpu().numpy()
 
@@ -138,7 +138,7 @@ def draw(rng: np.random.Generator, n: int, tau: int) -> NDArray[np.int64]:
 
 
 def random_network(spec: ModelSpec, *, seed: int) -> SiameseNetwork:
-    """Build a network whose weights depend on the seed alone; the global torch generator is left as it was."""
+    """Build a network whose weights depend on the seed alone; torch's global generator does not change."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return SiameseNetwork(spec)

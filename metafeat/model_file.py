@@ -17,7 +17,7 @@ class ModelHeader:
 
     Attributes:
         path: of the file.
-        hash: of weights and spec; embeddings are kept under it.
+        hash: of weights and spec; a part of the key of cached embeddings.
         spec: architecture and input.
         fields: everything in the header.
     """
@@ -29,7 +29,7 @@ class ModelHeader:
 
 
 def read_header(path: Path) -> ModelHeader:
-    """Read a model file's header and check that the file is as long as it says; weights are not looked at.
+    """Read a model file's header and check the file's length against it; weights are not read.
 
     Raises:
         ModelError: not a model, truncated or written by another version.
@@ -47,7 +47,7 @@ def read_header(path: Path) -> ModelHeader:
         if header["format"] == FORMAT:
             check_version(header, path)
         end = 8 + length + max((int(tensor["data_offsets"][1]) for tensor in tensors.values()), default=0)
-        found = (header["hash"], ModelSpec.from_dict(header["spec"], version=header["version"]))
+        hash_and_spec = (header["hash"], ModelSpec.from_dict(header["spec"], version=header["version"]))
     except OSError as error:
         if isinstance(error, ModelError):
             raise
@@ -59,11 +59,11 @@ def read_header(path: Path) -> ModelHeader:
     if end != size:
         msg = f"{path}: expected {end} bytes, got {size}: the model file is truncated or damaged. Restore it or train it anew."
         raise ModelError(msg)
-    return ModelHeader(path, *found, header)
+    return ModelHeader(path, *hash_and_spec, header)
 
 
-def check_fits(model: ModelHeader, *, stored_size: int, where: str) -> None:
-    """Check that a model can embed the images of a history: they are as large as those that it was made for, or it takes larger ones.
+def check_stored_size(model: ModelHeader, *, stored_size: int, location: str) -> None:
+    """Check that a model accepts images of the size that a history stores.
 
     Whose history the model was trained on does not matter: embeddings are kept under the model's hash, so all of them
     come from one network and one code of the labels.
@@ -72,17 +72,17 @@ def check_fits(model: ModelHeader, *, stored_size: int, where: str) -> None:
         ModelMismatchError: it cannot.
     """
     size = model.spec.image_size
-    if not model.spec.takes(stored_size):
+    if not model.spec.accepts_size(stored_size):
         msg = (
-            f"{model.path}: expected a model for images of {stored_size} x {stored_size} pixels, as {where} stores them, got "
+            f"{model.path}: expected a model for images of {stored_size} x {stored_size} pixels, as {location} stores them, got "
             f"one for {size} x {size}. Name another with `model`, train one with `warmstart train`, make a history with "
             f"`stored_size` {size}, or ask with `strategy` portfolio, which needs no model."
         )
         raise ModelMismatchError(msg)
 
 
-def is_at_home(model: ModelHeader, *, history_id: str, space_json: str, names: Collection[str]) -> bool:
-    """Return whether a model was trained on a history, or on one that it was copied from and has grown since."""
+def is_trained_on(model: ModelHeader, *, history_id: str, space_json: str, names: Collection[str]) -> bool:
+    """Return whether a model was trained on a history, or on an older copy of it with fewer datasets."""
     if model.fields.get("history_id") == history_id:
         return True
     trained_on = model.fields.get("datasets") or ()

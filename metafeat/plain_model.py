@@ -1,4 +1,4 @@
-"""Model of handcrafted features alone, in numpy: a query without a network does not import torch."""
+"""A model of handcrafted features alone, in numpy: a query without a network does not import torch."""
 
 from pathlib import Path
 from typing import Any, Self
@@ -10,10 +10,10 @@ from warmstart.metafeat.handcrafted import query_features, scaled
 from warmstart.metafeat.images import check_images
 from warmstart.metafeat.labels import check_labels
 from warmstart.metafeat.spec import ModelSpec
-from warmstart.metafeat.weights import Weights, misfit, read_model
+from warmstart.metafeat.weights import Weights, mismatched_weights, read_model
 
 LAYERS = ("after.0", "after.2", "after.4")
-"""The after-layers of `warmstart.metafeat.siamese_network.Wing`, with a ReLU between."""
+"""The after-layers of `warmstart.metafeat.siamese_network.SiameseNetwork`, with a ReLU between."""
 
 
 class PlainModel:
@@ -40,7 +40,7 @@ class PlainModel:
         try:
             return cls(spec, weights)
         except KeyError as error:
-            raise misfit(path) from error
+            raise mismatched_weights(path) from error
 
     def embed(
         self,
@@ -55,8 +55,8 @@ class PlainModel:
         Args:
             images: `n x s x s x c` uint8, c = 1 or 3; a few hundred suffice.
             labels: `n` class indices.
-            rng: of the images looked at and of the landmarks' folds.
-            features: what `query_features` gave for them, where several models share it; None = computed.
+            rng: of the sampled images and of the landmarks' folds.
+            features: of `query_features`, if several models share them; None = computed.
 
         Returns: `256` float32.
 
@@ -69,9 +69,9 @@ class PlainModel:
         return self.embed_features(query_features(images, labels, rng=rng) if features is None else features)
 
     def embed_features(self, features: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Embed a dataset of which the handcrafted features are known, `256` float32."""
-        point = scaled(features[None], *self._units)[0].astype(np.float32)
+        """Embed a dataset by its handcrafted features: `256` float32."""
+        standardised = scaled(features[None], *self._units)[0].astype(np.float32)
         (first, first_bias), (second, second_bias), (last, last_bias) = self._layers
-        hidden = np.maximum(second @ np.maximum(first @ point + first_bias, 0) + second_bias, 0)
-        found: NDArray[np.float32] = (last @ hidden + last_bias).astype(np.float32, copy=False)
-        return found
+        hidden = np.maximum(second @ np.maximum(first @ standardised + first_bias, 0) + second_bias, 0)
+        embedding: NDArray[np.float32] = (last @ hidden + last_bias).astype(np.float32, copy=False)
+        return embedding

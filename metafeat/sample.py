@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from warmstart.history_store.subsample import stratified_subsample
 
 SAMPLE = 400
-"""Images of the training part that a meta-feature is made of, at most."""
+"""Images of the training part that a meta-feature is computed from, at most."""
 
 
 def sample_rows(labels: NDArray[np.int64], rows: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
@@ -14,7 +14,7 @@ def sample_rows(labels: NDArray[np.int64], rows: NDArray[np.int64], *, seed: int
 
     Args:
         labels: `n` of the whole collection.
-        rows: those to choose from.
+        rows: of the collection, to choose from.
         seed: of the choice.
 
     Returns: sorted rows; all where there are few.
@@ -22,6 +22,7 @@ def sample_rows(labels: NDArray[np.int64], rows: NDArray[np.int64], *, seed: int
     if len(rows) <= SAMPLE:
         return rows
     chosen = rows[stratified_subsample(labels[rows], SAMPLE / len(rows), seed=seed)]
-    if len(chosen) > SAMPLE:  # more classes than places
+    # One a class is more than the sample holds: there are more classes than places.
+    if len(chosen) > SAMPLE:
         chosen = np.sort(np.random.default_rng(seed).choice(chosen, SAMPLE, replace=False))
     return chosen

@@ -1,4 +1,4 @@
-"""Statistics of the sampled images that need no model: they show whether a dataset is one at all."""
+"""Statistics of sampled images that need no model: they show noise, repeated pictures and labels without meaning."""
 
 from dataclasses import dataclass
 from functools import reduce
@@ -48,15 +48,15 @@ class SampleStatistics:
 
     @property
     def falls(self) -> Vector:
-        """Return by how much the spectrum falls from octave to octave of spatial frequency, on the axis where it falls less.
+        """Return the falls of the power spectrum from each octave of spatial frequency to the next.
 
-        Logarithms; 0 = white, as in noise and in pictures whose pixels were shuffled.
+        Logarithms, on the axis where it falls less; 0 = white, as in noise and in pictures whose pixels were shuffled.
         """
         return self.pixels[len(ABOUT) :]
 
     @property
     def neighbour_correlation(self) -> float:
-        """Return how neighbouring pixels of a line correlate, in [-1, 1], as the falls of the spectrum imply it.
+        """Return the correlation of neighbouring pixels of a line, in [-1, 1], computed from the spectrum's falls.
 
         Deviations from a line's mean; 0 = white. NaN where images are too small for any fall.
         """
@@ -116,7 +116,7 @@ def pixel_statistics(images: NDArray[np.uint8]) -> Vector:
     steps = np.concatenate([np.diff(brightness, axis=axis).ravel() for axis in (1, 2)])
     squares = np.square(steps)
     energy = float(squares.mean()) if len(steps) else 0.0
-    found = (
+    statistics = (
         brightness.mean(),
         _log(np.sqrt(variances.mean())),
         _log(np.sqrt(variances).std()),
@@ -128,11 +128,11 @@ def pixel_statistics(images: NDArray[np.uint8]) -> Vector:
         np.mean((brightness < _LEVEL) | (brightness > 1 - _LEVEL)),
         _log(_nearness(pixels)),
     )
-    return np.concatenate([np.array(found, dtype=np.float64), spectral_falls(brightness)])
+    return np.concatenate([np.array(statistics, dtype=np.float64), spectral_falls(brightness)])
 
 
 def spectral_falls(brightness: NDArray[np.float32]) -> Vector:
-    """Compute by how much the power spectrum falls from one octave of spatial frequency to the next.
+    """Compute the falls of the power spectrum from each octave of spatial frequency to the next.
 
     Args:
         brightness: `n x s x s`.
@@ -142,8 +142,8 @@ def spectral_falls(brightness: NDArray[np.float32]) -> Vector:
     """
     side = brightness.shape[1]
     centred = brightness - brightness.reshape(len(brightness), -1).mean(1)[:, None, None]
-    place, frequency = np.arange(side) + 0.5, np.arange(side)
-    waves = np.cos(np.pi / side * place[:, None] * frequency).astype(np.float32)
+    position, frequency = np.arange(side) + 0.5, np.arange(side)
+    waves = np.cos(np.pi / side * position[:, None] * frequency).astype(np.float32)
     octaves = 2 ** np.arange(int(np.log2(side)) + (side & (side - 1) > 0))
     falls = []
     for picture in (centred, centred.transpose(0, 2, 1)):
@@ -155,7 +155,7 @@ def spectral_falls(brightness: NDArray[np.float32]) -> Vector:
 
 
 def _nearness(pixels: NDArray[np.float32]) -> float:
-    """Compute the median distance of a small picture to the nearest other, relative to the median distance of any two."""
+    """Compute the median distance to the nearest picture relative to that of any two, from small copies."""
     n = len(pixels)
     if n < 2:
         return 1.0

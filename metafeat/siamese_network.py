@@ -16,7 +16,7 @@ from warmstart.metafeat.spec import ModelSpec
 
 EMBEDDING = 256
 CHUNK = 50
-"""Images at once through the convolutions: their activations stay in a core's cache (measured best on CPU)."""
+"""Images in a batch of the convolutions: their activations stay in a core's cache (measured best on CPU)."""
 
 
 class SiameseNetwork(nn.Module):
@@ -36,8 +36,8 @@ class SiameseNetwork(nn.Module):
             msg = "extractor: expected a set encoder, got 'landmarks', of which nothing is trained. Choose another."
             raise UsageError(msg)
         self.spec = spec
-        looks = spec.extractor != "handcrafted"
-        self.deep = make_deep_features(spec.backbone, spec.channels, spec.image_size) if looks else None
+        has_convolutions = spec.extractor != "handcrafted"
+        self.deep = make_deep_features(spec.backbone, spec.channels, spec.image_size) if has_convolutions else None
         n_features = 0 if self.deep is None else self.deep.n_features
         self.encoder = make_encoder(spec.extractor, n_features, code_width(spec.label_code))
         if spec.handcrafted:
@@ -52,7 +52,10 @@ class SiameseNetwork(nn.Module):
         )
 
     def features(self, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> Tensor:
-        """Return `n x p` features of `n x s x s x c` images (c = 1 or 3); p = 0 without convolutions; labels matter to a label plane only."""
+        """Return `n x p` features of `n x s x s x c` images (c = 1 or 3); p = 0 without convolutions.
+
+        Labels matter to a label plane only.
+        """
         device = next(self.parameters()).device
         if self.deep is None:
             return torch.zeros(len(images), 0, device=device)
@@ -63,7 +66,7 @@ class SiameseNetwork(nn.Module):
         return torch.cat(chunks)
 
     def encode(self, features: Tensor, codes: Tensor, handcrafted: Tensor | None = None) -> Tensor:
-        """Return `b x 256` points from `b x tau x p` features, `b x tau x w` label codes and what `standardised` gave."""
+        """Return `b x 256` points from features `b x tau x p`, label codes `b x tau x w`, handcrafted ones `b x q`."""
         with torch.autocast(features.device.type, enabled=False):
             pooled = self.encoder(features.float(), codes)
             if handcrafted is not None:

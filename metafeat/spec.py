@@ -1,4 +1,4 @@
-"""Specification of a meta-feature model: what fixes the shape of its network and the meaning of its input."""
+"""Specification of a meta-feature model: the shape of its network and the meaning of its input."""
 
 import dataclasses
 import hashlib
@@ -24,7 +24,7 @@ WITHOUT_NETWORK = "landmarks"
 BACKBONES: tuple[Backbone, ...] = get_args(Backbone)
 TARGETS: tuple[TargetKind, ...] = get_args(TargetKind)
 _SINCE_VERSION_2 = {"backbone": "paper", "handcrafted": False}
-"""Fields that version 1 did not have, and what its models were."""
+"""Fields that version 1 did not have, with the values of its models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class ModelSpec:
     Attributes:
         extractor: set encoder, see `warmstart.metafeat.encoders`; `handcrafted` = none, nor convolutions: those features alone;
             `landmarks` = no network at all, see `warmstart.metafeat.pretrained.landmark_model`.
-        label_code: what the encoder is told of the classes, see `warmstart.metafeat.labels`.
+        label_code: how classes enter the encoder, see `warmstart.metafeat.labels`.
         label_plane: give the convolutions class index / 256 as a constant fourth channel too.
         image_size: side of the images in pixels.
         tau: images in one draw.
         target: distance between datasets that the embedding's distance imitates.
         backbone: the convolutions, see `warmstart.metafeat.deep`.
-        handcrafted: tell the after-layers the handcrafted features too, see `warmstart.metafeat.handcrafted`.
+        handcrafted: give the after-layers the handcrafted features too, see `warmstart.metafeat.handcrafted`.
     """
 
     extractor: Extractor | Literal["landmarks"] = "adf"
@@ -76,8 +76,8 @@ class ModelSpec:
         """Return the input channels of the first convolution."""
         return 3 + self.label_plane
 
-    def takes(self, size: int) -> bool:
-        """Return whether images of a history can be embedded: they are of the model's size, or larger and shrunk for landmarks."""
+    def accepts_size(self, size: int) -> bool:
+        """Return whether images of this side can be embedded: the model's own; landmarks shrink larger ones."""
         return size == self.image_size or (self.extractor == "landmarks" and size > self.image_size)
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,7 +85,8 @@ class ModelSpec:
         return dataclasses.asdict(self)
 
     def identity(self) -> dict[str, Any]:
-        """Return what a model's hash covers: a field of a later version counts where it is not what models were before."""
+        """Return the fields that a model's hash covers."""
+        # A field of version 2 counts only if it differs from version 1: hashes of old models stay.
         return {
             name: value
             for name, value in self.to_dict().items()
@@ -111,15 +112,15 @@ class ModelSpec:
         return cls(**fields)
 
 
-def check_version(header: Mapping[str, Any], where: object) -> None:
-    """Check that a model file's header is of a format that this release reads: versions 1 and 2.
+def check_version(header: Mapping[str, Any], location: object) -> None:
+    """Check that a model file's header has a format that this release reads: version 1 or 2.
 
     Raises:
         ModelError: it is not.
     """
     version = header.get("version") if header.get("format") == FORMAT else None
     if version not in (1, VERSION):
-        msg = f"{where}: expected format {FORMAT!r} version 1 or {VERSION}, got version {version}. Upgrade warmstart or train the model anew."
+        msg = f"{location}: expected format {FORMAT!r} version 1 or {VERSION}, got version {version}. Upgrade warmstart or train the model anew."
         raise ModelError(msg)
 
 

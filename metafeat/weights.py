@@ -19,7 +19,7 @@ Weights = dict[str, NDArray[Any]]
 
 
 def read_model(path: str | Path) -> tuple[dict[str, Any], ModelSpec, Weights]:
-    """Read a model file: its header less what the format says of itself, its spec, its weights by name.
+    """Read a model file: its header without the fields of the format, its spec, its weights by name.
 
     Raises:
         MissingPathError: no such file.
@@ -33,10 +33,10 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], ModelSpec, Weights]:
     try:
         spec = ModelSpec.from_dict(header["spec"], version=header["version"])
     except (LookupError, TypeError, AttributeError, UsageError) as error:
-        raise misfit(path) from error
-    found = weights_hash(spec, weights)
-    if header.get("hash") != found:
-        msg = f"{path}: expected weights with hash {header.get('hash')}, got {found}. The file was altered: restore or train it anew."
+        raise mismatched_weights(path) from error
+    actual_hash = weights_hash(spec, weights)
+    if header.get("hash") != actual_hash:
+        msg = f"{path}: expected weights with hash {header.get('hash')}, got {actual_hash}. The file was altered: restore or train it anew."
         raise ModelError(msg)
     return {k: v for k, v in header.items() if k not in ("format", "version", "spec", "hash")}, spec, weights
 
@@ -50,8 +50,8 @@ def weights_hash(spec: ModelSpec, weights: Mapping[str, NDArray[Any]]) -> str:
     return digest.hexdigest()[:16]
 
 
-def misfit(path: str | Path) -> ModelError:
-    """Say that spec and weights of a file do not go together."""
+def mismatched_weights(path: str | Path) -> ModelError:
+    """Return the error of a file whose spec and weights do not go together."""
     return ModelError(f"{path}: expected spec and weights of a model, got others. Train the model anew.")
 
 

@@ -97,7 +97,7 @@ def _goes_with(model: Path, history: Path, workload: str) -> bool:
     if not history.is_file():
         return False
     header, about = read_header(model), glance(history)
-    if header.hash in about.model_hashes or not header.spec.takes(about.stored_size):
+    if header.hash in about.model_hashes or not header.spec.accepts_size(about.stored_size):
         return header.hash in about.model_hashes
     return measures(about.space_json, workload)
 

@@ -43,7 +43,7 @@ SURROGATES: Registry[SurrogateInfo] = Registry(
         )
     },
     check=lambda found: isinstance(found, SurrogateInfo),
-    wanted="a warmstart.bo.surrogates.SurrogateInfo",
+    requirement="a warmstart.bo.surrogates.SurrogateInfo",
 )
 """Every surrogate by name; an entry is called with the keywords of its constructor."""
 

@@ -1,1 +1,1 @@
-"""Bundles: what a history knows, images apart, as a set of records that can be shared and merged."""
+"""Bundles: the content of a history without images, as a set of records that can be shared and merged."""

@@ -1,4 +1,4 @@
-"""The file of a bundle: a header, then the records of the set, sorted; text, or the same compressed.
+"""The file of a bundle: a header, then the sorted records; text, or compressed.
 
 The header holds the SHA-256 of all that follows, so a file of another name or compression is the same bundle if its header
 says so. Reading runs no code and is bounded in size.
@@ -39,7 +39,7 @@ _GZIP = b"\x1f\x8b"
 
 @dataclass(frozen=True)
 class Bundle:
-    """A set of records. Two bundles are put together by the union of their sets.
+    """A set of records. Two bundles are merged by the union of their sets.
 
     Attributes:
         lines: the records, each in its canonical form.
@@ -58,7 +58,7 @@ class Bundle:
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
-        """Return what the records say, in their order.
+        """Return the parsed records in their order.
 
         Raises:
             DataError: one is not what a record is.
@@ -75,13 +75,13 @@ class Bundle:
 
 
 def write_bundle(bundle: Bundle, out: str | Path) -> Path:
-    """Write a bundle durably, and read it back.
+    """Write a bundle durably.
 
     Args:
         bundle: the records.
         out: a file, compressed where its name ends in ``.gz``; or a folder, where the file is named by its content.
 
-    Returns: the file. One that is there with this very content is left as it is.
+    Returns: the file. An existing one with the same content is left as it is.
 
     Raises:
         UsageError: another file is there.
@@ -108,7 +108,7 @@ def write_bundle(bundle: Bundle, out: str | Path) -> Path:
 
 
 def read_bundle(path: str | Path) -> Bundle:
-    """Read a bundle and check it whole: its digest, and every record.
+    """Read a bundle and check its digest and every record.
 
     Raises:
         MissingPathError: nothing there.
@@ -121,12 +121,14 @@ def read_bundle(path: str | Path) -> Bundle:
         msg = f"{path}: expected a bundle, got {'a folder' if path.is_dir() else 'no such file'}. Check the path; `warmstart history bundle` writes one."
         raise MissingPathError(msg)
     try:
-        with path.open("rb") as file, _unpacked(file) as stream:
-            lines = tuple(_lines(stream, path))
+        with path.open("rb") as file, _open_unpacked(file) as stream:
+            lines = tuple(_read_lines(stream, path))
     except (OSError, EOFError, zlib.error) as error:
         if isinstance(error, HistoryDamagedError | HistoryVersionError):
             raise
-        raise _damaged(path, f"a file that cannot be read whole ({str(error)[:80] or type(error).__name__})") from error
+        raise _damage_error(
+            path, f"a file that cannot be read whole ({str(error)[:80] or type(error).__name__})"
+        ) from error
     bundle = Bundle(frozenset(lines))
     try:
         spaces = [record for record in bundle.records if isinstance(record, SharedSpace)]
@@ -140,7 +142,7 @@ def read_bundle(path: str | Path) -> Bundle:
 
 
 @contextlib.contextmanager
-def _unpacked(file: IO[bytes]) -> Iterator[IO[bytes]]:
+def _open_unpacked(file: IO[bytes]) -> Iterator[IO[bytes]]:
     start = file.read(2)
     file.seek(0)
     if start != _GZIP:
@@ -150,44 +152,44 @@ def _unpacked(file: IO[bytes]) -> Iterator[IO[bytes]]:
         yield io.BufferedReader(stream)
 
 
-def _lines(stream: IO[bytes], path: Path) -> Iterable[str]:
-    """Read the records, checked against the header; no more than the limit is ever in memory."""
-    n_records, digest = _header(stream.readline(MOST_LINE), path)
+def _read_lines(stream: IO[bytes], path: Path) -> Iterable[str]:
+    """Yield the records, checked against the header, without more than the limit in memory."""
+    n_records, digest = _read_header(stream.readline(MOST_LINE), path)
     limit = BYTES.value()
-    found, size, last = sha256(), 0, ""
+    actual, size, last = sha256(), 0, ""
     for _ in range(n_records):
         raw = stream.readline(MOST_LINE)
         size += len(raw)
         if size > limit:
             msg = f"{path}: expected at most {limit:,} {BYTES.unit}, got more. Where it is right, set {BYTES.variable} to a larger number; else leave it out."
             raise DataError(msg)
-        found.update(raw)
+        actual.update(raw)
         try:
             line = raw.decode()[:-1] if raw.endswith(b"\n") else None
         except UnicodeDecodeError:
             line = None
         if line is None or line <= last:
-            raise _damaged(path, f"{raw[:40]!r} in place of a record")
+            raise _damage_error(path, f"{raw[:40]!r} in place of a record")
         last = line
         yield line
-    if found.hexdigest() != digest or stream.read(1):
-        raise _damaged(path, "other content")
+    if actual.hexdigest() != digest or stream.read(1):
+        raise _damage_error(path, "other content")
 
 
-def _header(raw: bytes, path: Path) -> tuple[int, str]:
+def _read_header(raw: bytes, path: Path) -> tuple[int, str]:
     try:
         values = json.loads(raw)
         kind, version = values["format"], values["version"]
         if kind == FORMAT and version == VERSION:
             return max(int(values["records"]), 0), str(values["sha256"])
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
-        raise _damaged(path, f"a file that begins with {raw[:40]!r}") from error
+        raise _damage_error(path, f"a file that begins with {raw[:40]!r}") from error
     if kind == FORMAT and isinstance(version, int) and version > VERSION:
         msg = f"{path}: expected a bundle of version {VERSION}, got version {version}. Upgrade warmstart."
         raise HistoryVersionError(msg)
-    raise _damaged(path, f"format {str(kind)[:40]!r}, version {str(version)[:20]!r}")
+    raise _damage_error(path, f"format {str(kind)[:40]!r}, version {str(version)[:20]!r}")
 
 
-def _damaged(path: Path, got: str) -> HistoryDamagedError:
+def _damage_error(path: Path, got: str) -> HistoryDamagedError:
     msg = f"{path}: expected a whole bundle as `warmstart history bundle` writes it, got {got}. It is damaged or no bundle: fetch it again, or ask who shared it."
     return HistoryDamagedError(msg)

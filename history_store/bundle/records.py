@@ -1,8 +1,8 @@
-"""The records of a bundle: canonical lines of JSON, and what they say.
+"""The records of a bundle: canonical lines of JSON and their content.
 
 A record is named by the SHA-256 of its line, so equal records are one record wherever they come from. A dataset is named
-by what it is made of (content, parts, classes), not by what somebody calls it; a run by its dataset, its configuration and
-all that came of it, with the history that measured it.
+by its content, parts and classes, not by its name in a history; a run by its dataset, configuration and results, with
+the history that measured it.
 """
 
 import json
@@ -25,28 +25,28 @@ _ID = re.compile(r"[0-9a-f]{16}")
 _BY = re.compile(r"[0-9a-f]{12}")
 _CONTRIBUTED = re.compile(r"(.*) \(from ([0-9a-f]{12})\)", re.DOTALL)
 _MARK = re.compile(r"(?: \[[^ :]*:[^ ]*\](?: \[[^ :]*\])?)+\Z")
-_MADE_OF = ("fingerprint", "n_train", "n_val", "n_test", "n_classes", "class_counts", "fraction", "split_seed")
-_SPACE_ASIDE = frozenset({"name", "meta", "format_version", "python_module_version"})
-_ANYWHERE = ("http://", "https://", "hf://", "s3://", "gs://", "sklearn:", "torchvision:")
+_IDENTITY_FIELDS = ("fingerprint", "n_train", "n_val", "n_test", "n_classes", "class_counts", "fraction", "split_seed")
+_IGNORED_SPACE_KEYS = frozenset({"name", "meta", "format_version", "python_module_version"})
+_PUBLIC_PREFIXES = ("http://", "https://", "hf://", "s3://", "gs://", "sklearn:", "torchvision:")
 _URL = re.compile(r"(?!file:)\b[a-z][a-z0-9+.-]*://[^\s]+", re.IGNORECASE)
 _ROOT = r"""(?:file:/{1,3}|(?<![\w./~])/{1,3}|(?<=\w)//+|(?<![\w~])~[\w.-]*/|(?<!\w)[A-Za-z]:[\\/]|\\\\)"""
-"""How a path of a machine begins."""
+"""Beginning of a path of a machine."""
 _PATH = re.compile(
     rf"""(?<=')(?<!\w'){_ROOT}[^'\n]+(?=')|(?<="){_ROOT}[^"\n]+(?=")"""
     rf"""|(?<!\w)[A-Za-z]:\\[^\n"'`,;:()<>|]*\\[^\s"'`,;:()<>|]+|{_ROOT}[^\s"'`,;:()<>|]+"""
 )
-"""A path: all that is in its quotes; one of Windows to its last folder, blanks in between; else up to a blank."""
+"""A path: everything in quotes; on Windows up to its last folder, with blanks; else up to a blank."""
 _ORIGIN = 200
 """Characters in an origin, at most."""
 MOST_NUMBERS = 65_536
 """Numbers in one vector, at most."""
 FORMERLY = "formerly"
-"""In what a description says besides: the name by which alone the dataset was known before its images came."""
+"""Key in `extra` of a description: the dataset's name before its images came."""
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What somebody says of a dataset, under the id that all call it by."""
+    """A description of a dataset, under its common id."""
 
     id: str
     info: DatasetInfo
@@ -54,7 +54,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Features:
-    """What a dataset is like, computed from images that stayed where they are.
+    """Features of a dataset, computed from images that are not shared.
 
     Attributes:
         dataset: id.
@@ -96,13 +96,13 @@ class SharedRun:
 
     @property
     def id(self) -> str:
-        """Return what the record goes by."""
+        """Return the id of the record."""
         return record_id(self.line)
 
 
 @dataclass(frozen=True, slots=True)
 class SharedSpace:
-    """The space that all runs of a bundle are over."""
+    """The space of all runs of a bundle."""
 
     text: str
 
@@ -111,7 +111,7 @@ Record = Described | Features | Embedding | SharedRun | SharedSpace
 
 
 def canonical(values: Mapping[str, Any]) -> str:
-    """Write a record as its one line: keys sorted, no blanks, the shortest digits that give each number back."""
+    """Write a record as one line: keys sorted, no blanks, the shortest digits that give each number back."""
     return json.dumps(values, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
@@ -121,23 +121,23 @@ def record_id(line: str) -> str:
 
 
 def dataset_id(info: DatasetInfo) -> str:
-    """Name a dataset by what it is made of; one of which runs alone are known by its name."""
+    """Return the id of a dataset: of its content, or of its name if only runs are known."""
     if not info.fingerprint:
         return _id_by_name(info.name)
     values = encode_info(info)
-    return record_id(canonical({key: values[key] for key in _MADE_OF}))
+    return record_id(canonical({key: values[key] for key in _IDENTITY_FIELDS}))
 
 
 def former_id(info: DatasetInfo) -> str | None:
-    """Return the id that a dataset had while runs alone were known of it; None where its images came first."""
+    """Return the id of a dataset before its images came; None if they came first."""
     name = info.extra.get(FORMERLY)
     return None if name is None or not info.fingerprint else _id_by_name(name)
 
 
-def describe_known(known: DatasetInfo, found: DatasetInfo) -> DatasetInfo:
-    """Describe a dataset of which runs alone were known by its images; what an import said of it besides stays."""
-    extra = {**known.extra, **found.extra} | ({} if known.fingerprint else {FORMERLY: known.name})
-    return replace(found, what=found.what or known.what, manifest=found.manifest or known.manifest, extra=extra)
+def describe_dataset(old: DatasetInfo, new: DatasetInfo) -> DatasetInfo:
+    """Return the description of a dataset by its images, with the notes of the imports before."""
+    extra = {**old.extra, **new.extra} | ({} if old.fingerprint else {FORMERLY: old.name})
+    return replace(new, what=new.what or old.what, manifest=new.manifest or old.manifest, extra=extra)
 
 
 def _id_by_name(name: str) -> str:
@@ -145,20 +145,24 @@ def _id_by_name(name: str) -> str:
 
 
 def dataset_line(info: DatasetInfo) -> str:
-    """Write the record of a dataset, without places of this machine."""
+    """Write the record of a dataset, without paths of this machine."""
     return canonical({"kind": "dataset", "id": dataset_id(info), "info": encode_info(shareable(info))})
 
 
 def run_line(run: Evaluation, dataset: str, by: str) -> str:
     """Write the record of a run that was measured in the history `by`."""
-    values = encode_run(replace(run, origin=_in_short(run.origin)))
-    config = {name: _plain(value) for name, value in native(run.config).items()}
+    values = encode_run(replace(run, origin=_short_origin(run.origin)))
+    config = {name: _shortest_number(value) for name, value in native(run.config).items()}
     return canonical({"kind": "run", "dataset": dataset, "config": config, "by": by, **values})
 
 
 def features_line(of: Features) -> str:
-    """Write the record of what a dataset is like."""
-    numbers = {"features": _rounded(of.features, 5), "effect": round(of.effect, 4), "pixels": _rounded(of.pixels, 4)}
+    """Write the record of a dataset's features."""
+    numbers = {
+        "features": _round_numbers(of.features, 5),
+        "effect": round(of.effect, 4),
+        "pixels": _round_numbers(of.pixels, 4),
+    }
     return canonical({"kind": "features", "dataset": of.dataset, "size": of.size, **numbers})
 
 
@@ -174,29 +178,29 @@ def space_line(space_json: str) -> str:
     Raises:
         DataError: it holds a path of this machine.
     """
-    space = {key: value for key, value in json.loads(space_json).items() if key not in _SPACE_ASIDE}
-    for text in _texts(space):
+    space = {key: value for key, value in json.loads(space_json).items() if key not in _IGNORED_SPACE_KEYS}
+    for text in _list_texts(space):
         if without_paths(text) != text:
             msg = f"space: expected choices that mean the same on every machine, got the path {text!r}. Name the choice without a path."
             raise DataError(msg)
     return canonical({"kind": "space", "space": space})
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Give all texts in what JSON holds, names too."""
+def _list_texts(value: Any) -> Iterator[str]:
+    """Yield all texts of a JSON value, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for each in (*value, *value.values()):
-            yield from _texts(each)
+        for item in (*value, *value.values()):
+            yield from _list_texts(item)
     elif isinstance(value, Sequence):
-        for each in value:
-            yield from _texts(each)
+        for item in value:
+            yield from _list_texts(item)
 
 
 def shareable(info: DatasetInfo) -> DatasetInfo:
-    """Leave out of a description where the dataset lies on this machine."""
-    is_public = info.manifest is not None or info.source.startswith(_ANYWHERE)
+    """Return a description without paths of this machine."""
+    is_public = info.manifest is not None or info.source.startswith(_PUBLIC_PREFIXES)
     extra = {without_paths(key): without_paths(value) for key, value in info.extra.items()}
     return replace(
         info,
@@ -211,48 +215,48 @@ def shareable(info: DatasetInfo) -> DatasetInfo:
 
 
 def without_paths(text: str) -> str:
-    """Leave of every path of this machine its last part alone; addresses in the web stay."""
-    found, start = [], 0
+    """Replace each path of this machine by its last part; web addresses stay."""
+    parts, start = [], 0
     for address in _URL.finditer(text):
-        found += [_PATH.sub(_last_part, text[start : address.start()]), address.group()]
+        parts += [_PATH.sub(_last_path_part, text[start : address.start()]), address.group()]
         start = address.end()
-    return "".join((*found, _PATH.sub(_last_part, text[start:])))
+    return "".join((*parts, _PATH.sub(_last_path_part, text[start:])))
 
 
-def _last_part(found: re.Match[str]) -> str:
-    inside = found.start() > 0 and found.string[found.start() - 1].isalnum()
-    return ("/" if inside else "") + re.split(r"[/\\]", found.group().rstrip("/\\"))[-1]
+def _last_path_part(match: re.Match[str]) -> str:
+    inside = match.start() > 0 and match.string[match.start() - 1].isalnum()
+    return ("/" if inside else "") + re.split(r"[/\\]", match.group().rstrip("/\\"))[-1]
 
 
 def shared_origin(origin: str) -> str:
-    """Write the origin of a run of one's own as bundles have it: see `without_mark`, and without paths, short, on one line."""
-    return _in_short(without_mark(origin))
+    """Return the origin of an own run for a bundle: without mark and paths, short, on one line."""
+    return _short_origin(without_mark(origin))
 
 
 def without_mark(origin: str) -> str:
-    """Leave out the token and the key that a server puts behind an origin, so that it knows a repeated request again."""
+    """Remove the token and the key that a server appends to an origin to recognise repeated requests."""
     return _MARK.sub("", origin)
 
 
-def _in_short(origin: str) -> str:
-    """Leave paths out and put all on one line; a long command is cut, and told from others by its digest."""
+def _short_origin(origin: str) -> str:
+    """Remove paths, put all on one line, and cut a long command, with a digest of the whole."""
     text = "".join(char if char.isprintable() else " " for char in without_paths(origin))
     return text if len(text) <= _ORIGIN else f"{text[: _ORIGIN - 14]}… {sha256(text.encode()).hexdigest()[:12]}"
 
 
 def with_contributor(origin: str, by: str) -> str:
-    """Say in an origin which history contributed the run."""
+    """Add to an origin the history that contributed the run."""
     return f"{origin} (from {by})"
 
 
 def split_origin(origin: str) -> tuple[str, str | None]:
-    """Take an origin apart: who measured, and the history that contributed it; None = this one."""
-    found = _CONTRIBUTED.fullmatch(origin)
-    return (origin, None) if found is None else (found.group(1), found.group(2))
+    """Split an origin: who measured, and the history that contributed it; None = this one."""
+    match = _CONTRIBUTED.fullmatch(origin)
+    return (origin, None) if match is None else (match.group(1), match.group(2))
 
 
 def to_line(record: Record) -> str:
-    """Write a record as its line again."""
+    """Write a record as its line."""
     match record:
         case Described():
             return dataset_line(record.info)
@@ -266,73 +270,78 @@ def to_line(record: Record) -> str:
             return space_line(record.text)
 
 
-def parse(line: str, where: str) -> Record:
-    """Read a record.
+def parse(line: str, location: str) -> Record:
+    """Parse a record.
 
     Raises:
         DataError: it is not what a record is.
     """
     try:
-        values = json.loads(line, parse_constant=_refuse)
+        values = json.loads(line, parse_constant=_refuse_constant)
         kind = values.pop("kind")
         if kind not in KINDS:
             msg = f"kind {kind!r}"
             raise ValueError(msg)  # noqa: TRY301  one message for all that is wrong
-        found = _PARSERS[kind](values, line, where)
-        if to_line(found) != line:
+        record = _PARSERS[kind](values, line, location)
+        if to_line(record) != line:
             msg = "numbers or fields written otherwise"
             raise ValueError(msg)  # noqa: TRY301
     except DataError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        msg = f"{where}: expected a record as `warmstart history bundle` writes it, got {line[:80]!r} ({type(error).__name__}: {str(error)[:80]}). Ask for the bundle again."
+        msg = f"{location}: expected a record as `warmstart history bundle` writes it, got {line[:80]!r} ({type(error).__name__}: {str(error)[:80]}). Ask for the bundle again."
         raise DataError(msg) from error
-    return found
+    return record
 
 
-def _parse_dataset(values: dict[str, Any], _line: str, where: str) -> Described:
-    info = decode_info(values["info"], where)
-    check_info(info, where)
+def _parse_dataset(values: dict[str, Any], _line: str, location: str) -> Described:
+    info = decode_info(values["info"], location)
+    check_info(info, location)
     if values["id"] != dataset_id(info):
-        msg = f"{where}: expected the id of what {info.name!r} is made of, got {values['id']!r:.40}. Ask for the bundle again."
+        msg = f"{location}: expected the id of what {info.name!r} is made of, got {values['id']!r:.40}. Ask for the bundle again."
         raise DataError(msg)
     if shareable(info) != info:
-        msg = f"{where}: expected a description without places of a machine, got some of {info.name!r}. Write the bundle with `warmstart history bundle`."
+        msg = f"{location}: expected a description without places of a machine, got some of {info.name!r}. Write the bundle with `warmstart history bundle`."
         raise DataError(msg)
     return Described(values["id"], info)
 
 
-def _parse_features(values: dict[str, Any], _line: str, where: str) -> Features:
-    effect = _vector([values["effect"]], where)
-    found = _vector(values["features"], where), float(effect[0]), _vector(values["pixels"], where)
-    return Features(_named(values["dataset"], _ID, where), int(values["size"]), *found)
+def _parse_features(values: dict[str, Any], _line: str, location: str) -> Features:
+    effect = _vector([values["effect"]], location)
+    arrays = _vector(values["features"], location), float(effect[0]), _vector(values["pixels"], location)
+    return Features(_check_hexadecimal(values["dataset"], _ID, location), int(values["size"]), *arrays)
 
 
-def _parse_embedding(values: dict[str, Any], _line: str, where: str) -> Embedding:
+def _parse_embedding(values: dict[str, Any], _line: str, location: str) -> Embedding:
     model = str(values["model"])
     if not model.isascii() or not model.isalnum() or len(model) > 64:
-        msg = f"{where}: expected the hash of a model, got {model[:80]!r}. Ask for the bundle again."
+        msg = f"{location}: expected the hash of a model, got {model[:80]!r}. Ask for the bundle again."
         raise DataError(msg)
-    vector = _vector(values["vector"], where).astype(np.float32)
-    return Embedding(_named(values["dataset"], _ID, where), model, vector)
+    vector = _vector(values["vector"], location).astype(np.float32)
+    return Embedding(_check_hexadecimal(values["dataset"], _ID, location), model, vector)
 
 
-def _parse_run(values: dict[str, Any], line: str, where: str) -> SharedRun:
-    dataset, by = _named(values.pop("dataset"), _ID, where), _named(values.pop("by"), _BY, where)
+def _parse_run(values: dict[str, Any], line: str, location: str) -> SharedRun:
+    dataset, by = (
+        _check_hexadecimal(values.pop("dataset"), _ID, location),
+        _check_hexadecimal(values.pop("by"), _BY, location),
+    )
     config: Config = values.pop("config")
     if not isinstance(config, dict) or not all(
         isinstance(value, int | float | str | bool) for value in config.values()
     ):
-        msg = f"{where}: expected a configuration of numbers and texts, got {config!r:.80}. Ask for the bundle again."
+        msg = (
+            f"{location}: expected a configuration of numbers and texts, got {config!r:.80}. Ask for the bundle again."
+        )
         raise DataError(msg)
-    run = decode_run(values, dataset, config, where)
+    run = decode_run(values, dataset, config, location)
     if len(run.origin) > _ORIGIN or not run.origin.isprintable() or split_origin(run.origin)[1] is not None:
-        msg = f"{where}: expected an origin of at most {_ORIGIN} printable characters, got {run.origin[:80]!r}. Ask for the bundle again."
+        msg = f"{location}: expected an origin of at most {_ORIGIN} printable characters, got {run.origin[:80]!r}. Ask for the bundle again."
         raise DataError(msg)
     return SharedRun(by, run, line)
 
 
-def _parse_space(values: dict[str, Any], _line: str, _where: str) -> SharedSpace:
+def _parse_space(values: dict[str, Any], _line: str, _location: str) -> SharedSpace:
     return SharedSpace(json.dumps(dict(values["space"]), sort_keys=True))
 
 
@@ -345,37 +354,38 @@ _PARSERS: Mapping[str, Callable[[dict[str, Any], str, str], Record]] = {
 }
 
 
-def _named(value: object, pattern: re.Pattern[str], where: str) -> str:
+def _check_hexadecimal(value: object, pattern: re.Pattern[str], location: str) -> str:
     if not isinstance(value, str) or pattern.fullmatch(value) is None:
-        msg = f"{where}: expected hexadecimal digits, got {value!r:.40}. Ask for the bundle again."
+        msg = f"{location}: expected hexadecimal digits, got {value!r:.40}. Ask for the bundle again."
         raise DataError(msg)
     return value
 
 
-def _vector(values: Sequence[Any], where: str) -> NDArray[np.float64]:
+def _vector(values: Sequence[Any], location: str) -> NDArray[np.float64]:
     if not isinstance(values, list) or not 0 < len(values) <= MOST_NUMBERS:
-        msg = f"{where}: expected 1 to {MOST_NUMBERS:,} numbers, got {type(values).__name__}. Ask for the bundle again."
+        msg = f"{location}: expected 1 to {MOST_NUMBERS:,} numbers, got {type(values).__name__}. Ask for the bundle again."
         raise DataError(msg)
     if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        msg = f"{where}: expected numbers, got {values!r:.60}. Ask for the bundle again."
+        msg = f"{location}: expected numbers, got {values!r:.60}. Ask for the bundle again."
         raise DataError(msg)
-    found = np.array(values, dtype=np.float64)
-    if not (np.abs(found) <= np.finfo(np.float32).max).all():
-        msg = f"{where}: expected finite numbers, got {values!r:.60}. Ask for the bundle again."
+    vector = np.array(values, dtype=np.float64)
+    if not (np.abs(vector) <= np.finfo(np.float32).max).all():
+        msg = f"{location}: expected finite numbers, got {values!r:.60}. Ask for the bundle again."
         raise DataError(msg)
-    return found
+    return vector
 
 
-def _plain(value: Value) -> Value:
-    """Write equal numbers alike: a whole one without a point."""
+def _shortest_number(value: Value) -> Value:
+    """Return a whole float as int, so that equal numbers are written alike."""
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
-def _rounded(values: NDArray[np.float64], digits: int) -> list[float]:
-    found: list[float] = (np.round(values, digits) + 0.0).tolist()  # no -0.0: equal numbers are written alike
-    return found
+def _round_numbers(values: NDArray[np.float64], digits: int) -> list[float]:
+    # + 0.0 turns -0.0 into 0.0: equal numbers must be written alike.
+    rounded: list[float] = (np.round(values, digits) + 0.0).tolist()
+    return rounded
 
 
-def _refuse(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     msg = f"{name} is no number of JSON"
     raise ValueError(msg)

@@ -1,1 +1,1 @@
-"""The history as a file: what HDF5 and the journal hold, how both are written so that nothing acknowledged is lost."""
+"""The files of a history: HDF5 and journal, their content, and the order of durable writes."""

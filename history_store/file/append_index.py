@@ -1,8 +1,8 @@
-"""The index beside a history: what one more run has to be compared with, found without reading the history.
+"""The append index beside a history: it tells without reading the history whether a run is new.
 
-It is made by a writer that has the whole history in hand, and holds for one state of the file and its backup. It says
-nothing that the file does not say; without it, or where it does not fit, the file itself is read. Only Python's own
-library is needed to read it: numpy and HDF5 take longer to load than a run takes to append.
+A writer that has read the whole history makes it; it is valid for one state of the file and its backup. It holds
+nothing that is not in the file; if it is missing or not valid, the file itself is read. Reading it needs Python's own
+library alone: numpy and HDF5 take longer to load than a run takes to append.
 
 Three sorted tables of 64-bit digests, each with rows: names of datasets, configurations, and runs that have a seed.
 Blocks of them are compared with their checksums when they are read.
@@ -42,7 +42,7 @@ _STREAM = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What an index holds for.
+    """State of the files for which an index is valid.
 
     Attributes:
         history: id of it.
@@ -64,12 +64,12 @@ class State:
 
 
 def stamp(path: Path) -> tuple[int, ...]:
-    """Return what changes whenever a file is written or replaced; empty where there is none."""
+    """Return inode, size and times of a file, which change when it is written or replaced; empty if there is none."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return ()
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def digest_name(name: str) -> int:
@@ -78,12 +78,12 @@ def digest_name(name: str) -> int:
 
 
 def digest_config(config: Config) -> int:
-    """Digest a configuration: equal ones alike, whatever the types of equal numbers."""
-    text = json.dumps(sorted((name, _plain(value)) for name, value in config.items()))
+    """Digest a configuration; equal numbers count as equal whatever their types."""
+    text = json.dumps(sorted((name, _number_text(value)) for name, value in config.items()))
     return digest_name(text)
 
 
-def _plain(value: Value) -> str:
+def _number_text(value: Value) -> str:
     if isinstance(value, str):
         return f"s{value}"
     is_whole = isinstance(value, int) or value.is_integer()
@@ -91,28 +91,28 @@ def _plain(value: Value) -> str:
 
 
 def digest_run(dataset: int, config: int, seed: int, origin: int) -> int:
-    """Digest a run by the numbers of its dataset, configuration and origin; `digest_runs` does the same with arrays."""
-    found = 0
+    """Digest a run by the numbers of its dataset, configuration, seed and origin, as `digest_runs` does for arrays."""
+    digest = 0
     for value in (dataset, config, seed, origin):
-        found = (found ^ value) * _STREAM[1] & _MASK
-        found = (found ^ found >> 29) + _STREAM[0] & _MASK
-        found = found * _STREAM[2] & _MASK
-        found ^= found >> 32
-    return found
+        digest = (digest ^ value) * _STREAM[1] & _MASK
+        digest = (digest ^ digest >> 29) + _STREAM[0] & _MASK
+        digest = digest * _STREAM[2] & _MASK
+        digest ^= digest >> 32
+    return digest
 
 
 def digest_runs(columns: Sequence[Any]) -> Any:
-    """Digest many runs at once, given `n` integers of datasets, configurations, seeds and origins: `n` uint64."""
+    """Digest many runs: `n` uint64 from `n` integers each of datasets, configurations, seeds and origins."""
     import numpy as np
 
-    found = np.zeros(len(columns[0]), np.uint64)
+    digests = np.zeros(len(columns[0]), np.uint64)
     first, second, third = (np.uint64(number) for number in _STREAM)
     with np.errstate(over="ignore"):
         for column in columns:
-            found = (found ^ column.astype(np.uint64)) * second
-            found = ((found ^ found >> np.uint64(29)) + first) * third
-            found ^= found >> np.uint64(32)
-    return found
+            digests = (digests ^ column.astype(np.uint64)) * second
+            digests = ((digests ^ digests >> np.uint64(29)) + first) * third
+            digests ^= digests >> np.uint64(32)
+    return digests
 
 
 class AppendIndex:
@@ -122,14 +122,14 @@ class AppendIndex:
         path: of the history, links resolved.
 
     Attributes:
-        state: of the files that it holds for.
+        state: of the files for which it is valid.
         origins: of the runs, by their numbers.
         n_evaluations: up to the operation `state.counted`.
 
     Raises:
-        ValueError: it is damaged, or of another version.
+        ValueError: the index is damaged, or of another version.
         OSError: there is none, or it may not be read.
-        StorageError: something else has its name.
+        StorageError: it is no ordinary file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -150,19 +150,22 @@ class AppendIndex:
         if magic != MAGIC or len(head) != size or zlib.crc32(head) != crc:
             msg = "no index, or an altered one"
             raise ValueError(msg)
-        about = parse_stored_json(head)
-        state = about["state"]
+        fields = parse_stored_json(head)
+        state = fields["state"]
         self.state = State(**{**state, **{key: tuple(state[key]) for key in ("journal", "file", "backup")}})
-        self.origins: list[str] = about["origins"]
-        self.n_evaluations = int(about["n_evaluations"])
-        self._counts: dict[str, int] = about["counts"]
-        sums, self._start = about["sums"], -(-(_HEAD.size + size) // 8) * 8
+        self.origins: list[str] = fields["origins"]
+        self.n_evaluations = int(fields["n_evaluations"])
+        self._counts: dict[str, int] = fields["counts"]
+        sums, self._start = fields["sums"], -(-(_HEAD.size + size) // 8) * 8
         n_blocks = -(-16 * sum(self._counts.values()) // _BLOCK)
-        self._sums_at = self._start + n_blocks * _BLOCK
-        if len(self._map) != self._sums_at + 4 * n_blocks or zlib.crc32(self._map[self._sums_at :]) != sums:
+        self._checksums_start = self._start + n_blocks * _BLOCK
+        if (
+            len(self._map) != self._checksums_start + 4 * n_blocks
+            or zlib.crc32(self._map[self._checksums_start :]) != sums
+        ):
             msg = "an index of another length, or an altered one"
             raise ValueError(msg)
-        self._known: set[int] = set()
+        self._verified_blocks: set[int] = set()
 
     def close(self) -> None:
         """Close the file."""
@@ -175,11 +178,11 @@ class AppendIndex:
         self.close()
 
     def find(self, table: str, digest: int) -> int | None:
-        """Return the row of the first entry of a digest; None where there is none.
+        """Return the row of the first entry of a digest; None if there is none.
 
         Args:
             table: `names`, `configs` or `runs`.
-            digest: of what is looked for.
+            digest: to look up.
 
         Raises:
             ValueError: a block that is read was altered.
@@ -187,34 +190,34 @@ class AppendIndex:
         first = 0
         for name, count in self._counts.items():
             if name == table:
-                place = bisect_left(range(count), digest, key=lambda i: self._entry(first + i)[0])
-                if place == count:
+                position = bisect_left(range(count), digest, key=lambda i: self._entry(first + i)[0])
+                if position == count:
                     return None
-                found, row = self._entry(first + place)
-                return row if found == digest else None
+                stored_digest, row = self._entry(first + position)
+                return row if stored_digest == digest else None
             first += count
         return None
 
     def _entry(self, number: int) -> tuple[int, int]:
         block = 16 * number // _BLOCK
         at = self._start + block * _BLOCK
-        if block not in self._known:
-            (expected,) = struct.unpack_from("<I", self._map, self._sums_at + 4 * block)
+        if block not in self._verified_blocks:
+            (expected,) = struct.unpack_from("<I", self._map, self._checksums_start + 4 * block)
             if zlib.crc32(self._map[at : at + _BLOCK]) != expected:
                 msg = "an altered index"
                 raise ValueError(msg)
-            self._known.add(block)
+            self._verified_blocks.add(block)
         digest, row = struct.unpack_from("<QQ", self._map, self._start + 16 * number)
         return digest, row
 
 
 def is_indexed(path: Path, state: State) -> bool:
-    """Tell whether the index of a history holds for the files as they are, of which the journal may have grown."""
+    """Return whether the index of a history is valid for the files' state; the journal may have grown."""
     try:
         with AppendIndex(path) as index:
-            known = index.state
-        is_whole = checksum(beside(path, ".journal"), known.journal[0]) == known.journal[1]
-        return is_whole and replace(known, counted=state.counted, journal=state.journal) == state
+            indexed = index.state
+        is_whole = checksum(beside(path, ".journal"), indexed.journal[0]) == indexed.journal[1]
+        return is_whole and replace(indexed, counted=state.counted, journal=state.journal) == state
     except (OSError, ValueError, StorageError):
         return False
 
@@ -222,7 +225,7 @@ def is_indexed(path: Path, state: State) -> bool:
 def write_index(
     path: Path, state: State, tables: Mapping[str, Any], origins: Sequence[str], n_evaluations: int
 ) -> None:
-    """Write the index of a history; where that cannot be done there is none.
+    """Write the index of a history; if that fails, there is none.
 
     Args:
         path: of the history, links resolved.
@@ -240,14 +243,14 @@ def write_index(
     data = b"".join(parts)
     data += bytes(-len(data) % _BLOCK)
     sums = array("I", (zlib.crc32(data[at : at + _BLOCK]) for at in range(0, len(data), _BLOCK))).tobytes()
-    about = {
+    fields = {
         "state": asdict(state),
         "origins": list(origins),
         "n_evaluations": n_evaluations,
         "counts": {name: len(digests) for name, digests in tables.items()},
         "sums": zlib.crc32(sums),
     }
-    head = json.dumps(about).encode()
+    head = json.dumps(fields).encode()
     text = _HEAD.pack(MAGIC, len(head), zlib.crc32(head)) + head
     text += bytes(-len(text) % 8)
     target, temporary = beside(path, SUFFIX), beside(path, SUFFIX + ".tmp")

@@ -23,41 +23,45 @@ def encode_info(info: DatasetInfo) -> dict[str, Any]:
     return values | {"class_counts": list(info.class_counts), "extra": dict(info.extra)}
 
 
-def decode_info(values: Any, where: str) -> DatasetInfo:
+def decode_info(values: Any, location: str) -> DatasetInfo:
     """Build a dataset from JSON values.
 
     Raises:
         DataError: a field is missing, unknown or of a wrong kind.
     """
     if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
-        msg = f"{where}: expected the fields of a dataset, got {values!r}. Write a JSON object."
+        msg = f"{location}: expected the fields of a dataset, got {values!r}. Write a JSON object."
         raise DataError(msg)
     unknown = sorted(set(values) - set(_INFO_FIELDS))
     if unknown:
-        msg = f"{where}: expected fields among {', '.join(_INFO_FIELDS)}, got {', '.join(unknown)}. Remove or rename them."
+        msg = f"{location}: expected fields among {', '.join(_INFO_FIELDS)}, got {', '.join(unknown)}. Remove or rename them."
         raise DataError(msg)
-    wrong = sorted(name for name, value in values.items() if type(value) is not _USUAL[name] and not _fits(name, value))
+    wrong = sorted(
+        name
+        for name, value in values.items()
+        if type(value) is not _JSON_TYPES[name] and not _has_right_type(name, value)
+    )
     if wrong:
-        msg = f"{where}: expected texts, whole numbers and a fraction as `DatasetInfo` has them, got {', '.join(f'{name}={values[name]!r:.60}' for name in wrong)}. Correct them."
+        msg = f"{location}: expected texts, whole numbers and a fraction as `DatasetInfo` has them, got {', '.join(f'{name}={values[name]!r:.60}' for name in wrong)}. Correct them."
         raise DataError(msg)
     try:
         counts = tuple(int(count) for count in values.get("class_counts", ()))
         extra = {str(key): str(value) for key, value in dict(values.get("extra", {})).items()}
         return DatasetInfo(**{**values, "class_counts": counts, "extra": extra})
     except (TypeError, ValueError, OverflowError) as error:
-        msg = f"{where}: expected the fields of a dataset, got {dict(values)} ({error}). Correct the named field."
+        msg = f"{location}: expected the fields of a dataset, got {dict(values)} ({error}). Correct the named field."
         raise DataError(msg) from error
 
 
-_USUAL = {
+_JSON_TYPES = {
     name: int if name in _COUNTS else float if name == "fraction" else list if name == "class_counts" else str
     for name in _INFO_FIELDS
 } | {"extra": dict}
-"""What JSON gives for a field, as a rule."""
+"""Usual type of each field in JSON: a quick check before `_has_right_type`."""
 
 
-def _fits(name: str, value: Any) -> bool:
-    """Tell whether a field of a dataset is of its kind."""
+def _has_right_type(name: str, value: Any) -> bool:
+    """Return whether a value has the type of its field."""
     if name in ("class_counts", "extra"):
         return isinstance(value, list | tuple if name == "class_counts" else Mapping)
     if value is None:
@@ -68,30 +72,30 @@ def _fits(name: str, value: Any) -> bool:
 
 
 def encode_run(evaluation: Evaluation) -> dict[str, Any]:
-    """Return an evaluation, its dataset and configuration apart, as JSON values; NaN becomes null."""
+    """Return an evaluation without its dataset and configuration as JSON values; NaN becomes null."""
     return {
-        "error": _or_none(evaluation.error),
+        "error": _null_for_nan(evaluation.error),
         "status": evaluation.status.value,
-        "duration": _or_none(evaluation.duration),
+        "duration": _null_for_nan(evaluation.duration),
         "seed": None if evaluation.seed is None else int(evaluation.seed),
         "curve": [[int(step), float(error)] for step, error in evaluation.curve],
         "origin": evaluation.origin,
     }
 
 
-def decode_run(values: Mapping[str, Any], dataset: str, config: Config, where: str) -> Evaluation:
-    """Build an evaluation from JSON values; what is left out takes the default of `Evaluation`.
+def decode_run(values: Mapping[str, Any], dataset: str, config: Config, location: str) -> Evaluation:
+    """Build an evaluation from JSON values; missing fields get the defaults of `Evaluation`.
 
     Raises:
         DataError: a field is unknown, of a wrong kind, or out of its range.
     """
     unknown = sorted(set(values) - _RUN_FIELDS)
     if unknown:
-        msg = f"{where}: expected the fields {', '.join(sorted(_RUN_FIELDS))}, got {', '.join(unknown)}. Remove or rename them."
+        msg = f"{location}: expected the fields {', '.join(sorted(_RUN_FIELDS))}, got {', '.join(unknown)}. Remove or rename them."
         raise DataError(msg)
     name = values.get("status", Status.OK.value)
     if name not in _STATUS:
-        msg = f"{where}: expected a status among {', '.join(_STATUS)}, got {name!r}. Correct it."
+        msg = f"{location}: expected a status among {', '.join(_STATUS)}, got {name!r}. Correct it."
         raise DataError(msg)
     seed = values.get("seed")
     try:
@@ -101,24 +105,24 @@ def decode_run(values: Mapping[str, Any], dataset: str, config: Config, where: s
         return Evaluation(
             dataset=dataset,
             config=config,
-            error=_number(values.get("error")),
+            error=_nan_for_null(values.get("error")),
             status=_STATUS[name],
-            duration=_number(values.get("duration")),
+            duration=_nan_for_null(values.get("duration")),
             seed=None if seed is None else int(seed),
             curve=tuple((int(step), float(error)) for step, error in values.get("curve") or ()),
             origin=str(values.get("origin", "unknown")),
         )
     except DataError as error:
-        msg = f"{where}: {error}"
+        msg = f"{location}: {error}"
         raise DataError(msg) from error
     except (TypeError, ValueError, OverflowError) as error:
-        msg = f"{where}: expected an evaluation, got {dict(values)} ({error}). Correct the named field."
+        msg = f"{location}: expected an evaluation, got {dict(values)} ({error}). Correct the named field."
         raise DataError(msg) from error
 
 
 def native(config: Config) -> dict[str, Value]:
     """Copy a configuration with plain Python values in place of numpy's."""
-    return {name: _plain(value) for name, value in config.items()}
+    return {name: _python_value(value) for name, value in config.items()}
 
 
 def encode_operation(operation: Operation, serial: int) -> str:
@@ -134,7 +138,8 @@ def encode_operation(operation: Operation, serial: int) -> str:
         ]
     try:
         text = json.dumps(values, allow_nan=False, ensure_ascii=False)
-        if operation["op"] != "extend":  # of which every number was checked by itself
+        # The numbers of evaluations were checked one by one.
+        if operation["op"] != "extend":
             parse_stored_json(text)
     except (TypeError, ValueError) as error:
         msg = f"{operation['op']}: expected JSON values, got what JSON cannot hold ({error}). Use numbers, texts, lists and None for NaN."
@@ -143,7 +148,7 @@ def encode_operation(operation: Operation, serial: int) -> str:
 
 
 def config_key(config: Config) -> frozenset[tuple[str, Value]]:
-    """Return what tells configurations apart: equal numbers are equal whatever their type.
+    """Return the identity of a configuration as a set of pairs: equal numbers are equal whatever their type.
 
     Raises:
         DataError: a value is no number, text or truth value.
@@ -155,14 +160,15 @@ def config_key(config: Config) -> frozenset[tuple[str, Value]]:
         raise DataError(msg) from error
 
 
-def _plain(value: Any) -> Any:
-    """Return the Python value of a scalar of numpy, which need not be loaded here."""
+def _python_value(value: Any) -> Any:
+    """Return the Python value of a scalar of numpy."""
+    # By the name of its module: numpy need not be loaded.
     return value.item() if type(value).__module__ == "numpy" else value
 
 
-def _number(value: Any) -> float:
+def _nan_for_null(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def _or_none(value: float) -> float | None:
+def _null_for_nan(value: float) -> float | None:
     return None if math.isnan(value) else float(value)

@@ -1,4 +1,4 @@
-"""What a history holds in memory, images and embeddings apart, and how one operation of the journal changes it."""
+"""Content of a history in memory, without images and embeddings, and the operations of the journal on it."""
 
 import math
 import urllib.parse
@@ -24,24 +24,24 @@ from warmstart.history_store.file.dataset_list import DatasetList
 from warmstart.history_store.file.table import (
     EvaluationTable,
     StoredTable,
-    empty,
-    extended,
+    empty_table,
+    extended_table,
     run_columns,
 )
 from warmstart.history_store.records import Config, DatasetInfo, Evaluation, Value
-from warmstart.history_store.wording import meant
+from warmstart.history_store.wording import suggest_names
 
 _NAME_BYTES = 200
-_FEW, _FEW_RUNS = 20, 10_000
+_FEW_LOOKUPS, _FEW_RUNS = 20, 10_000
 
 
 @dataclass(slots=True)
 class Content:
     """The state of a history at one serial number.
 
-    An operation is planned (checked in full, against this state, without changing it), written by the caller, and
-    only then applied; applying a planned operation cannot fail. `serial` counts operations, `revision` those that
-    change datasets, configurations or evaluations. `salt` is that of the file that it was read from.
+    An operation is planned (checked in full against this state, which stays as it is), written by the caller, and only
+    then applied; applying a planned operation cannot fail. `serial` counts operations, `revision` those that change
+    datasets, configurations or evaluations. `salt` is that of its file.
     """
 
     id: str
@@ -54,16 +54,16 @@ class Content:
     datasets: DatasetList = field(default_factory=DatasetList)
     configs: list[dict[str, Value]] = field(default_factory=list)
     unit: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
-    base: EvaluationTable | StoredTable = field(default_factory=empty)
+    base: EvaluationTable | StoredTable = field(default_factory=empty_table)
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
     tail: list[tuple[Evaluation, int, int]] = field(default_factory=list)
     _dataset_of: dict[str, int] | None = None
     _config_of: dict[frozenset[tuple[str, Value]], int] | None = None
-    _keys: set[tuple[int, int, int, str]] | None = None
-    _asked: int = 0
+    _run_keys: set[tuple[int, int, int, str]] | None = None
+    _n_run_lookups: int = 0
 
     def copy(self) -> Self:
-        """Copy what operations change; arrays and records are shared, for no one changes those."""
+        """Copy the parts that operations change; arrays and records, which nothing changes, are shared."""
         return replace(
             self,
             datasets=self.datasets.copy(),
@@ -72,52 +72,52 @@ class Content:
             tail=list(self.tail),
             _dataset_of=None,
             _config_of=None,
-            _keys=None,
+            _run_keys=None,
         )
 
     @property
     def base_table(self) -> EvaluationTable:
-        """All evaluations but those of `tail`, as columns."""
+        """Return all evaluations except those of `tail` as columns."""
         if isinstance(self.base, StoredTable):
             self.base = self.base.load()
         return self.base
 
     @property
     def table(self) -> EvaluationTable:
-        """All evaluations as columns."""
+        """Return all evaluations as columns."""
         if self.tail:
             runs, datasets, configs = zip(*self.tail, strict=True)
-            self.base = extended(self.base_table, runs, datasets, configs)
+            self.base = extended_table(self.base_table, runs, datasets, configs)
             self.tail.clear()
         return self.base_table
 
     @property
     def dataset_of(self) -> dict[str, int]:
-        """Index of each dataset by its name."""
+        """Return the index of each dataset by its name."""
         if self._dataset_of is None:
             self._dataset_of = {name: index for index, name in enumerate(self.datasets.names)}
         return self._dataset_of
 
     @property
     def config_of(self) -> dict[frozenset[tuple[str, Value]], int]:
-        """Index of each configuration by `config_key`."""
+        """Return the index of each configuration by its `config_key`."""
         if self._config_of is None:
             self._config_of = {config_key(config): index for index, config in enumerate(self.configs)}
         return self._config_of
 
     @property
-    def keys(self) -> set[tuple[int, int, int, str]]:
-        """What may not occur twice: (dataset, configuration, seed, origin) of the evaluations with a seed."""
-        if self._keys is None:
+    def run_keys(self) -> set[tuple[int, int, int, str]]:
+        """Return (dataset, configuration, seed, origin) of the evaluations with a seed, which must differ."""
+        if self._run_keys is None:
             table = self.table
             rows = zip(
                 table.dataset.tolist(), table.config.tolist(), table.seed.tolist(), table.origin.tolist(), strict=True
             )
-            self._keys = {(d, c, s, table.origins[o]) for d, c, s, o in rows if s >= 0}
-        return self._keys
+            self._run_keys = {(d, c, s, table.origins[o]) for d, c, s, o in rows if s >= 0}
+        return self._run_keys
 
     def outcomes(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Average the errors over seeds, `m x c`, and tell which cells have evaluations; see `Cells`."""
+        """Return mean errors over seeds, and which cells have evaluations, `m x c` each; see `Cells`."""
         return self._cells().outcomes()
 
     def n_runs(self) -> NDArray[np.int64]:
@@ -126,7 +126,7 @@ class Content:
         return counts
 
     def origin_counts(self) -> dict[str, int]:
-        """Count the evaluations by who measured them."""
+        """Count the evaluations by origin."""
         counts = self.base.origin_counts()
         for run, *_ in self.tail:
             counts[run.origin] = counts.get(run.origin, 0) + 1
@@ -141,95 +141,93 @@ class Content:
         return cells
 
     def has_run(self, dataset: int, config: int, seed: int, origin: str) -> bool:
-        """Tell whether a run with a seed is there already.
-
-        A few questions look through the columns; for more, all runs are put into a set once.
-        """
-        self._asked += 1
-        if self._keys is not None or self._asked > _FEW or len(self.base) < _FEW_RUNS:
-            return (dataset, config, seed, origin) in self.keys
+        """Return whether the history has a run of this dataset, configuration, seed and origin."""
+        # The first calls search the columns; building the set of all runs pays only for many calls.
+        self._n_run_lookups += 1
+        if self._run_keys is not None or self._n_run_lookups > _FEW_LOOKUPS or len(self.base) < _FEW_RUNS:
+            return (dataset, config, seed, origin) in self.run_keys
         late = ((d, c, e.seed, e.origin) for e, d, c in self.tail)
         return self.base_table.has_run(dataset, config, seed, origin) or (dataset, config, seed, origin) in late
 
-    def index(self, name: str, where: str) -> int:
-        """Find a dataset.
+    def index(self, name: str, location: str) -> int:
+        """Return the index of a dataset.
 
         Raises:
-            UsageError: the history has none of that name.
+            UsageError: the history has no dataset of that name.
         """
         if name not in self.dataset_of:
-            step = meant([name], self.dataset_of, otherwise="`warmstart history list` names its datasets.")
-            msg = f"{where}: expected one of its datasets, got {name!r}. {step}"
+            step = suggest_names([name], self.dataset_of, otherwise="`warmstart history list` names its datasets.")
+            msg = f"{location}: expected one of its datasets, got {name!r}. {step}"
             raise UsageError(msg)
         return self.dataset_of[name]
 
-    def plan_extend(self, evaluations: Sequence[Evaluation], where: str) -> Operation:
-        """Check evaluations and make the operation that appends them all.
+    def plan_extend(self, evaluations: Sequence[Evaluation], location: str) -> Operation:
+        """Check evaluations and return the operation that appends them all.
 
         Raises:
             DataError: a dataset is unknown, a configuration does not fit the space, or a run is there already.
         """
-        fresh: dict[frozenset[tuple[str, Value]], int] = {}
-        added: list[dict[str, Value]] = []
-        seen: set[tuple[int, int, int, str]] = set()
+        new_indices: dict[frozenset[tuple[str, Value]], int] = {}
+        new_configs: list[dict[str, Value]] = []
+        new_runs: set[tuple[int, int, int, str]] = set()
         for e in evaluations:
             dataset = self.dataset_of.get(e.dataset)
             if dataset is None:
-                msg = f"{where}: expected an evaluation of one of its datasets, got {e.dataset!r}. Add the dataset first: `warmstart history add`, or a table of its runs with `warmstart history import`."
+                msg = f"{location}: expected an evaluation of one of its datasets, got {e.dataset!r}. Add the dataset first: `warmstart history add`, or a table of its runs with `warmstart history import`."
                 raise DataError(msg)
             key = config_key(e.config)
-            config = self.config_of.get(key, fresh.get(key))
+            config = self.config_of.get(key, new_indices.get(key))
             if config is None:
-                config = fresh[key] = len(self.configs) + len(added)
-                added.append(native(e.config))
+                config = new_indices[key] = len(self.configs) + len(new_configs)
+                new_configs.append(native(e.config))
             if e.seed is not None:
                 run = (dataset, config, int(e.seed), e.origin)
-                if run in seen or self.has_run(*run):
-                    msg = f"{where}: expected a run that it does not have, got {e.dataset!r} with configuration {config}, seed={e.seed}, origin={e.origin!r} a second time. Leave it out, or give its own seed."
+                if run in new_runs or self.has_run(*run):
+                    msg = f"{location}: expected a run that it does not have, got {e.dataset!r} with configuration {config}, seed={e.seed}, origin={e.origin!r} a second time. Leave it out, or give its own seed."
                     raise DataError(msg)
-                seen.add(run)
-        return {"op": "extend", "configs": self._encoded(added, where), "evaluations": evaluations}
+                new_runs.add(run)
+        return {"op": "extend", "configs": self._encode_configs(new_configs, location), "evaluations": evaluations}
 
-    def plan_configs(self, configs: Sequence[Config], where: str) -> Operation:
-        """Check configurations and make the operation that adds those that are new, in their order.
+    def plan_configs(self, configs: Sequence[Config], location: str) -> Operation:
+        """Check configurations and return the operation that adds the new ones in their order.
 
         Raises:
             DataError: one does not fit the space.
         """
-        fresh = {config_key(config): native(config) for config in configs}
-        added = [config for key, config in fresh.items() if key not in self.config_of]
-        return {"op": "extend", "configs": self._encoded(added, where), "evaluations": []}
+        by_key = {config_key(config): native(config) for config in configs}
+        new_configs = [config for key, config in by_key.items() if key not in self.config_of]
+        return {"op": "extend", "configs": self._encode_configs(new_configs, location), "evaluations": []}
 
-    def _encoded(self, configs: Sequence[dict[str, Value]], where: str) -> list[Any]:
-        unit = unit_rows(self.space_json, configs, where) if configs else np.zeros((0, 0))
+    def _encode_configs(self, configs: Sequence[dict[str, Value]], location: str) -> list[Any]:
+        unit = unit_rows(self.space_json, configs, location) if configs else np.zeros((0, 0))
         return [
             [config, [None if math.isnan(u) else u for u in row.tolist()]]
             for config, row in zip(configs, unit, strict=True)
         ]
 
-    def plan_add(self, info: DatasetInfo, where: str) -> Operation:
-        """Check a dataset and make the operation that adds it.
+    def plan_add(self, info: DatasetInfo, location: str) -> Operation:
+        """Check a dataset and return the operation that adds it.
 
         Raises:
             DataError: its name is taken or unusable, or its numbers contradict each other.
         """
-        check_info(info, where)
+        check_info(info, location)
         if info.name in self.dataset_of:
-            msg = f"{where}: expected a new dataset, got {info.name!r}, which it has. Choose another name, or remove that one first."
+            msg = f"{location}: expected a new dataset, got {info.name!r}, which it has. Choose another name, or remove that one first."
             raise DataError(msg)
         return {"op": "add-dataset", "info": encode_info(info)}
 
-    def plan_describe(self, info: DatasetInfo, where: str) -> Operation:
-        """Check the description of a dataset of which runs alone are known, and make the operation that gives it one.
+    def plan_describe(self, info: DatasetInfo, location: str) -> Operation:
+        """Check the description of a dataset without one, and return the operation that adds it.
 
         Raises:
             UsageError: there is no dataset of that name.
-            DataError: it is described already, or the description contradicts itself.
+            DataError: the dataset has a description, or the new one contradicts itself.
         """
-        check_info(info, where)
-        stored = self.datasets[self.index(info.name, where)]
+        check_info(info, location)
+        stored = self.datasets[self.index(info.name, location)]
         if not is_blank(stored):
-            msg = f"{where}: expected a dataset of which runs alone are known, got {info.name!r}, which is described. Choose another name."
+            msg = f"{location}: expected a dataset of which runs alone are known, got {info.name!r}, which is described. Choose another name."
             raise DataError(msg)
         return {"op": "describe-dataset", "info": encode_info(info)}
 
@@ -237,7 +235,7 @@ class Content:
         """Change the state by one operation and count it.
 
         Raises:
-            DataError: only for an operation that no `plan_` of this state made.
+            DataError: the operation was not made by a `plan_` method of this state.
         """
         kind = operation["op"]
         if kind not in _APPLY:
@@ -255,11 +253,11 @@ class Content:
             self.config_of[config_key(config)] = len(self.configs)
             self.configs.append(config)
         for item in operation["evaluations"]:
-            e = item if isinstance(item, Evaluation) else decode_line(item, "journal")
+            e = item if isinstance(item, Evaluation) else decode_evaluation(item, "journal")
             dataset, config = self.dataset_of[e.dataset], self.config_of[config_key(e.config)]
             self.tail.append((e, dataset, config))
-            if self._keys is not None and e.seed is not None:
-                self._keys.add((dataset, config, int(e.seed), e.origin))
+            if self._run_keys is not None and e.seed is not None:
+                self._run_keys.add((dataset, config, int(e.seed), e.origin))
         return True
 
     def _add(self, operation: Operation) -> bool:
@@ -277,7 +275,7 @@ class Content:
         index = self.dataset_of[operation["name"]]
         self.base = self.table.without_dataset(index)
         del self.datasets[index]
-        self._dataset_of = self._keys = None
+        self._dataset_of = self._run_keys = None
         return True
 
     def _set_result(self, operation: Operation) -> bool:
@@ -301,8 +299,8 @@ _APPLY: dict[str, Callable[[Content, Operation], bool]] = {
 }
 
 
-def digests_of(content: Content) -> tuple[dict[str, NDArray[np.uint64]], tuple[str, ...]]:
-    """Digest what one more run is compared with: the tables of the index, and the origins by number."""
+def index_digests(content: Content) -> tuple[dict[str, NDArray[np.uint64]], tuple[str, ...]]:
+    """Compute the tables of an append index: digests of names, configurations and runs; and the origins by number."""
     table = content.base_table
     rows = table.seed >= 0
     columns = [column[rows] for column in (table.dataset, table.config, table.seed, table.origin)]
@@ -313,14 +311,14 @@ def digests_of(content: Content) -> tuple[dict[str, NDArray[np.uint64]], tuple[s
     }, table.origins
 
 
-def decode_line(values: Mapping[str, Any], where: str) -> Evaluation:
-    """Read an evaluation of the journal, which names its dataset and spells out its configuration."""
+def decode_evaluation(values: Mapping[str, Any], location: str) -> Evaluation:
+    """Build an evaluation from its JSON values in the journal, with dataset and configuration."""
     run = {key: value for key, value in values.items() if key not in ("dataset", "config")}
-    return decode_run(run, values["dataset"], values["config"], where)
+    return decode_run(run, values["dataset"], values["config"], location)
 
 
-def unit_rows(space_json: str, configs: Sequence[Config], where: str) -> NDArray[np.float64]:
-    """Encode configurations of a space, `n x d`, NaN where inactive; the one place that needs ConfigSpace.
+def unit_rows(space_json: str, configs: Sequence[Config], location: str) -> NDArray[np.float64]:
+    """Encode configurations of a space as `n x d` numbers, NaN = inactive; this needs ConfigSpace.
 
     Raises:
         DataError: a configuration does not fit the space.
@@ -328,37 +326,37 @@ def unit_rows(space_json: str, configs: Sequence[Config], where: str) -> NDArray
     from warmstart.history_store.space import load_space, to_unit
 
     try:
-        return to_unit(load_space(space_json, where), configs)
+        return to_unit(load_space(space_json, location), configs)
     except DataError as error:
-        msg = f"{where}: {error}"
+        msg = f"{location}: {error}"
         raise DataError(msg) from error
 
 
 def is_blank(info: DatasetInfo) -> bool:
-    """Tell whether nothing is known of a dataset's images, as where runs on it were imported by its name."""
+    """Return whether a dataset has no description of images: its runs were imported by its name alone."""
     return info.n_images == 0
 
 
-def check_info(info: DatasetInfo, where: str) -> None:
-    """Check what a dataset says of itself.
+def check_info(info: DatasetInfo, location: str) -> None:
+    """Check the description of a dataset.
 
     Raises:
         DataError: an unusable name, or numbers that contradict each other.
     """
     name = info.name
     if not name or not name.isprintable() or name != name.strip() or "::" in name or len(quoted(name)) > _NAME_BYTES:
-        msg = f"{where}: expected a dataset name of printable characters, at most {_NAME_BYTES} bytes when quoted, without '::' and outer spaces, got {name!r}. Choose another name."
+        msg = f"{location}: expected a dataset name of printable characters, at most {_NAME_BYTES} bytes when quoted, without '::' and outer spaces, got {name!r}. Choose another name."
         raise DataError(msg)
     counts = (info.n_train, info.n_val, info.n_test, info.n_classes, *info.class_counts)
     if min(counts) < 0 or info.channels not in (1, 3) or not 0.0 < info.fraction <= 1.0:
-        msg = f"{where}: expected numbers ≥ 0, 1 or 3 channels and a fraction in (0, 1] for {name!r}, got {counts}, channels={info.channels}, fraction={info.fraction}. Correct them."
+        msg = f"{location}: expected numbers ≥ 0, 1 or 3 channels and a fraction in (0, 1] for {name!r}, got {counts}, channels={info.channels}, fraction={info.fraction}. Correct them."
         raise DataError(msg)
     if info.class_counts and len(info.class_counts) != info.n_classes:
-        msg = f"{where}: expected {info.n_classes} class counts for {name!r}, got {len(info.class_counts)}. Give one a class, or none."
+        msg = f"{location}: expected {info.n_classes} class counts for {name!r}, got {len(info.class_counts)}. Give one a class, or none."
         raise DataError(msg)
 
 
 def quoted(name: str) -> str:
-    """Make a dataset's name safe as the name of a group or a file; `urllib.parse.unquote` gives it back."""
+    """Quote a dataset's name as the name of a group or a file; `urllib.parse.unquote` undoes it."""
     text = urllib.parse.quote(name, safe=" ()+,=@!'~")
     return "%2E" + text[1:] if text.startswith(".") else text

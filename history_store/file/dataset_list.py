@@ -1,4 +1,4 @@
-"""The datasets of a history: names and groups of all at once, and a record where it is looked at."""
+"""The datasets of a history: names and groups are read at once, a record at its first use."""
 
 from __future__ import annotations
 
@@ -12,23 +12,30 @@ import numpy as np
 
 from warmstart.history_store.errors import HistoryDamagedError
 from warmstart.history_store.file.codec import decode_info, encode_info
-from warmstart.history_store.file.layout import hint, read, read_bytes, write_array, write_json, write_text
+from warmstart.history_store.file.layout import (
+    read_bytes,
+    read_element,
+    restore_hint,
+    write_array,
+    write_json,
+    write_text,
+)
 from warmstart.history_store.json_text import parse_stored_json
 from warmstart.history_store.records import DatasetInfo
 
 INDEXED = 4096
-"""From so many datasets on, a file says where in it the record of each begins, and records are decoded one by one."""
+"""From so many datasets on, a file has an index of the records, which are then decoded one by one."""
 INDEX = "dataset_index"
 
 
 class DatasetList(Sequence[DatasetInfo]):
-    """Datasets in order.
+    """Datasets in order, decoded at their first use.
 
     Args:
-        items: records, or where in `text` the JSON of each stands: where the one before ends, and where it ends.
-        names: of the datasets; taken from the records when left out.
+        items: records, or spans of their JSON in `text`: the end of the record before, and the end of this one.
+        names: of the datasets; None = those of the records.
         groups: likewise.
-        where: file name, for errors.
+        location: file name, for errors.
         text: JSON of many records.
 
     Attributes:
@@ -42,10 +49,10 @@ class DatasetList(Sequence[DatasetInfo]):
         *,
         names: list[str] | None = None,
         groups: list[str] | None = None,
-        where: str = "",
+        location: str = "",
         text: bytes | memoryview = b"",
     ) -> None:
-        self._items, self._where, self._text = list(items), where, text
+        self._items, self._location, self._text = list(items), location, text
         self.names = [info.name for info in self] if names is None else names
         self.groups = [info.group for info in self] if groups is None else groups
 
@@ -61,9 +68,9 @@ class DatasetList(Sequence[DatasetInfo]):
             return [self[i] for i in range(*index.indices(len(self)))]
         item = self._items[index]
         if isinstance(item, tuple):
-            item = self._items[index] = decode_info(parse_stored_json(self._json(item)), self._where)
+            item = self._items[index] = decode_info(parse_stored_json(self._json(item)), self._location)
             if (item.name, item.group) != (self.names[index], self.groups[index]):
-                msg = f"{self._where}: expected dataset {self.names[index]!r} as the index of datasets has it, got {item.name!r}. {hint(self._where)}"
+                msg = f"{self._location}: expected dataset {self.names[index]!r} as the index of datasets has it, got {item.name!r}. {restore_hint(self._location)}"
                 raise HistoryDamagedError(msg)
         return item
 
@@ -73,10 +80,10 @@ class DatasetList(Sequence[DatasetInfo]):
     def copy(self) -> Self:
         """Copy the list; records are shared."""
         names, groups = list(self.names), list(self.groups)
-        return type(self)(self._items, names=names, groups=groups, where=self._where, text=self._text)
+        return type(self)(self._items, names=names, groups=groups, location=self._location, text=self._text)
 
     def append(self, info: DatasetInfo) -> None:
-        """Add one at the end."""
+        """Add a dataset at the end."""
         self._items.append(info)
         self.names.append(info.name)
         self.groups.append(info.group)
@@ -87,8 +94,8 @@ class DatasetList(Sequence[DatasetInfo]):
     def __delitem__(self, index: int) -> None:
         del self._items[index], self.names[index], self.groups[index]
 
-    def _json(self, place: tuple[int, int]) -> bytes:
-        return bytes(self._text[place[0] + 2 : place[1]])
+    def _json(self, span: tuple[int, int]) -> bytes:
+        return bytes(self._text[span[0] + 2 : span[1]])
 
     def texts(self) -> list[bytes]:
         """Return the JSON of each record."""
@@ -99,7 +106,7 @@ class DatasetList(Sequence[DatasetInfo]):
 
 
 def write_datasets(file: h5py.File, datasets: DatasetList) -> None:
-    """Write all records, and where there are many, the index of them."""
+    """Write all records, and an index if there are many."""
     texts = datasets.texts()
     write_text(file, "datasets", "[" + b", ".join(texts).decode() + "]")
     if len(datasets) < INDEXED:
@@ -112,33 +119,36 @@ def write_datasets(file: h5py.File, datasets: DatasetList) -> None:
     write_array(group, "end", np.cumsum([len(text) + 2 for text in texts], dtype="<i8") - 1)
 
 
-def read_datasets(file: h5py.File, where: str, *, lazy: bool) -> DatasetList:
-    """Read the records; with `lazy` and an index, each when it is looked at.
+def read_datasets(file: h5py.File, location: str, *, lazy: bool) -> DatasetList:
+    """Read the records; with `lazy` and an index, each at its first use.
 
     Raises:
         HistoryDamagedError: missing, altered, or an index that does not fit.
     """
     if not (lazy and INDEX in file):
-        found = DatasetList([decode_info(info, where) for info in read(file, "datasets", "json", where)], where=where)
+        datasets = DatasetList(
+            [decode_info(info, location) for info in read_element(file, "datasets", "json", location)],
+            location=location,
+        )
         if INDEX in file:
-            _check_same(read_datasets(file, where, lazy=True), found, where)
-        return found
+            _check_index(read_datasets(file, location, lazy=True), datasets, location)
+        return datasets
     group = file[INDEX]
-    text = read_bytes(file["datasets"], f"{where}:/datasets")
-    names, groups = read(group, "names", "json", where), read(group, "groups", "json", where)
-    numbers, ends = read(group, "group", "array", where), read(group, "end", "array", where)
+    text = read_bytes(file["datasets"], f"{location}:/datasets")
+    names, groups = read_element(group, "names", "json", location), read_element(group, "groups", "json", location)
+    numbers, ends = read_element(group, "group", "array", location), read_element(group, "end", "array", location)
     inside = len(numbers) == 0 or (int(numbers.min()) >= 0 and int(numbers.max()) < len(groups))
     grow = bool(np.all(np.diff(ends, prepend=-1) > 0)) and (not len(ends) or int(ends[-1]) == len(text) - 1)
     if not (len(names) == len(numbers) == len(ends) and inside and grow and all(isinstance(n, str) for n in names)):
-        msg = f"{where}:/{INDEX}: expected the place of each dataset, got {len(names)} names, {len(numbers)} groups and {len(ends)} places that do not fit. {hint(where)}"
+        msg = f"{location}:/{INDEX}: expected the place of each dataset, got {len(names)} names, {len(numbers)} groups and {len(ends)} places that do not fit. {restore_hint(location)}"
         raise HistoryDamagedError(msg)
     # Records stand in brackets, with a comma and a space between them.
     items = list(pairwise([-1, *ends.tolist()]))
     in_order = [groups[number] for number in numbers.tolist()]
-    return DatasetList(items, names=names, groups=in_order, where=where, text=text)
+    return DatasetList(items, names=names, groups=in_order, location=location, text=text)
 
 
-def _check_same(found: DatasetList, expected: DatasetList, where: str) -> None:
-    if list(found) != list(expected):
-        msg = f"{where}:/{INDEX}: expected the place of each dataset, got other datasets there. {hint(where)}"
+def _check_index(indexed: DatasetList, expected: DatasetList, location: str) -> None:
+    if list(indexed) != list(expected):
+        msg = f"{location}:/{INDEX}: expected the place of each dataset, got other datasets there. {restore_hint(location)}"
         raise HistoryDamagedError(msg)

@@ -22,65 +22,68 @@ _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 def beside(path: Path, suffix: str) -> Path:
-    """Name a companion of a history: `h.h5` and `.journal` give `h.h5.journal`."""
+    """Return the path of a companion of a history: `h.h5` and `.journal` give `h.h5.journal`."""
     return path.with_name(path.name + suffix)
 
 
 def open_companion(path: Path, flags: int, history: Path | None = None) -> int:
-    """Open a companion of a history: never through a link, and made with the mode and the group of the history.
+    """Open a companion of a history, never through a link; a new one gets the mode and the group of the history.
 
     Args:
         path: of the companion.
         flags: of `os.open`.
-        history: whose readers and writers may read and write the companion; None, or missing = as the umask says.
+        history: gives the mode and the group; None, or a missing one = the umask does.
 
     Raises:
         StorageError: a link, a pipe or a folder has that name.
     """
-    like = None if history is None else next((p for p in (history, beside(history, ".bak")) if p.is_file()), None)
+    model = None if history is None else next((p for p in (history, beside(history, ".bak")) if p.is_file()), None)
     try:
-        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666 if like is None else 0o600)
+        # Not through a link, which could lead to any file; not blocking, as a pipe would wait for its other end.
+        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666 if model is None else 0o600)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENOTDIR):
-            raise StorageError(_not_ordinary(path)) from error
+            raise StorageError(_not_ordinary_message(path)) from error
         raise
     try:
-        _settle(fd, path, like if flags & os.O_CREAT else None)
+        _check_companion(fd, path, model if flags & os.O_CREAT else None)
     except BaseException:
         os.close(fd)
         raise
     return fd
 
 
-def _settle(fd: int, path: Path, like: Path | None) -> None:
-    """Check that an open companion is an ordinary file, and share it as its history is shared."""
-    found = os.fstat(fd)
-    if not stat.S_ISREG(found.st_mode):
-        raise StorageError(_not_ordinary(path))
-    if like is not None:
-        _share(fd, found, like.stat())
+def _check_companion(fd: int, path: Path, model: Path | None) -> None:
+    """Check that an open companion is an ordinary file, and give it the permissions of its history."""
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        raise StorageError(_not_ordinary_message(path))
+    if model is not None:
+        _copy_permissions(fd, status, model.stat())
 
 
-def _share(fd: int, found: os.stat_result, like: os.stat_result) -> None:
-    """Give a companion the group and the mode of its history, as far as the system lets us."""
+def _copy_permissions(fd: int, status: os.stat_result, model: os.stat_result) -> None:
+    """Copy group and mode of a history to its companion, as far as the system allows."""
     user = os.geteuid()
-    if user not in (0, found.st_uid) or found.st_nlink > 1:  # a planted hard link: the file is somebody else's
+    # A second name (a planted hard link): the file may be somebody else's.
+    if user not in (0, status.st_uid) or status.st_nlink > 1:
         return
-    if (found.st_uid, found.st_gid) != (like.st_uid, like.st_gid):
+    if (status.st_uid, status.st_gid) != (model.st_uid, model.st_gid):
         with contextlib.suppress(PermissionError):
-            os.fchown(fd, like.st_uid if user == 0 else -1, like.st_gid)
-    mode = stat.S_IMODE(like.st_mode) & 0o666
-    if os.fstat(fd).st_gid != like.st_gid:
-        mode &= ~0o060  # a group that the history is not shared with
-    if stat.S_IMODE(found.st_mode) != mode:
+            os.fchown(fd, model.st_uid if user == 0 else -1, model.st_gid)
+    mode = stat.S_IMODE(model.st_mode) & 0o666
+    if os.fstat(fd).st_gid != model.st_gid:
+        # Another group than the history's: it gets no access.
+        mode &= ~0o060
+    if stat.S_IMODE(status.st_mode) != mode:
         os.fchmod(fd, mode)
 
 
-def _not_ordinary(path: Path) -> str:
-    return f"{path}: expected an ordinary file, got {_kind(path)}. Remove it: the writer makes its own."
+def _not_ordinary_message(path: Path) -> str:
+    return f"{path}: expected an ordinary file, got {_file_kind(path)}. Remove it: the writer makes its own."
 
 
-def _kind(path: Path) -> str:
+def _file_kind(path: Path) -> str:
     try:
         mode = path.lstat().st_mode
     except OSError:
@@ -90,36 +93,36 @@ def _kind(path: Path) -> str:
 
 
 def open_append(path: Path, history: Path | None = None) -> int:
-    """Open a companion for appending, creating it where it is missing; returns the descriptor."""
-    _announce("open", path)
+    """Open a companion for appending, or create it; return its descriptor."""
+    _call_hook("open", path)
     return open_companion(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, history)
 
 
 def open_new(path: Path, history: Path | None = None) -> int:
-    """Make a new file in the place of whatever a stopped writer left under that name; returns the descriptor."""
+    """Create a file, in place of one that a stopped writer left; return its descriptor."""
     path.unlink(missing_ok=True)
     return open_companion(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, history)
 
 
 def write(fd: int, data: bytes, path: Path) -> None:
-    """Write all bytes; a short write is gone on with."""
+    """Write all bytes, also after short writes."""
     view = memoryview(data)
     while view:
-        _announce("write", path)
+        _call_hook("write", path)
         view = view[os.write(fd, view) :]
 
 
 def write_at(fd: int, view: memoryview, offset: int, path: Path) -> None:
-    """Write all bytes at a place; a short write is gone on with."""
+    """Write all bytes at an offset, also after short writes."""
     while view:
-        _announce("write", path)
+        _call_hook("write", path)
         written = os.pwrite(fd, view, offset)
         view, offset = view[written:], offset + written
 
 
 def sync(fd: int, path: Path) -> None:
     """Force a file's bytes to the disk."""
-    _announce("fsync", path)
+    _call_hook("fsync", path)
     os.fsync(fd)
 
 
@@ -133,10 +136,10 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Force a folder's entries to the disk: what was created, renamed or removed in it."""
+    """Force a folder's entries to the disk: files that were created, renamed or removed in it."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _announce("fsync-folder", path)
+        _call_hook("fsync-folder", path)
         os.fsync(fd)
     finally:
         os.close(fd)
@@ -144,19 +147,19 @@ def sync_folder(path: Path) -> None:
 
 def truncate(fd: int, size: int, path: Path) -> None:
     """Cut an open file to `size` bytes."""
-    _announce("truncate", path)
+    _call_hook("truncate", path)
     os.ftruncate(fd, size)
 
 
 def replace(source: Path, target: Path) -> None:
-    """Put one file in the place of another, at once."""
-    _announce("replace", target)
+    """Replace a file by another atomically."""
+    _call_hook("replace", target)
     source.replace(target)
 
 
 def remove(path: Path) -> None:
     """Remove a file; one that is missing is no error."""
-    _announce("remove", path)
+    _call_hook("remove", path)
     path.unlink(missing_ok=True)
 
 
@@ -173,10 +176,8 @@ def copy(source: Path, target: Path) -> None:
 
 
 def write_file(path: Path, data: bytes, history: Path | None = None) -> None:
-    """Replace a small file as a whole, durably; a companion of `history` gets its mode and its group.
-
-    What is no companion lies among a person's files: the name of its temporary file is one that nobody else gives.
-    """
+    """Replace a small file as a whole, durably; a companion of `history` gets its mode and its group."""
+    # A file that is no companion lies among a person's own: its temporary file has a name that nobody else uses.
     temporary = beside(path, ".warmstart.tmp" if history is None else ".tmp")
     fd = open_new(temporary, history)
     try:
@@ -189,12 +190,12 @@ def write_file(path: Path, data: bytes, history: Path | None = None) -> None:
 
 
 @contextlib.contextmanager
-def storage_errors(where: Path) -> Iterator[None]:
-    """Turn the system's errors of a write into ours.
+def storage_errors(location: Path) -> Iterator[None]:
+    """Turn the system's errors of a write into errors of warmstart.
 
     Raises:
         StorageFullError: no space, or a quota or a limit reached.
-        HistoryReadOnlyError: the place or the file may not be written.
+        HistoryReadOnlyError: the folder or the file may not be written.
         StorageError: anything else that the system refuses.
     """
     try:
@@ -204,21 +205,23 @@ def storage_errors(where: Path) -> Iterator[None]:
     except OSError as error:
         number = error.errno
         reason = os.strerror(number) if number else str(error)
-        if error.filename is not None and Path(os.fsdecode(error.filename)) != where:
+        if error.filename is not None and Path(os.fsdecode(error.filename)) != location:
             reason += f" ({Path(os.fsdecode(error.filename)).name})"
         if number in _FULL:
-            msg = f"{where}: expected room to write, got: {reason}. Nothing acknowledged was lost; free some space and repeat."
+            msg = f"{location}: expected room to write, got: {reason}. Nothing acknowledged was lost; free some space and repeat."
             raise StorageFullError(msg) from error
         if number in _READ_ONLY:
-            msg = f"{where}: expected a file and a folder that may be written, got: {reason}. Copy the history to a place of yours."
+            msg = f"{location}: expected a file and a folder that may be written, got: {reason}. Copy the history to a place of yours."
             raise HistoryReadOnlyError(msg) from error
-        msg = f"{where}: expected the write to succeed, got: {reason}. Nothing acknowledged was lost; check the disk."
+        msg = (
+            f"{location}: expected the write to succeed, got: {reason}. Nothing acknowledged was lost; check the disk."
+        )
         raise StorageError(msg) from error
     except MemoryError as error:
-        msg = f"{where}: expected memory to write, got none left. Nothing acknowledged was lost; end other programs and repeat."
+        msg = f"{location}: expected memory to write, got none left. Nothing acknowledged was lost; end other programs and repeat."
         raise StorageError(msg) from error
 
 
-def _announce(call: str, path: Path) -> None:
+def _call_hook(call: str, path: Path) -> None:
     if hook is not None:
         hook(call, path)

@@ -1,7 +1,7 @@
 """The journal beside a history: one checksummed line an operation, synced before the operation is acknowledged.
 
-A line is `crc32 SP json LF`, the checksum eight hexadecimal digits over the JSON bytes. The first line says whose
-journal it is. As every line is synced before the next is written, only the last one can be torn.
+A line is `crc32 SP json LF`, the checksum eight hexadecimal digits over the JSON bytes. The first line names the
+history. Every line is synced before the next is written, so only the last one can be torn.
 """
 
 import contextlib
@@ -19,31 +19,28 @@ from warmstart.history_store.json_text import parse_stored_json
 from warmstart.history_store.limits import JOURNAL_BYTES
 
 VERSIONS = (1, 2)
-"""1: the journal of a file without a salt, as version 0.1 writes them; 2: its header names the salt."""
+"""1: journal of a file without a salt, written by version 0.1; 2: the header names the salt."""
 _LONG, _LONGEST, _SHARE = 256 << 10, 4 << 20, 1000
 _SERIALS = 2**63
 
 
 def most_bytes(file_size: int) -> int:
-    """Return the size beyond which a journal is written into its file when its writer closes.
-
-    Each opening reads all of it, which takes a moment; writing takes as long as the file is large, so that a large one
-    lets its journal grow further.
-    """
+    """Return the size beyond which a journal is written into its file when its writer closes."""
+    # Each opening reads the whole journal; a large file takes longer to rewrite, so its journal may grow further.
     return min(max(file_size // _SHARE, _LONG), _LONGEST)
 
 
 @dataclass(frozen=True, slots=True)
 class JournalText:
-    """What the bytes of a journal say.
+    """Content of a journal.
 
     Attributes:
-        header: the first line, or None where no line is whole.
+        header: the first line; None = no line is whole.
         operations: the others, in file order.
         end: number of bytes up to the end of the last whole line.
         torn: the last line was cut off by a crash; nothing acknowledged is in it.
         damaged: numbers of the lines, from 1, that are whole and do not match their checksum.
-        file: device, inode and size of the file that was read; empty where there was none.
+        file: device, inode and size of the file; empty = there is none.
     """
 
     header: dict[str, Any] | None
@@ -55,7 +52,7 @@ class JournalText:
 
     @property
     def salt(self) -> str:
-        """Salt of the generation of the file that it goes on from; empty for version 1."""
+        """Return the salt of the file generation to which the journal belongs; empty for version 1."""
         return "" if self.header is None else str(self.header.get("salt", ""))
 
     def after(self, serial: int) -> list[dict[str, Any]]:
@@ -64,13 +61,13 @@ class JournalText:
 
 
 def parse(data: bytes) -> JournalText:
-    """Read the bytes of a journal; never fails.
+    """Parse the bytes of a journal; never fails.
 
-    A last line is torn when it has no line end, or holds zero bytes (blocks that a power cut kept from the disk).
+    The last line is torn if it has no line end, or holds zero bytes (a power cut kept its blocks from the disk).
     """
     *lines, rest = data.split(b"\n")
     torn = bool(rest)
-    if lines and not _checks(lines[-1]) and b"\0" in lines[-1]:
+    if lines and not _parse_line(lines[-1]) and b"\0" in lines[-1]:
         torn = True
         lines.pop()
     header: dict[str, Any] | None = None
@@ -79,7 +76,7 @@ def parse(data: bytes) -> JournalText:
     end = 0
     for number, line in enumerate(lines, start=1):
         end += len(line) + 1
-        values = _checks(line)
+        values = _parse_line(line)
         if values is None:
             damaged.append(number)
         elif number == 1:
@@ -95,15 +92,15 @@ def load(path: Path) -> JournalText:
     """Read a journal file; a missing one is empty.
 
     Raises:
-        HistoryDamagedError: it is no ordinary file, or larger than a journal grows.
+        HistoryDamagedError: the journal is no ordinary file, or larger than its limit.
         StorageError: it may not be read, or there is no memory for it.
     """
     try:
         with os.fdopen(durable.open_companion(path, os.O_RDONLY), "rb") as file:
             JOURNAL_BYTES.check(os.fstat(file.fileno()).st_size, str(path))
             data = file.read()
-            found = os.fstat(file.fileno())
-            return replace(parse(data), file=(found.st_dev, found.st_ino, len(data)))
+            status = os.fstat(file.fileno())
+            return replace(parse(data), file=(status.st_dev, status.st_ino, len(data)))
     except FileNotFoundError:
         return parse(b"")
     except MemoryError as error:
@@ -117,17 +114,17 @@ def load(path: Path) -> JournalText:
 
 
 def check(text: JournalText, history: tuple[str, int, str], path: Path, hint: str) -> None:
-    """Check that a journal can be used for a history.
+    """Check that a journal belongs to a history and is whole.
 
     Args:
         text: of the journal.
         history: id, serial number and salt of the file.
         path: of the journal.
-        hint: the way back, for a message.
+        hint: how to restore the history, for a message.
 
     Raises:
-        HistoryDamagedError: whole lines do not match their checksums or are no operations, or it goes on from another
-            history, or from another file of this one.
+        HistoryDamagedError: whole lines do not match their checksums or are no operations, or the journal belongs to
+            another history, or to another copy of this one.
         HistoryVersionError: written by a newer version.
     """
     history_id, serial, salt = history
@@ -150,12 +147,12 @@ def check(text: JournalText, history: tuple[str, int, str], path: Path, hint: st
 
 
 def belongs(text: JournalText, serial: int, salt: str) -> bool:
-    """Tell whether a journal goes on from the file of this salt, or holds nothing that the file lacks."""
+    """Return whether a journal belongs to the file of this salt, or holds nothing that the file lacks."""
     return text.salt == salt or not text.after(serial)
 
 
 def checksum(path: Path, size: int) -> int | None:
-    """Return the CRC-32 of the first `size` bytes of a journal; None where it has less, or cannot be read."""
+    """Return the CRC-32 of the first `size` bytes of a journal; None if it is shorter or cannot be read."""
     if not size:
         return 0
     try:
@@ -170,14 +167,14 @@ class JournalWriter:
     """An open journal.
 
     Args:
-        path: of the journal, which is created with its header where it was missing or empty.
+        path: of the journal; a missing or empty one is created with its header.
         history_id: of its history.
-        text: what was read of it; a torn line at its end is cut off.
-        salt: of the file that it goes on from; empty for a file without one.
-        history: whose mode and group the journal gets.
+        text: of the journal; a torn line at its end is cut off.
+        salt: of the file to which it belongs; empty for a file without one.
+        history: path of the history, which gives the journal its mode and group.
 
     Raises:
-        StorageError: it was written or replaced since it was read.
+        StorageError: the journal was written or replaced since it was read.
     """
 
     def __init__(
@@ -186,19 +183,21 @@ class JournalWriter:
         self.path = path
         self.size = text.file[2] if text.file else 0
         self.uncut = False
-        if text.file and not os.path.lexists(path):  # opening would make a new one
-            self._refuse("none")
+        # The journal was removed since it was read; opening would create a new one.
+        if text.file and not os.path.lexists(path):
+            self._refuse_journal("none")
         self._fd = durable.open_append(path, history)
         try:
-            found = os.fstat(self._fd)
-            if text.file[:2] not in ((), (found.st_dev, found.st_ino)):
-                self._refuse("another file")
+            status = os.fstat(self._fd)
+            if text.file[:2] not in ((), (status.st_dev, status.st_ino)):
+                self._refuse_journal("another file")
             self._check()
             if text.end != self.size:
                 durable.truncate(self._fd, text.end, path)
                 durable.sync(self._fd, path)
                 self.size = text.end
-            if self.size == 0:  # synced on its own: a power cut must not leave a line behind a torn header
+            # The header is synced before any line: a power cut must not leave a line behind a torn header.
+            if self.size == 0:
                 self._write(header(history_id, salt))
                 durable.sync_folder(path.parent)
         except BaseException:
@@ -206,7 +205,7 @@ class JournalWriter:
             raise
 
     def append(self, text: str) -> None:
-        """Write one operation and sync it: when this returns, it stays.
+        """Write one operation and sync it.
 
         Raises:
             StorageError: it could not be written; the journal is as before.
@@ -222,10 +221,10 @@ class JournalWriter:
             self._fd = -1
 
     def recover(self) -> None:
-        """Cut off what a failed write has left, if that could not be done at once.
+        """Cut off the remains of a failed write, if that was not possible at once.
 
         Raises:
-            OSError: it still cannot.
+            OSError: it still fails.
         """
         if self.uncut:
             durable.truncate(self._fd, self.size, self.path)
@@ -233,19 +232,20 @@ class JournalWriter:
             self.uncut = False
 
     def _check(self) -> None:
-        """Check that the journal is the file that was opened, and that nobody else wrote to it."""
+        """Check that the journal is still the file that was opened, and that nobody else wrote to it."""
         size = os.fstat(self._fd).st_size
         if not is_at(self._fd, self.path) or (size != self.size and not self.uncut):
-            self._refuse(
+            self._refuse_journal(
                 f"{size:,} bytes" if is_at(self._fd, self.path) else "another file" if self.path.exists() else "none"
             )
 
-    def _refuse(self, got: str) -> NoReturn:
+    def _refuse_journal(self, got: str) -> NoReturn:
         msg = f"{self.path}: expected the journal that this writer opened, {self.size:,} bytes long, got {got}. Nothing more is written; open the history again."
         raise StorageError(msg)
 
     def _write(self, data: bytes) -> None:
         self.recover()
+        # Set before the write: if it fails and cannot be undone at once, the next call cuts off the remains.
         self.uncut = True
         try:
             durable.write(self._fd, data, self.path)
@@ -259,19 +259,19 @@ class JournalWriter:
 
 
 def line(text: str) -> bytes:
-    """Make a line of the journal."""
+    """Return a line of the journal: checksum, blank, text."""
     data = text.encode()
     return b"%08x %s\n" % (zlib.crc32(data), data)
 
 
 def header(history_id: str, salt: str = "") -> bytes:
-    """Make the first line of a journal."""
-    named = {"journal": 2, "history": history_id, "salt": salt} if salt else {"journal": 1, "history": history_id}
-    return line(json.dumps(named))
+    """Return the first line of a journal."""
+    fields = {"journal": 2, "history": history_id, "salt": salt} if salt else {"journal": 1, "history": history_id}
+    return line(json.dumps(fields))
 
 
-def _checks(raw: bytes) -> dict[str, Any] | None:
-    """Return the JSON object of a line, or None where it does not match its checksum or cannot be read."""
+def _parse_line(raw: bytes) -> dict[str, Any] | None:
+    """Return the JSON object of a line; None if the checksum does not match or it cannot be read."""
     try:
         if len(raw) < 10 or raw[8:9] != b" " or int(raw[:8], 16) != zlib.crc32(raw[9:]):
             return None

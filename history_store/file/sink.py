@@ -1,4 +1,4 @@
-"""The file under HDF5 while it is written: HDF5 crashes the process when a write fails, so it is never told."""
+"""The file under HDF5 during a write; it hides failures from HDF5, which would crash the process."""
 
 import os
 from pathlib import Path
@@ -7,10 +7,10 @@ from warmstart.history_store.file import durable
 
 
 class Sink:
-    """A file object for h5py that keeps the first error of the system to itself and then swallows all writes.
+    """A file object for h5py that stores the first error of the system and then ignores all writes.
 
     Args:
-        path: of the file, which is emptied where it exists.
+        path: of the file, which is emptied if it exists.
 
     Attributes:
         error: the first error, for `check`.
@@ -20,13 +20,13 @@ class Sink:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.error: OSError | MemoryError | None = None
-        self._at = 0
+        self._position = 0
         self._size = 0
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         self.inode = os.fstat(self._fd).st_ino
 
     def check(self) -> None:
-        """Raise the error that was kept, if there is one.
+        """Raise the stored error, if there is one.
 
         Raises:
             OSError: no space, for example.
@@ -40,13 +40,13 @@ class Sink:
         os.close(self._fd)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move to a place."""
-        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        return self._at
+        """Move to a position."""
+        self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        return self._position
 
     def tell(self) -> int:
-        """Tell the place."""
-        return self._at
+        """Return the position."""
+        return self._position
 
     def read(self, size: int) -> bytes:
         """Read back some bytes."""
@@ -55,27 +55,27 @@ class Sink:
         return bytes(buffer)
 
     def readinto(self, buffer: memoryview) -> int:
-        """Read back what HDF5 wrote; zeros where a swallowed write belongs."""
-        found = os.preadv(self._fd, [buffer], self._at)
-        buffer[found:] = bytes(len(buffer) - found)
-        self._at += len(buffer)
+        """Read back bytes that HDF5 wrote; zeros in place of an ignored write."""
+        n_bytes = os.preadv(self._fd, [buffer], self._position)
+        buffer[n_bytes:] = bytes(len(buffer) - n_bytes)
+        self._position += len(buffer)
         return len(buffer)
 
     def write(self, data: memoryview) -> int:
-        """Write, or seem to."""
+        """Write bytes; after an error, only count them."""
         view = memoryview(data).cast("B")
         if self.error is None:
             try:
-                durable.write_at(self._fd, view, self._at, self.path)
+                durable.write_at(self._fd, view, self._position, self.path)
             except (OSError, MemoryError) as error:
                 self.error = error
-        self._at += len(view)
-        self._size = max(self._size, self._at)
+        self._position += len(view)
+        self._size = max(self._size, self._position)
         return len(view)
 
     def truncate(self, size: int | None = None) -> int:
-        """Set the length, or seem to."""
-        self._size = self._at if size is None else size
+        """Set the length; after an error, only note it."""
+        self._size = self._position if size is None else size
         if self.error is None:
             try:
                 durable.truncate(self._fd, self._size, self.path)

@@ -1,4 +1,4 @@
-"""What a history says at one moment: file and journal read together."""
+"""A history at one moment: file and journal read together."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from warmstart.history_store.file.base import read_content, read_embeddings, rea
 from warmstart.history_store.file.codec import Operation
 from warmstart.history_store.file.content import Content, quoted
 from warmstart.history_store.file.durable import beside
-from warmstart.history_store.file.layout import BROKEN, damage, hint, open_file
+from warmstart.history_store.file.layout import BROKEN, damage_errors, open_file, restore_hint
 from warmstart.history_store.file.lock import is_at
 from warmstart.history_store.file.stored_images import PixelChecks, StoredImages, map_file, map_images
 from warmstart.history_store.file.table import EvaluationTable, StoredTable
 from warmstart.history_store.records import DatasetInfo, Evaluation, Value
 from warmstart.history_store.wording import in_shell
 
-_TRIES = 5
+_MAX_GAPS = 5
 
 
 class Snapshot:
-    """The reading half of `History`: needs no lock and no ConfigSpace, and writes nothing.
+    """The reading half of `History`; needs no lock and no ConfigSpace.
 
     Args:
         path: of the file.
@@ -58,10 +58,11 @@ class Snapshot:
         self._load()
 
     def close(self) -> None:
-        """Close the file; images already given out stay valid. Closing twice is no error."""
+        """Close the file; images that were read before stay valid. Closing twice is no error."""
         self._closed = True
+        # A `StoredTable` still reads from the file, which is then closed with its last reference.
         if self._file is not None and not isinstance(self._content.base, StoredTable):
-            self._file.close()  # else it is closed when nobody can ask for the evaluations any more
+            self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -75,7 +76,7 @@ class Snapshot:
         return f"History({str(self.path)!r}, revision={self.revision}, datasets={len(self.datasets)}, configs={len(self.configs)}, evaluations={self.n_evaluations})"
 
     def refresh(self) -> bool:
-        """Read what others have written since; returns whether anything changed."""
+        """Read the state of now, with the writes of other processes; return whether anything changed."""
         self._check_open()
         before = self._content.serial
         self._load()
@@ -83,65 +84,65 @@ class Snapshot:
 
     @property
     def id(self) -> str:
-        """Name of the history for life, 32 hexadecimal digits."""
+        """Return the history's lifelong id, 32 hexadecimal digits."""
         return self._content.id
 
     @property
     def revision(self) -> int:
-        """Number of changes so far to datasets, configurations and evaluations (embeddings and results count not)."""
+        """Return the number of changes to datasets, configurations and evaluations, not to embeddings and results."""
         return self._content.revision
 
     @property
     def space_json(self) -> str:
-        """The search space as ConfigSpace JSON, as it was given."""
+        """Return the search space as ConfigSpace JSON, unchanged since the creation."""
         return self._content.space_json
 
     @property
     def stored_size(self) -> int:
-        """Side of the stored images in pixels."""
+        """Return the side of the stored images in pixels."""
         return self._content.stored_size
 
     @property
     def notes(self) -> dict[str, str]:
-        """What was noted when it was created."""
+        """Return the notes of the creation."""
         return dict(self._content.notes)
 
     @property
     def datasets(self) -> tuple[DatasetInfo, ...]:
-        """The datasets, in the order in which they were added."""
+        """Return the datasets in the order in which they were added."""
         return tuple(self._content.datasets)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Their names."""
+        """Return the names of the datasets."""
         return tuple(self._content.datasets.names)
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Their sibling groups."""
+        """Return the sibling groups of the datasets."""
         return tuple(self._content.datasets.groups)
 
     def dataset(self, name: str) -> DatasetInfo:
-        """Find a dataset by name.
+        """Return the description of a dataset.
 
         Raises:
-            UsageError: there is none of that name.
+            UsageError: there is no dataset of that name.
         """
         return self._content.datasets[self._content.index(name, str(self.path))]
 
     @property
     def configs(self) -> tuple[dict[str, Value], ...]:
-        """The configurations, in the order of the columns of `errors`."""
+        """Return the configurations in the order of the columns of `errors`."""
         return tuple(dict(config) for config in self._content.configs)
 
     @property
     def configs_unit(self) -> NDArray[np.float64]:
-        """The configurations as `c x d` float64 in the order of the space; NaN = inactive."""
+        """Return the configurations as `c x d` float64 in the order of the space; NaN = inactive."""
         return self._content.unit.copy()
 
     @property
     def errors(self) -> NDArray[np.float64]:
-        """Validation errors, `m x c` float64 in [0, 1], mean over seeds; NaN = missing, or no run gave one.
+        """Return validation errors, `m x c` float64 in [0, 1], mean over seeds; NaN = missing, or no run gave one.
 
         A diverged run counts with the error of a constant prediction.
         """
@@ -149,23 +150,23 @@ class Snapshot:
 
     @property
     def failed(self) -> NDArray[np.bool_]:
-        """Cells whose every run failed without an error, `m x c` bool: NaN in `errors` though they were measured."""
+        """Return the cells whose runs all failed without an error, `m x c` bool; they are NaN in `errors`."""
         return self.outcomes[1]
 
     @property
     def outcomes(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Both at once: `errors` and `failed`."""
+        """Return `errors` and `failed`, computed together."""
         errors, measured = self._content.outcomes()
         return errors, measured & np.isnan(errors)
 
     @property
     def n_runs(self) -> NDArray[np.int64]:
-        """Number of evaluations of each dataset, `m`."""
+        """Return the number of evaluations of each dataset, `m`."""
         return self._content.n_runs()
 
     @property
     def n_evaluations(self) -> int:
-        """Number of evaluations."""
+        """Return the number of evaluations."""
         return len(self._content.base) + len(self._content.tail)
 
     def table(self) -> EvaluationTable:
@@ -176,10 +177,10 @@ class Snapshot:
         """Return evaluations in the order in which they were appended.
 
         Args:
-            dataset: only those of this one.
+            dataset: name of the dataset; None = all.
 
         Raises:
-            UsageError: there is none of that name.
+            UsageError: there is no dataset of that name.
         """
         content = self._content
         rows = np.arange(len(content.table))
@@ -188,13 +189,13 @@ class Snapshot:
         return tuple(content.table.records(self.names, self.configs, rows))
 
     def has_images(self, name: str) -> bool:
-        """Tell whether the images of a dataset are inside.
+        """Return whether the history holds the images of a dataset.
 
         Raises:
             UsageError: there is no dataset of that name.
         """
         self._content.index(name, str(self.path))
-        with damage(self._real):
+        with damage_errors(self._real):
             return bool(quoted(name) in self._h5["images"])
 
     def images(self, name: str) -> StoredImages:
@@ -203,7 +204,7 @@ class Snapshot:
         Raises:
             UsageError: there is no dataset of that name.
             ImagesMissingError: the history holds it without images.
-            HistoryDamagedError: labels or split are altered; altered pixels are told when they are read.
+            HistoryDamagedError: labels or split are altered; altered pixels raise when they are read.
 
         Warns:
             HistoryWarning: the file is of version 0.1, whose images have no checksums.
@@ -218,27 +219,27 @@ class Snapshot:
                 )
                 msg = f"{self.path}: expected images of {name!r}, got a history that holds it without. {step}: `warmstart history add --help`."
                 raise ImagesMissingError(msg)
-            with damage(self._real):
+            with damage_errors(self._real):
                 if self._map is None:
                     self._map = map_file(self._h5)
                 self._images[name] = map_images(self._h5, quoted(name), name, str(self._real), self._map, self._checks)
-            self._note_missing_checksums(name)
+            self._warn_missing_checksums(name)
         return self._images[name]
 
     @property
     def model_hashes(self) -> tuple[str, ...]:
-        """Hashes of the models whose embeddings are inside."""
-        with damage(self._real):
+        """Return the hashes of the models whose embeddings are stored."""
+        with damage_errors(self._real):
             return tuple(self._h5["embeddings"])
 
     @property
     def holds_images(self) -> bool:
-        """Tell whether the images of any dataset are inside."""
-        with damage(self._real):
+        """Return whether the history holds images of any dataset."""
+        with damage_errors(self._real):
             return len(self._h5["images"]) > 0
 
     def records(self) -> Sequence[DatasetInfo]:
-        """Return the datasets as they are now, those of a large history read where they are looked at."""
+        """Return a copy of the list of datasets; a large history decodes them at their first use."""
         return self._content.datasets.copy()
 
     def dataset_at(self, row: int) -> DatasetInfo:
@@ -246,19 +247,19 @@ class Snapshot:
         return self._content.datasets[row]
 
     def vectors(self, model_hash: str) -> tuple[list[str], NDArray[np.float32]]:
-        """Return the embeddings that a model gave the datasets: `m` names and `m x d` vectors, none for an unknown model."""
+        """Return a model's embeddings of the datasets: `m` names and `m x d` vectors, none for an unknown model."""
         return read_vectors(self._h5, str(self._real), model_hash)
 
     def embeddings(self, model_hash: str) -> dict[str, NDArray[np.float32]]:
-        """Return the embeddings that a model gave the datasets: vectors by name, empty for an unknown model."""
+        """Return a model's embeddings of the datasets by name; empty for an unknown model."""
         return read_embeddings(self._h5, str(self._real), model_hash)
 
     def get_result(self, key: str) -> dict[str, Any] | None:
         """Return a copy of a stored result, or None."""
         return copy.deepcopy(self._content.results.get(key))
 
-    def look_at_result(self, key: str) -> Mapping[str, Any] | None:
-        """Return a stored result as it is kept, or None: for large ones, by who changes nothing in it."""
+    def view_result(self, key: str) -> Mapping[str, Any] | None:
+        """Return a stored result without copying it, or None; the caller must not change it."""
         return self._content.results.get(key)
 
     @property
@@ -270,7 +271,8 @@ class Snapshot:
         return self._file
 
     def _load(self) -> tuple[int, journal.JournalText]:
-        """Read file and journal as one consistent state, again where a writer came between; returns what was read of each."""
+        """Read file and journal as one consistent state; return the file's serial number and the journal's text."""
+        # A writer may replace both between the two reads: then the file is another by now, or operations are missing.
         log = beside(self._real, ".journal")
         gaps = 0
         while True:
@@ -280,7 +282,7 @@ class Snapshot:
                 serial = content.serial
                 text = journal.load(log)
                 if is_at(file.id.get_vfd_handle(), self._real):
-                    journal.check(text, (content.id, serial, content.salt), log, hint(str(self._real)))
+                    journal.check(text, (content.id, serial, content.salt), log, restore_hint(str(self._real)))
                     missing = text.after(serial)
                     if [op["serial"] for op in missing] == list(range(serial + 1, serial + 1 + len(missing))):
                         self._apply(content, missing, log)
@@ -290,16 +292,16 @@ class Snapshot:
                 file.close()
                 raise
             file.close()
-            if gaps == _TRIES:
-                msg = f"{log}: expected operations from number {serial + 1} on, got a gap. {hint(str(self._real))}"
+            if gaps == _MAX_GAPS:
+                msg = f"{log}: expected operations from number {serial + 1} on, got a gap. {restore_hint(str(self._real))}"
                 raise HistoryDamagedError(msg)
             time.sleep(0.01 if gaps else 0)
         if self._file is not None:
             self._file.close()
         self._file, self._content = file, content
         self._map, self._images = None, {}
-        found = os.fstat(file.id.get_vfd_handle())
-        if self._generation != (generation := (found.st_dev, found.st_ino, content.salt)):
+        status = os.fstat(file.id.get_vfd_handle())
+        if self._generation != (generation := (status.st_dev, status.st_ino, content.salt)):
             self._checks, self._generation = {}, generation
         return serial, text
 
@@ -308,10 +310,10 @@ class Snapshot:
             try:
                 content.apply(operation)
             except BROKEN as error:
-                msg = f"{log}: expected operations that fit the history, got number {operation['serial']}, which does not ({str(error)[:200]}). {hint(str(self._real))}"
+                msg = f"{log}: expected operations that fit the history, got number {operation['serial']}, which does not ({str(error)[:200]}). {restore_hint(str(self._real))}"
                 raise HistoryDamagedError(msg) from error
 
-    def _note_missing_checksums(self, name: str) -> None:
+    def _warn_missing_checksums(self, name: str) -> None:
         if not self._images[name].has_checksums:
             warnings.warn(
                 f"{self.path}: its images have no checksums, so that altered pixels are noticed by `warmstart history verify` only. `warmstart history upgrade {in_shell(self.path)}` adds them.",

@@ -1,4 +1,4 @@
-"""Images inside a history: written contiguous, read through one memory map, each compared with its checksum once."""
+"""Images inside a history: written contiguous, read through one memory map, each checked against its checksum once."""
 
 import mmap
 import zlib
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from warmstart.history_store.errors import DataError, HistoryDamagedError, UsageError
 from warmstart.history_store.file.layout import (
-    child,
-    crc,
+    array_checksum,
+    check_version,
+    get_element,
     get_text,
-    hint,
-    mark,
-    read,
-    reader,
-    version,
+    mark_element,
+    read_element,
+    register_reader,
+    restore_hint,
     write_array,
     write_json,
 )
@@ -32,10 +32,10 @@ Split = Literal["train", "val", "test"]
 class StoredImages:
     """The images of one dataset of a history.
 
-    The arrays stay valid and unchanged for as long as they are referenced, whatever is written to the history
-    meanwhile: a file is replaced, never changed.
+    The arrays stay valid and unchanged as long as they are referenced, also when the history is written meanwhile: a
+    file is replaced, never changed.
 
-    An image is compared with its checksum when it is read first, and no more for as long as the file stays open.
+    An image is compared with its checksum at its first read, and not again as long as the file stays open.
     Files of version 0.1 have no checksums of single images.
 
     Attributes:
@@ -55,7 +55,7 @@ class StoredImages:
 
     @property
     def array(self) -> NDArray[np.uint8]:
-        """All images, `n x s x s x c` uint8, memory-mapped, read-only; the first time, all are read and compared.
+        """Return all images, `n x s x s x c` uint8, memory-mapped and read-only; the first call checks them all.
 
         Raises:
             HistoryDamagedError: an image does not match its checksum.
@@ -65,13 +65,13 @@ class StoredImages:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Shape of `array`, without reading it."""
+        """Return the shape of `array` without reading it."""
         n, height, width, channels = self._pixels.shape
         return n, height, width, channels
 
     @property
     def has_checksums(self) -> bool:
-        """Tell whether altered pixels are noticed when they are read."""
+        """Return whether the file has checksums of single images, so that reading finds altered pixels."""
         return self._checks.expected is not None
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -110,7 +110,7 @@ class StoredImages:
 
         Args:
             rng: the only source of randomness.
-            tau: how many; a part with fewer gives all it has.
+            tau: number of images; all of a smaller part.
             split: the part drawn from.
 
         Returns: `t x s x s x c` uint8 and `t` int64 labels, t = min(tau, size of the part), copied from the map.
@@ -128,50 +128,50 @@ class StoredImages:
 
 
 class PixelChecks:
-    """Which images of a dataset are known to match their checksums.
+    """Checksums of a dataset's images, and which images have been compared with them.
 
     Args:
         expected: `n` CRC-32; None = the file has none.
-        where: element and file, for errors.
+        location: element and file, for errors.
     """
 
-    def __init__(self, expected: NDArray[np.uint32] | None, where: str) -> None:
-        self.expected, self._where = expected, where
-        self._known = np.zeros(0 if expected is None else len(expected), dtype=np.bool_)
-        self._all = expected is None
+    def __init__(self, expected: NDArray[np.uint32] | None, location: str) -> None:
+        self.expected, self._location = expected, location
+        self._is_verified = np.zeros(0 if expected is None else len(expected), dtype=np.bool_)
+        self._all_verified = expected is None
 
     def check(self, rows: NDArray[np.int64], images: NDArray[np.uint8]) -> None:
-        """Compare those of the images that have not been; `images` are those at `rows`.
+        """Compare the images at `rows` with their checksums, unless that was done.
 
         Raises:
             HistoryDamagedError: one does not match.
         """
-        if self._all or self._known[rows].all():
+        if self._all_verified or self._is_verified[rows].all():
             return
-        fresh = np.flatnonzero(~self._known[rows])
+        fresh = np.flatnonzero(~self._is_verified[rows])
         self._compare(rows[fresh], images, fresh.tolist())
 
     def check_all(self, images: NDArray[np.uint8]) -> None:
-        """Compare all images that have not been.
+        """Compare all images with their checksums, unless that was done.
 
         Raises:
             HistoryDamagedError: one does not match.
         """
-        if not self._all:
-            rows = np.flatnonzero(~self._known)
+        if not self._all_verified:
+            rows = np.flatnonzero(~self._is_verified)
             self._compare(rows, images, rows.tolist())
-            self._all = True
+            self._all_verified = True
 
-    def _compare(self, rows: NDArray[np.int64], images: NDArray[np.uint8], at: list[int]) -> None:
+    def _compare(self, rows: NDArray[np.int64], images: NDArray[np.uint8], positions: list[int]) -> None:
         assert self.expected is not None  # noqa: S101 - else nothing is left to compare
         flat, size, crc32 = images.reshape(-1).data, images[0].size, zlib.crc32
-        found = [crc32(flat[i * size : i * size + size]) for i in at]
-        wrong = rows[np.array(found, dtype=np.uint32) != self.expected[rows]]
-        if len(wrong):
-            named = ", ".join(map(str, wrong[:5].tolist())) + ", …" * (len(wrong) > 5)
-            msg = f"{self._where}: expected images that match their checksums, got {len(wrong)} with altered bytes (number {named}). {hint(self._where)}"
+        checksums = [crc32(flat[i * size : i * size + size]) for i in positions]
+        altered = rows[np.array(checksums, dtype=np.uint32) != self.expected[rows]]
+        if len(altered):
+            numbers = ", ".join(map(str, altered[:5].tolist())) + ", …" * (len(altered) > 5)
+            msg = f"{self._location}: expected images that match their checksums, got {len(altered)} with altered bytes (number {numbers}). {restore_hint(self._location)}"
             raise HistoryDamagedError(msg)
-        self._known[rows] = True
+        self._is_verified[rows] = True
 
 
 def image_checksums(images: NDArray[np.uint8]) -> NDArray[np.uint32]:
@@ -185,22 +185,22 @@ def check_images(
     labels: NDArray[np.int64],
     split: NDArray[np.int8],
     size: int,
-    where: str,
+    location: str,
 ) -> None:
-    """Check that images fit the dataset and the history.
+    """Check that images fit the description of their dataset and the history.
 
     Args:
-        info: what the dataset says of itself.
+        info: description of the dataset.
         images: `n x size x size x c`.
         labels: `n`.
         split: `n` codes.
         size: stored size of the history.
-        where: file name, for errors.
+        location: file name, for errors.
 
     Raises:
         DataError: shapes, channels, labels or counts of the parts do not agree.
     """
-    at = f"{where}: images of {info.name!r}"
+    at = f"{location}: images of {info.name!r}"
     expected = (info.n_images, size, size, info.channels)
     if images.dtype != np.uint8 or images.shape != expected or not len(images):
         msg = f"{at}: expected uint8 of shape {expected}, got {images.dtype} of shape {images.shape}. Read them at the history's stored size."
@@ -227,7 +227,7 @@ def write_images(
 ) -> None:
     """Write the images of one dataset as one element."""
     group = parent.create_group(key)
-    mark(group, "images")
+    mark_element(group, "images")
     write_array(group, "array", images)
     write_array(group, "checksums", image_checksums(images))
     write_array(group, "labels", labels.astype("<i8"))
@@ -236,63 +236,69 @@ def write_images(
 
 
 def add_checksums(group: h5py.Group) -> None:
-    """Bring the images of one dataset, copied from a file of version 0.1, up to date."""
+    """Add checksums to the images of one dataset, if they were copied from a file of version 0.1."""
     images = group["array"][()] if get_text(group, "encoding-version") == "1" else None
-    if images is not None and crc(images) == int(group["array"].attrs["crc32"]):  # altered ones stay known as such
+    # Altered images get none: fresh checksums would hide the fault.
+    if images is not None and array_checksum(images) == int(group["array"].attrs["crc32"]):
         write_array(group, "checksums", image_checksums(images))
         for name in ("encoding-type", "encoding-version"):
             del group.attrs[name]
-        mark(group, "images")
+        mark_element(group, "images")
 
 
-@reader("images", "1")
-@reader("images", "2")
+@register_reader("images", "1")
+@register_reader("images", "2")
 def _open_images(
     group: h5py.Group, at: str
 ) -> tuple[h5py.Dataset, NDArray[np.uint32] | None, NDArray[np.int64], NDArray[np.int8], tuple[str, ...]]:
-    where = at.split(":/")[0]
-    array = child(group, "array", f"{at}/array")
-    version(array, "array", f"{at}/array")
-    labels, split = read(group, "labels", "array", where), read(group, "split", "array", where)
-    names = tuple(read(group, "class_names", "json", where))
-    sums = None if get_text(group, "encoding-version") == "1" else read(group, "checksums", "array", where)
+    location = at.split(":/")[0]
+    array = get_element(group, "array", f"{at}/array")
+    check_version(array, "array", f"{at}/array")
+    labels, split = read_element(group, "labels", "array", location), read_element(group, "split", "array", location)
+    names = tuple(read_element(group, "class_names", "json", location))
+    sums = None if get_text(group, "encoding-version") == "1" else read_element(group, "checksums", "array", location)
     n = array.shape[0]
     plain = array.id.get_create_plist().get_layout() == h5py.h5d.CONTIGUOUS and array.dtype == np.uint8
     is_summed = sums is None or (sums.shape == (n,) and sums.dtype == np.uint32)
     fits = array.ndim == 4 and labels.shape == (n,) and split.shape == (n,) and array.id.get_offset() is not None
     if not plain or not fits or not is_summed:
-        msg = f"{at}: expected contiguous uint8 images with one label, split code and checksum each, got {array.dtype} {array.shape}, {labels.shape}, {split.shape}, {None if sums is None else sums.shape}. {hint(at)}"
+        msg = f"{at}: expected contiguous uint8 images with one label, split code and checksum each, got {array.dtype} {array.shape}, {labels.shape}, {split.shape}, {None if sums is None else sums.shape}. {restore_hint(at)}"
         raise HistoryDamagedError(msg)
     return array, sums, labels, split, names
 
 
 def map_images(
-    file: h5py.File, key: str, name: str, where: str, mapped: mmap.mmap, known: dict[str, PixelChecks] | None = None
+    file: h5py.File,
+    key: str,
+    name: str,
+    location: str,
+    mapped: mmap.mmap,
+    checks_by_key: dict[str, PixelChecks] | None = None,
 ) -> StoredImages:
-    """Read one dataset's labels and lay its images over the map of the file.
+    """Read one dataset's labels, and view its images through the map of the file.
 
     Args:
         file: open for reading.
         key: of the group under `/images`.
         name: of the dataset.
-        where: file name, for errors.
+        location: file name, for errors.
         mapped: the whole file.
-        known: what is known to match in this very file, by key; grows.
+        checks_by_key: checks of this very file by key; a new one is added.
 
     Raises:
         HistoryDamagedError: the labels are altered, or the images reach beyond the file.
     """
-    array, sums, labels, split, names = read(file["images"], key, "images", where)
+    array, sums, labels, split, names = read_element(file["images"], key, "images", location)
     offset = array.id.get_offset()
     if offset + array.nbytes > len(mapped):
-        msg = f"{where}:/images/{key}: expected {array.nbytes:,} bytes of images, got a file that ends before. {hint(where)}"
+        msg = f"{location}:/images/{key}: expected {array.nbytes:,} bytes of images, got a file that ends before. {restore_hint(location)}"
         raise HistoryDamagedError(msg)
     pixels: NDArray[np.uint8] = np.ndarray(array.shape, np.uint8, buffer=mapped, offset=offset)
-    fresh = PixelChecks(sums, f"{where}:/images/{key}")
-    checks = fresh if known is None else known.setdefault(key, fresh)
+    new_checks = PixelChecks(sums, f"{location}:/images/{key}")
+    checks = new_checks if checks_by_key is None else checks_by_key.setdefault(key, new_checks)
     return StoredImages(name, labels, split, names, pixels, checks)
 
 
 def map_file(file: h5py.File) -> mmap.mmap:
-    """Map the very file that is open, even where another has taken its place since."""
+    """Map an open file, even if another has replaced it since."""
     return mmap.mmap(file.id.get_vfd_handle(), 0, access=mmap.ACCESS_READ)

@@ -1,4 +1,4 @@
-"""Evaluations as columns: what the file holds and what array code reads."""
+"""Evaluations as columns, in the file and in memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from warmstart.history_store.errors import HistoryDamagedError
 from warmstart.history_store.file.cells import CELLS, Cells, Columns, read_cells, read_origin_counts
 from warmstart.history_store.file.layout import (
-    child,
-    damage,
-    hint,
-    mark,
-    read,
-    reader,
-    version,
+    check_version,
+    damage_errors,
+    get_element,
+    mark_element,
+    read_element,
+    register_reader,
+    restore_hint,
     write_array,
     write_json,
 )
@@ -40,8 +40,8 @@ DTYPES = {
     "curve_step": "<i8",
     "curve_error": "<f8",
 }
-LATER = 200_000
-"""So many evaluations are read when they are looked at."""
+LAZY_ROWS = 200_000
+"""From so many evaluations on, they are read at their first use."""
 _CURVE = ("curve_end", "curve_step", "curve_error")
 
 
@@ -52,7 +52,7 @@ class EvaluationTable:
     Attributes:
         dataset: `n` index into the history's datasets.
         config: `n` index into its configurations.
-        error: `n` float64 in [0, 1], NaN where the status carries none.
+        error: `n` float64 in [0, 1], NaN if the status has none.
         status: `n` index into `STATUSES`.
         duration: `n` seconds, NaN = unknown.
         seed: `n`, -1 = unknown.
@@ -88,18 +88,18 @@ class EvaluationTable:
         return Cells.of((self.dataset, self.config, self.error, _HAS_ERROR[self.status]), m, c)
 
     def errors(self, m: int, c: int) -> NDArray[np.float64]:
-        """Average over seeds.
+        """Average the errors over seeds.
 
         Args:
             m: number of datasets.
             c: number of configurations.
 
-        Returns: `m x c` float64; NaN where no evaluation carries an error.
+        Returns: `m x c` float64; NaN = no evaluation has an error.
         """
         return self.cells(m, c).outcomes()[0]
 
     def measured(self, m: int, c: int) -> NDArray[np.bool_]:
-        """Tell which cells have evaluations, whatever their status: `m x c` bool."""
+        """Return which cells have evaluations, whatever their status: `m x c` bool."""
         return self.cells(m, c).outcomes()[1]
 
     def origin_counts(self) -> dict[str, int]:
@@ -108,19 +108,19 @@ class EvaluationTable:
         return {name: count for name, count in zip(self.origins, counts, strict=True) if count}
 
     def has_run(self, dataset: int, config: int, seed: int, origin: str) -> bool:
-        """Tell whether there is a run of this dataset, configuration, seed and origin."""
+        """Return whether there is a run of this dataset, configuration, seed and origin."""
         rows = np.flatnonzero(self.dataset == dataset)
         rows = rows[(self.config[rows] == config) & (self.seed[rows] == seed)]
         return any(self.origins[number] == origin for number in self.origin[rows].tolist())
 
     def without_dataset(self, index: int) -> "EvaluationTable":
-        """Leave out the rows of one dataset and close the gap in the numbering."""
+        """Return the table without the rows of one dataset; later datasets move up by one number."""
         keep = self.dataset != index
         starts = np.concatenate([[0], self.curve_end[:-1]]).astype(np.int64) if len(self) else self.curve_end
         lengths = self.curve_end - starts
         points = np.repeat(keep, lengths)
         dataset = self.dataset[keep]
-        return frozen(
+        return frozen_table(
             {name: getattr(self, name)[keep] for name in DTYPES if name not in (*_CURVE, "dataset")}
             | {
                 "dataset": np.where(dataset > index, dataset - 1, dataset),
@@ -137,7 +137,7 @@ class EvaluationTable:
         Args:
             names: of the datasets, by index.
             configs: by index.
-            rows: which, in the order wanted.
+            rows: indices, in the order of the result.
         """
         dataset, config, status, seed = (a[rows].tolist() for a in (self.dataset, self.config, self.status, self.seed))
         error, duration, origin = (a[rows].tolist() for a in (self.error, self.duration, self.origin))
@@ -163,20 +163,20 @@ class EvaluationTable:
 
 
 class StoredTable:
-    """The evaluations of an open file that nobody has looked at yet.
+    """The evaluations of an open file, read at their first use.
 
     Args:
-        file: that holds them; it stays open as long as this does.
-        where: its name, for errors.
+        file: of the history; it must stay open as long as this object.
+        location: its name, for errors.
 
     Attributes:
         limits: numbers of datasets and of configurations, which rows must point to.
     """
 
-    def __init__(self, file: h5py.File, where: str) -> None:
-        self._file, self._where = file, where
-        self._group = _checked_group(file, where)
-        self._n = len(child(self._group, "dataset", f"{where}:/evaluations/dataset"))
+    def __init__(self, file: h5py.File, location: str) -> None:
+        self._file, self._location = file, location
+        self._group = _evaluations_group(file, location)
+        self._n = len(get_element(self._group, "dataset", f"{location}:/evaluations/dataset"))
         self._loaded: EvaluationTable | None = None
         self.limits = 0, 0
 
@@ -184,47 +184,49 @@ class StoredTable:
         return self._n
 
     def load(self) -> EvaluationTable:
-        """Read it whole.
+        """Read the whole table.
 
         Raises:
             HistoryDamagedError: altered, or rows that point nowhere.
         """
         if self._loaded is None:
-            with damage(Path(self._where)):
-                table: EvaluationTable = read(self._file, "evaluations", "evaluations", self._where)
-            _refuse(table_faults(table, *self.limits), self._where)
+            with damage_errors(Path(self._location)):
+                table: EvaluationTable = read_element(self._file, "evaluations", "evaluations", self._location)
+            _refuse_faults(table_faults(table, *self.limits), self._location)
             self._loaded = table
         return self._loaded
 
     def origin_counts(self) -> dict[str, int]:
-        """Count the rows by origin, and read no more than that needs; raises as `load`."""
+        """Count the rows by origin, reading only that column; raises as `load`."""
         if self._loaded is not None:
             return self._loaded.origin_counts()
-        with damage(Path(self._where)):
+        with damage_errors(Path(self._location)):
             if CELLS in self._file:
-                return read_origin_counts(self._file, self._where)
-            origin, names = read(self._group, "origin", "array", self._where), self._origins()
+                return read_origin_counts(self._file, self._location)
+            origin, names = read_element(self._group, "origin", "array", self._location), self._origins()
         if origin.shape != (self._n,) or origin.dtype != DTYPES["origin"] or not _in_range(origin, len(names)):
-            _refuse(["evaluations with an origin that is not there"], self._where)
+            _refuse_faults(["evaluations with an origin that is not there"], self._location)
         counts = np.bincount(origin, minlength=len(names)).tolist()
         return {name: count for name, count in zip(names, counts, strict=True) if count}
 
     def _origins(self) -> list[str]:
-        names = read(self._group, "origins", "json", self._where)
+        names = read_element(self._group, "origins", "json", self._location)
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            _refuse(["origins that are no names"], self._where)
+            _refuse_faults(["origins that are no names"], self._location)
         return list(names)
 
     def cells(self, m: int, c: int) -> Cells:
-        """Sum up the evaluations of each cell, or read their sums where the file has them; raises as `load`."""
+        """Sum up the evaluations of each cell, or read the sums if the file has them; raises as `load`."""
         if self._loaded is not None:
             return self._loaded.cells(m, c)
-        with damage(Path(self._where)):
+        with damage_errors(Path(self._location)):
             if CELLS in self._file:
-                found = read_cells(self._file, self._where, *self.limits)
-                return found if (m, c) == self.limits else found.plus(run_columns((), (), ()), m, c)
+                stored = read_cells(self._file, self._location, *self.limits)
+                return stored if (m, c) == self.limits else stored.plus(run_columns((), (), ()), m, c)
             names = ("dataset", "config", "error", "status")
-            dataset, config, error, status = (read(self._group, name, "array", self._where) for name in names)
+            dataset, config, error, status = (
+                read_element(self._group, name, "array", self._location) for name in names
+            )
         bounds = (
             (dataset, "dataset", self.limits[0]),
             (config, "config", self.limits[1]),
@@ -242,7 +244,7 @@ class StoredTable:
             with np.errstate(invalid="ignore"):
                 if not np.where(carries, (error >= 0) & (error <= 1), np.isnan(error)).all():
                     faults.append("errors that do not fit their status")
-        _refuse(faults, self._where)
+        _refuse_faults(faults, self._location)
         return Cells.of((dataset, config, error, _HAS_ERROR[status]), m, c)
 
 
@@ -250,53 +252,55 @@ def _in_range(column: NDArray[Any], limit: int) -> bool:
     return not len(column) or (int(column.min()) >= 0 and int(column.max()) < limit)
 
 
-def _refuse(faults: Sequence[str], where: str) -> None:
+def _refuse_faults(faults: Sequence[str], location: str) -> None:
     if faults:
-        msg = f"{where}: expected a history without contradictions, got: {'; '.join(faults)}. {hint(where)}"
+        msg = (
+            f"{location}: expected a history without contradictions, got: {'; '.join(faults)}. {restore_hint(location)}"
+        )
         raise HistoryDamagedError(msg)
 
 
-def _checked_group(file: h5py.File, where: str) -> h5py.Group:
+def _evaluations_group(file: h5py.File, location: str) -> h5py.Group:
     """Return the element that holds the columns; raises as `read`."""
-    at = f"{where}:/evaluations"
+    at = f"{location}:/evaluations"
     if "evaluations" not in file:
-        msg = f"{at}: expected an element of type 'evaluations', got nothing. {hint(where)}"
+        msg = f"{at}: expected an element of type 'evaluations', got nothing. {restore_hint(location)}"
         raise HistoryDamagedError(msg)
-    group = child(file, "evaluations", at)
-    version(group, "evaluations", at)
+    group = get_element(file, "evaluations", at)
+    check_version(group, "evaluations", at)
     return group
 
 
-def are_many(table: "EvaluationTable | StoredTable") -> bool:
-    """Tell whether evaluations are so many that they are read when they are looked at, and kept with sums of them."""
-    return len(table) >= LATER
+def is_large(table: "EvaluationTable | StoredTable") -> bool:
+    """Return whether a table is so large that it is read at its first use and stored with its sums."""
+    return len(table) >= LAZY_ROWS
 
 
-def stored_table(file: h5py.File, where: str, *, lazy: bool) -> "EvaluationTable | StoredTable":
-    """Read the evaluations of a file; with `lazy`, many of them not before they are looked at."""
+def read_evaluations(file: h5py.File, location: str, *, lazy: bool) -> "EvaluationTable | StoredTable":
+    """Read the evaluations of a file; with `lazy`, a large table at its first use."""
     if lazy:
-        table = StoredTable(file, where)
-        if are_many(table):
+        table = StoredTable(file, location)
+        if is_large(table):
             return table
-    found: EvaluationTable = read(file, "evaluations", "evaluations", where)
-    return found
+    evaluations: EvaluationTable = read_element(file, "evaluations", "evaluations", location)
+    return evaluations
 
 
-def frozen(columns: dict[str, Any], origins: tuple[str, ...]) -> EvaluationTable:
-    """Make a table of columns, cast to their types and closed to writing."""
+def frozen_table(columns: dict[str, Any], origins: tuple[str, ...]) -> EvaluationTable:
+    """Build a table of columns, cast to their types and read-only."""
     arrays = {name: np.ascontiguousarray(columns[name], dtype=np.dtype(DTYPES[name])) for name in DTYPES}
     for array in arrays.values():
         array.setflags(write=False)
     return EvaluationTable(**arrays, origins=origins)
 
 
-def empty() -> EvaluationTable:
-    """Make a table without rows."""
-    return frozen({name: np.zeros(0) for name in DTYPES}, ())
+def empty_table() -> EvaluationTable:
+    """Return a table without rows."""
+    return frozen_table({name: np.zeros(0) for name in DTYPES}, ())
 
 
 def run_columns(evaluations: Sequence[Evaluation], datasets: Sequence[int], configs: Sequence[int]) -> Columns:
-    """Make the columns of some evaluations that `Cells` needs."""
+    """Return the columns of some evaluations that `Cells` needs."""
     return (
         np.asarray(datasets, np.int32),
         np.asarray(configs, np.int32),
@@ -305,13 +309,13 @@ def run_columns(evaluations: Sequence[Evaluation], datasets: Sequence[int], conf
     )
 
 
-def extended(
+def extended_table(
     table: EvaluationTable, evaluations: Sequence[Evaluation], datasets: Sequence[int], configs: Sequence[int]
 ) -> EvaluationTable:
-    """Append rows.
+    """Return a table with further rows.
 
     Args:
-        table: stays as it is.
+        table: not changed.
         evaluations: `k` records.
         datasets: `k` indices of their datasets.
         configs: `k` indices of their configurations.
@@ -336,32 +340,32 @@ def extended(
         "curve_error": [error for _, error in points],
     }
     columns = {name: np.concatenate([getattr(table, name), np.asarray(added[name], DTYPES[name])]) for name in DTYPES}
-    return frozen(columns, tuple(origins))
+    return frozen_table(columns, tuple(origins))
 
 
 def write_table(parent: h5py.Group, key: str, table: EvaluationTable) -> None:
     """Write a table as one element with an array a column."""
     group = parent.create_group(key)
-    mark(group, "evaluations")
+    mark_element(group, "evaluations")
     for name in DTYPES:
         write_array(group, name, getattr(table, name))
     write_json(group, "origins", list(table.origins))
 
 
-@reader("evaluations", "1")
+@register_reader("evaluations", "1")
 def read_table(group: h5py.Group, at: str) -> EvaluationTable:
-    """Read a table; lengths and kinds are checked here, references by whoever knows the datasets."""
-    where = at.split(":/")[0]
-    columns = {name: read(group, name, "array", where) for name in DTYPES}
-    origins = tuple(read(group, "origins", "json", where))
+    """Read a table and check lengths and types of its columns; `table_faults` checks the rest."""
+    location = at.split(":/")[0]
+    columns = {name: read_element(group, name, "array", location) for name in DTYPES}
+    origins = tuple(read_element(group, "origins", "json", location))
     lengths = {len(columns[name]) for name in DTYPES if name not in ("curve_step", "curve_error")}
     points = {len(columns["curve_step"]), len(columns["curve_error"])}
     kinds = all(columns[name].ndim == 1 and columns[name].dtype == np.dtype(DTYPES[name]) for name in DTYPES)
     last = int(columns["curve_end"][-1]) if len(columns["curve_end"]) else 0
     if len(lengths) != 1 or points != {last} or not kinds:
-        msg = f"{at}: expected columns of one length and of the types of the format, got lengths {sorted(lengths)} and {sorted(points)} curve points. {hint(at)}"
+        msg = f"{at}: expected columns of one length and of the types of the format, got lengths {sorted(lengths)} and {sorted(points)} curve points. {restore_hint(at)}"
         raise HistoryDamagedError(msg)
-    return frozen(columns, origins)
+    return frozen_table(columns, origins)
 
 
 def table_faults(table: EvaluationTable, m: int, c: int) -> list[str]:
@@ -375,22 +379,23 @@ def table_faults(table: EvaluationTable, m: int, c: int) -> list[str]:
     Returns: one line a kind of fault.
     """
     lengths = np.diff(table.curve_end, prepend=0)
-    known = (table.status >= 0) & (table.status < len(STATUSES))
-    carries = _HAS_ERROR[np.where(known, table.status, 0)]
+    has_known_status = (table.status >= 0) & (table.status < len(STATUSES))
+    carries = _HAS_ERROR[np.where(has_known_status, table.status, 0)]
     with np.errstate(invalid="ignore"):
         in_range = (table.error >= 0) & (table.error <= 1)
     faulty = {
         "point to no dataset": (table.dataset < 0) | (table.dataset >= m),
         "point to no configuration": (table.config < 0) | (table.config >= c),
         "point to no origin": (table.origin < 0) | (table.origin >= len(table.origins)),
-        "have an unknown status": ~known,
-        "have an error that does not fit their status": known & np.where(carries, ~in_range, ~np.isnan(table.error)),
+        "have an unknown status": ~has_known_status,
+        "have an error that does not fit their status": has_known_status
+        & np.where(carries, ~in_range, ~np.isnan(table.error)),
         "have a negative duration": table.duration < 0,
         "have a seed below -1": table.seed < -1,
         "have a curve that ends before it starts": lengths < 0,
     }
     names = [] if all(isinstance(name, str) for name in table.origins) else ["origins that are no names"]
-    return names + [f"{int(rows.sum())} evaluations {what}" for what, rows in faulty.items() if rows.any()]
+    return names + [f"{int(rows.sum())} evaluations {fault}" for fault, rows in faulty.items() if rows.any()]
 
 
 assert {f.name for f in fields(EvaluationTable)} == {*DTYPES, "origins"}  # noqa: S101 - the format in two places

@@ -1,8 +1,8 @@
-"""The order in which the files of a history are written, so that a stop at any moment loses nothing acknowledged.
+"""The order of writes to the files of a history: a stop at any moment loses nothing acknowledged.
 
-A new file is written beside the old one, synced, read back, copied to what becomes the backup, and synced again:
-all room is taken before anything is replaced. Then it takes the old one's place, the copy takes the backup's place,
-and only then the journal goes. Backup and journal together hold every acknowledged operation at every moment, and so
+A new file is written beside the old one, synced, read back, copied to the coming backup, and synced again: all room on
+the disk is taken before anything is replaced. Then it replaces the old file, the copy replaces the backup, and only
+then the journal is removed. Backup and journal together hold every acknowledged operation at every moment, and so
 do file and journal.
 """
 
@@ -22,17 +22,17 @@ from warmstart.history_store.file.lock import WriterLock
 _WRITE_BITS = 0o222
 
 
-class Files:
-    """File, backup and journal of a history in the hands of its one writer.
+class HistoryFiles:
+    """File, backup and journal of a history, for its one writer.
 
     Args:
         path: of the history, links resolved.
         identity: of the file.
-        text: what its journal holds.
+        text: of its journal.
         lock: of the writer.
 
     Attributes:
-        is_copy: the file was copied since it was written: a journal of it would fit the other copies too.
+        is_copy: whether the file was copied since it was written: its journal would fit the other copies too.
     """
 
     def __init__(self, path: Path, identity: Identity, text: JournalText, lock: WriterLock) -> None:
@@ -43,8 +43,8 @@ class Files:
         self._identity = identity
         self._text = text
         self._writer: JournalWriter | None = None
-        self._ready = False
-        self._share_index()
+        self._is_prepared = False
+        self._copy_permissions_to_index()
         self.is_copy = identity.inode not in (0, path.stat().st_ino)
 
     def append(self, line: str) -> None:
@@ -57,26 +57,32 @@ class Files:
             self._lock.check()
             self._prepare()
             if self._writer is None:
-                mine = self._identity
-                self._writer = JournalWriter(self.journal, mine.id, self._text, salt=mine.salt, history=self.path)
+                identity = self._identity
+                self._writer = JournalWriter(
+                    self.journal, identity.id, self._text, salt=identity.salt, history=self.path
+                )
             self._writer.append(line)
-            self._lock.check()  # what was replaced meanwhile is not acknowledged
+            # Again: if the files were replaced meanwhile, the line is lost and must not be acknowledged.
+            self._lock.check()
 
     @property
     def has_long_journal(self) -> bool:
-        """Tell whether the journal shall be written into the file: not one that a removed dataset left to the backup."""
+        """Return whether the journal is long enough to be written into the file.
+
+        A journal that belongs to the backup, as after the removal of a dataset, does not count.
+        """
         try:
             return not self._is_old_journal() and self._size > most_bytes(self.path.stat().st_size)
-        except OSError:  # it was removed
+        except OSError:  # the file was removed
             return False
 
     @property
     def _size(self) -> int:
-        """Bytes of the whole lines of the journal."""
+        """Return the bytes of the whole lines of the journal."""
         return self._text.end if self._writer is None else self._writer.size
 
     def state(self, serial: int) -> State | None:
-        """Return what an index of the files holds for; None where the backup is not up to date, or the journal another.
+        """Return the state of the files, for an index of them; None if backup or journal do not fit the file.
 
         Args:
             serial: of the last operation.
@@ -84,26 +90,30 @@ class Files:
         Raises:
             StorageError: lock or history are not the files that were opened.
         """
+        # Stamps before and after: a change between them would make an index of a state that never was.
         before = stamp(self.path), stamp(self.backup)
         self._lock.check()
         if self.is_copy or not self._backup_is_current() or (stamp(self.path), stamp(self.backup)) != before:
             return None
-        mine, found = self._identity, checksum(self.journal, self._size)
-        return None if found is None else State(mine.id, mine.salt, mine.serial, serial, (self._size, found), *before)
+        identity, journal_checksum = self._identity, checksum(self.journal, self._size)
+        return (
+            None
+            if journal_checksum is None
+            else State(identity.id, identity.salt, identity.serial, serial, (self._size, journal_checksum), *before)
+        )
 
     def recover(self) -> None:
-        """Undo a failed write that could not be undone at once; to be called before the journal is read again."""
+        """Undo a failed write that could not be undone at once; call it before the journal is read again."""
         if self._writer is not None:
             with durable.storage_errors(self.path):
                 self._writer.recover()
 
     @contextlib.contextmanager
     def replacing(self, *, keep_backup: bool) -> Iterator[Path]:
-        """Return the path of a temporary file, which takes the place of the history at the end.
+        """Yield the path of a temporary file, which replaces the history at the end.
 
         Args:
-            keep_backup: leave the backup, with the journal that belongs to it, as it was before; the next write
-                brings it up to date.
+            keep_backup: leave the backup and its journal as they are; the next write brings them up to date.
         """
         with durable.storage_errors(self.path):
             self._lock.check()
@@ -122,24 +132,25 @@ class Files:
             self._writer.close()
             self._writer = None
 
-    def _share_index(self) -> None:
-        """Return the index, which is written at the end, the mode and the group of the history now."""
+    def _copy_permissions_to_index(self) -> None:
+        """Copy mode and group of the history to the index of an earlier writer."""
         index = beside(self.path, SUFFIX)
         if index.is_file():
             with contextlib.suppress(OSError, StorageError):
                 os.close(durable.open_companion(index, os.O_RDWR | os.O_CREAT, self.path))
 
     def _prepare(self) -> None:
-        """Before the first write: finish what a writer that was stopped has left."""
-        if self._ready:
+        """Finish what a stopped writer has left, before the first write."""
+        if self._is_prepared:
             return
         folder = self.path.parent
         for suffix in (".tmp", ".bak.tmp", ".journal.tmp", ".index.tmp"):
             if beside(self.path, suffix).exists():
                 durable.remove(beside(self.path, suffix))
-        durable.sync_folder(folder)  # its last rename may not be on the disk
+        # The last rename of a stopped writer may not be on the disk yet.
+        durable.sync_folder(folder)
         if not self._backup_is_current():
-            check_base(self.path, of=self.path)
+            check_base(self.path, source=self.path)
             durable.copy(self.path, beside(self.path, ".bak.tmp"))
             durable.replace(beside(self.path, ".bak.tmp"), self.backup)
             durable.sync_folder(folder)
@@ -147,13 +158,13 @@ class Files:
             durable.remove(self.journal)
             durable.sync_folder(folder)
             self._text = parse(b"")
-        self._ready = True
+        self._is_prepared = True
 
     def _is_old_journal(self) -> bool:
-        """Tell whether the journal goes on from an earlier file and holds nothing that this one lacks."""
+        """Return whether the journal belongs to an earlier file and holds nothing that this one lacks."""
         text = self._text
-        is_other = text.header is not None and text.salt != self._identity.salt
-        return (is_other or bool(text.operations)) and not text.after(self._identity.serial)
+        is_foreign = text.header is not None and text.salt != self._identity.salt
+        return (is_foreign or bool(text.operations)) and not text.after(self._identity.serial)
 
     def _backup_is_current(self) -> bool:
         try:
@@ -164,12 +175,12 @@ class Files:
 
 @contextlib.contextmanager
 def install(target: Path, *, backup: Path | None, lock: WriterLock | None = None) -> Iterator[Path]:
-    """Return the path of a temporary file and put it in the place of `target`, with a copy as backup.
+    """Yield the path of a temporary file, then replace `target` by it, with a copy as backup.
 
     Args:
         target: need not exist.
-        backup: where the copy goes; None = no copy.
-        lock: of its writer; it must hold what it locked until the end, and goes over to the new file.
+        backup: path of the copy; None = no copy.
+        lock: of its writer; it must hold its files until the end, and moves to the new file.
 
     Raises:
         StorageError: as `durable.storage_errors` tells; target and backup are then as before.
@@ -180,29 +191,30 @@ def install(target: Path, *, backup: Path | None, lock: WriterLock | None = None
             os.close(durable.open_new(temporary, target))
             yield temporary
             durable.sync_file(temporary)
-            check_base(temporary, of=target if lock is not None and target.exists() else None)
+            check_base(temporary, source=target if lock is not None and target.exists() else None)
             if backup is not None:
                 durable.copy(temporary, copied)
             if lock is not None:
                 lock.check()
-                lock.cover(temporary)
+                lock.lock_new_file(temporary)
         except BaseException:
             temporary.unlink(missing_ok=True)
             copied.unlink(missing_ok=True)
-            if lock is not None and lock.held:
-                lock.check()  # another writer that came in is the cause to name
+            if lock is not None and lock.is_held:
+                # If another writer came in, that is the cause to report.
+                lock.check()
             raise
         durable.replace(temporary, target)
         durable.sync_folder(target.parent)
         if lock is not None:
-            lock.replaced()
+            lock.adopt_new_file()
         if backup is not None:
             durable.replace(copied, backup)
             durable.sync_folder(target.parent)
 
 
-def check_may_write(path: Path, *, new: bool = False) -> None:
-    """Check that a file, and the folder around it, may be written; their write bits count for the superuser too.
+def check_writable(path: Path, *, new: bool = False) -> None:
+    """Check that a file and its folder may be written; their write bits count for the superuser too.
 
     Raises:
         MissingPathError: the folder does not exist.
@@ -216,14 +228,14 @@ def check_may_write(path: Path, *, new: bool = False) -> None:
     if new and path.is_dir():
         msg = f"{path}: expected the name of a file, got a folder. Name a .h5 file in it."
         raise UsageError(msg)
-    for place, what in ((folder, "folder"), *(() if new else ((path, "file"),))):
-        if not place.stat().st_mode & _WRITE_BITS or not os.access(place, os.W_OK):
-            msg = f"{path}: expected a {what} that may be written, got a read-only one. Open it for reading, or copy the history to a place of yours."
+    for entry, noun in ((folder, "folder"), *(() if new else ((path, "file"),))):
+        if not entry.stat().st_mode & _WRITE_BITS or not os.access(entry, os.W_OK):
+            msg = f"{path}: expected a {noun} that may be written, got a read-only one. Open it for reading, or copy the history to a place of yours."
             raise HistoryReadOnlyError(msg)
 
 
 def check_free(path: Path) -> None:
-    """Check that neither a history nor companions of one lie at a path.
+    """Check that a path is free of a history and of its companions.
 
     Raises:
         UsageError: one does.

@@ -35,7 +35,7 @@ def open_images(path: str | Path, *, download: bool = False) -> ImageSource:
 
 
 def open_arrays(images: ArrayLike, labels: ArrayLike, *, class_names: Sequence[str] | None = None) -> ImageSource:
-    """Open pictures that are in memory already; they are not copied.
+    """Open pictures in memory without copying them.
 
     Args:
         images: `n x h x w` or `n x h x w x c`, c in {1, 3, 4}; uint8, uint16 (divided by 257), float in [0, 1] or bool.
@@ -67,7 +67,7 @@ def open_torch_dataset(dataset: Any) -> ImageSource:
 
 
 def register_scheme(scheme: str, opener: Callable[[str], ImageSource]) -> None:
-    """Register an opener for ``scheme:name``, which receives the name; a later one replaces an earlier one.
+    """Register an opener for ``scheme:name``, which receives the name; it replaces an earlier one.
 
     Raises:
         UsageError: when the scheme is not a lower-case word of two letters or more.

@@ -1,4 +1,4 @@
-"""Pictures in arrays: in memory, mapped from a file, or loaded when first read."""
+"""Pictures in arrays: in memory, mapped from a file, or loaded at the first read."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _CHANNELS = (1, 3, 4)
 
 @dataclass(slots=True)
 class Block:
-    """Pictures of one shape that lie together.
+    """Pictures of one shape in one array.
 
     Attributes:
-        where: what an error names.
+        location: for errors.
         n: number of pictures.
-        load: gives the array, `n x h x w` or `n x h x w x c`; called once, when first needed.
+        load: returns the array, `n x h x w` or `n x h x w x c`; called once, when first needed.
     """
 
-    where: str
+    location: str
     n: int
     load: Callable[[], NDArray[Any]]
     _array: NDArray[Any] | None = field(default=None, repr=False)
 
     def rows(self, indices: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the pictures at these indices as they are stored, `m x h x w x c`."""
+        """Return stored pictures by index, `m x h x w x c`."""
         if self._array is None:
             self._array = self.load()
         part = np.asarray(self._array[indices])
@@ -51,7 +51,7 @@ class Files:
 
 
 class ArraySource(Source):
-    """Pictures in one array or several; fingerprinted by their files, or by their rows where there are none."""
+    """Pictures in one or several arrays; fingerprinted by their files, or by their rows if there are none."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class ArraySource(Source):
         self._files = files
 
     def fingerprint(self, kind: FingerprintKind) -> str:
-        """Fingerprint the files where there are any, else the rows with their labels, in no order."""
+        """Fingerprint the files, or the rows with their labels in any order."""
         if self._files is not None:
             return file_fingerprint(kind, self._files.root, self._files.names)
         blocks = [(block.n, block.rows) for block in self._blocks]
         return row_fingerprint(kind, blocks, self.labels, self.class_names)
 
     def signature(self) -> str:
-        """Name the files by path, size and time of change; rows in memory are hashed, in their order."""
+        """Return a signature of the files by path, size and time of change, or a hash of the rows in their order."""
         if self._files is not None:
             return file_signature(self._files.root, self._files.names)
         return row_signature([(block.n, block.rows) for block in self._blocks], self.labels, self.class_names)
@@ -94,7 +94,7 @@ class ArraySource(Source):
         for number in np.unique(owner).tolist():
             block = self._blocks[number]
             rows = np.flatnonzero(owner == number)
-            pixels = opaque(to_uint8(block.rows(indices[rows] - self._starts[number]), block.where))
+            pixels = opaque(to_uint8(block.rows(indices[rows] - self._starts[number]), block.location))
             if size is not None:
                 pixels = square_arrays(pixels, size)
             parts.append((rows, pixels))
@@ -108,51 +108,53 @@ class ArraySource(Source):
 
 
 def from_memory(images: ArrayLike, labels: ArrayLike, *, class_names: Sequence[str] | None = None) -> ArraySource:
-    """Open pictures in memory; see `warmstart.history_store.images.open_arrays`."""
-    where = "images"
+    """Open pictures in memory; see `warmstart.history_store.readers.open_arrays`."""
+    location = "images"
     try:
         array = np.asarray(images)
     except ValueError as error:
-        msg = f"{where}: expected pictures of one size, got pieces of different shapes. Give one array n x h x w x c, or save them as files in class folders."
+        msg = f"{location}: expected pictures of one size, got pieces of different shapes. Give one array n x h x w x c, or save them as files in class folders."
         raise DataError(msg) from error
-    check_pixels(array, where)
+    check_pixels(array, location)
     labelling = encode_labels(labels, "labels", n=len(array), class_names=class_names)
     return ArraySource(
         "arrays in memory",
         "arrays",
-        blocks=[Block(where, len(array), lambda: array)],
+        blocks=[Block(location, len(array), lambda: array)],
         labels=labelling.labels,
         class_names=labelling.class_names,
     )
 
 
-def check_pixels(array: NDArray[Any], where: str) -> None:
-    """Check an array of pictures; the values of floats too, unless the array is mapped from a file.
+def check_pixels(array: NDArray[Any], location: str) -> None:
+    """Check an array of pictures, and the values of floats unless the array is mapped from a file.
 
     Raises:
         DataError: when shape, dtype or values do not fit.
     """
-    check_shape(array.shape, array.dtype, where)
+    check_shape(array.shape, array.dtype, location)
     if array.dtype.kind == "f" and not isinstance(array, np.memmap):
-        check_floats(array, where)
+        check_floats(array, location)
 
 
-def check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> None:
+def check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], location: str) -> None:
     """Check that an array of this shape and dtype can hold pictures.
 
     Raises:
         DataError: when it cannot; the next step fits the likely mistake.
     """
     if dtype.hasobject:
-        msg = f"{where}: expected an array of numbers, got objects (dtype {dtype}), which are never unpickled. Save pictures of one size as one uint8 array, or as files in class folders."
+        msg = f"{location}: expected an array of numbers, got objects (dtype {dtype}), which are never unpickled. Save pictures of one size as one uint8 array, or as files in class folders."
         raise DataError(msg)
     if 0 in shape:
-        msg = f"{where}: expected at least one picture, got shape {_written(shape)}. Check how the array was made."
+        msg = (
+            f"{location}: expected at least one picture, got shape {_shape_text(shape)}. Check how the array was made."
+        )
         raise DataError(msg)
     if len(shape) == 3 or (len(shape) == 4 and shape[3] in _CHANNELS):
         if dtype.kind in "fb" or (dtype.kind == "u" and dtype.itemsize <= 2):
             return
-        msg = f"{where}: expected uint8, uint16, bool or floats in [0, 1], got dtype {dtype}. Convert 0 .. 255 with images.astype('uint8')."
+        msg = f"{location}: expected uint8, uint16, bool or floats in [0, 1], got dtype {dtype}. Convert 0 .. 255 with images.astype('uint8')."
         raise DataError(msg)
     if len(shape) == 4 and shape[1] in _CHANNELS:
         step = "These are channels first: give images.transpose(0, 2, 3, 1)."
@@ -165,12 +167,12 @@ def check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> Non
         )
     else:
         step = "Give 1 (grey), 3 (RGB) or 4 (RGBA) channels in the last axis, or none for grey."
-    msg = f"{where}: expected n x h x w or n x h x w x c with c = 1, 3 or 4, got {_written(shape)}. {step}"
+    msg = f"{location}: expected n x h x w or n x h x w x c with c = 1, 3 or 4, got {_shape_text(shape)}. {step}"
     raise DataError(msg)
 
 
 def split_ranges(sizes: Mapping[str, Sequence[int]]) -> dict[str, NDArray[np.int64]]:
-    """Return each split its indices where blocks of these sizes follow one another, split after split."""
+    """Return the indices of each split, for blocks of these sizes one after the other."""
     ranges: dict[str, NDArray[np.int64]] = {}
     start = 0
     for split, counts in sizes.items():
@@ -179,5 +181,5 @@ def split_ranges(sizes: Mapping[str, Sequence[int]]) -> dict[str, NDArray[np.int
     return ranges
 
 
-def _written(shape: tuple[int, ...]) -> str:
+def _shape_text(shape: tuple[int, ...]) -> str:
     return " x ".join(str(side) for side in shape) or "a single number"

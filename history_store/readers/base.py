@@ -19,13 +19,13 @@ _PACKED = {
     (".tar.xz", ".txz"): "unxz",
     (".tar.zst", ".tzst"): "unzstd",
 }
-"""What unpacks a compressed tar to a tar."""
-_NAMED = 5
-"""How many broken pictures a message names."""
+"""Command that unpacks a compressed tar to a tar, by ending."""
+_MAX_NAMED = 5
+"""Broken pictures named in a message, at most."""
 
 
 class Source(ABC):
-    """A collection whose labels are known; a reader adds how its pictures are decoded and fingerprinted."""
+    """A collection with known labels; subclasses decode and fingerprint its pictures."""
 
     def __init__(
         self,
@@ -62,23 +62,23 @@ class Source(ABC):
         self, indices: Sequence[int] | NDArray[np.integer[Any]], *, size: int | None = 32, skip_broken: bool = False
     ) -> ImageSet:
         """Decode the pictures at these indices; see `warmstart.history_store.images.ImageSource.read`."""
-        wanted = self._checked(indices)
+        rows = self._check_indices(indices)
         if size is not None and size < 1:
             msg = f"{self.location}: expected a size of 1 pixel or more, got size={size}. Use 32."
             raise UsageError(msg)
-        images, broken = self._decode(wanted, size)
+        images, broken = self._decode(rows, size)
         if broken and not skip_broken:
-            self._refuse(broken, len(wanted))
+            self._refuse_broken(broken, len(rows))
         if broken:
-            kept = np.ones(len(wanted), dtype=bool)
-            kept[list(broken)] = False
-            images, wanted = images[kept], wanted[kept]
-            if not len(wanted):
-                self._refuse(broken, len(broken))
-        return ImageSet(images, self.labels[wanted], self.class_names, tuple(broken.values()), wanted)
+            is_whole = np.ones(len(rows), dtype=bool)
+            is_whole[list(broken)] = False
+            images, rows = images[is_whole], rows[is_whole]
+            if not len(rows):
+                self._refuse_broken(broken, len(broken))
+        return ImageSet(images, self.labels[rows], self.class_names, tuple(broken.values()), rows)
 
     def side(self, index: int) -> int | None:
-        """Return the shorter side of a picture as it is stored, in pixels; None where it cannot be told."""
+        """Return the shorter side of a stored picture, in pixels; None if it is unknown."""
         try:
             return int(self.read([index], size=None).images.shape[1])
         except WarmstartError:  # broken, or no square
@@ -86,30 +86,30 @@ class Source(ABC):
 
     @abstractmethod
     def fingerprint(self, kind: FingerprintKind) -> str:
-        """Name the collection by its content."""
+        """Return a name of the collection by its content."""
 
     def signature(self) -> str:
-        """Name the collection as it lies there; readers of files do it without opening them."""
+        """Return a signature of the collection; readers of files do not open them for it."""
         return self.fingerprint("listing")
 
     @abstractmethod
     def _decode(self, indices: NDArray[np.int64], size: int | None) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
-        """Decode pictures: `n x size x size x c` with anything in the broken rows, and the broken ones by row."""
+        """Decode pictures: `n x size x size x c` with anything in broken rows, and the broken ones by row."""
 
-    def _checked(self, indices: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        wanted = np.asarray(indices)
-        if wanted.ndim != 1 or not wanted.size or wanted.dtype.kind not in "iu":
-            msg = f"{self.location}: expected at least one integer index, got shape {wanted.shape} of {wanted.dtype}. Choose from source.splits."
+    def _check_indices(self, indices: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        array = np.asarray(indices)
+        if array.ndim != 1 or not array.size or array.dtype.kind not in "iu":
+            msg = f"{self.location}: expected at least one integer index, got shape {array.shape} of {array.dtype}. Choose from source.splits."
             raise UsageError(msg)
-        low, high = int(wanted.min()), int(wanted.max())
+        low, high = int(array.min()), int(array.max())
         if low < 0 or high >= len(self):
             msg = f"{self.location}: expected indices in 0 .. {len(self) - 1}, got {low} .. {high}. Choose from source.splits."
             raise UsageError(msg)
-        return wanted.astype(np.int64)
+        return array.astype(np.int64)
 
-    def _refuse(self, broken: Mapping[int, BrokenImage], n_read: int) -> None:
-        named = "; ".join(f"{image.path} ({image.reason})" for image in list(broken.values())[:_NAMED])
-        more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
+    def _refuse_broken(self, broken: Mapping[int, BrokenImage], n_read: int) -> None:
+        named = "; ".join(f"{image.path} ({image.reason})" for image in list(broken.values())[:_MAX_NAMED])
+        more = f"; and {len(broken) - _MAX_NAMED} more" if len(broken) > _MAX_NAMED else ""
         if len(broken) == n_read:
             step = "Not one is left: check the path and the files."
         else:
@@ -119,7 +119,7 @@ class Source(ABC):
 
 
 class Canvas:
-    """Rows for decoded squares that stay one channel deep until a coloured one comes."""
+    """Rows for decoded squares, one channel deep until a coloured one comes."""
 
     def __init__(self, n: int, location: str) -> None:
         self._n = n
@@ -150,7 +150,7 @@ class Canvas:
 
 
 def printable(text: str) -> str:
-    """Make a file name safe to print: bytes that are no UTF-8 become escapes."""
+    """Escape the bytes of a file name that are no UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -160,7 +160,7 @@ def plural(n: int, noun: str) -> str:
 
 
 def unpacking(name: str) -> str | None:
-    """Say how an archive that is not read in place becomes one that is; None where a name is of no such archive."""
+    """Return the hint on unpacking an archive that is not read in place; None for other names."""
     lower = name.lower()
     for endings, command in _PACKED.items():
         if lower.endswith(endings):

@@ -1,4 +1,4 @@
-"""Pictures that lie as bytes in something else: in an archive, in a table, in files that a list names."""
+"""Pictures as bytes inside other files: an archive, a table, files of a list."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class BlobSource(Source):
         return len(self.blob(index))
 
     def side(self, index: int) -> int | None:
-        """Return the shorter side of a picture, in pixels; None where its bytes do not tell."""
+        """Return the shorter side of a picture, in pixels; None if its bytes do not tell."""
         try:
             return side_of(BytesIO(self.blob(index)))
         except DataError:
             return None
 
     def fingerprint(self, kind: FingerprintKind) -> str:
-        """Fingerprint the pictures by name and content, and their labels where the names do not tell them."""
+        """Fingerprint the pictures by name and content, with their labels unless the names hold them."""
         rows = {name: row for row, name in enumerate(self.keys())}
         return named_fingerprint(
             kind,
@@ -71,7 +71,7 @@ class BlobSource(Source):
         )
 
     def keys(self) -> list[str]:
-        """Return `n` distinct names that carry the label: the name of the class, then that of the picture."""
+        """Return `n` distinct names that contain the label: class name, then picture name."""
         return [
             f"{self.class_names[label]}/{name}" for label, name in zip(self.labels.tolist(), self.names, strict=True)
         ]
@@ -85,7 +85,8 @@ class BlobSource(Source):
     def _decode(self, indices: NDArray[np.int64], size: int | None) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
         canvas = Canvas(len(indices), self.location)
         broken: dict[int, BrokenImage] = {}
-        with warnings.catch_warnings():  # Pillow warns of large pictures (limited in decode) and of odd metadata
+        # Pillow warns of large pictures, which `decode` limits, and of odd metadata.
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for row, index in enumerate(indices.tolist()):
                 try:
@@ -100,8 +101,8 @@ class BlobSource(Source):
         return canvas.images(), broken
 
 
-def check_blob(number: int, where: str) -> None:
-    """Refuse a picture of no bytes, or of more than is allowed.
+def check_blob(number: int, location: str) -> None:
+    """Raise if a picture has no bytes, or too many.
 
     Raises:
         DataError: when it is one.
@@ -109,11 +110,11 @@ def check_blob(number: int, where: str) -> None:
     if not number:
         msg = "an empty file"
         raise DataError(msg)
-    FILE_BYTES.check(number, where)
+    FILE_BYTES.check(number, location)
 
 
 def reason_of(error: Exception) -> str:
-    """Say in a few words why a picture could not be decoded."""
+    """Describe in a few words why a picture could not be decoded."""
     if isinstance(error, DataError):
         return str(error)
     if isinstance(error, UnidentifiedImageError):

@@ -31,11 +31,11 @@ PICTURES = (
 )
 """Columns that name pictures, the likeliest first."""
 _MARK = re.compile(r"^(?P<folder>.*?)::labels=(?P<labels>.*?)(?:::column=(?P<column>.*))?$", re.DOTALL)
-_SHOWN = 5
+_MAX_NAMED = 5
 
 
 class CsvSource(BlobSource):
-    """Pictures that a CSV file labels; the others in the folder are left out, with a warning."""
+    """Pictures labelled by a CSV file; other pictures of the folder are left out, with a warning."""
 
     def __init__(
         self,
@@ -58,14 +58,14 @@ class CsvSource(BlobSource):
         return Path(path).read_bytes()
 
     def size_of(self, index: int) -> int:
-        """Return the bytes of the file; -1 where it is gone."""
+        """Return the bytes of the file; -1 if it is gone."""
         try:
             return os.stat(f"{self._root}/{self.names[index]}").st_size  # noqa: PTH116 - a Path each costs seconds
         except OSError:
             return -1
 
     def signature(self) -> str:
-        """Name the pictures and the table by path, size and time of change."""
+        """Return a signature of pictures and table by path, size and time of change."""
         return file_signature(self._root, self.names) + file_signature(self._table, [""])
 
     def _digest(self, index: int) -> bytes | None:
@@ -76,18 +76,18 @@ class CsvSource(BlobSource):
 
 
 def labelled(folder: str, labels: str | None, column: str | None) -> str:
-    """Name a folder with its labels, or a table with its column, as the readers take them; alone where neither is said."""
+    """Return the location of a folder with its labels, or of a table with its column, for the readers."""
     named = folder if labels is None else f"{folder}::labels={labels}"
     return named if column is None else f"{named}::column={column}"
 
 
 def images_of(location: str) -> Path:
-    """Return the folder or file of a location, without the labels that it names."""
+    """Return the folder or file of a location, without its labels."""
     return Path(re.split(r"::(?:labels|column)=", location, maxsplit=1)[0]).expanduser()
 
 
 def resolved(location: str) -> str:
-    """Return a location that means the same in any working folder; a file of labels that is not there is looked for as before."""
+    """Return a location with absolute paths; a file of labels that does not exist stays as it is."""
     images = str(images_of(location).resolve())
     match = _MARK.match(location)
     if match is None:
@@ -115,19 +115,19 @@ def open_labelled(location: str, folder: str, labels: str, column: str | None) -
         raise MissingPathError(msg)
     table = _table_of(root, labels)
     columns = _read_csv(table)
-    where = printable(str(table))
-    files, others = _resolved(columns, str(root), where)
-    rest = [name for name in columns if name != others and name.lower() != "split"]
-    chosen = choose_column(rest, column, where)
-    values, has = read_labels([cell.strip() for cell in columns[chosen]], f"{where}: column {chosen!r}")
-    kept = [row for row in range(len(files)) if has[row]]
-    if not kept:
-        msg = f"{where}: expected labels in column {chosen!r}, got none: all of its {plural(len(files), 'row')} are unlabelled. Name another column with `labels_column`, or label the pictures: the similarity rests on labels."
+    table_name = printable(str(table))
+    files, picture_column = _resolve_pictures(columns, str(root), table_name)
+    label_columns = [name for name in columns if name != picture_column and name.lower() != "split"]
+    chosen = choose_column(label_columns, column, table_name)
+    values, has = read_labels([cell.strip() for cell in columns[chosen]], f"{table_name}: column {chosen!r}")
+    rows = [row for row in range(len(files)) if has[row]]
+    if not rows:
+        msg = f"{table_name}: expected labels in column {chosen!r}, got none: all of its {plural(len(files), 'row')} are unlabelled. Name another column with `labels_column`, or label the pictures: the similarity rests on labels."
         raise LabelError(msg)
-    encoding = encode_labels([values[row] for row in kept], where, n=len(kept))
-    names = [files[row] for row in kept]
-    _check_once(names, where)
-    _warn(root, where, unlabelled=len(files) - len(kept), names=set(files))
+    encoding = encode_labels([values[row] for row in rows], table_name, n=len(rows))
+    names = [files[row] for row in rows]
+    _check_distinct(names, table_name)
+    _warn_left_out(root, table_name, unlabelled=len(files) - len(rows), names=set(files))
     return CsvSource(
         location,
         str(root),
@@ -135,12 +135,12 @@ def open_labelled(location: str, folder: str, labels: str, column: str | None) -
         names=names,
         labels=encoding.labels,
         class_names=encoding.class_names,
-        splits=_splits(columns, kept),
+        splits=_splits(columns, rows),
     )
 
 
 def _table_of(root: Path, labels: str) -> Path:
-    """Find the file: where it was said, else in the folder, else beside it."""
+    """Find the file of labels: at its path, else in the folder, else beside it."""
     for path in (Path(labels).expanduser(), root / labels, root.parent / labels):
         if path.is_file():
             return path
@@ -154,100 +154,100 @@ def _read_csv(path: Path) -> dict[str, list[str]]:
     Raises:
         DataError: no table, or rows of another length.
     """
-    where = printable(str(path))
-    UNPACKED.check(path.stat().st_size, where)
+    location = printable(str(path))
+    UNPACKED.check(path.stat().st_size, location)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"{where}: expected a CSV file in UTF-8, got one that cannot be read ({error}). Save it as UTF-8."
+        msg = f"{location}: expected a CSV file in UTF-8, got one that cannot be read ({error}). Save it as UTF-8."
         raise DataError(msg) from error
     head = text.partition("\n")[0]
     delimiter = max(",;\t", key=head.count)
     try:
         rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
     except csv.Error as error:
-        msg = f"{where}: expected a CSV file, got one that cannot be read ({error}). Save it as CSV."
+        msg = f"{location}: expected a CSV file, got one that cannot be read ({error}). Save it as CSV."
         raise DataError(msg) from error
     names = [name.strip() for name in rows[0]] if rows else []
     if len(rows) < 2 or len(set(names)) < len(names):
-        got = plural(len(rows), "row") if len(rows) < 2 else f"the first row {', '.join(names[:_SHOWN])}"
-        msg = f"{where}: expected a head of distinct names and a row a picture, got {got}. Write a head such as filename,label."
+        got = plural(len(rows), "row") if len(rows) < 2 else f"the first row {', '.join(names[:_MAX_NAMED])}"
+        msg = f"{location}: expected a head of distinct names and a row a picture, got {got}. Write a head such as filename,label."
         raise DataError(msg)
     for number, row in enumerate(rows[1:], start=2):
         if len(row) != len(names):
-            msg = f"{where} row {number}: expected {len(names)} cells, got {len(row)}. Correct the row."
+            msg = f"{location} row {number}: expected {len(names)} cells, got {len(row)}. Correct the row."
             raise DataError(msg)
-    return {name: [row[place] for row in rows[1:]] for place, name in enumerate(names)}
+    return {name: [row[column] for row in rows[1:]] for column, name in enumerate(names)}
 
 
-def _resolved(columns: Mapping[str, Sequence[str]], root: str, where: str) -> tuple[list[str], str]:
-    """Find the picture of each row, and the column that names them.
+def _resolve_pictures(columns: Mapping[str, Sequence[str]], root: str, location: str) -> tuple[list[str], str]:
+    """Find the picture of each row, and the column that names the pictures.
 
     Raises:
         DataError: no column names pictures; some are not there; a name is that of several.
     """
-    found = walk(root)
-    files = [f"{folder}/{name}" if folder else name for folder, names in found.pictures.items() for name in names]
-    pictures, column = _named(columns, files)
+    content = walk(root)
+    files = [f"{folder}/{name}" if folder else name for folder, names in content.pictures.items() for name in names]
+    pictures, column = _find_picture_column(columns, files)
     if column is None:
-        msg = f"{where}: expected a column that names pictures in {printable(root)}, got {', '.join(list(columns)[:12])}: none of their values is one of its {plural(len(files), 'picture')}. Check the folder."
+        msg = f"{location}: expected a column that names pictures in {printable(root)}, got {', '.join(list(columns)[:12])}: none of their values is one of its {plural(len(files), 'picture')}. Check the folder."
         raise DataError(msg)
-    _check_head(columns, column, pictures, where)
+    _check_head(columns, column, pictures, location)
     cells = columns[column]
-    gone = [cell for cell in cells if not pictures.of(cell)]
-    if gone:
-        named = ", ".join(repr(cell) for cell in gone[:_SHOWN]) + (", …" if len(gone) > _SHOWN else "")
-        msg = f"{where}: expected a picture for each row in {printable(root)}, got {len(gone)} of {len(cells)} without one: {named}. Give the folder that holds them, or take the rows out."
+    missing = [cell for cell in cells if not pictures.of(cell)]
+    if missing:
+        named = ", ".join(repr(cell) for cell in missing[:_MAX_NAMED]) + (", …" if len(missing) > _MAX_NAMED else "")
+        msg = f"{location}: expected a picture for each row in {printable(root)}, got {len(missing)} of {len(cells)} without one: {named}. Give the folder that holds them, or take the rows out."
         raise DataError(msg)
     several = next((cell for cell in cells if len(pictures.of(cell)) > 1), None)
     if several is not None:
-        msg = f"{where}: expected names of one picture each, got {several!r}, which is that of {', '.join(sorted(pictures.of(several))[:3])}. Write paths below the folder, with endings."
+        msg = f"{location}: expected names of one picture each, got {several!r}, which is that of {', '.join(sorted(pictures.of(several))[:3])}. Write paths below the folder, with endings."
         raise DataError(msg)
     return [pictures.of(cell)[0] for cell in cells], column
 
 
 class _Pictures:
-    """The pictures of a folder by what a table may call them; loosely, where case and composition of a name may differ."""
+    """The pictures of a folder by name; loosely, if case and composition of a name may differ."""
 
     def __init__(self, files: Sequence[str], *, is_loose: bool) -> None:
         self._files = frozenset(files)
-        self._by_name = _by_name(files, str)
-        self._by_loose_name = _by_name(files, _loose) if is_loose else {}
+        self._files_by_name = _files_by_name(files, str)
+        self._files_by_loose_name = _files_by_name(files, _loose_key) if is_loose else {}
 
     def of(self, cell: str) -> list[str]:
-        """Return the pictures that a cell may mean: one where it is a path, several where it is a name of several.
+        """Return the pictures that a cell may name: one for a path, several for an ambiguous name.
 
         Spaces around it count where they are of a file's name.
         """
-        names = [each.replace("\\", "/").removeprefix("./") for each in dict.fromkeys((cell, cell.strip()))]
+        names = [spelling.replace("\\", "/").removeprefix("./") for spelling in dict.fromkeys((cell, cell.strip()))]
         for name in names:
             if name in self._files:
                 return [name]
-        for known, form in ((self._by_name, str), (self._by_loose_name, _loose)):
+        for files_by_name, form in ((self._files_by_name, str), (self._files_by_loose_name, _loose_key)):
             for name in names:
-                if found := known.get(form(name)):
-                    return found
+                if files := files_by_name.get(form(name)):
+                    return files
         return []
 
 
-def _by_name(files: Sequence[str], form: Callable[[str], str]) -> dict[str, list[str]]:
-    """List pictures by path and name, each with and without its ending."""
-    found: dict[str, list[str]] = defaultdict(list)
+def _files_by_name(files: Sequence[str], form: Callable[[str], str]) -> dict[str, list[str]]:
+    """Index pictures by path and name, each with and without its ending."""
+    files_by_name: dict[str, list[str]] = defaultdict(list)
     for file in files:
         path = form(file)
         base = path.rsplit("/", 1)[-1]
         for key in {path, base, path.rpartition(".")[0], base.rpartition(".")[0]}:
-            found[key].append(file)
-    return dict(found)
+            files_by_name[key].append(file)
+    return dict(files_by_name)
 
 
-def _loose(name: str) -> str:
-    """Return a name without its case, its letters composed: macOS stores them decomposed."""
+def _loose_key(name: str) -> str:
+    """Return a name in lower case with composed letters: macOS stores them decomposed."""
     return composed(composed(name).casefold())
 
 
-def _named(columns: Mapping[str, Sequence[str]], files: Sequence[str]) -> tuple[_Pictures, str | None]:
-    """Find the column that names pictures, None where none does; names are taken loosely only where some need it."""
+def _find_picture_column(columns: Mapping[str, Sequence[str]], files: Sequence[str]) -> tuple[_Pictures, str | None]:
+    """Find the column that names pictures; None if there is none."""
     lower = {name.lower(): name for name in columns}
     likely = [lower[name] for name in PICTURES if name in lower] + [n for n in columns if n.lower() not in PICTURES]
     likely = [
@@ -262,53 +262,53 @@ def _named(columns: Mapping[str, Sequence[str]], files: Sequence[str]) -> tuple[
     return pictures, column if hits[column] else None
 
 
-def _check_head(columns: Mapping[str, Sequence[str]], column: str, pictures: _Pictures, where: str) -> None:
-    """Refuse a table whose first row is no head but a picture with its label.
+def _check_head(columns: Mapping[str, Sequence[str]], column: str, pictures: _Pictures, location: str) -> None:
+    """Raise if the first row of a table is no head but a picture with its label.
 
     Raises:
         DataError: when it is one.
     """
     named = [] if column.lower() in (*PICTURES, *LABELS) else pictures.of(column)
-    if named and all(pictures.of(each) != named for each in columns[column]):
-        msg = f"{where}: expected a head such as filename,label, got the picture {printable(column)!r} in the first row. Write a head above it."
+    if named and all(pictures.of(cell) != named for cell in columns[column]):
+        msg = f"{location}: expected a head such as filename,label, got the picture {printable(column)!r} in the first row. Write a head above it."
         raise DataError(msg)
 
 
-def _check_once(names: Sequence[str], where: str) -> None:
-    seen: set[str] = set()
+def _check_distinct(names: Sequence[str], location: str) -> None:
+    names_so_far: set[str] = set()
     for name in names:
-        if name in seen:
-            msg = f"{where}: expected one row a picture, got {printable(name)!r} twice. Keep one: a picture has one class here."
+        if name in names_so_far:
+            msg = f"{location}: expected one row a picture, got {printable(name)!r} twice. Keep one: a picture has one class here."
             raise LabelError(msg)
-        seen.add(name)
+        names_so_far.add(name)
 
 
-def _splits(columns: Mapping[str, Sequence[str]], kept: Sequence[int]) -> dict[str, NDArray[np.int64]] | None:
-    """Read the splits where a column `split` spells one in every row."""
+def _splits(columns: Mapping[str, Sequence[str]], rows: Sequence[int]) -> dict[str, NDArray[np.int64]] | None:
+    """Read the splits from a column `split` that spells one in every row."""
     name = next((name for name in columns if name.lower() == "split"), None)
-    spelled = [] if name is None else [split_of(columns[name][row]) for row in kept]
+    spelled = [] if name is None else [split_of(columns[name][row]) for row in rows]
     if not spelled or None in spelled:
         return None
-    found = np.array(spelled)
-    return {split: np.flatnonzero(found == split).astype(np.int64) for split in dict.fromkeys(spelled) if split}
+    split_names = np.array(spelled)
+    return {split: np.flatnonzero(split_names == split).astype(np.int64) for split in dict.fromkeys(spelled) if split}
 
 
-def _warn(root: Path, where: str, *, unlabelled: int, names: set[str]) -> None:
+def _warn_left_out(root: Path, location: str, *, unlabelled: int, names: set[str]) -> None:
     parts = [f"{plural(unlabelled, 'row')} without a label"] if unlabelled else []
-    others = sum(len(files) for files in walk(str(root)).pictures.values()) - len(names)
-    parts += [f"{plural(others, 'picture')} that the file does not name"] if others > 0 else []
+    n_unnamed = sum(len(files) for files in walk(str(root)).pictures.values()) - len(names)
+    parts += [f"{plural(n_unnamed, 'picture')} that the file does not name"] if n_unnamed > 0 else []
     if parts:
-        warnings.warn(f"{where}: left out {'; '.join(parts)}.", DatasetWarning, stacklevel=5)
+        warnings.warn(f"{location}: left out {'; '.join(parts)}.", DatasetWarning, stacklevel=5)
 
 
-def _matches(place: Place) -> bool:
-    return place.path is None and "::labels=" in place.text
+def _matches(location: Place) -> bool:
+    return location.path is None and "::labels=" in location.text
 
 
-def _open(place: Place) -> CsvSource:
-    match = _MARK.match(place.text)
+def _open_location(location: Place) -> CsvSource:
+    match = _MARK.match(location.text)
     assert match is not None  # noqa: S101  matched
-    return open_labelled(place.text, match["folder"], match["labels"], match["column"])
+    return open_labelled(location.text, match["folder"], match["labels"], match["column"])
 
 
-READER = Reader(_matches, _open)
+READER = Reader(_matches, _open_location)

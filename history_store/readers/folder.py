@@ -42,17 +42,18 @@ class FolderSource(Source):
         return file_fingerprint(kind, self.root, self.files, largest=FILE_BYTES.value())
 
     def signature(self) -> str:
-        """Name the listed pictures by path, size and time of change."""
+        """Return a signature of the listed pictures by path, size and time of change."""
         return file_signature(self.root, self.files)
 
     def side(self, index: int) -> int | None:
-        """Return the shorter side of a picture, in pixels; None where its file does not tell."""
+        """Return the shorter side of a picture, in pixels; None if its file does not tell."""
         return side_of(f"{self.root}/{self.files[index]}")
 
     def _decode(self, indices: NDArray[np.int64], size: int | None) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
         canvas = Canvas(len(indices), self.location)
         broken: dict[int, BrokenImage] = {}
-        with warnings.catch_warnings():  # Pillow warns of large pictures (limited in decode) and of odd metadata
+        # Pillow warns of large pictures, which `decode` limits, and of odd metadata.
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for row, index in enumerate(indices.tolist()):
                 file = self.files[index]
@@ -67,7 +68,7 @@ class FolderSource(Source):
         return canvas.images(), broken
 
     def _hint(self, root: str) -> str:
-        """Name the inner folder where an unpacked archive left one around the class folders; else a CSV file of labels."""
+        """Suggest the inner folder of an unpacked archive, or a CSV file of labels."""
         outer = {file.split("/")[0] for file in self.files}
         inner = {file.split("/")[1] for file in self.files if file.count("/") >= 2}
         if len(outer) > 1:

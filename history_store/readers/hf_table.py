@@ -1,4 +1,4 @@
-"""Tables of pictures as Hugging Face `datasets` writes them: Parquet, and Arrow as `save_to_disk` leaves it."""
+"""Tables of pictures of Hugging Face `datasets`: Parquet, and Arrow of `save_to_disk`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from warmstart.history_store.limits import check_parquet, check_picture_file
 from warmstart.history_store.readers.base import plural, printable
 from warmstart.history_store.readers.blobs import BlobSource, check_blob
 from warmstart.history_store.readers.labels import encode_labels
-from warmstart.history_store.readers.parts import check_parts, tell_of_others
+from warmstart.history_store.readers.parts import check_parts, warn_of_other_parts
 from warmstart.history_store.readers.registry import Place, Reader
 from warmstart.history_store.readers.table_labels import choose_column, read_labels
 from warmstart.history_store.readers.tree import split_of, splits_of
@@ -41,7 +41,7 @@ _MARK = "::column="
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """One file of a table: its rows begin at `first`, in groups that are read together."""
+    """One file of a table; its rows begin at number `first` and are read in groups."""
 
     path: Path
     first: int
@@ -50,23 +50,27 @@ class _File:
 
 
 class TableSource(BlobSource):
-    """Pictures in the cells of a table; the column of labels is read first, groups of rows when pictures are asked for."""
+    """Pictures in the cells of a table; labels are read first, groups of rows when pictures are needed."""
 
     def __init__(self, location: str, paths: Sequence[Path], column: str | None = None) -> None:
-        where = printable(location)
-        self._files, cells, self._image, chosen, names = _listed(paths, column, where)
-        values, has = read_labels(cells, f"{where}: column {chosen!r}")
+        printable_location = printable(location)
+        self._files, cells, self._image, chosen, names = _list_table(paths, column, printable_location)
+        values, has = read_labels(cells, f"{printable_location}: column {chosen!r}")
         rows = [row for row in range(len(cells)) if has[row]]
         if not rows:
-            msg = f"{where}: expected labels in column {chosen!r}, got none: all of its {plural(len(cells), 'row')} are unlabelled (−1 or empty). Take a split that has labels, or name another column with `labels_column`."
+            msg = f"{printable_location}: expected labels in column {chosen!r}, got none: all of its {plural(len(cells), 'row')} are unlabelled (−1 or empty). Take a split that has labels, or name another column with `labels_column`."
             raise LabelError(msg)
         if len(rows) < len(cells):
             left_out = len(cells) - len(rows)
-            warnings.warn(f"{where}: left out {plural(left_out, 'row')} without a label.", DatasetWarning, stacklevel=5)
+            warnings.warn(
+                f"{printable_location}: left out {plural(left_out, 'row')} without a label.",
+                DatasetWarning,
+                stacklevel=5,
+            )
         is_numbered = names is not None and isinstance(values[rows[0]], int)
-        encoding = encode_labels([values[row] for row in rows], where, n=len(rows), class_names=names if is_numbered else None)  # fmt: skip
+        encoding = encode_labels([values[row] for row in rows], printable_location, n=len(rows), class_names=names if is_numbered else None)  # fmt: skip
         self._rows = np.array(rows, dtype=np.int64)
-        self._held: dict[int, Any] = {}
+        self._cells_by_row: dict[int, Any] = {}
         spelled = [_split_of_file(self._file_of(row).path) for row in rows]
         super().__init__(
             location,
@@ -78,69 +82,69 @@ class TableSource(BlobSource):
         )
 
     def _names(self, rows: Sequence[int]) -> list[str]:
-        """Name rows by their file, below the folder that holds all files: parts of two splits may have one name."""
+        """Return names of rows: their file below the common folder, and their number."""
         root = os.path.commonpath([file.path.parent for file in self._files])
         below = {file.path: file.path.relative_to(root).as_posix() for file in self._files}
         return [f"{below[file.path]}/{row - file.first:07d}" for row in rows for file in (self._file_of(row),)]
 
     def signature(self) -> str:
-        """Name the files by path, size and time of change."""
+        """Return a signature of the files by path, size and time of change."""
         return "".join(file_signature(str(file.path), [""]) for file in self._files) + str(self.class_names)
 
     def fingerprint(self, kind: FingerprintKind) -> str:
         """Fingerprint labels and pictures; `listing` reads at most `SAMPLED_GROUPS` groups of rows."""
         whole = hashlib.sha256(f"warmstart table {kind} 1\0{len(self)}\0{self.class_names}".encode())
         whole.update(self.labels.tobytes())
-        groups = [(place, group) for place, file in enumerate(self._files) for group in range(len(file.starts))]
+        groups = [(number, group) for number, file in enumerate(self._files) for group in range(len(file.starts))]
         if kind == "listing" and len(groups) > SAMPLED_GROUPS:
             groups = sorted(sorted(groups, key=lambda pair: zlib.crc32(repr(pair).encode()))[:SAMPLED_GROUPS])
-        kept = set(self._rows.tolist())
-        for place, group in groups:
-            first = self._files[place].first + self._files[place].starts[group]
-            for offset, cell in enumerate(_read_group(self._files[place], group, self._image)):
-                if first + offset in kept:
-                    whole.update(_digest(cell, self._files[place].path.parent))
+        labelled_rows = set(self._rows.tolist())
+        for number, group in groups:
+            first = self._files[number].first + self._files[number].starts[group]
+            for offset, cell in enumerate(_read_group(self._files[number], group, self._image)):
+                if first + offset in labelled_rows:
+                    whole.update(_digest(cell, self._files[number].path.parent))
         return f"{kind}:{whole.hexdigest()[:40]}"
 
     def blob(self, index: int) -> bytes:
-        """Return the bytes of one picture: out of its cell, or of the file that the cell names."""
+        """Return the bytes of one picture, from its cell or from the file that the cell names."""
         row = int(self._rows[index])
         file = self._file_of(row)
-        if row not in self._held:
-            self._hold(np.array([index]))
-        return _bytes_of(self._held[row], file.path.parent)
+        if row not in self._cells_by_row:
+            self._read_cells(np.array([index]))
+        return _picture_bytes(self._cells_by_row[row], file.path.parent)
 
     def _decode(self, indices: NDArray[np.int64], size: int | None) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
-        self._hold(indices)
+        self._read_cells(indices)
         try:
             return super()._decode(indices, size)
         finally:
-            self._held = {}
+            self._cells_by_row = {}
 
-    def _hold(self, indices: NDArray[np.int64]) -> None:
+    def _read_cells(self, indices: NDArray[np.int64]) -> None:
         """Read the cells of some pictures, each group of rows once."""
-        wanted = sorted(set(self._rows[indices].tolist()))
-        self._held = {}
-        at = 0
-        while at < len(wanted):
-            file = self._file_of(wanted[at])
-            group = int(np.searchsorted(file.starts, wanted[at] - file.first, side="right")) - 1
+        rows = sorted(set(self._rows[indices].tolist()))
+        self._cells_by_row = {}
+        position = 0
+        while position < len(rows):
+            file = self._file_of(rows[position])
+            group = int(np.searchsorted(file.starts, rows[position] - file.first, side="right")) - 1
             first = file.first + file.starts[group]
             end = file.first + (file.starts[group + 1] if group + 1 < len(file.starts) else file.n)
             cells = _read_group(file, group, self._image)
-            while at < len(wanted) and wanted[at] < end:
-                self._held[wanted[at]] = cells[wanted[at] - first]
-                at += 1
+            while position < len(rows) and rows[position] < end:
+                self._cells_by_row[rows[position]] = cells[rows[position] - first]
+                position += 1
 
     def _file_of(self, row: int) -> _File:
         firsts = [file.first for file in self._files]
         return self._files[int(np.searchsorted(firsts, row, side="right")) - 1]
 
 
-def _listed(
-    paths: Sequence[Path], column: str | None, where: str
+def _list_table(
+    paths: Sequence[Path], column: str | None, location: str
 ) -> tuple[tuple[_File, ...], list[Any], str, str, list[str] | None]:
-    """Read what is known before pictures are: the files, the labels, the two columns, the names of the classes."""
+    """Read everything but the pictures: files, labels, the two columns, class names."""
     files: list[_File] = []
     cells: list[Any] = []
     image = chosen = ""
@@ -151,10 +155,12 @@ def _listed(
             continue
         features = _features(schema)
         if not image:
-            image = _image_column(schema, features, where)
-            _check_task(schema, features, image, where)
-            rest = [name for name in schema.names if name != image]
-            chosen = choose_column(_label_like(rest, features) if column is None else rest, column, where)
+            image = _image_column(schema, features, location)
+            _check_task(schema, features, image, location)
+            other_columns = [name for name in schema.names if name != image]
+            chosen = choose_column(
+                _label_like(other_columns, features) if column is None else other_columns, column, location
+            )
             names = _class_names(features.get(chosen))
         elif not {image, chosen} <= set(schema.names):
             msg = f"{printable(str(path))}: expected the columns {image!r} and {chosen!r} of the files before it, got {', '.join(schema.names)}. Give one table."
@@ -162,26 +168,26 @@ def _listed(
         files.append(_File(path, len(cells), starts, n))
         cells += _column(path, chosen)
     if not files:
-        msg = f"{where}: expected a table of pictures, got no row. Check the path."
+        msg = f"{location}: expected a table of pictures, got no row. Check the path."
         raise DataError(msg)
     return tuple(files), cells, image, chosen, names
 
 
 def _label_like(names: Sequence[str], features: Mapping[str, Any]) -> list[str]:
-    """Return the columns of classes where the table says which these are, else all."""
+    """Return the columns that the table declares as classes, else all."""
     classes = [name for name in names if (features.get(name) or {}).get("_type") == "ClassLabel"]
     return classes or list(names)
 
 
-def _image_column(schema: Any, features: Mapping[str, Any], where: str) -> str:
-    said = [name for name in schema.names if (features.get(name) or {}).get("_type") == "Image"]
+def _image_column(schema: Any, features: Mapping[str, Any], location: str) -> str:
+    declared = [name for name in schema.names if (features.get(name) or {}).get("_type") == "Image"]
     shaped = [field.name for field in schema if str(field.type).startswith(("struct", "binary", "large_binary")) and _holds_bytes(field.type)]  # fmt: skip
-    known = [name for name in PICTURES if name in schema.names]
-    found = [name for name in known if name in (*said, *shaped)] + said + shaped
-    if not found:
-        msg = f"{where}: expected a column of pictures (struct of bytes and path, or binary), got {', '.join(f'{field.name}: {field.type}' for field in schema)}. Save the dataset with its Image feature."
+    usual = [name for name in PICTURES if name in schema.names]
+    candidates = [name for name in usual if name in (*declared, *shaped)] + declared + shaped
+    if not candidates:
+        msg = f"{location}: expected a column of pictures (struct of bytes and path, or binary), got {', '.join(f'{field.name}: {field.type}' for field in schema)}. Save the dataset with its Image feature."
         raise DataError(msg)
-    return str(found[0])
+    return str(candidates[0])
 
 
 def _holds_bytes(kind: Any) -> bool:
@@ -190,25 +196,25 @@ def _holds_bytes(kind: Any) -> bool:
     return True
 
 
-def _check_task(schema: Any, features: Mapping[str, Any], image: str, where: str) -> None:
-    """Refuse tables of other tasks by name."""
+def _check_task(schema: Any, features: Mapping[str, Any], image: str, location: str) -> None:
+    """Raise if a table belongs to another task."""
     names = {name.lower() for name in schema.names}
     pictures = [name for name in schema.names if name != image and (features.get(name) or {}).get("_type") == "Image"]
     task = "a detection" if names & _BOXES else "a segmentation" if names & _MASKS or pictures else ""
     if task and not names & {"label", "labels"}:
-        said = ", ".join(schema.names)
-        msg = f"{where}: expected one class a picture, got the columns {said}, which are those of {task} task. warmstart compares classification datasets alone."
+        columns = ", ".join(schema.names)
+        msg = f"{location}: expected one class a picture, got the columns {columns}, which are those of {task} task. warmstart compares classification datasets alone."
         raise LabelError(msg)
     if not [name for name in schema.names if name != image]:
-        msg = f"{where}: expected a column of labels beside {image!r}, got unlabelled pictures. The similarity of datasets rests on labels."
+        msg = f"{location}: expected a column of labels beside {image!r}, got unlabelled pictures. The similarity of datasets rests on labels."
         raise LabelError(msg)
 
 
 def _features(schema: Any) -> dict[str, Any]:
-    """Read what `datasets` says of the columns."""
+    """Read the columns' features from the metadata of `datasets`."""
     try:
-        found = parse_json((schema.metadata or {}).get(b"huggingface", b"{}"))
-        features = found["info"]["features"]
+        metadata = parse_json((schema.metadata or {}).get(b"huggingface", b"{}"))
+        features = metadata["info"]["features"]
     except (ValueError, KeyError, TypeError):
         return {}
     return features if isinstance(features, dict) else {}
@@ -230,31 +236,31 @@ def _arrow() -> Any:
     return pa
 
 
-def _guarded(path: Path, error: Exception) -> DataError:
-    said = " ".join(str(error).split())[:160]
-    return DataError(f"{printable(str(path))}: expected a Parquet or Arrow file, got a damaged one or another ({said}). Copy or download it again.")  # fmt: skip
+def _read_error(path: Path, error: Exception) -> DataError:
+    text = " ".join(str(error).split())[:160]
+    return DataError(f"{printable(str(path))}: expected a Parquet or Arrow file, got a damaged one or another ({text}). Copy or download it again.")  # fmt: skip
 
 
 def _shape(path: Path) -> tuple[Any, int, tuple[int, ...]]:
-    """Return schema, number of rows, and where groups of rows begin."""
+    """Return schema, number of rows, and the first rows of the groups."""
     pa = _arrow()
     try:
         if path.suffix.lower() == ".parquet":
             import pyarrow.parquet as pq
 
             with pq.ParquetFile(path) as file:
-                about = file.metadata
-                check_parquet(about, printable(str(path)))
-                counts = [about.row_group(i).num_rows for i in range(about.num_row_groups)]
-                return file.schema_arrow, about.num_rows, tuple(np.cumsum([0, *counts])[:-1].tolist())
+                metadata = file.metadata
+                check_parquet(metadata, printable(str(path)))
+                counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+                return file.schema_arrow, metadata.num_rows, tuple(np.cumsum([0, *counts])[:-1].tolist())
         table = _table(path)
         return table.schema, table.num_rows, tuple(range(0, table.num_rows, GROUP))
     except (pa.ArrowException, OSError) as error:
-        raise _guarded(path, error) from error
+        raise _read_error(path, error) from error
 
 
 def _table(path: Path) -> Any:
-    """Map an Arrow file, of the stream format as `datasets` writes it, or of the file format."""
+    """Map an Arrow file, in the stream format of `datasets` or in the file format."""
     pa = _arrow()
     mapped = pa.memory_map(str(path))
     try:
@@ -269,8 +275,8 @@ def _column(path: Path, name: str) -> list[Any]:
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(path) as file:
-            found: list[Any] = file.read(columns=[name])[name].to_pylist()
-            return found
+            cells: list[Any] = file.read(columns=[name])[name].to_pylist()
+            return cells
     values: list[Any] = _table(path)[name].to_pylist()
     return values
 
@@ -286,11 +292,11 @@ def _read_group(file: _File, group: int, image: str) -> list[Any]:
                 return list(opened.read_row_group(group, columns=[image])[image].to_pylist())
         cells = _table(file.path)[image].slice(file.starts[group], GROUP).to_pylist()
     except (pa.ArrowException, OSError) as error:
-        raise _guarded(file.path, error) from error
+        raise _read_error(file.path, error) from error
     return list(cells)
 
 
-def _bytes_of(cell: Any, folder: Path) -> bytes:
+def _picture_bytes(cell: Any, folder: Path) -> bytes:
     data = cell.get("bytes") if isinstance(cell, dict) else cell
     if isinstance(data, bytes):
         check_blob(len(data), "picture")
@@ -299,23 +305,23 @@ def _bytes_of(cell: Any, folder: Path) -> bytes:
     if not isinstance(path, str) or not path:
         msg = "an empty cell"
         raise DataError(msg)
-    found = next((place for place in (folder / path, Path(path)) if place.is_file()), None)
-    if found is None:
+    file = next((candidate for candidate in (folder / path, Path(path)) if candidate.is_file()), None)
+    if file is None:
         msg = f"a path that leads nowhere: {path}"
         raise DataError(msg)
-    check_picture_file(str(found), "picture")
-    return found.read_bytes()
+    check_picture_file(str(file), "picture")
+    return file.read_bytes()
 
 
 def _digest(cell: Any, folder: Path) -> bytes:
     try:
-        return hashlib.sha256(_bytes_of(cell, folder)).digest()
+        return hashlib.sha256(_picture_bytes(cell, folder)).digest()
     except (DataError, OSError):
         return b"unreadable"
 
 
 def _split_of_file(path: Path) -> str | None:
-    """Tell the split by the first word of a file's name, or by its folder's."""
+    """Return the split that the first word of a file's name spells, or its folder's name."""
     return split_of(re.split(r"[-_.]", path.stem)[0]) or split_of(path.parent.name)
 
 
@@ -324,44 +330,44 @@ def table_files(folder: Path, entries: Sequence[str]) -> list[Path]:
 
     Of Parquet and Arrow the first kind found counts: `datasets` keeps copies of one as the other.
     """
-    places = [folder, *(folder / entry for entry in entries if entry == "data" or split_of(entry) is not None)]
+    folders = [folder, *(folder / entry for entry in entries if entry == "data" or split_of(entry) is not None)]
     for ending in ENDINGS:
-        found = [
+        files = [
             path
-            for place in places
-            if place.is_dir()
-            for path in sorted(place.iterdir())
+            for candidate in folders
+            if candidate.is_dir()
+            for path in sorted(candidate.iterdir())
             if path.suffix.lower() == ending and not path.name.startswith((".", "cache-"))
         ]
-        if found:
-            return found
+        if files:
+            return files
     return []
 
 
-def _matches(place: Place) -> bool:
-    if place.path is None:
-        return _MARK in place.text and "::labels=" not in place.text
-    if not place.is_folder:
-        return place.file.endswith(ENDINGS)
-    return bool(table_files(place.path, place.entries))
+def _matches(location: Place) -> bool:
+    if location.path is None:
+        return _MARK in location.text and "::labels=" not in location.text
+    if not location.is_folder:
+        return location.file.endswith(ENDINGS)
+    return bool(table_files(location.path, location.entries))
 
 
-def _open(place: Place) -> TableSource:
-    text, _, column = place.text.partition(_MARK)
+def _open_location(location: Place) -> TableSource:
+    text, _, column = location.text.partition(_MARK)
     path = Path(text).expanduser()
     if not path.exists():
-        msg = f"{printable(text)}: expected a table of pictures, got nothing there. Check the path; `labels_column` is for tables, and beside `labels`."
+        msg = f"{printable(text)}: expected a table of pictures, got nothing there. Check the path; `labels_column` needs a table or `labels`."
         raise MissingPathError(msg)
     if path.is_dir():
         files = table_files(path, sorted(os.listdir(path)))  # noqa: PTH208
         check_parts(files, printable(text))
     else:
         files = [path] if path.suffix.lower() in ENDINGS else []
-        tell_of_others(path)
+        warn_of_other_parts(path)
     if not files:
         msg = f"{printable(text)}: expected Parquet or Arrow files whose column {column!r} holds labels, got none. Leave `labels_column` out, or give `labels`."
         raise DataError(msg)
-    return TableSource(place.text, files, column or None)
+    return TableSource(location.text, files, column or None)
 
 
-READER = Reader(_matches, _open)
+READER = Reader(_matches, _open_location)

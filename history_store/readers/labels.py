@@ -22,14 +22,14 @@ _DIGITS = re.compile(r"(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Labelling:
-    """Labels `n` int64 in 0 .. C-1, every class present, and the C names."""
+    """Labels `n` int64 in 0 .. C-1, every class present, and the C class names."""
 
     labels: NDArray[np.int64]
     class_names: tuple[str, ...]
 
 
 def natural_key(name: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
-    """Order names as people do: ``class2`` before ``class10``, upper case beside lower; ties by code point."""
+    """Return the sort key of natural order: ``class2`` before ``class10``, upper case beside lower."""
     parts = _DIGITS.split(name)
     return tuple(
         (0, int(part[:_DIGITS_READ]), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts if part
@@ -42,19 +42,19 @@ def composed(name: str) -> str:
 
 
 def one_spelling(names: Iterable[str]) -> dict[str, str]:
-    """Return for each name that of its class: itself, or the composed one where two differ in how Unicode composes letters."""
+    """Return the class name of each name: itself, or the composed one for two compositions of the same."""
     spellings: dict[str, set[str]] = defaultdict(set)
     for name in names:
         spellings[composed(name)].add(name)
     return {name: name if len(same) == 1 else whole for whole, same in spellings.items() for name in same}
 
 
-def encode_labels(raw: Any, where: str, *, n: int, class_names: Sequence[str] | None = None) -> Labelling:
+def encode_labels(raw: Any, location: str, *, n: int, class_names: Sequence[str] | None = None) -> Labelling:
     """Number the classes that occur, in natural order of their names, or in numeric order.
 
     Args:
         raw: `n` or `n x 1` integers, integers stored as floats, booleans, or strings, in any numbering from 0 on.
-        where: what an error names.
+        location: what an error names.
         n: number of pictures.
         class_names: names of the labels 0, 1, …; or, for any other numbering, of the labels in rising order. Names that
             no picture carries are dropped.
@@ -64,25 +64,25 @@ def encode_labels(raw: Any, where: str, *, n: int, class_names: Sequence[str] | 
             names.
     """
     if raw is None:
-        msg = f"{where}: expected a label for each picture, got none. Give labels: the similarity of datasets rests on their classes."
+        msg = f"{location}: expected a label for each picture, got none. Give labels: the similarity of datasets rests on their classes."
         raise LabelError(msg)
-    values = _flat(np.asarray(raw), where)
+    values = _flat_labels(np.asarray(raw), location)
     if len(values) != n:
-        msg = f"{where}: expected {n} labels, one a picture, got {len(values)}. Check that images and labels belong together."
+        msg = f"{location}: expected {n} labels, one a picture, got {len(values)}. Check that images and labels belong together."
         raise LabelError(msg)
     kind = values.dtype.kind
     if kind in "US":
-        return _named(as_texts(values, where), class_names, where)
+        return _encode_names(as_texts(values, location), class_names, location)
     if kind == "f":
-        values = _whole(values, where)
+        values = _whole_numbers(values, location)
     elif kind not in "iub":
-        msg = f"{where}: expected integers or strings, got dtype {values.dtype}. Number the classes 0, 1, 2, …"
+        msg = f"{location}: expected integers or strings, got dtype {values.dtype}. Number the classes 0, 1, 2, …"
         raise LabelError(msg)
-    return _numbered(values.astype(np.int64), class_names, where)
+    return _encode_numbers(values.astype(np.int64), class_names, location)
 
 
-def as_texts(values: NDArray[Any], where: str) -> NDArray[np.str_]:
-    """Return an array as text; bytes that are no UTF-8 become escapes, so that what differs stays apart.
+def as_texts(values: NDArray[Any], location: str) -> NDArray[np.str_]:
+    """Return an array as text; bytes that are no UTF-8 become escapes, so that names stay different.
 
     Raises:
         LabelError: characters that Unicode does not have, as a damaged file has them.
@@ -91,39 +91,40 @@ def as_texts(values: NDArray[Any], where: str) -> NDArray[np.str_]:
         return np.char.decode(values, "utf-8", "backslashreplace")
     texts = values.astype(str)
     if texts.dtype.itemsize and np.any(texts.ravel().view(np.uint32) > sys.maxunicode):
-        msg = f"{where}: expected text, got characters that Unicode does not have. Save or copy the file again."
+        msg = f"{location}: expected text, got characters that Unicode does not have. Save or copy the file again."
         raise LabelError(msg)
     return texts
 
 
-def _flat(values: NDArray[Any], where: str) -> NDArray[Any]:
-    if values.dtype.kind == "O":  # lists of Python strings or integers, as pandas gives them
+def _flat_labels(values: NDArray[Any], location: str) -> NDArray[Any]:
+    # Lists of Python strings or integers, as from pandas.
+    if values.dtype.kind == "O":
         values = np.array(values.tolist()) if values.ndim == 1 and len({type(v) for v in values}) == 1 else values
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim == 2:
-        msg = f"{where}: expected one label a picture, got shape {values.shape}. Turn one-hot rows into numbers: labels.argmax(axis=1)."
+        msg = f"{location}: expected one label a picture, got shape {values.shape}. Turn one-hot rows into numbers: labels.argmax(axis=1)."
         raise LabelError(msg)
     if values.ndim != 1:
-        msg = f"{where}: expected labels of shape (n,), got shape {values.shape}. Give one label a picture."
+        msg = f"{location}: expected labels of shape (n,), got shape {values.shape}. Give one label a picture."
         raise LabelError(msg)
     return values
 
 
-def _whole(values: NDArray[Any], where: str) -> NDArray[np.int64]:
+def _whole_numbers(values: NDArray[Any], location: str) -> NDArray[np.int64]:
     odd = ~(np.abs(values) < 2.0**63) | (values != np.round(values))
     if odd.any():
         first = int(np.argmax(odd))
-        msg = f"{where}: expected whole numbers, got {values[first]:g} for picture {first} (dtype {values.dtype}). Give the number or the name of the class."
+        msg = f"{location}: expected whole numbers, got {values[first]:g} for picture {first} (dtype {values.dtype}). Give the number or the name of the class."
         raise LabelError(msg)
     return values.astype(np.int64)
 
 
-def _numbered(values: NDArray[np.int64], names: Sequence[str] | None, where: str) -> Labelling:
+def _encode_numbers(values: NDArray[np.int64], names: Sequence[str] | None, location: str) -> Labelling:
     present, codes = np.unique(values, return_inverse=True)
     if present.size and present[0] < 0:
         n_negative = int((values < 0).sum())
-        msg = f"{where}: expected labels of 0 or more, got {present[0]} ({n_negative} negative). Leave unlabelled pictures out."
+        msg = f"{location}: expected labels of 0 or more, got {present[0]} ({n_negative} negative). Leave unlabelled pictures out."
         raise LabelError(msg)
     if names is None:
         chosen = [str(value) for value in present.tolist()]
@@ -132,32 +133,32 @@ def _numbered(values: NDArray[np.int64], names: Sequence[str] | None, where: str
     elif len(names) == len(present):
         chosen = [str(name) for name in names]
     else:
-        msg = f"{where}: expected a name for each label, got {len(names)} class names and labels up to {present[-1]}. Name all classes, or none."
+        msg = f"{location}: expected a name for each label, got {len(names)} class names and labels up to {present[-1]}. Name all classes, or none."
         raise LabelError(msg)
-    _check_distinct(chosen, where)
+    _check_distinct(chosen, location)
     return Labelling(codes.astype(np.int64), tuple(chosen))
 
 
-def _named(values: NDArray[np.str_], names: Sequence[str] | None, where: str) -> Labelling:
+def _encode_names(values: NDArray[np.str_], names: Sequence[str] | None, location: str) -> Labelling:
     distinct, codes = np.unique(values, return_inverse=True)
     spelled = one_spelling([*distinct.tolist(), *map(str, names or ())])
     present = [spelled[name] for name in distinct.tolist()]
     if names is None:
         ordered = sorted(set(present), key=natural_key)
     else:
-        known = set(present)
-        ordered = [spelled[str(name)] for name in names if spelled[str(name)] in known]
-        if unknown := known - set(ordered):
-            msg = f"{where}: expected labels that are among the class names, got {min(unknown)!r}. Name all classes, or none."
+        present_names = set(present)
+        ordered = [spelled[str(name)] for name in names if spelled[str(name)] in present_names]
+        if unknown := present_names - set(ordered):
+            msg = f"{location}: expected labels that are among the class names, got {min(unknown)!r}. Name all classes, or none."
             raise LabelError(msg)
-        _check_distinct(ordered, where)
+        _check_distinct(ordered, location)
     rank = {name: position for position, name in enumerate(ordered)}
     order = np.array([rank[name] for name in present], dtype=np.int64)
     return Labelling(order[codes] if len(order) else codes.astype(np.int64), tuple(ordered))
 
 
-def _check_distinct(names: Sequence[str], where: str) -> None:
+def _check_distinct(names: Sequence[str], location: str) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if list(names).count(name) > 1)
-        msg = f"{where}: expected distinct class names, got {twice!r} twice. Rename one of the two."
+        msg = f"{location}: expected distinct class names, got {twice!r} twice. Rename one of the two."
         raise LabelError(msg)

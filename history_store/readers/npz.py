@@ -37,7 +37,7 @@ _DAMAGE = (OSError, EOFError, *_BAD_HEADER, *_BAD_ZIP)
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """What an npy header says, and the offset at which its data start."""
+    """Content of an npy header, and the offset of the data."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -55,7 +55,7 @@ def open_npz(path: Path) -> ArraySource:
         DataError: when images are missing or do not fit, objects are stored, or the archive is damaged.
     """
     archive = _Archive(path)
-    images, labels = _roles(archive.keys, IMAGES_KEYS), _roles(archive.keys, LABELS_KEYS)
+    images, labels = _keys_by_split(archive.keys, IMAGES_KEYS), _keys_by_split(archive.keys, LABELS_KEYS)
     held = ", ".join(archive.keys[:8]) or "no array"
     if not images:
         msg = f"{path}: expected arrays images and labels (or x and y, or x_train and y_train), got {held}. Save them with np.savez(file, images=…, labels=…)."
@@ -66,7 +66,7 @@ def open_npz(path: Path) -> ArraySource:
         raise LabelError(msg)
     if None in paired and "train" in paired:
         paired = [None]
-    _warn_of_others(path, images, labels, paired)
+    _warn_of_unread(path, images, labels, paired)
     blocks, raw = [], []
     for split in paired:
         blocks.append(archive.block(images[split]))
@@ -127,27 +127,27 @@ def open_npy(path: Path) -> ArraySource:
 
 
 def labels_beside(path: Path) -> Path | None:
-    """Find the labels file of an npy file of images, or None."""
+    """Find the labels file of an npy file of images; None if there is none."""
     for stem in _partners(path.stem):
         if (partner := path.with_name(f"{stem}.npy")).is_file():
             return partner
     return None
 
 
-def _warn_of_others(
+def _warn_of_unread(
     path: Path, images: Mapping[str | None, str], labels: Mapping[str | None, str], read: Sequence[str | None]
 ) -> None:
-    """Warn of images that are not read: those without labels, and splits beside a pair that may hold them."""
+    """Warn of images that are not read: without labels, or splits beside a pair that may hold them."""
     unlabelled = sorted(key for split, key in images.items() if split not in labels)
-    others = sorted(key for split, key in images.items() if split in labels and split not in read)
+    unread = sorted(key for split, key in images.items() if split in labels and split not in read)
     parts = [f"{', '.join(unlabelled)}, which have no labels of their own"] if unlabelled else []
-    parts += [f"{', '.join(others)}, which {images[None]} may hold"] if others else []
+    parts += [f"{', '.join(unread)}, which {images[None]} may hold"] if unread else []
     if parts:
         warnings.warn(f"{path}: left out {'; '.join(parts)}.", DatasetWarning, stacklevel=3)
 
 
 def _class_names(archive: _Archive, labels: NDArray[Any]) -> list[str] | None:
-    """Read the names of the classes, None where there are none; `names` may be those of the pictures."""
+    """Read the names of the classes; None if there are none."""
     for key in archive.keys:
         if key.lower() in NAMES_KEYS:
             names = _names(archive.array(key), f"{archive.path}:{key}")
@@ -156,8 +156,8 @@ def _class_names(archive: _Archive, labels: NDArray[Any]) -> list[str] | None:
     return None
 
 
-def _names(values: NDArray[Any], where: str) -> list[str]:
-    names: list[str] = as_texts(values, where).ravel().tolist()
+def _names(values: NDArray[Any], location: str) -> list[str]:
+    names: list[str] = as_texts(values, location).ravel().tolist()
     return names
 
 
@@ -170,46 +170,48 @@ class _Archive:
             with zipfile.ZipFile(path) as archive:
                 self._members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         except _DAMAGE as error:
-            msg = f"{path}: expected an npz archive, got {_told(error)}. Save it again with np.savez, or copy it again."
+            msg = (
+                f"{path}: expected an npz archive, got {_reason(error)}. Save it again with np.savez, or copy it again."
+            )
             raise DataError(msg) from error
         self.keys = list(self._members)
 
     def array(self, key: str) -> NDArray[Any]:
         """Read one array whole."""
         header = self._header(key)
-        return self._guarded(key, lambda: self._read(key, header))
+        return self._read_or_refuse(key, lambda: self._read(key, header))
 
     def block(self, key: str) -> Block:
         """Check the header of an array of images; its pixels are read when needed."""
         header = self._header(key)
-        where = f"{self.path}:{key}"
-        check_shape(header.shape, header.dtype, where)
+        location = f"{self.path}:{key}"
+        check_shape(header.shape, header.dtype, location)
         mapped = self._members[key].compress_type == zipfile.ZIP_STORED
 
         def load() -> NDArray[Any]:
-            array = self._guarded(key, lambda: self._map(key, header) if mapped else self._read(key, header))
-            check_pixels(array, where)
+            array = self._read_or_refuse(key, lambda: self._map(key, header) if mapped else self._read(key, header))
+            check_pixels(array, location)
             return array
 
-        return Block(where, header.shape[0], load)
+        return Block(location, header.shape[0], load)
 
     def _header(self, key: str) -> _Header:
         def read() -> _Header:
             with zipfile.ZipFile(self.path) as archive, archive.open(self._members[key]) as file:
                 return _read_header(file)
 
-        header = self._guarded(key, read)
+        header = self._read_or_refuse(key, read)
         if header.dtype.hasobject:
             check_shape(header.shape, header.dtype, f"{self.path}:{key}")
         return header
 
     def _read(self, key: str, header: _Header) -> NDArray[Any]:
-        member, where = self._members[key], f"{self.path}:{key}"
+        member, location = self._members[key], f"{self.path}:{key}"
         due = math.prod(header.shape) * header.dtype.itemsize
         if member.file_size != header.offset + due:
-            msg = f"{where}: expected {due:,} bytes for shape {header.shape}, got {member.file_size - header.offset:,}. Save or copy the file again."
+            msg = f"{location}: expected {due:,} bytes for shape {header.shape}, got {member.file_size - header.offset:,}. Save or copy the file again."
             raise DataError(msg)
-        check_unpacked(due, member.compress_size, where)
+        check_unpacked(due, member.compress_size, location)
         with zipfile.ZipFile(self.path) as archive, archive.open(member) as file:
             file.read(header.offset)
             array = np.frombuffer(file.read(due), dtype=header.dtype)
@@ -217,17 +219,18 @@ class _Archive:
 
     def _map(self, key: str, header: _Header) -> NDArray[Any]:
         start = self._members[key].header_offset
-        with self.path.open("rb") as file:  # the local header, whose extra field may differ from the directory's
+        # The local header counts: its extra field may have another length than the directory's.
+        with self.path.open("rb") as file:
             file.seek(start + 26)
             name_length, extra_length = struct.unpack("<HH", file.read(4))
         offset = start + 30 + name_length + extra_length + header.offset
         return np.memmap(self.path, header.dtype, "r", offset, header.shape, "F" if header.fortran else "C")
 
-    def _guarded(self, key: str, read: Callable[[], _T]) -> _T:
+    def _read_or_refuse(self, key: str, read: Callable[[], _T]) -> _T:
         try:
             return read()
         except _DAMAGE as error:
-            msg = f"{self.path}:{key}: expected an array that can be read, got {_told(error)}. Save or copy the file again."
+            msg = f"{self.path}:{key}: expected an array that can be read, got {_reason(error)}. Save or copy the file again."
             raise DataError(msg) from error
 
 
@@ -246,27 +249,27 @@ def _load_npy(path: Path) -> NDArray[Any]:
         if not header.dtype.hasobject:
             return np.asarray(np.load(path, mmap_mode=None if 0 in header.shape else "r", allow_pickle=False)).view()
     except _DAMAGE as error:
-        msg = f"{path}: expected an npy file, got {_told(error)}. Save or copy it again."
+        msg = f"{path}: expected an npy file, got {_reason(error)}. Save or copy it again."
         raise DataError(msg) from error
     check_shape(header.shape, header.dtype, str(path))
     raise AssertionError
 
 
-def _roles(keys: Sequence[str], wanted: Sequence[str]) -> Mapping[str | None, str]:
-    """Find the keys that play a role, by split (None where the name spells none); the first of `wanted` goes first."""
-    found: dict[str | None, tuple[int, str]] = {}
+def _keys_by_split(keys: Sequence[str], role_names: Sequence[str]) -> Mapping[str | None, str]:
+    """Return the key of each split (None = no split) that plays a role, such as images or labels."""
+    keys_by_split: dict[str | None, tuple[int, str]] = {}
     for key in keys:
         word = _GLUED.sub(r"\1_\2", key.lower())
         parts = [part for part in re.split(r"[_\-. ]+", word) if part]
         split = next((split for part in parts if (split := split_of(part)) is not None), None)
         role = "_".join(part for part in parts if split_of(part) is None)
-        if role in wanted:
-            found[split] = min(found.get(split, (len(wanted), key)), (wanted.index(role), key))
-    return {split: key for split, (_, key) in found.items()}
+        if role in role_names:
+            keys_by_split[split] = min(keys_by_split.get(split, (len(role_names), key)), (role_names.index(role), key))
+    return {split: key for split, (_, key) in keys_by_split.items()}
 
 
 def _partners(stem: str) -> list[str]:
-    """Name the files that may hold the labels of an images file."""
+    """Return the possible names of the labels file of an images file."""
     pairs = (
         ("images", "labels"),
         ("image", "label"),
@@ -287,7 +290,7 @@ def _column(values: NDArray[Any]) -> NDArray[Any]:
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
-def _told(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     if isinstance(error, zipfile.BadZipFile) and "not a zip file" in str(error):
         return "a file of another kind, or a truncated one"
     return " ".join(str(error).split()) or type(error).__name__

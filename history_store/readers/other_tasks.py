@@ -1,4 +1,4 @@
-"""Layouts of other tasks, recognised by their files and refused by name: detection, segmentation, pictures without labels."""
+"""Layouts of other tasks (detection, segmentation, no labels), recognised by their files and refused."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from warmstart.history_store.readers.tree import split_of
 
 _MASKS = ("masks", "mask", "segmentationclass", "segmentationobject", "annotations", "labels", "gtfine", "trimaps", "ann_dir", "groundtruth", "gt")  # fmt: skip
 _IMAGES = ("images", "image", "imgs", "jpegimages", "leftimg8bit", "img_dir", "photos")
-_LOOKED_AT = 200
+_MAX_FILES = 200
 _HEAD = 65_536
 _EMPTY = re.compile(rb'"annotations"\s*:\s*\[\s*\]')
-_ONLY = "warmstart compares classification datasets alone: one class a picture, a folder a class."
+_CLASSIFICATION_ONLY = "warmstart compares classification datasets alone: one class a picture, a folder a class."
 
 
 def refuse_other_tasks(path: Path, entries: Sequence[str]) -> None:
-    """Refuse a folder that is laid out for another task than classification.
+    """Raise if a folder is laid out for another task than classification.
 
     Raises:
         LabelError: names the layout.
     """
     lower = {entry.lower(): path / entry for entry in entries}
-    where = printable(str(path))
+    location = printable(str(path))
     task = _coco(lower) or _yolo(path, lower) or _pascal(lower) or _segmentation(lower)
     if task:
-        msg = f"{where}: expected pictures in class folders, got {task}. {_ONLY}"
+        msg = f"{location}: expected pictures in class folders, got {task}. {_CLASSIFICATION_ONLY}"
         raise LabelError(msg)
 
 
 def _coco(lower: dict[str, Path]) -> str:
-    places = [lower.get("annotations"), *(place for name, place in lower.items() if split_of(name) is not None)]
-    files = [place for name, place in lower.items() if name.endswith(".json")]
-    for place in places:
-        if place is not None and place.is_dir():
-            files += [file for file in islice(place.iterdir(), _LOOKED_AT) if file.suffix.lower() == ".json"]
+    folders = [lower.get("annotations"), *(folder for name, folder in lower.items() if split_of(name) is not None)]
+    files = [folder for name, folder in lower.items() if name.endswith(".json")]
+    for folder in folders:
+        if folder is not None and folder.is_dir():
+            files += [file for file in islice(folder.iterdir(), _MAX_FILES) if file.suffix.lower() == ".json"]
     for file in files:
         name = file.name.lower()
         if _is_file(file) and (
@@ -52,8 +52,8 @@ def _coco(lower: dict[str, Path]) -> str:
 
 
 def _has_boxes(file: Path) -> bool:
-    """Tell whether JSON is of annotations with boxes, shapes or points, or of none yet; classes alone are no other task."""
-    head = _read(file, is_ended=True)
+    """Return whether JSON holds annotations with boxes, shapes or points; classes alone are no other task."""
+    head = _read_ends(file, is_ended=True)
     if b'"annotations"' in head and (b'"segmentation"' in head or b'"keypoints"' in head):
         return True
     return b'"bbox"' in head or (b'"categories"' in head and _EMPTY.search(head) is not None)
@@ -66,9 +66,10 @@ def _is_file(file: Path) -> bool:
         return False
 
 
-def _read(file: Path, *, is_ended: bool = False) -> bytes:
-    """Read the beginning of a file, and its end where asked for; nothing of what is no file or cannot be read."""
-    if not _is_file(file):  # opening a pipe would wait for a writer
+def _read_ends(file: Path, *, is_ended: bool = False) -> bytes:
+    """Read the beginning of a file, and its end if asked; nothing if it cannot be read."""
+    # Opening a pipe would wait for a writer.
+    if not _is_file(file):
         return b""
     try:
         with file.open("rb") as opened:
@@ -83,26 +84,26 @@ def _read(file: Path, *, is_ended: bool = False) -> bytes:
 
 def _yolo(path: Path, lower: dict[str, Path]) -> str:
     configs = [file for name, file in lower.items() if name.endswith((".yaml", ".yml"))]
-    says = next((file.name for file in configs if _is_yolo_config(file)), None)
-    splits = [place for name, place in lower.items() if split_of(name) is not None and place.is_dir()]
-    for place in (path, *splits):
-        labels = place / "labels"
+    config_name = next((file.name for file in configs if _is_yolo_config(file)), None)
+    splits = [root for name, root in lower.items() if split_of(name) is not None and root.is_dir()]
+    for root in (path, *splits):
+        labels = root / "labels"
         for folder in (labels, *(sorted(labels.iterdir())[:5] if labels.is_dir() else ())):
-            if folder.is_dir() and any(_is_boxes(file) for file in islice(folder.iterdir(), _LOOKED_AT)):
+            if folder.is_dir() and any(_is_boxes(file) for file in islice(folder.iterdir(), _MAX_FILES)):
                 return f"a detection dataset in the layout of YOLO ({printable(str(folder.relative_to(path)))}/*.txt)"
-    return f"a detection dataset in the layout of YOLO ({printable(says)})" if says else ""
+    return f"a detection dataset in the layout of YOLO ({printable(config_name)})" if config_name else ""
 
 
 def _is_yolo_config(file: Path) -> bool:
-    keys = {line.partition(b":")[0].strip() for line in _read(file).splitlines() if b":" in line}
+    keys = {line.partition(b":")[0].strip() for line in _read_ends(file).splitlines() if b":" in line}
     return {b"names", b"train"} <= keys or {b"nc", b"names"} <= keys
 
 
 def _is_boxes(file: Path) -> bool:
-    """Tell whether a text file holds lines of a class and at least four numbers."""
+    """Return whether a text file holds lines of a class and at least four numbers."""
     if file.suffix.lower() != ".txt":
         return False
-    words = _read(file).partition(b"\n")[0].split()
+    words = _read_ends(file).partition(b"\n")[0].split()
     try:
         return len(words) >= 5 and words[0].isdigit() and all(-1 <= float(word) <= 2 for word in words[1:])
     except ValueError:
@@ -113,8 +114,8 @@ def _pascal(lower: dict[str, Path]) -> str:
     notes = lower.get("annotations")
     if notes is None or not notes.is_dir():
         return ""
-    for file in islice(notes.iterdir(), _LOOKED_AT):
-        if file.suffix.lower() == ".xml" and b"<bndbox>" in _read(file):
+    for file in islice(notes.iterdir(), _MAX_FILES):
+        if file.suffix.lower() == ".xml" and b"<bndbox>" in _read_ends(file):
             return f"a detection dataset in the layout of Pascal VOC (Annotations/{printable(file.name)})"
     return ""
 
@@ -125,22 +126,25 @@ def _segmentation(lower: dict[str, Path]) -> str:
         return ""
     stems = _stems(images)
     for name in _MASKS:
-        place = lower.get(name)
-        if place is None or not place.is_dir():
+        masks_folder = lower.get(name)
+        if masks_folder is None or not masks_folder.is_dir():
             continue
-        masks = _stems(place)
+        masks = _stems(masks_folder)
         shared = [mask for mask in masks if mask in stems or any(mask.removesuffix(end) in stems for end in ("_mask", "_seg", "_gt"))]  # fmt: skip
         if masks and 2 * len(shared) >= len(masks):
-            return f"a segmentation dataset: pictures in {printable(images.name)}/, masks in {printable(place.name)}/"
+            return f"a segmentation dataset: pictures in {printable(images.name)}/, masks in {printable(masks_folder.name)}/"
     return ""
 
 
 def _stems(folder: Path) -> set[str]:
-    """Return the names of the pictures of a folder, without endings; those of its first folders where it has none."""
-    found = {file.stem for file in folder.iterdir() if file.suffix.lower() in SUFFIXES}
-    if not found:
-        inner = sorted(place for place in folder.iterdir() if place.is_dir())[:5]
-        found = {
-            file.stem for place in inner for file in islice(place.iterdir(), 1000) if file.suffix.lower() in SUFFIXES
+    """Return the names of a folder's pictures without endings; if it has none, those of its first folders."""
+    stems = {file.stem for file in folder.iterdir() if file.suffix.lower() in SUFFIXES}
+    if not stems:
+        inner = sorted(inner_folder for inner_folder in folder.iterdir() if inner_folder.is_dir())[:5]
+        stems = {
+            file.stem
+            for inner_folder in inner
+            for file in islice(inner_folder.iterdir(), 1000)
+            if file.suffix.lower() in SUFFIXES
         }
-    return found
+    return stems

@@ -1,4 +1,4 @@
-"""Datasets in several numbered files, such as ``train-00000-of-00002.parquet``: whether all of them are there."""
+"""Datasets in several numbered files, such as ``train-00000-of-00002.parquet``: check that none is missing."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _PART = re.compile(
     r"^(?P<stem>.*?)(?P<number>\d{4,})-of-(?P<all>\d{4,})(-[0-9a-f]+)?(?P<ending>\.\w+)$", re.IGNORECASE | re.DOTALL
 )
 """Tools write five digits, and the Hub a hash before some endings; `day-3-of-7` may be anything."""
-_SHOWN = 3
+_MAX_NAMED = 3
 
 
-def check_parts(paths: Sequence[Path], where: str) -> None:
-    """Check that a folder holds all the parts that the names of its files tell of; they are numbered from 0 or 1.
+def check_parts(paths: Sequence[Path], location: str) -> None:
+    """Check that a folder holds all parts that its files' names announce, numbered from 0 or 1.
 
     Args:
         paths: its files.
-        where: what an error names.
+        location: what an error names.
 
     Raises:
         DataError: when some are missing.
@@ -34,21 +34,24 @@ def check_parts(paths: Sequence[Path], where: str) -> None:
     for path in paths:
         if match := _PART.match(path.name):
             groups[path.parent, match["stem"], match["all"], match["ending"]].add(int(match["number"]))
-    for (folder, stem, digits, ending), found in groups.items():
+    for (folder, stem, digits, ending), numbers_present in groups.items():
         n = int(digits)
-        if len(found) >= n:
+        if len(numbers_present) >= n:
             continue
-        first = 1 if n in found and 0 not in found else 0
-        numbers = islice((number for number in count(first) if number not in found), min(_SHOWN, n - len(found)))
-        gone = [f"{stem}{number:0{len(digits)}d}-of-{digits}{ending}" for number in numbers]
-        more = ", …" if len(found) + len(gone) < n else ""
+        first = 1 if n in numbers_present and 0 not in numbers_present else 0
+        numbers = islice(
+            (number for number in count(first) if number not in numbers_present),
+            min(_MAX_NAMED, n - len(numbers_present)),
+        )
+        missing = [f"{stem}{number:0{len(digits)}d}-of-{digits}{ending}" for number in numbers]
+        more = ", …" if len(numbers_present) + len(missing) < n else ""
         named = printable(f"{folder / stem}…-of-{digits}{ending}")
-        msg = f"{where}: expected all {n:,} parts {named}, got {len(found):,}, without {printable(', '.join(gone))}{more}. Download the rest, or name one file alone."
+        msg = f"{location}: expected all {n:,} parts {named}, got {len(numbers_present):,}, without {printable(', '.join(missing))}{more}. Download the rest, or name one file alone."
         raise DataError(msg)
 
 
-def tell_of_others(path: Path) -> None:
-    """Warn where a file that was named alone is one of several parts."""
+def warn_of_other_parts(path: Path) -> None:
+    """Warn if a single file is one of several parts."""
     match = _PART.match(path.name)
     if match is not None and int(match["all"]) > 1:
         msg = f"{printable(str(path))}: 1 of {int(match['all']):,} parts; the others are not read."

@@ -39,7 +39,7 @@ _NPY_STEMS = ("images", "x", "X", "x_train", "X_train", "train_images", "data")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a caller named: something that lies on the disk, or a name such as ``sklearn:digits``.
+    """Location of a dataset: a path on the disk, or a name such as ``sklearn:digits``.
 
     Attributes:
         text: as given.
@@ -65,13 +65,13 @@ class Place:
 
     @property
     def scheme(self) -> str:
-        """Return what stands before the colon of a name; empty for a path."""
+        """Return the part before the colon of a name; empty for a path."""
         match = None if self.path is not None else _SCHEME.match(self.text)
         return match.group(1) if match else ""
 
     @property
     def name(self) -> str:
-        """Return what stands behind the colon of a name; empty for a path."""
+        """Return the part behind the colon of a name; empty for a path."""
         return self.text.partition(":")[2] if self.scheme else ""
 
     def matching(self, pattern: re.Pattern[str]) -> list[str]:
@@ -87,9 +87,9 @@ class Reader:
     passes the contract of `warmstart.history_store.images.ImageSource`.
 
     Attributes:
-        matches: tells at a glance, without opening files, whether a place is of the layout.
+        matches: returns whether a location has the layout, without opening files.
         open: opens it; raises the errors of `warmstart.history_store.readers.open_images`.
-        scheme: of names such as ``sklearn:digits``, where it reads those; messages list it.
+        scheme: of names such as ``sklearn:digits``, if it reads such names; messages list it.
     """
 
     matches: Callable[[Place], bool]
@@ -108,12 +108,12 @@ def scheme_reader(scheme: str, opener: Callable[[Place], ImageSource]) -> Reader
             f"register_scheme: expected a lower-case word of two letters or more, got {scheme!r}. Choose another name."
         )
         raise UsageError(msg)
-    return Reader(lambda place: place.scheme == scheme, opener, scheme)
+    return Reader(lambda location: location.scheme == scheme, opener, scheme)
 
 
 def register(scheme: str, opener: Callable[[str], ImageSource]) -> None:
     """Register a scheme; see `warmstart.history_store.readers.register_scheme`."""
-    READERS.register(scheme, scheme_reader(scheme, lambda place: opener(place.name)))
+    READERS.register(scheme, scheme_reader(scheme, lambda location: opener(location.name)))
 
 
 def open_location(path: str | Path, *, download: bool = False) -> ImageSource:
@@ -123,23 +123,23 @@ def open_location(path: str | Path, *, download: bool = False) -> ImageSource:
         msg = "dataset: expected a path, got an empty one. Give a folder of pictures, or e.g. sklearn:digits."
         raise UsageError(msg)
     try:
-        place = _place(text, download=download)
+        location = _look_up(text, download=download)
         for reader in READERS.values():
-            if reader.matches(place):
-                return reader.open(place)
-        if place.path is None:
-            raise _nothing_at(place)
-        if place.is_folder:
-            return _open_folder(place.path, place.entries)
-        _refuse(place.path, place.file)
+            if reader.matches(location):
+                return reader.open(location)
+        if location.path is None:
+            raise _no_reader_error(location)
+        if location.is_folder:
+            return _open_folder(location.path, location.entries)
+        _refuse_file(location.path, location.file)
         raise AssertionError
     except PermissionError as error:
         msg = f"{printable(text)}: expected a path that can be read, got no permission. Check who may read it."
         raise DataError(msg) from error
 
 
-def _place(text: str, *, download: bool) -> Place:
-    """Look at what lies at a path; a text where nothing lies is a name."""
+def _look_up(text: str, *, download: bool) -> Place:
+    """Return the location of a text: a folder or a file, else a name."""
     path = Path(text).expanduser()
     if not os.path.lexists(path):
         return Place(text, download=download)
@@ -152,29 +152,29 @@ def _place(text: str, *, download: bool) -> Place:
     return Place(text, path, download=download)
 
 
-def _nothing_at(place: Place) -> UsageError | MissingPathError:
-    """Say that a name is of no reader."""
-    text = printable(place.text)
-    if place.scheme:
+def _no_reader_error(location: Place) -> UsageError | MissingPathError:
+    """Return the error of a name that no reader takes."""
+    text = printable(location.text)
+    if location.scheme:
         schemes = sorted({reader.scheme for reader in READERS.values()} - {""})
-        msg = f"{text}: expected a path or one of the schemes {', '.join(schemes)}, got scheme {place.scheme!r}. Check the spelling."
+        msg = f"{text}: expected a path or one of the schemes {', '.join(schemes)}, got scheme {location.scheme!r}. Check the spelling."
         return UsageError(msg)
-    parent = Path(place.text).expanduser().parent
+    parent = Path(location.text).expanduser().parent
     step = "Check the path." if parent.is_dir() else f"Check the path: {printable(str(parent))} does not exist either."
-    if (known := _known_as(place.text)) is not None:
-        step = f"Did you mean {known}?"
+    if (suggestion := _source_of_name(location.text)) is not None:
+        step = f"Did you mean {suggestion}?"
     msg = f"{text}: expected a folder, a file or a name such as sklearn:digits, got a path that does not exist. {step}"
     return MissingPathError(msg)
 
 
-def _known_as(text: str) -> str | None:
-    """Return the source that goes by a plain name like ``cifar10`` or ``digits``, with its scheme."""
+def _source_of_name(text: str) -> str | None:
+    """Return the source of a plain name such as ``cifar10`` or ``digits``, with its scheme."""
     plain = re.sub(r"[\W_]", "", text).lower()
     return next((f"torchvision:{name}" for name in _TORCHVISION if name.lower() == plain), _SKLEARN.get(plain))
 
 
 def _open_folder(path: Path, names: Sequence[str]) -> ImageSource:
-    """Open a folder that is of no other layout as one of class folders."""
+    """Open a folder without another layout as class folders."""
     from warmstart.history_store.readers import cifar, idx
     from warmstart.history_store.readers.folder import FolderSource
     from warmstart.history_store.readers.other_tasks import refuse_other_tasks
@@ -190,123 +190,125 @@ def _open_folder(path: Path, names: Sequence[str]) -> ImageSource:
     return FolderSource(str(path))
 
 
-def _refuse(path: Path, name: str) -> None:
-    """Say what a file that is no dataset is, and what to give instead."""
+def _refuse_file(path: Path, name: str) -> None:
+    """Raise an error that says what a file is, and what to give instead."""
     from warmstart.history_store.readers.idx import LABELS_NAME
 
-    where = printable(str(path))
-    wanted = f"{where}: expected a dataset: a folder of class folders, a .zip or .tar, Parquet, Arrow, idx, CIFAR .bin, .npz or .npy files,"
+    location = printable(str(path))
+    expected = f"{location}: expected a dataset: a folder of class folders, a .zip or .tar, Parquet, Arrow, idx, CIFAR .bin, .npz or .npy files,"
     with path.open("rb") as file:
         head = file.read(8)
     if name.endswith(_HISTORIES) or head == b"\x89HDF\r\n\x1a\n":
-        msg = f"{where}: expected a dataset inside the history, got the history itself. Name the dataset: {where}::NAME (warmstart history list shows the names)."
+        msg = f"{location}: expected a dataset inside the history, got the history itself. Name the dataset: {location}::NAME (warmstart history list shows the names)."
         raise UsageError(msg)
     if (step := unpacking(path.name)) is not None:
-        msg = f"{wanted} got a compressed archive. {step}"
+        msg = f"{expected} got a compressed archive. {step}"
         raise DataError(msg)
     if head[:4] == b"PK\x03\x04":
-        msg = f"{wanted} got an archive without the ending .zip. Rename it, or unpack it and give the folder."
+        msg = f"{expected} got an archive without the ending .zip. Rename it, or unpack it and give the folder."
         raise DataError(msg)
     if LABELS_NAME.match(name):
-        msg = f"{wanted} got a labels file. Give the folder, or the images file."
+        msg = f"{expected} got a labels file. Give the folder, or the images file."
         raise DataError(msg)
     if path.suffix.lower() in SUFFIXES:
-        msg = f"{wanted} got a single picture. Give the folder that holds one folder a class."
+        msg = f"{expected} got a single picture. Give the folder that holds one folder a class."
         raise LabelError(msg)
     if head and name.endswith((".csv", ".tsv")):
-        msg = f"{wanted} got a table of labels. Give the folder of its pictures, and the table with `labels`."
+        msg = f"{expected} got a table of labels. Give the folder of its pictures, and the table with `labels`."
         raise DataError(msg)
     if not head:
-        msg = f"{wanted} got an empty file. Check the path."
+        msg = f"{expected} got an empty file. Check the path."
         raise DataError(msg)
-    msg = f"{wanted} got a {path.suffix or 'nameless'} file. Check the path, or save arrays with np.savez(file, images=…, labels=…)."
+    msg = f"{expected} got a {path.suffix or 'nameless'} file. Check the path, or save arrays with np.savez(file, images=…, labels=…)."
     raise DataError(msg)
 
 
-def _open_stored(place: Place) -> ImageSource:
+def _open_stored(location: Place) -> ImageSource:
     from warmstart.history_store.readers.history import open_stored
 
-    file, _, name = place.text.partition("::")
+    file, _, name = location.text.partition("::")
     return open_stored(Path(file).expanduser(), name)
 
 
-def _open_sklearn(place: Place) -> ImageSource:
+def _open_sklearn(location: Place) -> ImageSource:
     from warmstart.history_store.readers.sklearn_sets import open_sklearn
 
-    return open_sklearn(place.name)
+    return open_sklearn(location.name)
 
 
-def _is_idx(place: Place) -> bool:
+def _is_idx(location: Place) -> bool:
     from warmstart.history_store.readers.idx import IMAGES_NAME
 
-    return bool(place.matching(IMAGES_NAME) or IMAGES_NAME.match(place.file))
+    return bool(location.matching(IMAGES_NAME) or IMAGES_NAME.match(location.file))
 
 
-def _open_idx(place: Place) -> ImageSource:
+def _open_idx(location: Place) -> ImageSource:
     from warmstart.history_store.readers import idx
 
-    path = _path(place)
-    images = place.matching(idx.IMAGES_NAME)
+    path = _path_of(location)
+    images = location.matching(idx.IMAGES_NAME)
     return idx.open_idx(path, images) if images else idx.open_idx(path.parent, [path.name])
 
 
-def _is_cifar(place: Place) -> bool:
+def _is_cifar(location: Place) -> bool:
     from warmstart.history_store.readers.cifar import FILE_NAME
 
-    return bool(place.matching(FILE_NAME)) or place.file.endswith(".bin")
+    return bool(location.matching(FILE_NAME)) or location.file.endswith(".bin")
 
 
-def _open_cifar(place: Place) -> ImageSource:
+def _open_cifar(location: Place) -> ImageSource:
     from warmstart.history_store.readers import cifar
 
-    path = _path(place)
-    binaries = place.matching(cifar.FILE_NAME)
+    path = _path_of(location)
+    binaries = location.matching(cifar.FILE_NAME)
     return cifar.open_cifar(path, binaries) if binaries else cifar.open_cifar(path.parent, [path.name], single=True)
 
 
-def _npy_stem(place: Place) -> str | None:
-    return next((stem for stem in _NPY_STEMS if f"{stem}.npy" in place.entries), None)
+def _npy_stem(location: Place) -> str | None:
+    return next((stem for stem in _NPY_STEMS if f"{stem}.npy" in location.entries), None)
 
 
-def _open_npy(place: Place) -> ImageSource:
+def _open_npy(location: Place) -> ImageSource:
     from warmstart.history_store.readers.npz import open_npy
 
-    stem = _npy_stem(place)
-    return open_npy(_path(place) if stem is None else _path(place) / f"{stem}.npy")
+    stem = _npy_stem(location)
+    return open_npy(_path_of(location) if stem is None else _path_of(location) / f"{stem}.npy")
 
 
-def _open_npz(place: Place) -> ImageSource:
+def _open_npz(location: Place) -> ImageSource:
     from warmstart.history_store.readers.npz import open_npz
 
-    return open_npz(_path(place))
+    return open_npz(_path_of(location))
 
 
-def _path(place: Place) -> Path:
-    assert place.path is not None  # noqa: S101  the reader matches paths alone
-    return place.path
+def _path_of(location: Place) -> Path:
+    assert location.path is not None  # noqa: S101  the reader matches paths alone
+    return location.path
 
 
-def _lazy(module: str, *, is_at: Callable[[Place], bool]) -> Reader:
-    """Make a reader whose module is loaded for places that may be its own.
+def _lazy_reader(module: str, *, may_match: Callable[[Place], bool]) -> Reader:
+    """Return a reader whose module is imported only for locations that may match.
 
     Args:
         module: in `warmstart.history_store.readers`, with a `READER`.
-        is_at: tells from the names alone whether a place may be.
+        may_match: returns from the names alone whether a location may have the layout.
     """
 
     def found() -> Reader:
         reader: Reader = import_module(f"warmstart.history_store.readers.{module}").READER
         return reader
 
-    return Reader(lambda place: is_at(place) and found().matches(place), lambda place: found().open(place))
+    return Reader(
+        lambda location: may_match(location) and found().matches(location), lambda location: found().open(location)
+    )
 
 
-def _ends(*endings: str) -> Callable[[Place], bool]:
-    """Tell places that may hold files of some endings: such a file, or a folder with one, with splits or with `data/`."""
+def _holds_ending(*endings: str) -> Callable[[Place], bool]:
+    """Return the test of a location for files of some endings: the file, or a folder that may hold one."""
     inner = ("data", "train", "test", "val", "valid", "validation")
-    return lambda place: (
-        place.file.endswith(endings)
-        or any(entry.lower().endswith(endings) or entry.lower() in inner for entry in place.entries)
+    return lambda location: (
+        location.file.endswith(endings)
+        or any(entry.lower().endswith(endings) or entry.lower() in inner for entry in location.entries)
     )
 
 
@@ -314,19 +316,19 @@ READERS: Registry[Reader] = Registry(
     "warmstart.readers",
     "reader",
     {
-        "csv": _lazy("csv_labels", is_at=lambda place: "::labels=" in place.text),
-        "column": _lazy("hf_table", is_at=lambda place: "::column=" in place.text),
-        "history": Reader(lambda place: place.path is None and "::" in place.text, _open_stored),
+        "csv": _lazy_reader("csv_labels", may_match=lambda location: "::labels=" in location.text),
+        "column": _lazy_reader("hf_table", may_match=lambda location: "::column=" in location.text),
+        "history": Reader(lambda location: location.path is None and "::" in location.text, _open_stored),
         "sklearn": scheme_reader("sklearn", _open_sklearn),
         "idx": Reader(_is_idx, _open_idx),
         "cifar": Reader(_is_cifar, _open_cifar),
-        "npz": Reader(lambda place: place.file.endswith(".npz"), _open_npz),
-        "npy": Reader(lambda place: _npy_stem(place) is not None or place.file.endswith(".npy"), _open_npy),
-        "zip": _lazy("zip_folder", is_at=_ends(".zip")),
-        "table": _lazy("hf_table", is_at=_ends(".parquet", ".arrow")),
-        "webdataset": _lazy("webdataset", is_at=_ends(".tar")),
+        "npz": Reader(lambda location: location.file.endswith(".npz"), _open_npz),
+        "npy": Reader(lambda location: _npy_stem(location) is not None or location.file.endswith(".npy"), _open_npy),
+        "zip": _lazy_reader("zip_folder", may_match=_holds_ending(".zip")),
+        "table": _lazy_reader("hf_table", may_match=_holds_ending(".parquet", ".arrow")),
+        "webdataset": _lazy_reader("webdataset", may_match=_holds_ending(".tar")),
     },
     check=lambda found: isinstance(found, Reader),
-    wanted="a warmstart.history_store.readers.Reader",
+    requirement="a warmstart.history_store.readers.Reader",
 )
 """Every reader, in the order in which they are asked."""

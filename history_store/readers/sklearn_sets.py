@@ -1,4 +1,4 @@
-"""Image sets that scikit-learn carries, or has downloaded before: ``sklearn:digits``."""
+"""Image sets that come with scikit-learn, or that it has downloaded before: ``sklearn:digits``."""
 
 from __future__ import annotations
 
@@ -26,28 +26,29 @@ def open_sklearn(name: str) -> ArraySource:
     """
     import sklearn.datasets
 
-    where = f"sklearn:{name}"
+    location = f"sklearn:{name}"
     if name not in _NAMES:
-        msg = f"{where}: expected an image set of scikit-learn ({', '.join(_NAMES)}), got {name!r}. Use sklearn:digits."
+        msg = f"{location}: expected an image set of scikit-learn ({', '.join(_NAMES)}), got {name!r}. Use sklearn:digits."
         raise UsageError(msg)
     class_names: list[str] | None = None
     if name == "digits":
         bunch: Any = sklearn.datasets.load_digits()
-        images = np.rint(bunch.images * (255 / 16)).astype(np.uint8)  # grey levels 0 .. 16
+        # Grey levels 0 .. 16.
+        images = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
     else:
         fetch = getattr(sklearn.datasets, _FETCHERS[name])
         try:
             bunch = fetch(download_if_missing=False)
         except OSError as error:
-            msg = f"{where}: expected a set that is on this machine, got none, and nothing is downloaded here. Fetch it once: python -c 'import sklearn.datasets as d; d.{_FETCHERS[name]}()'."
+            msg = f"{location}: expected a set that is on this machine, got none, and nothing is downloaded here. Fetch it once: python -c 'import sklearn.datasets as d; d.{_FETCHERS[name]}()'."
             raise DataError(msg) from error
         images = np.rint(np.asarray(bunch.images) * (255 / max(1.0, float(np.max(bunch.images))))).astype(np.uint8)
         class_names = [str(label) for label in getattr(bunch, "target_names", [])] or None
-    labelling = encode_labels(bunch.target, where, n=len(images), class_names=class_names)
+    labelling = encode_labels(bunch.target, location, n=len(images), class_names=class_names)
     return ArraySource(
-        where,
+        location,
         "sklearn",
-        blocks=[Block(where, len(images), lambda: images)],
+        blocks=[Block(location, len(images), lambda: images)],
         labels=labelling.labels,
         class_names=labelling.class_names,
     )

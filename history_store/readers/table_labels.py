@@ -1,4 +1,4 @@
-"""Labels out of a column of a table: which column, which rows are labelled, and what is no class but another task."""
+"""Labels in a column of a table: choice of the column, unlabelled rows, and labels of other tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LABELS = (
     "y",
 )
 """Columns that hold labels, the likeliest first."""
-_MOST_SHOWN = 12
+_MAX_NAMED = 12
 _LONGEST = 1000
 """Python refuses to read a number of several thousand digits."""
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
@@ -31,35 +31,35 @@ _PLAIN = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.0*)?")
 _IDENTIFIER = re.compile(r"[-+]?0[0-9]+")
 
 
-def choose_column(names: Sequence[str], wanted: str | None, where: str) -> str:
-    """Return the column of the labels: the one asked for, one of a usual name, or the only one.
+def choose_column(names: Sequence[str], column: str | None, location: str) -> str:
+    """Return the column of the labels: by its name, by a usual name, or the only one.
 
     Args:
         names: columns that may be it.
-        wanted: its name, where a person said it.
-        where: what an error names.
+        column: its name, where a person said it.
+        location: what an error names.
 
     Raises:
         LabelError: none of that name, or several that could be meant.
     """
-    shown = ", ".join(names[:_MOST_SHOWN]) or "none"
-    if wanted is not None:
-        if wanted not in names:
-            msg = f"{where}: expected a column {wanted!r} with labels, got {shown}. Correct its name."
+    names_text = ", ".join(names[:_MAX_NAMED]) or "none"
+    if column is not None:
+        if column not in names:
+            msg = f"{location}: expected a column {column!r} with labels, got {names_text}. Correct its name."
             raise LabelError(msg)
-        return wanted
+        return column
     lower = {name.lower(): name for name in reversed(names)}
-    found = next((lower[name] for name in LABELS if name in lower), None)
-    if found is not None:
-        return found
+    usual = next((lower[name] for name in LABELS if name in lower), None)
+    if usual is not None:
+        return usual
     if len(names) == 1:
         return names[0]
-    what = "several columns that may be it" if len(names) > 1 else "no column"
-    msg = f"{where}: expected a column of labels ({', '.join(LABELS[:4])}, …), got {what}: {shown}. Name it with `labels_column`; one-hot columns must become one."
+    got = "several columns that may be it" if len(names) > 1 else "no column"
+    msg = f"{location}: expected a column of labels ({', '.join(LABELS[:4])}, …), got {got}: {names_text}. Name it with `labels_column`; one-hot columns must become one."
     raise LabelError(msg)
 
 
-def read_labels(cells: Sequence[Any], where: str) -> tuple[list[Any], list[bool]]:
+def read_labels(cells: Sequence[Any], location: str) -> tuple[list[Any], list[bool]]:
     """Read labels: whole numbers as numbers, anything else as text.
 
     Numbers are texts where two that are written differently would be one (``1e3`` and ``1000``, but not ``1`` and
@@ -67,7 +67,7 @@ def read_labels(cells: Sequence[Any], where: str) -> tuple[list[Any], list[bool]
 
     Args:
         cells: as the table has them; bytes are text.
-        where: what an error names.
+        location: what an error names.
 
     Returns: the labels, and which rows have one: empty cells and −1 have none.
 
@@ -76,15 +76,15 @@ def read_labels(cells: Sequence[Any], where: str) -> tuple[list[Any], list[bool]
     """
     cells = [cell.decode("utf-8", "backslashreplace") if isinstance(cell, bytes) else cell for cell in cells]
     labelled = [not _is_empty(cell) for cell in cells]
-    known = [cell for cell, has in zip(cells, labelled, strict=True) if has]
-    if any(isinstance(cell, list | tuple | dict) for cell in known):
-        msg = f"{where}: expected one class a picture, got lists: labels of a multi-label, detection or segmentation task. warmstart compares classification datasets alone."
+    labelled_cells = [cell for cell, has in zip(cells, labelled, strict=True) if has]
+    if any(isinstance(cell, list | tuple | dict) for cell in labelled_cells):
+        msg = f"{location}: expected one class a picture, got lists: labels of a multi-label, detection or segmentation task. warmstart compares classification datasets alone."
         raise LabelError(msg)
-    numbers = _numbers(known, where)
+    numbers = _numbers(labelled_cells, location)
     if numbers is not None:
         rows = [numbers[cell] if has else -1 for cell, has in zip(cells, labelled, strict=True)]
         return rows, [has and row != -1 for has, row in zip(labelled, rows, strict=True)]
-    texts = iter([str(cell).strip() for cell in known])
+    texts = iter([str(cell).strip() for cell in labelled_cells])
     return [next(texts) if has else "" for has in labelled], labelled
 
 
@@ -94,19 +94,19 @@ def _is_empty(cell: Any) -> bool:
     )
 
 
-def _numbers(known: Sequence[Any], where: str) -> dict[Any, int] | None:
-    """Return the whole number of each cell, None where they are texts.
+def _numbers(cells: Sequence[Any], location: str) -> dict[Any, int] | None:
+    """Return the whole number of each cell; None if the labels are texts.
 
     Raises:
         LabelError: numbers that are not whole.
     """
-    read = {cell: _number(cell) for cell in dict.fromkeys(known)}
-    if not read or None in read.values():
+    number_by_cell = {cell: _number(cell) for cell in dict.fromkeys(cells)}
+    if not number_by_cell or None in number_by_cell.values():
         return None
-    whole = {cell: number for cell, number in read.items() if isinstance(number, int)}
-    if len(whole) < len(read):
-        first = next(cell for cell in read if cell not in whole)
-        msg = f"{where}: expected classes, got real numbers such as {first}: labels of a regression. warmstart compares classification datasets alone; put the numbers into classes, or name another column with `labels_column`."
+    whole = {cell: number for cell, number in number_by_cell.items() if isinstance(number, int)}
+    if len(whole) < len(number_by_cell):
+        first = next(cell for cell in number_by_cell if cell not in whole)
+        msg = f"{location}: expected classes, got real numbers such as {first}: labels of a regression. warmstart compares classification datasets alone; put the numbers into classes, or name another column with `labels_column`."
         raise LabelError(msg)
     spellings = {_spelled(cell, number) for cell, number in whole.items()}
     is_distinct = len(spellings) == len(set(whole.values()))
@@ -114,7 +114,7 @@ def _numbers(known: Sequence[Any], where: str) -> dict[Any, int] | None:
 
 
 def _number(cell: Any) -> int | float | None:
-    """Return a whole number as int; None for what is none, 1_1 and identifiers such as 007 among them."""
+    """Return a number, whole ones as int; None for text, 1_1 and identifiers such as 007 included."""
     if isinstance(cell, int):
         return int(cell)
     if isinstance(cell, float):
@@ -124,7 +124,8 @@ def _number(cell: Any) -> int | float | None:
         if len(text) > _LONGEST or not _NUMBER.fullmatch(text) or _IDENTIFIER.fullmatch(text):
             return None
         if match := _PLAIN.fullmatch(text):
-            return int(match[1])  # exactly: a float has 53 bits
+            # Not through a float, which has 53 bits.
+            return int(match[1])
         number = float(text)
         if not math.isfinite(number):
             return None
@@ -132,6 +133,6 @@ def _number(cell: Any) -> int | float | None:
 
 
 def _spelled(cell: Any, number: int) -> str:
-    """Return how a whole number is written, without the zeros behind its point."""
+    """Return the spelling of a whole number, without zeros behind its point."""
     is_plain = not isinstance(cell, str) or _PLAIN.fullmatch(cell.strip())
     return str(number) if is_plain else cell.strip()

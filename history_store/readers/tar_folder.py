@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warmstart.history_store.fingerprint import file_signature
-from warmstart.history_store.readers.archive_paths import check_inside, twice, wrapping
+from warmstart.history_store.readers.archive_paths import check_inside, repeated_path_error, wrapping_folder
 from warmstart.history_store.readers.base import printable
 from warmstart.history_store.readers.blobs import BlobSource
 from warmstart.history_store.readers.tar_members import TarPicture
-from warmstart.history_store.readers.tree import found_in, list_found
+from warmstart.history_store.readers.tree import list_content, walk_names
 
 
 class TarFolderSource(BlobSource):
-    """The pictures of a tar, by the rules of folders; its fingerprint is that of the folder that it was made of.
+    """The pictures of a tar, by the rules of folders; it has the fingerprint of the same folder.
 
     Where all lies in one folder that is neither class nor split, that folder is the root.
     """
 
     def __init__(self, location: str, pictures: Sequence[TarPicture]) -> None:
-        where = printable(location)
+        printable_location = printable(location)
         members: dict[str, TarPicture] = {}
         for picture in pictures:
             name = picture.name.removeprefix("./")
-            check_inside(name, where)
+            check_inside(name, printable_location)
             if name in members:
-                raise twice(name, where)
+                raise repeated_path_error(name, printable_location)
             members[name] = picture
-        root = wrapping(list(members))
+        root = wrapping_folder(list(members))
         inside = {name.removeprefix(root): picture for name, picture in members.items()}
-        listing = list_found(found_in(inside), where)
+        listing = list_content(walk_names(inside), printable_location)
         self._path = pictures[0].path
         self._pictures = tuple(inside[name] for name in listing.files)
         super().__init__(
@@ -42,7 +42,7 @@ class TarFolderSource(BlobSource):
         )
 
     def keys(self) -> list[str]:
-        """Return the paths below the root: they name the class."""
+        """Return the paths below the root, which contain the class."""
         return list(self.names)
 
     def size_of(self, index: int) -> int:
@@ -50,9 +50,9 @@ class TarFolderSource(BlobSource):
         return self._pictures[index].size
 
     def signature(self) -> str:
-        """Name the file by path, size and time of change."""
+        """Return a signature of the file by path, size and time of change."""
         return file_signature(self._path, [""])
 
     def blob(self, index: int) -> bytes:
-        """Read one picture where it lies."""
+        """Read one picture from its position in the tar."""
         return self._pictures[index].read()

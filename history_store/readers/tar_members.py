@@ -1,4 +1,4 @@
-"""The files of a tar that is not compressed: listed once, read where they lie; whether the tar is whole."""
+"""The files of an uncompressed tar: listed once, read in place; and a check that the tar is whole."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from warmstart.history_store.limits import ARCHIVE_FILES
 from warmstart.history_store.readers.base import printable
 from warmstart.history_store.readers.blobs import check_blob
 
-_LOOKED_AT = 1 << 20
+_TAIL_BYTES = 1 << 20
 """Bytes behind the end that are looked at; tools fill up to 10 KiB with zeros."""
 
 
 @dataclass(frozen=True, slots=True)
 class TarPicture:
-    """Where the bytes of a picture lie.
+    """Position of a picture in a tar.
 
     Attributes:
         path: of the tar.
@@ -40,7 +40,7 @@ class TarPicture:
         return cls(path, member.name, member.offset_data, member.size) if member.isfile() else cls(path, member.name, -1, -1)  # fmt: skip
 
     def read(self) -> bytes:
-        """Read the bytes.
+        """Read the bytes of the picture.
 
         Raises:
             DataError: when they are too many, those of a link, or not there any more.
@@ -63,34 +63,34 @@ class TarPicture:
 
 
 def tar_members(path: Path) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
-    """Go through the files and symbolic links of a tar; a hard link is the file that it stands for, under its own name.
+    """Yield the files and symbolic links of a tar; a hard link is its file under its own name.
 
     Raises:
         DataError: damaged, cut short or compressed, or more files than are allowed.
     """
-    where, files = printable(str(path)), dict[str, tarfile.TarInfo]()
+    location, files = printable(str(path)), dict[str, tarfile.TarInfo]()
     try:
         with tarfile.open(path, "r:") as archive:
             for count, member in enumerate(archive, start=1):
-                ARCHIVE_FILES.check(count, where)
-                found = _target(member, files)
-                if found.isfile():
-                    files[found.name] = found
-                if found.isfile() or found.issym() or found.islnk():
-                    yield archive, found
+                ARCHIVE_FILES.check(count, location)
+                target = _target(member, files)
+                if target.isfile():
+                    files[target.name] = target
+                if target.isfile() or target.issym() or target.islnk():
+                    yield archive, target
             _check_end(archive, path)
     except (tarfile.TarError, OSError, EOFError) as error:
-        msg = f"{where}: expected a tar that is not compressed, got a damaged, truncated or compressed one ({error}). Unpack .tar.gz with gunzip, or download it again."
+        msg = f"{location}: expected a tar that is not compressed, got a damaged, truncated or compressed one ({error}). Unpack .tar.gz with gunzip, or download it again."
         raise DataError(msg) from error
 
 
 def _target(member: tarfile.TarInfo, files: Mapping[str, tarfile.TarInfo]) -> tarfile.TarInfo:
-    """Return the file that a hard link stands for, under the link's name; any other member as it is."""
+    """Return the file of a hard link under the link's name; any other member as it is."""
     if not member.islnk() or member.linkname not in files:
         return member
-    found = copy.copy(files[member.linkname])
-    found.name = member.name
-    return found
+    target = copy.copy(files[member.linkname])
+    target.name = member.name
+    return target
 
 
 def _check_end(archive: tarfile.TarFile, path: Path) -> None:
@@ -101,15 +101,15 @@ def _check_end(archive: tarfile.TarFile, path: Path) -> None:
     Raises:
         DataError: when it does not.
     """
-    where, file = printable(str(path)), archive.fileobj
+    location, file = printable(str(path)), archive.fileobj
     assert file is not None  # noqa: S101  open
     file.seek(archive.offset)
     block = file.read(tarfile.BLOCKSIZE)
     if not block.strip(b"\0") and block:
-        rest = file.read(_LOOKED_AT)
+        rest = file.read(_TAIL_BYTES)
         start = (len(rest) - len(rest.lstrip(b"\0"))) // tarfile.BLOCKSIZE * tarfile.BLOCKSIZE
         if rest[start + 257 : start + 262] == b"ustar":
-            msg = f"{where}: expected one tar, got another one behind its end. Join them with `tar --concatenate`."
+            msg = f"{location}: expected one tar, got another one behind its end. Join them with `tar --concatenate`."
             raise DataError(msg)
         return
     step = "Copy or download it again."
@@ -117,5 +117,5 @@ def _check_end(archive: tarfile.TarFile, path: Path) -> None:
     if not block:
         got = "no end-of-archive block"
         step = f"Copy or download it again. If nothing is missing, end it: head -c 1024 /dev/zero >> {printable(shlex.quote(path.name))}"
-    msg = f"{where}: expected a whole tar, got a damaged or truncated one ({got}). {step}"
+    msg = f"{location}: expected a whole tar, got a damaged or truncated one ({got}). {step}"
     raise DataError(msg)

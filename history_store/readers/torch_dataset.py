@@ -30,8 +30,8 @@ class TorchSource(Source):
         self._dataset = dataset
         self._kind = type(dataset).__name__
         n = _length(dataset)
-        raw = _known_labels(dataset, n)
-        self._raw = [_scalar(label, self._kind) for label in (raw if raw is not None else self._fetched_labels(n))]
+        raw = _labels_of(dataset, n)
+        self._raw = [_scalar(label, self._kind) for label in (raw if raw is not None else self._fetch_labels(n))]
         names = getattr(dataset, "classes", None)
         labelling = encode_labels(
             self._raw, f"{self._kind} labels", n=n, class_names=names if isinstance(names, list | tuple) else None
@@ -56,7 +56,7 @@ class TorchSource(Source):
         return f"{kind}:{whole.hexdigest()[:40]}"
 
     def side(self, index: int) -> int | None:
-        """Return the shorter side of a picture, in pixels; None where it cannot be read."""
+        """Return the shorter side of a picture, in pixels; None if it cannot be read."""
         try:
             return int(min(self._pixels(index, None).shape[:2]))
         except (OSError, WarmstartError):
@@ -76,31 +76,33 @@ class TorchSource(Source):
 
     def _pixels(self, index: int, size: int | None) -> NDArray[np.uint8]:
         picture, label = _item(self._dataset, index, self._kind)
-        where = f"{self._kind} item {index}"
+        location = f"{self._kind} item {index}"
         if _scalar(label, self._kind) != self._raw[index]:
-            msg = f"{where}: expected label {self._raw[index]!r}, as the dataset lists it, got {label!r}. Make its targets agree with its items."
+            msg = f"{location}: expected label {self._raw[index]!r}, as the dataset lists it, got {label!r}. Make its targets agree with its items."
             raise LabelError(msg)
         if isinstance(picture, Image.Image):
-            flat = plain(picture, where)
+            flat = plain(picture, location)
             return np.asarray(flat if size is None else square(flat, size))
-        array = _array(picture, where)
-        check_shape((1, *array.shape), array.dtype, where)
+        array = _array(picture, location)
+        check_shape((1, *array.shape), array.dtype, location)
         rows = array[np.newaxis] if array.ndim == 3 else array[np.newaxis, ..., np.newaxis]
         pixels = opaque(
-            to_uint8(rows, f"{where} (is a Normalize among its transforms?)" if array.dtype.kind == "f" else where)
+            to_uint8(
+                rows, f"{location} (is a Normalize among its transforms?)" if array.dtype.kind == "f" else location
+            )
         )
         squares = pixels if size is None else square_arrays(pixels, size)
         return np.asarray(squares[0])
 
-    def _fetched_labels(self, n: int) -> list[Any]:
-        found = []
+    def _fetch_labels(self, n: int) -> list[Any]:
+        labels = []
         for index in range(n):
             try:
-                found.append(_item(self._dataset, index, self._kind)[1])
+                labels.append(_item(self._dataset, index, self._kind)[1])
             except OSError as error:
                 msg = f"{self._kind} item {index}: expected (picture, label), got {' '.join(str(error).split())[:120]}. Repair the file, or give the Dataset `targets`: with them broken pictures can be left out."
                 raise DataError(msg) from error
-        return found
+        return labels
 
 
 def _length(dataset: Any) -> int:
@@ -122,8 +124,8 @@ def _item(dataset: Any, index: int, kind: str) -> tuple[Any, Any]:
     except OSError:  # a damaged file, which may be left out
         raise
     except Exception as error:
-        said = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}".rstrip(": ")
-        msg = f"{kind} item {index}: expected (picture, label), got {said}. Correct the Dataset or its transforms; items are fetched by number."
+        text = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}".rstrip(": ")
+        msg = f"{kind} item {index}: expected (picture, label), got {text}. Correct the Dataset or its transforms; items are fetched by number."
         raise DataError(msg) from error
     if not isinstance(item, tuple | list) or len(item) < 2:
         msg = f"{kind} item {index}: expected (picture, label), got {type(item).__name__}. Give a Dataset whose items are such pairs."
@@ -131,15 +133,19 @@ def _item(dataset: Any, index: int, kind: str) -> tuple[Any, Any]:
     return item[0], item[1]
 
 
-def _known_labels(dataset: Any, n: int) -> Sequence[Any] | None:
-    """Take the labels from where Datasets keep them, or None."""
+def _labels_of(dataset: Any, n: int) -> Sequence[Any] | None:
+    """Return the labels that a Dataset stores; None if there are none."""
     inner, indices = getattr(dataset, "dataset", None), getattr(dataset, "indices", None)
     if inner is not None and indices is not None:  # Subset
-        labels = _known_labels(inner, len(inner))
+        labels = _labels_of(inner, len(inner))
         return None if labels is None else [labels[int(index)] for index in indices]
     if (parts := getattr(dataset, "datasets", None)) is not None:  # ConcatDataset
-        known = [_known_labels(part, len(part)) for part in parts]
-        return None if any(part is None for part in known) else [label for part in known for label in part or ()]
+        labels_by_part = [_labels_of(part, len(part)) for part in parts]
+        return (
+            None
+            if any(part is None for part in labels_by_part)
+            else [label for part in labels_by_part for label in part or ()]
+        )
     tensors = getattr(dataset, "tensors", None)  # TensorDataset
     candidates = [tensors[1]] if tensors is not None and len(tensors) > 1 else []
     candidates += [getattr(dataset, name, None) for name in ("targets", "labels")]
@@ -152,7 +158,7 @@ def _known_labels(dataset: Any, n: int) -> Sequence[Any] | None:
 
 
 def _scalar(label: Any, kind: str) -> int | float | str:
-    """Turn one label into a Python value: tensors and numpy scalars of one element included."""
+    """Turn one label into a Python value, also a tensor or numpy scalar of one element."""
     value = label.item() if hasattr(label, "item") and getattr(label, "ndim", 0) == 0 else label
     if isinstance(value, int | float | str):
         return value
@@ -162,11 +168,11 @@ def _scalar(label: Any, kind: str) -> int | float | str:
     raise LabelError(msg)
 
 
-def _array(picture: Any, where: str) -> NDArray[Any]:
+def _array(picture: Any, location: str) -> NDArray[Any]:
     """Return the pixels as `h x w` or `h x w x c`; tensors come channels first."""
     is_tensor = hasattr(picture, "detach")
     array = np.asarray(picture.detach().cpu() if is_tensor else picture)
     if array.dtype.kind not in "uifb" or array.ndim not in (2, 3):
-        msg = f"{where}: expected a picture (PIL, tensor c x h x w or array h x w x c), got {type(picture).__name__} of shape {array.shape}. Put the picture first in the item."
+        msg = f"{location}: expected a picture (PIL, tensor c x h x w or array h x w x c), got {type(picture).__name__} of shape {array.shape}. Put the picture first in the item."
         raise UsageError(msg)
     return array.transpose(1, 2, 0) if is_tensor and array.ndim == 3 and array.shape[0] in (1, 3, 4) else array

@@ -47,19 +47,19 @@ class Listing:
 
 
 @dataclass(slots=True)
-class Found:
-    """What a walk saw: picture names by folder (relative, ``""`` = the root), and how much else.
+class FolderContent:
+    """Picture names by folder (relative, ``""`` = the root), and the number of other files.
 
     Every folder walked is a key, also one without pictures.
     """
 
     pictures: dict[str, list[str]] = field(default_factory=dict)
-    n_others: int = 0
-    other: str = ""
+    n_other_files: int = 0
+    other_file: str = ""
 
 
 def split_of(folder: str) -> str | None:
-    """Return which split a folder name spells (``Train``, ``validation_set``, ``test-images``), or None."""
+    """Return the split that a folder name spells (``Train``, ``validation_set``, ``test-images``), or None."""
     word = folder.lower()
     while (shorter := _DECORATION.sub("", word)) != word:
         word = shorter
@@ -67,12 +67,13 @@ def split_of(folder: str) -> str | None:
 
 
 def splits_of(spelled: Sequence[str | None]) -> dict[str, NDArray[np.int64]] | None:
-    """Return the rows of each split, by what the file of each row spells; None where one spells none, or all the same."""
+    """Return the rows of each split by the spelled split of each row; None if one has none, or all the same."""
     names = [name for name in dict.fromkeys(spelled) if name is not None]
-    if None in spelled or len(names) < 2:  # one part alone is no split
+    # One part alone is no split.
+    if None in spelled or len(names) < 2:
         return None
-    found = np.array(spelled)
-    return {name: np.flatnonzero(found == name).astype(np.int64) for name in names}
+    split_names = np.array(spelled)
+    return {name: np.flatnonzero(split_names == name).astype(np.int64) for name in names}
 
 
 def list_folder(root: str) -> Listing:
@@ -84,25 +85,25 @@ def list_folder(root: str) -> Listing:
         LabelError: when the pictures do not lie in class folders.
         DataError: when there are no pictures, a folder cannot be read, or links run in a circle.
     """
-    return list_found(walk(root), printable(root), root=root)
+    return list_content(walk(root), printable(root), root=root)
 
 
-def list_found(found: Found, where: str, *, root: str | None = None) -> Listing:
-    """List pictures that were found in a folder or an archive; as `list_folder`.
+def list_content(content: FolderContent, location: str, *, root: str | None = None) -> Listing:
+    """List the pictures of a folder or an archive, as `list_folder`.
 
     Args:
-        found: names of pictures by folder.
-        where: what an error names.
+        content: names of pictures by folder.
+        location: what an error names.
         root: the folder; None for an archive.
     """
-    if not any(found.pictures.values()):
-        raise DataError(_no_pictures(found, where))
-    splits = _split_folders(found, where)
+    if not any(content.pictures.values()):
+        raise DataError(_no_pictures_message(content, location))
+    splits = _split_folders(content, location)
     depth = 1 if splits else 0
-    classes = one_spelling(folder.split("/")[depth] for folder in found.pictures if folder.count("/") >= depth)
+    classes = one_spelling(folder.split("/")[depth] for folder in content.pictures if folder.count("/") >= depth)
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     left_out: dict[str, int] = {}
-    for folder, names in found.pictures.items():
+    for folder, names in content.pictures.items():
         parts = folder.split("/") if folder else []
         split = splits.get(parts[0]) if splits and parts else "train"
         if len(parts) <= depth or split is None:
@@ -111,23 +112,23 @@ def list_found(found: Found, where: str, *, root: str | None = None) -> Listing:
             continue
         groups[split, classes[parts[depth]]] += [f"{folder}/{name}" for name in names]
     if not any(groups.values()):
-        raise LabelError(_unlabelled(left_out, where, "" if root is None else labels_hint(root)))
-    _warn(left_out, [folder for (_, folder) in groups], groups, where)
+        raise LabelError(_unlabelled_message(left_out, location, "" if root is None else labels_hint(root)))
+    _warn_left_out(left_out, [folder for (_, folder) in groups], groups, location)
     return _arrange({key: files for key, files in groups.items() if files}, has_splits=bool(splits))
 
 
-def walk(root: str) -> Found:
-    """Walk a folder, links included, and note every picture by its ending.
+def walk(root: str) -> FolderContent:
+    """List every picture below a folder by its ending; links are followed.
 
     Raises:
         DataError: when a folder cannot be read, or links run in a circle.
     """
-    found = Found()
+    content = FolderContent()
     open_folders: list[tuple[str, tuple[str, ...]]] = [("", (os.path.realpath(root),))]
     while open_folders:
         folder, chain = open_folders.pop()
         prefix = f"{folder}/" if folder else ""
-        names = found.pictures.setdefault(folder, [])
+        names = content.pictures.setdefault(folder, [])
         try:
             with os.scandir(f"{root}/{folder}" if folder else root) as entries:
                 for entry in entries:
@@ -135,42 +136,42 @@ def walk(root: str) -> Found:
                     if name[0] == ".":
                         continue
                     is_picture = name[name.rfind(".") :].lower() in SUFFIXES
-                    if is_picture and (entry.is_file() or _dangles(entry)):
+                    if is_picture and (entry.is_file() or _is_dangling(entry)):
                         names.append(name)
                     elif name.lower() in _IGNORED:
                         continue
                     elif entry.is_dir():
-                        open_folders.append((prefix + name, _chain(entry, chain)))
+                        open_folders.append((prefix + name, _extend_chain(entry, chain)))
                     else:
-                        found.n_others += 1
-                        found.other = max(found.other, prefix + name)
+                        content.n_other_files += 1
+                        content.other_file = max(content.other_file, prefix + name)
         except OSError as error:
             msg = f"{printable(f'{root}/{folder}')}: expected a folder that can be read, got {in_words(error)}. Check its permissions and links."
             raise DataError(msg) from error
-    return found
+    return content
 
 
-def found_in(names: Iterable[str]) -> Found:
-    """Note the pictures among the paths of an archive, by the rules of `walk`; folders end in ``/``."""
-    found = Found({"": []})
+def walk_names(names: Iterable[str]) -> FolderContent:
+    """List the pictures among the paths of an archive, by the rules of `walk`; folders end in ``/``."""
+    content = FolderContent({"": []})
     for path in names:
         *folders, name = path.split("/")
         if any(part[:1] == "." or part.lower() in _IGNORED for part in (*folders, name)):
             continue
         for depth in range(1, len(folders) + 1):
-            found.pictures.setdefault("/".join(folders[:depth]), [])
+            content.pictures.setdefault("/".join(folders[:depth]), [])
         if not name:
             continue
         if name[name.rfind(".") :].lower() in SUFFIXES:
-            found.pictures["/".join(folders)].append(name)
+            content.pictures["/".join(folders)].append(name)
         else:
-            found.n_others += 1
-            found.other = max(found.other, path)
-    return found
+            content.n_other_files += 1
+            content.other_file = max(content.other_file, path)
+    return content
 
 
-def _chain(entry: os.DirEntry[str], chain: tuple[str, ...]) -> tuple[str, ...]:
-    """Add a folder to the real folders that lead to it."""
+def _extend_chain(entry: os.DirEntry[str], chain: tuple[str, ...]) -> tuple[str, ...]:
+    """Add a folder to the chain of real folders that lead to it."""
     real = os.path.realpath(entry.path) if entry.is_symlink() else f"{chain[-1]}/{entry.name}"
     if entry.is_symlink() and any(above == real or above.startswith(f"{real.rstrip('/')}/") for above in chain):
         msg = f"{printable(entry.path)}: expected a folder below its parent, got a link back to {printable(real)}. Remove the link: it runs in a circle."
@@ -178,13 +179,13 @@ def _chain(entry: os.DirEntry[str], chain: tuple[str, ...]) -> tuple[str, ...]:
     return (*chain, real)
 
 
-def _dangles(entry: os.DirEntry[str]) -> bool:
-    """Return whether a link leads nowhere: a picture that is broken, not one that is absent."""
+def _is_dangling(entry: os.DirEntry[str]) -> bool:
+    """Return whether a link leads nowhere: such a picture is broken, not absent."""
     return entry.is_symlink() and not os.path.exists(entry.path)  # noqa: PTH110
 
 
-def _split_folders(found: Found, where: str) -> dict[str, str]:
-    """Decide which top folders are splits; empty where they are classes.
+def _split_folders(content: FolderContent, location: str) -> dict[str, str]:
+    """Return the split of each top folder; empty if the top folders are classes.
 
     They are splits when all of them that hold pictures spell one; or, beside other folders or with words before
     the spelling (``seg_train``), when a training and another split share a class. Otherwise a class called "train"
@@ -194,7 +195,7 @@ def _split_folders(found: Found, where: str) -> dict[str, str]:
         LabelError: when folders look like splits but share no class.
     """
     classes: dict[str, set[str]] = defaultdict(set)
-    for folder, names in found.pictures.items():
+    for folder, names in content.pictures.items():
         if names and folder:
             top, *below = folder.split("/")
             classes[top].update(composed(name) for name in below[:1])
@@ -202,12 +203,16 @@ def _split_folders(found: Found, where: str) -> dict[str, str]:
     if len(spelled) == len(classes):
         return spelled
     loose = {top: split for top in classes if (split := split_of(re.split(r"[\s._-]+", top)[-1])) is not None} | spelled
-    train = [top for top, split in loose.items() if split == "train"]
-    others = [top for top, split in loose.items() if split != "train"]
-    if any(classes[one] & classes[other] for one in train for other in others):
+    train_folders = [top for top, split in loose.items() if split == "train"]
+    other_folders = [top for top, split in loose.items() if split != "train"]
+    if any(
+        classes[train_folder] & classes[other_folder]
+        for train_folder in train_folders
+        for other_folder in other_folders
+    ):
         return loose
-    if train and others:
-        msg = f"{where}: expected splits that share classes (train/class, test/class), or classes, got {printable(train[0])}/ and {printable(others[0])}/ without a class in common. Put the class folders right into the splits, or rename what is no split."
+    if train_folders and other_folders:
+        msg = f"{location}: expected splits that share classes (train/class, test/class), or classes, got {printable(train_folders[0])}/ and {printable(other_folders[0])}/ without a class in common. Put the class folders right into the splits, or rename what is no split."
         raise LabelError(msg)
     return {}
 
@@ -231,8 +236,8 @@ def _arrange(groups: Mapping[tuple[str, str], Sequence[str]], *, has_splits: boo
     )
 
 
-def _warn(
-    left_out: Mapping[str, int], folders: Sequence[str], groups: Mapping[tuple[str, str], Sequence[str]], where: str
+def _warn_left_out(
+    left_out: Mapping[str, int], folders: Sequence[str], groups: Mapping[tuple[str, str], Sequence[str]], location: str
 ) -> None:
     filled = {folder for (_, folder), files in groups.items() if files}
     parts = [
@@ -243,31 +248,31 @@ def _warn(
         named = ", ".join(printable(folder) for folder in empty[:5])
         parts.append(f"{plural(len(empty), 'folder')} without pictures ({named})")
     if parts:
-        warnings.warn(f"{where}: left out {'; '.join(parts)}.", DatasetWarning, stacklevel=7)
+        warnings.warn(f"{location}: left out {'; '.join(parts)}.", DatasetWarning, stacklevel=7)
 
 
-def _no_pictures(found: Found, where: str) -> str:
-    if not found.n_others:
+def _no_pictures_message(content: FolderContent, location: str) -> str:
+    if not content.n_other_files:
         held = (
             "an empty folder"
-            if len(found.pictures) == 1
-            else f"{plural(len(found.pictures) - 1, 'folder')} without files"
+            if len(content.pictures) == 1
+            else f"{plural(len(content.pictures) - 1, 'folder')} without files"
         )
-        return f"{where}: expected pictures in class folders, got {held}. Check the path."
-    other = printable(found.other)
+        return f"{location}: expected pictures in class folders, got {held}. Check the path."
+    example = printable(content.other_file)
     step = "Check the path, or save the pictures as PNG or JPEG."
-    if (unpacked := unpacking(found.other)) is not None:
+    if (unpacked := unpacking(content.other_file)) is not None:
         step = unpacked
-    elif other.lower().endswith((".zip", ".tar", ".parquet", ".arrow", ".npz", ".h5", ".npy")):
+    elif example.lower().endswith((".zip", ".tar", ".parquet", ".arrow", ".npz", ".h5", ".npy")):
         step = "Give the path of the file itself."
-    return f"{where}: expected pictures in class folders, got {plural(found.n_others, 'other file')} such as {other}. {step}"
+    return f"{location}: expected pictures in class folders, got {plural(content.n_other_files, 'other file')} such as {example}. {step}"
 
 
 def labels_hint(root: str) -> str:
-    """Ask whether a CSV file in a folder of pictures or beside it holds their labels; empty where there is none."""
-    for place in (Path(root), Path(root).absolute().parent):
+    """Suggest a CSV file in a folder of pictures or beside it as their labels; empty if there is none."""
+    for candidate in (Path(root), Path(root).absolute().parent):
         try:
-            names = sorted(file.name for file in place.iterdir() if file.suffix.lower() in (".csv", ".tsv"))
+            names = sorted(file.name for file in candidate.iterdir() if file.suffix.lower() in (".csv", ".tsv"))
         except OSError:
             continue
         if names:
@@ -276,7 +281,7 @@ def labels_hint(root: str) -> str:
     return ""
 
 
-def _unlabelled(left_out: Mapping[str, int], where: str, hint: str) -> str:
+def _unlabelled_message(left_out: Mapping[str, int], location: str, hint: str) -> str:
     folder, n = max(left_out.items(), key=lambda item: item[1])
-    place = f" directly in {printable(folder)}/" if folder else ""
-    return f"{where}: expected one folder a class (root/class/picture.png), got {plural(n, 'picture')}{place} without class folders. {hint or 'Sort the pictures into one folder a class: the similarity rests on labels.'}"
+    phrase = f" directly in {printable(folder)}/" if folder else ""
+    return f"{location}: expected one folder a class (root/class/picture.png), got {plural(n, 'picture')}{phrase} without class folders. {hint or 'Sort the pictures into one folder a class: the similarity rests on labels.'}"

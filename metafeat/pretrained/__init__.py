@@ -1,1 +1,1 @@
-"""Pretrained networks of timm: their weights, their features, classifiers on these, and what such classifiers tell of a dataset."""
+"""Pretrained networks of timm: weights, features, classifiers on the features, and landmark features of datasets."""

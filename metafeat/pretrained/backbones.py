@@ -1,4 +1,4 @@
-"""Pretrained networks of timm: which weights a name stands for, and the network at an image size."""
+"""Pretrained networks of timm: the weights of a name, and the network at an image size."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ FILES = ("model.safetensors", "pytorch_model.bin")
 
 @dataclass(frozen=True, slots=True)
 class Backbone:
-    """A network's architecture and where its weights are.
+    """Architecture of a network and location of its weights.
 
     Attributes:
-        name: as a configuration has it: ``NAME`` or ``NAME@FILE``.
+        name: as in a configuration: ``NAME`` or ``NAME@FILE``.
         architecture: of timm.
         weights: file of the weights; None = timm downloads them, or has them from an earlier download.
         packaged: whether the file is a package's, with other names for the same layers.
@@ -45,24 +45,25 @@ class Backbone:
     packaged: bool = False
 
     def key(self) -> str:
-        """Name architecture and weights; what is computed with them may be kept under it."""
+        """Return the cache key of architecture and weights."""
         if self.weights:
             return f"{self.architecture}:{_sha256(self.weights)[:16]}"
         import timm
 
-        found = timm.get_pretrained_cfg(self.architecture)
-        return f"{self.architecture}:timm{f' {found.tag}' if found is not None else ''}"  # the usual weights change with timm
+        config = timm.get_pretrained_cfg(self.architecture)
+        # With the tag: another version of timm may have other weights under the same name.
+        return f"{self.architecture}:timm{f' {config.tag}' if config is not None else ''}"
 
     def licence(self) -> str:
-        """Tell what is known of the licence of the weights."""
+        """Return the licence of the weights, as far as it is known."""
         if self.packaged:
             return PACKAGED_LICENCE
         if self.weights is not None:
             return "not known: see where the file comes from"
         import timm
 
-        found = timm.get_pretrained_cfg(self.architecture)
-        return (found.license if found else None) or "not stated by timm"
+        config = timm.get_pretrained_cfg(self.architecture)
+        return (config.license if config else None) or "not stated by timm"
 
 
 def require_timm() -> None:
@@ -75,7 +76,7 @@ def require_timm() -> None:
 
 
 def find_backbone(name: str) -> Backbone:
-    """Find the weights that a name stands for; nothing is loaded or downloaded.
+    """Resolve the name of a backbone; nothing is loaded or downloaded.
 
     Args:
         name: a packaged backbone, e.g. ``tf_efficientnet_lite0``; any other name of timm, whose weights timm downloads;
@@ -102,29 +103,29 @@ def find_backbone(name: str) -> Backbone:
 
 
 def _packaged_weights(architecture: str) -> Path:
-    """Find the weights in their package; its file name holds the start of their SHA-256."""
+    """Find the weights in their package, and check their SHA-256, whose start is in the file's name."""
     package = PACKAGED[architecture]
     require_extra("pictures", f"The backbone {architecture}", [package])
-    found = importlib.util.find_spec(package)
-    files = sorted(Path(found.origin).parent.glob("models/*.pth")) if found is not None and found.origin else []
+    spec = importlib.util.find_spec(package)
+    files = sorted(Path(spec.origin).parent.glob("models/*.pth")) if spec is not None and spec.origin else []
     if len(files) != 1:
         msg = f"backbone {architecture!r}: expected one file of weights in the package {package.replace('_', '-')}, got {len(files)}. Install it anew."
         raise ModelError(msg)
     (path,) = files
-    wanted = path.stem.rpartition("-")[2]
-    if not _sha256(path).startswith(wanted):
-        msg = f"{path}: expected weights whose SHA-256 begins with {wanted}, got {_sha256(path)[:8]}. Install {package.replace('_', '-')} anew."
+    digest_start = path.stem.rpartition("-")[2]
+    if not _sha256(path).startswith(digest_start):
+        msg = f"{path}: expected weights whose SHA-256 begins with {digest_start}, got {_sha256(path)[:8]}. Install {package.replace('_', '-')} anew."
         raise ModelError(msg)
     return path
 
 
 def _sha256(path: Path) -> str:
     stat = path.stat()
-    return _hashed(str(path), stat.st_size, stat.st_mtime_ns)
+    return _file_sha256(str(path), stat.st_size, stat.st_mtime_ns)
 
 
 @lru_cache(maxsize=32)
-def _hashed(path: str, size: int, modified: int) -> str:  # noqa: ARG001  a changed file is hashed anew
+def _file_sha256(path: str, size: int, modified: int) -> str:  # noqa: ARG001  a changed file is hashed anew
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -144,10 +145,12 @@ def build_backbone(backbone: Backbone, *, size: int) -> nn.Module:
     network = make_network(backbone.architecture, size=size, pretrained=backbone.weights is None)
     if backbone.weights is not None:
         tensors = read_weights(backbone.weights)
-        wanted = network.state_dict()
+        state = network.state_dict()
         if backbone.packaged:
-            tensors = _renamed(tensors, make_network(backbone.architecture, size=size, classes=1000).state_dict())
-        tensors = {name: tensor for name, tensor in tensors.items() if name in wanted}
+            tensors = _with_timm_names(
+                tensors, make_network(backbone.architecture, size=size, classes=1000).state_dict()
+            )
+        tensors = {name: tensor for name, tensor in tensors.items() if name in state}
         try:
             network.load_state_dict(tensors, strict=True)
         except RuntimeError as error:
@@ -160,13 +163,13 @@ def build_backbone(backbone: Backbone, *, size: int) -> nn.Module:
 
 
 def has_fixed_size(network: nn.Module) -> bool:
-    """Tell whether the weights of a network of timm depend on the size of its images, as those with positions or windows do."""
-    described: Any = network.pretrained_cfg
-    return hasattr(network, "pos_embed") or bool(described.get("fixed_input_size"))
+    """Return whether the weights of a network of timm depend on its image size, as with positions or windows."""
+    config: Any = network.pretrained_cfg
+    return hasattr(network, "pos_embed") or bool(config.get("fixed_input_size"))
 
 
 def check_architecture(architecture: str) -> str:
-    """Return the name of a network of timm without the tag of its weights.
+    """Check the name of a network of timm and return it without the tag of its weights.
 
     Raises:
         UsageError: when timm is missing or has no such network.
@@ -193,49 +196,51 @@ def make_network(architecture: str, *, size: int, pretrained: bool = False, clas
 
     name = check_architecture(architecture)
     fixed = (timm.get_pretrained_cfg(name) or timm.models.PretrainedCfg()).fixed_input_size
-    more: dict[str, Any] = {"img_size": size} if fixed else {}
-    if pretrained and (known := _downloaded(architecture)) is not None:
-        more["pretrained_cfg_overlay"] = {"file": known}
+    options: dict[str, Any] = {"img_size": size} if fixed else {}
+    if pretrained and (weights_file := _downloaded_weights(architecture)) is not None:
+        options["pretrained_cfg_overlay"] = {"file": weights_file}
     try:
-        network: nn.Module = timm.create_model(architecture, pretrained=pretrained, num_classes=classes, **more)
+        network: nn.Module = timm.create_model(architecture, pretrained=pretrained, num_classes=classes, **options)
     except (OSError, RuntimeError, ValueError) as error:
         if not pretrained:
             raise
         got = f"{type(error).__name__} ({str(error).splitlines()[0].partition('. ')[0].rstrip('.')})"
-        raise _not_downloaded(architecture, got) from error
+        raise _failed_download(architecture, got) from error
     return network
 
 
-def _not_downloaded(architecture: str, got: str) -> ModelError:
-    """Make the error of weights that timm cannot download."""
+def _failed_download(architecture: str, got: str) -> ModelError:
+    """Return the error of weights that timm cannot download."""
     name = architecture.partition(".")[0]
     msg = f"backbone {architecture!r}: expected its weights from timm, got {got}. Connect to the network once, or give a file: {name}@weights.safetensors."
     return ModelError(msg)
 
 
-def _downloaded(architecture: str) -> str | None:
-    """Find the file of weights that an earlier download left; None where timm is to look for them itself.
+def _downloaded_weights(architecture: str) -> str | None:
+    """Find the weights of an earlier download; None = timm has to find or download them.
 
-    timm would ask the network first, and on a machine without one ask again for a minute, each time.
+    timm would ask the network first. Without a network it tries again for a minute, each time.
 
     Raises:
-        ModelError: when they are not here, and the address that they come from is not known to the network.
+        ModelError: when there are none, and the address of the download cannot be looked up.
     """
     import timm
     from huggingface_hub import constants, try_to_load_from_cache
 
-    found = timm.get_pretrained_cfg(architecture)
-    if found is None or not found.hf_hub_id or found.custom_load or found.file:
+    config = timm.get_pretrained_cfg(architecture)
+    if config is None or not config.hf_hub_id or config.custom_load or config.file:
         return None
-    for name in [found.hf_hub_filename] if found.hf_hub_filename else FILES:
-        if isinstance(known := try_to_load_from_cache(found.hf_hub_id, name), str):
-            return known if known.endswith(".safetensors") else None  # timm reads others with more care
+    for name in [config.hf_hub_filename] if config.hf_hub_filename else FILES:
+        if isinstance(weights_file := try_to_load_from_cache(config.hf_hub_id, name), str):
+            # Other files are left to timm, which reads them with more care.
+            return weights_file if weights_file.endswith(".safetensors") else None
     host = urlsplit(constants.ENDPOINT).hostname or ""
-    if not getproxies():  # a proxy looks addresses up itself
+    # A proxy looks addresses up itself.
+    if not getproxies():
         try:
             socket.getaddrinfo(host, 443)
         except OSError as error:
-            raise _not_downloaded(architecture, f"no way to {host} ({error.strerror})") from error
+            raise _failed_download(architecture, f"no way to {host} ({error.strerror})") from error
     return None
 
 
@@ -243,49 +248,49 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
     """Read a state dict; nothing in the file is executed.
 
     Raises:
-        ModelError: when it is none.
+        ModelError: when the file is no state dict.
     """
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
-        found: Any = (
+        content: Any = (
             load_file(path)
             if path.suffix == ".safetensors"
             else torch.load(path, map_location="cpu", weights_only=True)
         )
     except (SafetensorError, OSError, RuntimeError, ValueError, KeyError, EOFError) as error:
-        raise _no_weights(path, f"{type(error).__name__}: {str(error).splitlines()[0]}") from error
+        raise _unreadable_weights(path, f"{type(error).__name__}: {str(error).splitlines()[0]}") from error
     except Exception as error:  # pickle.UnpicklingError among them: weights_only refused what is in it
-        raise _no_weights(path, type(error).__name__) from error
+        raise _unreadable_weights(path, type(error).__name__) from error
     for key in ("state_dict", "model"):
-        found = found[key] if isinstance(found, dict) and isinstance(found.get(key), dict) else found
-    if not isinstance(found, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in found.values()):
-        raise _no_weights(path, f"a {type(found).__name__}")
-    return dict(found)
+        content = content[key] if isinstance(content, dict) and isinstance(content.get(key), dict) else content
+    if not isinstance(content, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in content.values()):
+        raise _unreadable_weights(path, f"a {type(content).__name__}")
+    return dict(content)
 
 
-def _no_weights(path: Path, got: str) -> ModelError:
+def _unreadable_weights(path: Path, got: str) -> ModelError:
     return ModelError(
         f"{path}: expected tensors by name in a safetensors or .pth file, got {got}. Save the network's state_dict()."
     )
 
 
-def _renamed(tensors: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return tensors the names of timm's: they lie in the same order."""
-    shapes = [list(tensor.shape) for tensor in tensors.values()], [list(tensor.shape) for tensor in wanted.values()]
+def _with_timm_names(tensors: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Rename tensors of a package as timm names them: they are in the same order."""
+    shapes = [list(tensor.shape) for tensor in tensors.values()], [list(tensor.shape) for tensor in state.values()]
     if shapes[0] != shapes[1]:
-        msg = f"packaged weights: expected {len(wanted)} tensors of timm's shapes, got {len(tensors)} of others. Install the packages' version 0.1.0 and timm ≥ 1.0."
+        msg = f"packaged weights: expected {len(state)} tensors of timm's shapes, got {len(tensors)} of others. Install the packages' version 0.1.0 and timm ≥ 1.0."
         raise ModelError(msg)
-    return dict(zip(wanted, tensors.values(), strict=True))
+    return dict(zip(state, tensors.values(), strict=True))
 
 
 def normalisation(backbone: Backbone) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and spread of pixels in [0, 1] that the weights were trained with, three numbers each."""
+    """Return mean and spread of pixels in [0, 1] in the training of the weights, three numbers each."""
     import timm
 
     if backbone.packaged:
         return HALF, HALF
-    found = timm.get_pretrained_cfg(backbone.architecture)
-    return (tuple(found.mean), tuple(found.std)) if found is not None else (HALF, HALF)
+    config = timm.get_pretrained_cfg(backbone.architecture)
+    return (tuple(config.mean), tuple(config.std)) if config is not None else (HALF, HALF)

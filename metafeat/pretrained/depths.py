@@ -1,4 +1,4 @@
-"""Where in a network features are taken, and which part of it is trained. No torch."""
+"""Depths of a network at which features are taken, and stages of it that are trained. No torch."""
 
 from typing import Literal, get_args
 

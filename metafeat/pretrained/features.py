@@ -1,4 +1,4 @@
-"""Pooled features of a pretrained network at three depths, kept on disk once computed."""
+"""Pooled features of a pretrained network at three depths, and their cache on disk."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ class Features:
 
     @property
     def nbytes(self) -> int:
-        """Return how much memory they take."""
+        """Return the bytes of memory that the features take."""
         return self.s8.nbytes + self.s16.nbytes + self.full.nbytes
 
     def rows(self, rows: NDArray[np.int64]) -> Features:
-        """Return those of some images."""
+        """Return the features of some images."""
         return Features(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 class FeatureNetwork(torch.nn.Module):
-    """A backbone that gives pooled features: pixels in [0, 1] in, one vector a depth out."""
+    """A backbone with pooled features: pixels in [0, 1] in, one vector a depth out."""
 
     mean: torch.Tensor
     spread: torch.Tensor
@@ -80,28 +80,31 @@ class FeatureNetwork(torch.nn.Module):
 
         Args:
             pixels: `n x 3 x size x size` float in [0, 1].
-            depth: the only one that is needed; the network is left as soon as it is reached. None = all three.
+            depth: the only one that is needed, where the forward pass stops. None = all three.
         """
         standard = (pixels - self.mean) / self.spread
         body: Any = self.network
         if depth in ("s8", "s16"):
             stage = self.stages[0 if depth == "s8" else -1]
-            (found,) = body.forward_intermediates(
+            (feature_map,) = body.forward_intermediates(
                 standard, indices=[stage], output_fmt="NCHW", stop_early=True, intermediates_only=True
             )
-            return {depth: found.mean((2, 3))}
+            return {depth: feature_map.mean((2, 3))}
         final, maps = body.forward_intermediates(standard, indices=list(self.stages), output_fmt="NCHW")
-        pooled = [each.mean((2, 3)) for each in maps]
+        pooled = [tensor.mean((2, 3)) for tensor in maps]
         return {"s8": pooled[0], "s16": pooled[-1], "full": body.forward_head(final, pre_logits=True)}
 
 
 def _stages(network: nn.Module) -> tuple[int, ...]:
-    """Choose the feature maps at an eighth and a sixteenth of the side; in a network of one scale at a half and three quarters of its depth."""
+    """Choose the feature maps at an eighth and a sixteenth of the image's side.
+
+    In a network of one scale: at a half and three quarters of its depth.
+    """
     info = getattr(network, "feature_info", None)
     if info is None or not hasattr(network, "forward_intermediates"):
         msg = f"backbone: expected a network of timm that gives feature maps, got {type(network).__name__}. Take a tf_efficientnet, resnet, convnext or vit."
         raise UsageError(msg)
-    steps = [each["reduction"] for each in (info if isinstance(info, list) else info.get_dicts())]
+    steps = [stage["reduction"] for stage in (info if isinstance(info, list) else info.get_dicts())]
     if len(set(steps)) == 1:
         return (max(len(steps) // 2 - 1, 0), max(3 * len(steps) // 4 - 1, 0))
     eighth = max((i for i, step in enumerate(steps) if step <= 8), default=0)
@@ -110,7 +113,7 @@ def _stages(network: nn.Module) -> tuple[int, ...]:
 
 
 def open_network(backbone: Backbone, *, size: int, device: torch.device) -> FeatureNetwork:
-    """Build a pretrained network that gives features.
+    """Build a pretrained network that computes features.
 
     Raises: as `build_backbone`.
     """
@@ -138,14 +141,14 @@ def compute_features(
         network: on its device.
         images: `n x s x s x c` uint8, c = 1 or 3.
         flipped: left and right exchanged first.
-        progress: called after each batch with how many images are done.
+        progress: called after each batch with the number of images that are done.
     """
     device = network.mean.device
     parts: dict[str, list[NDArray[np.float32]]] = {"s8": [], "s16": [], "full": []}
     for start in range(0, len(images), BATCH):
         batch = images[start : start + BATCH]
-        found = network(to_pixels(batch[:, :, ::-1] if flipped else batch, device))
-        for name, tensor in found.items():
+        features = network(to_pixels(batch[:, :, ::-1] if flipped else batch, device))
+        for name, tensor in features.items():
             parts[name].append(tensor.float().cpu().numpy())
         if progress is not None:
             progress(min(start + BATCH, len(images)))
@@ -153,7 +156,7 @@ def compute_features(
 
 
 class FeatureCache:
-    """Features by (dataset, backbone, image size, flip), a file each; the oldest used go first beyond a limit.
+    """Cache of features by (dataset, backbone, image size, flip), a file each; above its limit, the longest unused go.
 
     A damaged file counts as absent and a folder that cannot be written as an empty one: the cache may cost time, never
     a result.
@@ -171,9 +174,9 @@ class FeatureCache:
         """Return features bit for bit as they were put, or None."""
         path = self._path(key)
         try:
-            found = load_tensors(_checked(read_ordinary(path)))
+            tensors = load_tensors(_verified_content(read_ordinary(path)))
             os.utime(path)
-            return Features(**found)
+            return Features(**tensors)
         except FileNotFoundError:
             return None
         except (OSError, SafetensorError, TypeError, ValueError) as error:
@@ -181,21 +184,24 @@ class FeatureCache:
             return None
 
     def put(self, key: str, features: Features) -> None:
-        """Keep features, and drop the longest unused ones beyond the limit; where that is not possible, go on without."""
+        """Store features, and remove the longest unused ones above the limit.
+
+        Nothing happens if the folder cannot be written.
+        """
         content = save_tensors(
             {field.name: np.ascontiguousarray(getattr(features, field.name)) for field in fields(features)}
         )
-        content = _sum(content) + content
+        content = _checksum(content) + content
         if len(content) > self.limit_bytes:
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             replace_file(self._path(key), content, durable=False)
-            self._shrink()
+            self._evict()
         except (OSError, StorageError) as error:
             _log.debug("%s: not cached (%s)", self.folder, error)
 
-    def _shrink(self) -> None:
+    def _evict(self) -> None:
         remove_leftovers(self.folder)
         files = cached_files(self.folder, "*.features")
         excess = sum(about.st_size for _, about in files) - self.limit_bytes
@@ -209,19 +215,19 @@ class FeatureCache:
         return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.features"
 
 
-def _checked(stored: bytes) -> bytes:
-    """Return what stands behind a checksum.
+def _verified_content(stored: bytes) -> bytes:
+    """Return the content behind a checksum.
 
     Raises:
-        ValueError: it was altered.
+        ValueError: the content was altered.
     """
-    if stored[:4] != _sum(content := stored[4:]):
+    if stored[:4] != _checksum(content := stored[4:]):
         msg = "altered bytes"
         raise ValueError(msg)
     return content
 
 
-def _sum(content: bytes) -> bytes:
+def _checksum(content: bytes) -> bytes:
     return zlib.crc32(content).to_bytes(4, "big")
 
 

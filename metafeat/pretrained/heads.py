@@ -1,8 +1,8 @@
 """Classifiers on frozen features: ridge, nearest neighbours, centroids, logistic regression.
 
-Which head suits a set of features is decided on the training images alone: each is asked for every image with that image
-(and its flipped copy) left out. For ridge the answers follow from the hat matrix, for neighbours and centroids by leaving
-out a row; none is fitted twice. Logistic regression is fitted on five folds instead.
+The best head for a set of features is chosen on the training images alone: each predicts every image with that image
+(and its flipped copy) left out. For ridge the predictions follow from the hat matrix, for neighbours and centroids by
+leaving out a row; none is fitted twice. Logistic regression is fitted on five folds instead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Labels = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class HeadSpec:
-    """Which classifier, before it is fitted.
+    """Kind and settings of a classifier.
 
     Attributes:
         kind: ridge, knn, centroid or logistic.
@@ -50,7 +50,7 @@ class HeadSpec:
 
 
 def head_specs(kinds: Sequence[HeadKind] = ("ridge", "knn", "centroid")) -> tuple[HeadSpec, ...]:
-    """List the heads that are compared; the earlier one wins a tie."""
+    """List the heads to compare; the earlier one wins a tie."""
     strengths = {"ridge": RIDGE_PENALTIES, "knn": NEIGHBOURS, "centroid": (0,), "logistic": LOGISTIC_PENALTIES}
     return tuple(
         HeadSpec(kind, standardise, float(strength))
@@ -62,7 +62,7 @@ def head_specs(kinds: Sequence[HeadKind] = ("ridge", "knn", "centroid")) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class TrainingFeatures:
-    """Features of training images, made ready for heads.
+    """Features and labels of training images.
 
     Attributes:
         rows: `n x d`, or `2n x d` with the flipped copies after the images.
@@ -76,7 +76,7 @@ class TrainingFeatures:
 
     @property
     def copies(self) -> int:
-        """Count the rows of an image."""
+        """Return the number of rows an image."""
         return len(self.rows) // len(self.labels)
 
     def targets(self) -> Matrix:
@@ -90,10 +90,10 @@ class LinearHead:
 
     Attributes:
         mean: `d`.
-        spread: `d`, what centred features are divided by.
+        spread: `d` divisors of centred features.
         weight: `d x classes`.
         bias: `classes`.
-        scale: what scores are multiplied by before the softmax.
+        scale: factor of the scores before the softmax.
         unit: divide each row by its length before the weight.
     """
 
@@ -114,7 +114,7 @@ class LinearHead:
         return softmax(self.scale * self.scores(rows))
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
-        """Return what `head_from_tensors` reads."""
+        """Return the head as tensors for `head_from_tensors`."""
         settings = np.array([self.scale, self.unit], np.float64)
         return {
             "mean": self.mean,
@@ -146,16 +146,16 @@ class NeighbourHead:
     k: int
 
     def scores(self, rows: NDArray[np.float32]) -> Matrix:
-        """Compute the votes, `n x classes`, rows that sum to 1."""
-        asked = _unit_rows((rows - self.mean) / self.spread)
-        return _nearest(asked, self.bank, self.labels).votes(self.k, self.n_classes)
+        """Compute the votes, `n x classes`; rows sum to 1."""
+        queries = _unit_rows((rows - self.mean) / self.spread)
+        return _nearest_rows(queries, self.bank, self.labels).votes(self.k, self.n_classes)
 
     def probabilities(self, rows: NDArray[np.float32]) -> Matrix:
         """Compute the votes with one more vote shared by all classes."""
         return (self.k * self.scores(rows) + 1 / self.n_classes) / (self.k + 1)
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
-        """Return what `head_from_tensors` reads."""
+        """Return the head as tensors for `head_from_tensors`."""
         settings = np.array([self.n_classes, self.k], np.float64)
         return {
             "mean": self.mean,
@@ -170,43 +170,47 @@ Head = LinearHead | NeighbourHead
 
 
 def head_from_tensors(tensors: dict[str, NDArray[np.generic]]) -> Head:
-    """Read a head from its tensors; raises KeyError or ValueError where they are none."""
-    found = {name: np.asarray(tensor, np.float64) for name, tensor in tensors.items()}
-    one, two = found["settings"].tolist()
-    if "bank" in found:
-        labels = found["labels"].astype(np.int64)
-        return NeighbourHead(found["mean"], found["spread"], found["bank"], labels, int(one), int(two))
-    return LinearHead(found["mean"], found["spread"], found["weight"], found["bias"], one, bool(two))
+    """Read a head from its tensors.
+
+    Raises: KeyError, ValueError: they are not those of a head.
+    """
+    arrays = {name: np.asarray(tensor, np.float64) for name, tensor in tensors.items()}
+    first, second = arrays["settings"].tolist()
+    if "bank" in arrays:
+        labels = arrays["labels"].astype(np.int64)
+        return NeighbourHead(arrays["mean"], arrays["spread"], arrays["bank"], labels, int(first), int(second))
+    return LinearHead(arrays["mean"], arrays["spread"], arrays["weight"], arrays["bias"], first, bool(second))
 
 
 class HeadSearch:
-    """All heads on one set of features, each judged with one image left out.
+    """Comparison of heads on one set of features, by leave-one-out errors.
 
     Args:
         data: the training part.
-        specs: what is compared.
+        specs: heads to compare; None = `head_specs()`.
     """
 
     def __init__(self, data: TrainingFeatures, specs: Sequence[HeadSpec] | None = None) -> None:
         self.data = data
         self.specs = tuple(specs) if specs is not None else head_specs()
         self._spaces = {
-            standardise: _Space(data, standardise=standardise) for standardise in {s.standardise for s in self.specs}
+            standardise: _ScaledRows(data, standardise=standardise)
+            for standardise in {s.standardise for s in self.specs}
         }
-        self._wrong = np.array(
+        self._error_counts = np.array(
             [int((self.left_out_scores(spec).argmax(1) != data.labels).sum()) for spec in self.specs], dtype=np.int64
         )
 
-    def wrong(self) -> Labels:
-        """Count for each head the training images that it misses when it does not know them."""
-        return self._wrong
+    def error_counts(self) -> Labels:
+        """Return the leave-one-out errors of each head, in images."""
+        return self._error_counts
 
     def best(self) -> HeadSpec:
-        """Return the head that misses fewest; the first of them."""
-        return self.specs[int(self._wrong.argmin())]
+        """Return the head with the fewest errors, the first of several."""
+        return self.specs[int(self._error_counts.argmin())]
 
     def left_out_scores(self, spec: HeadSpec) -> Matrix:
-        """Return the scores of training images that were left out, `n x classes`."""
+        """Return the leave-one-out scores of the training images, `n x classes`."""
         return self._spaces[spec.standardise].left_out(spec)
 
     def scores(self, spec: HeadSpec, rows: NDArray[np.float32]) -> Matrix:
@@ -223,48 +227,52 @@ class HeadSearch:
         return LinearHead(head.mean, head.spread, head.weight, head.bias, scale, head.unit)
 
 
-class _Space:
-    """Centred and scaled rows, with what several heads share computed once."""
+class _ScaledRows:
+    """Centred and scaled rows, with cached results that several heads share."""
 
     def __init__(self, data: TrainingFeatures, *, standardise: bool) -> None:
         self.data = data
         rows = data.rows.astype(np.float64)
         self.mean = rows.mean(0)
         centred = rows - self.mean
-        whole = float(np.sqrt((centred**2).mean())) or 1.0
-        each = centred.std(0)
-        self.spread = np.where(each > 1e-6 * whole, each, whole) if standardise else np.full(len(self.mean), whole)
+        overall_spread = float(np.sqrt((centred**2).mean())) or 1.0
+        spreads = centred.std(0)
+        self.spread = (
+            np.where(spreads > 1e-6 * overall_spread, spreads, overall_spread)
+            if standardise
+            else np.full(len(self.mean), overall_spread)
+        )
         self.rows = centred / self.spread
         self.labels = np.tile(data.labels, data.copies)
         self._units: Matrix | None = None
-        self._near: _Near | None = None
-        self._left: tuple[Matrix, Matrix] | None = None
-        self._right: Matrix | None = None
-        self._asked: tuple[object, Matrix, _Near] | None = None
+        self._neighbours: _Neighbours | None = None
+        self._left_factors: tuple[Matrix, Matrix] | None = None
+        self._right_factors: Matrix | None = None
+        self._query_cache: tuple[object, Matrix, _Neighbours] | None = None
 
     # Ridge.
 
-    def left(self) -> tuple[Matrix, Matrix]:
+    def left_factors(self) -> tuple[Matrix, Matrix]:
         """Factor the rows, U sqrt(s) V': return U `n x r` and the squared singular values s `r`."""
-        if self._left is None:
+        if self._left_factors is None:
             from scipy.linalg import eigh
 
             n, d = self.rows.shape
             gram = self.rows @ self.rows.T if n <= d else self.rows.T @ self.rows
             squares, vectors = eigh(gram, overwrite_a=True, check_finite=False, driver="evd")
-            kept = squares > _TINY * max(float(squares[-1]), _TINY)
-            squares, vectors = squares[kept], vectors[:, kept]
+            is_positive = squares > _TINY * max(float(squares[-1]), _TINY)
+            squares, vectors = squares[is_positive], vectors[:, is_positive]
             if n > d:
-                self._right, vectors = vectors, self.rows @ vectors / np.sqrt(squares)
-            self._left = vectors, squares
-        return self._left
+                self._right_factors, vectors = vectors, self.rows @ vectors / np.sqrt(squares)
+            self._left_factors = vectors, squares
+        return self._left_factors
 
-    def right(self) -> Matrix:
+    def right_factors(self) -> Matrix:
         """Return V of the factors, `d x r`."""
-        u, squares = self.left()
-        if self._right is None:
-            self._right = self.rows.T @ u / np.sqrt(squares)
-        return self._right
+        u, squares = self.left_factors()
+        if self._right_factors is None:
+            self._right_factors = self.rows.T @ u / np.sqrt(squares)
+        return self._right_factors
 
     def _penalty(self, spec: HeadSpec) -> float:
         """Return the penalty in the unit of squared singular values."""
@@ -272,28 +280,30 @@ class _Space:
 
     def _ridge(self, spec: HeadSpec) -> tuple[Matrix, Matrix]:
         """Return weights `d x classes` and the mean of the targets `classes`."""
-        u, squares = self.left()
+        u, squares = self.left_factors()
         targets = self.data.targets()
         mean = targets.mean(0)
         shrunk = np.sqrt(squares) / (squares + self._penalty(spec))
-        return self.right() @ (shrunk[:, None] * (u.T @ (targets - mean))), mean
+        return self.right_factors() @ (shrunk[:, None] * (u.T @ (targets - mean))), mean
 
     def _ridge_left_out(self, spec: HeadSpec) -> Matrix:
-        u, squares = self.left()
+        u, squares = self.left_factors()
         targets, n, m = self.data.targets(), len(self.rows), len(self.data.labels)
         mean = targets.mean(0)
         share = squares / (squares + self._penalty(spec))
         residuals = targets - mean - u @ (share[:, None] * (u.T @ (targets - mean)))
         leverage = 1 - 1 / n - (u**2) @ share
         if self.data.copies == 1:
-            alone: Matrix = targets - residuals / np.maximum(leverage, _TINY)[:, None]
-            return alone
-        # An image and its copy leave together: solve the two by two block of I - H.
-        shared = -1 / n - (u[:m] * u[m:]) @ share
-        one, two = leverage[:m], leverage[m:]
-        determinant = np.maximum(one * two - shared**2, _TINY**2)
-        left: Matrix = (two[:, None] * residuals[:m] - shared[:, None] * residuals[m:]) / determinant[:, None]
-        return targets[:m] - left
+            without_image: Matrix = targets - residuals / np.maximum(leverage, _TINY)[:, None]
+            return without_image
+        # An image and its flipped copy are left out together: solve the two by two block of I - H.
+        cross = -1 / n - (u[:m] * u[m:]) @ share
+        leverage_image, leverage_copy = leverage[:m], leverage[m:]
+        determinant = np.maximum(leverage_image * leverage_copy - cross**2, _TINY**2)
+        residual_pair: Matrix = (leverage_copy[:, None] * residuals[:m] - cross[:, None] * residuals[m:]) / determinant[
+            :, None
+        ]
+        return targets[:m] - residual_pair
 
     # Neighbours and centroids.
 
@@ -303,12 +313,12 @@ class _Space:
             self._units = _unit_rows(self.rows)
         return self._units
 
-    def _near_left_out(self) -> _Near:
-        """Find the nearest rows of each image, itself and its copies apart."""
-        if self._near is None:
+    def _neighbours_left_out(self) -> _Neighbours:
+        """Find the nearest rows of each image, without itself and its copies."""
+        if self._neighbours is None:
             m = len(self.data.labels)
-            self._near = _nearest(self.units()[:m], self.units(), self.labels, copies=self.data.copies)
-        return self._near
+            self._neighbours = _nearest_rows(self.units()[:m], self.units(), self.labels, copies=self.data.copies)
+        return self._neighbours
 
     def _centroids(self) -> Matrix:
         sums = self.data.targets().T @ self.units()
@@ -319,8 +329,9 @@ class _Space:
         units = self.units()
         sums = self.data.targets().T @ units
         scores = units[:m] @ _unit_rows(sums).T
-        own = sums[labels] - sum(units[copy * m : (copy + 1) * m] for copy in range(self.data.copies))
-        scores[np.arange(m), labels] = (units[:m] * _unit_rows(own)).sum(1)
+        sums_without_image = sums[labels] - sum(units[copy * m : (copy + 1) * m] for copy in range(self.data.copies))
+        scores[np.arange(m), labels] = (units[:m] * _unit_rows(sums_without_image)).sum(1)
+        # The only image of a class: nothing is left of its centroid. No cosine is lower than -1.
         alone = np.bincount(labels, minlength=self.data.n_classes)[labels] == 1
         scores[np.flatnonzero(alone), labels[alone]] = -1.0
         return scores
@@ -348,19 +359,19 @@ class _Space:
             return self._logistic_left_out(spec)
         if spec.kind == "centroid":
             return self._centroid_left_out()
-        return self._near_left_out().votes(int(spec.strength), self.data.n_classes)
+        return self._neighbours_left_out().votes(int(spec.strength), self.data.n_classes)
 
     def scores(self, spec: HeadSpec, rows: NDArray[np.float32]) -> Matrix:
         if spec.kind not in ("ridge", "knn"):
             return self.fit(spec).scores(rows)
-        if self._asked is None or self._asked[0] is not rows:
+        if self._query_cache is None or self._query_cache[0] is not rows:
             ready = (rows - self.mean) / self.spread
-            near = _nearest(_unit_rows(ready), self.units(), self.labels)
-            self._asked = (rows, ready @ self.right(), near)
-        _, projected, near = self._asked
+            near = _nearest_rows(_unit_rows(ready), self.units(), self.labels)
+            self._query_cache = (rows, ready @ self.right_factors(), near)
+        _, projected, near = self._query_cache
         if spec.kind == "knn":
             return near.votes(int(spec.strength), self.data.n_classes)
-        u, squares = self.left()
+        u, squares = self.left_factors()
         targets = self.data.targets()
         shrunk = np.sqrt(squares) / (squares + self._penalty(spec))
         scores: Matrix = projected @ (shrunk[:, None] * (u.T @ (targets - targets.mean(0)))) + targets.mean(0)
@@ -381,7 +392,7 @@ class _Space:
 
 
 def best_scale(scores: Matrix, labels: Labels) -> float:
-    """Choose what scores are multiplied by before the softmax, by the least mean negative log likelihood."""
+    """Choose the factor of scores before the softmax, by the least mean negative log likelihood."""
     rows = np.arange(len(labels))
     losses = [-np.log(np.maximum(softmax(scale * scores)[rows, labels], _TINY)).mean() for scale in _SCALES]
     return float(_SCALES[int(np.argmin(losses))])
@@ -400,8 +411,8 @@ def _unit_rows(rows: Matrix) -> Matrix:
 
 
 @dataclass(frozen=True, slots=True)
-class _Near:
-    """The nearest rows of each image: `m x k` cosines, the largest first, and the rows' labels; -inf where there are fewer."""
+class _Neighbours:
+    """The nearest rows of each image: `m x k` cosines, largest first, and the rows' labels; -inf = fewer rows."""
 
     cosines: Matrix
     labels: Labels
@@ -415,27 +426,27 @@ class _Near:
         return shares
 
 
-def _nearest(asked: Matrix, bank: Matrix, labels: Labels, *, copies: int = 0) -> _Near:
+def _nearest_rows(queries: Matrix, bank: Matrix, labels: Labels, *, copies: int = 0) -> _Neighbours:
     """Find the rows of a bank with the largest cosines, some images at a time.
 
     Args:
-        asked: `m x d` rows of length 1.
+        queries: `m x d` rows of length 1.
         bank: `n x d` likewise.
         labels: `n` int64.
-        copies: how many rows of the bank are image i itself, at i, i + m, ...; they are passed over.
+        copies: number of rows of the bank that are image i itself, at i, i + m, ...; they are passed over.
     """
-    k, m = min(max(NEIGHBOURS), len(bank)), len(asked)
+    k, m = min(max(NEIGHBOURS), len(bank)), len(queries)
     cosines, chosen = np.empty((m, k)), np.empty((m, k), np.int64)
     for start in range(0, m, _CHUNK):
         rows = np.arange(start, min(start + _CHUNK, m))
-        found = asked[rows] @ bank.T
+        similarity = queries[rows] @ bank.T
         for copy in range(copies):
-            found[np.arange(len(rows)), rows + copy * m] = -np.inf
-        best = np.argpartition(-found, k - 1, axis=1)[:, :k]
-        values = np.take_along_axis(found, best, 1)
+            similarity[np.arange(len(rows)), rows + copy * m] = -np.inf
+        best = np.argpartition(-similarity, k - 1, axis=1)[:, :k]
+        values = np.take_along_axis(similarity, best, 1)
         order = np.argsort(-values, axis=1, kind="stable")
         cosines[rows], chosen[rows] = np.take_along_axis(values, order, 1), np.take_along_axis(best, order, 1)
-    return _Near(cosines, labels[chosen])
+    return _Neighbours(cosines, labels[chosen])
 
 
 def _logistic(rows: Matrix, labels: Labels, n_classes: int, penalty: float) -> tuple[Matrix, Matrix]:
@@ -458,7 +469,7 @@ def _logistic(rows: Matrix, labels: Labels, n_classes: int, penalty: float) -> t
         value = -float((targets * logs).sum()) / n + penalty * float((weight**2).sum())
         return value, np.concatenate([(rows.T @ error + 2 * penalty * weight).ravel(), error.sum(0)])
 
-    found = minimize(loss, np.zeros((d + 1) * len(present)), jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    fit = minimize(loss, np.zeros((d + 1) * len(present)), jac=True, method="L-BFGS-B", options={"maxiter": 200})
     weight, bias = np.zeros((d, n_classes)), np.full(n_classes, -1e3)
-    weight[:, present], bias[present] = found.x[: -len(present)].reshape(d, -1), found.x[-len(present) :]
+    weight[:, present], bias[present] = fit.x[: -len(present)].reshape(d, -1), fit.x[-len(present) :]
     return weight, bias

@@ -1,4 +1,4 @@
-"""A meta-feature model without training: landmark features of a pretrained network, each divided by its spread over datasets."""
+"""A meta-feature model without training: standardised landmark features of a pretrained network."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from warmstart.metafeat.images import check_images
 from warmstart.metafeat.labels import check_labels
 from warmstart.metafeat.pretrained.landmarks import HALF_SIZE, LANDMARKS, PIXELS, SIZE, compute_landmarks
 from warmstart.metafeat.spec import FORMAT, METADATA_KEY, VERSION, ModelSpec
-from warmstart.metafeat.weights import Weights, misfit, read_model, weights_hash
+from warmstart.metafeat.weights import Weights, mismatched_weights, read_model, weights_hash
 
 BACKBONE = "tf_efficientnet_lite0"
 _TINY = 1e-9
-"""Below it a spread is the rounding of one value."""
+"""A smaller spread is the rounding of one value."""
 SPEC = ModelSpec(extractor="landmarks", image_size=SIZE, label_code="none", tau=1)
 
 
@@ -28,8 +28,8 @@ class LandmarkModel:
     """Embed datasets by their landmark features.
 
     Args:
-        centre: `28`, what a dataset has on average.
-        scale: `28`, what is divided by; > 0.
+        centre: `28` means over datasets.
+        scale: `28` divisors > 0.
         device: of the pretrained network.
     """
 
@@ -40,7 +40,7 @@ class LandmarkModel:
 
     @classmethod
     def of(cls, landmarks: NDArray[np.float64]) -> Self:
-        """Take centre and spread from those of some datasets, `m x 28`."""
+        """Build a model from the landmark features of some datasets, `m x 28`."""
         spread = landmarks.std(0)
         return cls(landmarks.mean(0), np.where(spread > _TINY, spread, 1.0))
 
@@ -56,20 +56,20 @@ class LandmarkModel:
         try:
             centre, scale = weights["centre"], weights["scale"]
         except KeyError as error:
-            raise misfit(path) from error
+            raise mismatched_weights(path) from error
         if spec != SPEC or centre.shape != (len(LANDMARKS),) or scale.shape != centre.shape:
-            raise misfit(path)
+            raise mismatched_weights(path)
         return cls(centre, scale, device=device)
 
     def save(self, path: str | Path, header: Mapping[str, Any] | None = None) -> None:
         """Write the model file whole, atomically; `header` are JSON fields to store.
 
         Raises:
-            StorageError: the place cannot be written, or is full.
+            StorageError: the file cannot be written, or the disk is full.
         """
         weights = self._weights()
-        about = {"format": FORMAT, "version": VERSION, "spec": SPEC.to_dict(), "hash": weights_hash(SPEC, weights)}
-        text = json.dumps({**(header or {}), "network": BACKBONE, **about}, sort_keys=True)
+        fields = {"format": FORMAT, "version": VERSION, "spec": SPEC.to_dict(), "hash": weights_hash(SPEC, weights)}
+        text = json.dumps({**(header or {}), "network": BACKBONE, **fields}, sort_keys=True)
         replace_file(Path(path), to_safetensors(weights, metadata={METADATA_KEY: text}))
 
     def _weights(self) -> Weights:
@@ -87,7 +87,8 @@ class LandmarkModel:
         Args:
             images: `n x 64 x 64 x c` uint8, c = 1 or 3; smaller ones are made of them.
             labels: `n` class indices.
-            progress: called with the images that are done, and how many there are; from 0, before torch is loaded, to all.
+            progress: called with the number of images that are done, and their total; first with 0, before torch is
+                loaded.
 
         Raises:
             DataError: images or labels of a wrong kind.
@@ -96,8 +97,8 @@ class LandmarkModel:
         """
         check_images(images, SPEC)
         labels, n = check_labels(labels, len(images)), len(images)
-        tell: Callable[[float, float], object] = progress or _nobody
-        tell(0, n)
+        report: Callable[[float, float], object] = progress or _ignore_progress
+        report(0, n)
         from warmstart.metafeat.device import resolve_device
 
         device_name = resolve_device(self._device)
@@ -108,13 +109,13 @@ class LandmarkModel:
 
         device = torch.device(device_name)
         network = open_network(find_backbone(BACKBONE), size=SIZE, device=device)
-        whole = compute_features(network, images, progress=lambda done: tell(0.4 * done, n))
-        flipped = compute_features(network, images, flipped=True, progress=lambda done: tell(0.4 * (n + done), n))
+        whole = compute_features(network, images, progress=lambda done: report(0.4 * done, n))
+        flipped = compute_features(network, images, flipped=True, progress=lambda done: report(0.4 * (n + done), n))
         small = compute_features(network, shrunk(images, HALF_SIZE))
-        tell(0.9 * n, n)
-        found = compute_landmarks(whole, flipped, small, shrunk(images, PIXELS), labels)
-        tell(n, n)
-        return found
+        report(0.9 * n, n)
+        landmarks = compute_landmarks(whole, flipped, small, shrunk(images, PIXELS), labels)
+        report(n, n)
+        return landmarks
 
     def embed(
         self,
@@ -130,20 +131,20 @@ class LandmarkModel:
             images: as in `features`.
             labels: `n` class indices.
             rng: not used.
-            features: what `features` gave for them; None = computed.
+            features: of the method `features`; None = computed.
 
         Raises: as `features`.
         """
         return self.embed_features(self.features(images, labels) if features is None else features)
 
     def embed_features(self, features: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Embed a dataset of which the landmark features are known, `28` float32."""
-        found: NDArray[np.float32] = ((features - self.centre) / self.scale).astype(np.float32)
-        return found
+        """Embed a dataset by its landmark features: `28` float32."""
+        embedding: NDArray[np.float32] = ((features - self.centre) / self.scale).astype(np.float32)
+        return embedding
 
 
 def shrunk(images: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """Shrink `n x s x s x c` uint8 to `side` pixels, s a multiple of it: means of blocks, rounded."""
+    """Shrink `n x s x s x c` uint8 images to `side` pixels, s a multiple of it, by rounded means of blocks."""
     n, size, _, channels = images.shape
     step = size // side
     blocks = images.reshape(n, side, step, side, step, channels)
@@ -151,5 +152,5 @@ def shrunk(images: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     return small
 
 
-def _nobody(done: float, total: float) -> None:
-    """Hear of progress and do nothing."""
+def _ignore_progress(_n_images: float, _total: float) -> None:
+    """Ignore a report of progress."""

@@ -21,7 +21,7 @@ from nonsense_families import FAMILIES, Case, halves
 
 from warmstart.history_store.readers import open_arrays
 from warmstart.locations import history_path, model_path
-from warmstart.metafeat.embed import look_at
+from warmstart.metafeat.embed import embed_source
 from warmstart.suggestions.answer import Confidence
 from warmstart.suggestions.confidence import judge_query
 from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
@@ -97,7 +97,7 @@ def judge(case: Case, embedded: EmbeddedHistory, *, without: str | None = None) 
     rows = embedded.rows_without((), None)
     if without is not None:
         rows = np.array([row for row in rows if embedded.groups[row] != without])
-    seen = look_at(source, embedded.model, fingerprint="", cache=False)
+    seen = embed_source(source, embedded.model, fingerprint="", cache=False)
     return judge_query(embedded, rows, distances_to(seen.vector, embedded, rows), sample=seen.sample, class_names=names)
 
 
@@ -138,7 +138,7 @@ def covered(sources: Sequence[tuple[str, str, Case]], size: int | None, embedded
             rng = np.random.default_rng([zlib.crc32(name.encode()), seed])
             part = case if size is None else draw(case, size, rng)
             source = open_arrays(part.images, part.labels)
-            seen = look_at(source, embedded.model, fingerprint="", seed=seed, cache=False)
+            seen = embed_source(source, embedded.model, fingerprint="", seed=seed, cache=False)
             distances.append(distances_to(seen.vector, embedded, rows))
         near = np.argsort(distances[0])[:5]
         movement = embedded.references.movement(seen.sample.n_images)

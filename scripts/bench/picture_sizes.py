@@ -51,7 +51,7 @@ def error_of(
         rows = plain.at(depth)[train]
         rows = np.concatenate([rows, mirrored.at(depth)[train]]) if copies else rows
         search = HeadSearch(TrainingFeatures(rows, labels[train], int(labels.max()) + 1))
-        tried.append((int(search.wrong().min()), depth, search))
+        tried.append((int(search.error_counts().min()), depth, search))
     missed, depth, search = min(tried, key=lambda each: each[0])
     answers = search.fit().scores(plain.at(depth)[asked]).argmax(1)
     return missed / len(train), float((answers != labels[asked]).mean())

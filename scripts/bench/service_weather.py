@@ -296,7 +296,7 @@ def _send(transport: Transport, path: str, body: dict[str, Any], *, key: str | N
     return transport.post(path, body, key=key)
 
 
-def faults_of(log: Iterable[dict[str, Any]], storage: str, setting: Setting) -> list[str]:
+def list_faults(log: Iterable[dict[str, Any]], storage: str, setting: Setting) -> list[str]:
     """Compare what clients were answered with what the storage has."""
     by_study: dict[str, list[dict[str, Any]]] = defaultdict(list)
     found = []
@@ -413,7 +413,7 @@ def run(setting: Setting, work: Path) -> dict[str, Any]:
         finally:
             for server in servers:
                 server.stop()
-        faults = faults_of(log.lines, storage, setting)
+        faults = list_faults(log.lines, storage, setting)
     starts = [seconds for server in servers for seconds in server.starts]
     log.add("ran", seconds=time.monotonic() - began)
     return {

@@ -24,7 +24,7 @@ import numpy as np
 from warmstart.history_store.file.base import write_base
 from warmstart.history_store.file.content import Content
 from warmstart.history_store.file.dataset_list import DatasetList
-from warmstart.history_store.file.table import frozen
+from warmstart.history_store.file.table import frozen_table
 from warmstart.history_store.history import History
 from warmstart.history_store.records import DatasetInfo
 from warmstart.locations import history_path
@@ -52,7 +52,7 @@ def simulate(path: Path, m: int, seed: int = 0) -> None:
         datasets=DatasetList(describe(i, int(near[i])) for i in range(m)),
         configs=[dict(config) for config in configs],
         unit=unit,
-        base=frozen(
+        base=frozen_table(
             {
                 "dataset": np.repeat(np.arange(m), c),
                 "config": np.tile(np.arange(c), m),

@@ -82,7 +82,7 @@ def files(tiny, monkeypatch, tmp_path, trials_here):
     yield shipped
     for table, names in before:  # what examples register
         for name in {"noise", "median", "quick"} & (set(table) - names):
-            del table._own[name]
+            del table._entries[name]
 
 
 @pytest.mark.timeout(1800)

@@ -107,7 +107,7 @@ def test_a_table_of_another_space(cli, copy, tmp_path):
     frame.to_csv(tmp_path / "trials.csv", index=False)
     call = ["history", "import", copy, tmp_path / "trials.csv", "--dataset", "stripes1", "--format", "json"]
     assert "expected a column 'error' or 'status'" in cli(*call).err
-    assert "expected which values of" in cli(*call, "--metric", "value").err
+    assert "does not say which values are best and worst" in cli(*call, "--metric", "value").err
     named = frame.rename(columns={"value": "val_acc"})
     named.to_csv(tmp_path / "percent.csv", index=False)
     named.assign(val_acc=[0.97, 0.955]).to_csv(tmp_path / "fraction.csv", index=False)
@@ -233,7 +233,7 @@ def test_tables_of_hpob(cli, copy, tmp_path):
     [
         ("smac", ["--study", "x"], "--study: cannot be used with "),
         ("ray", ["--study", "x"], "--study: cannot be used with "),
-        ("ray", ["--metric", "val_error"], "--error-range: expected which values"),
+        ("ray", ["--metric", "val_error"], "does not say which values are best and worst"),
         ("ray", [], "--metric: expected one of accuracy"),
         ("runs.csv", ["--study", "x"], "--study: cannot be used with "),
         ("table.json", ["--metric", "x"], "--metric: cannot be used with "),

@@ -25,7 +25,7 @@ from stripes import pictures, write_folder
 from warmstart.client import Client
 from warmstart.history_store.picture import SUFFIXES
 from warmstart.history_store.readers import tree
-from warmstart.history_store.readers.tree import found_in
+from warmstart.history_store.readers.tree import walk_names
 from warmstart.service.app import create_app
 from warmstart.service.auth import add_token
 from warmstart.service.settings import ServiceSettings
@@ -107,8 +107,8 @@ def test_page_notes_what_it_does_not_send():
     found = ran("pictures.js", f"console.log(JSON.stringify(page.picturesOf({json.dumps(files)})));")
     assert [each["name"] for each in found["pictures"]] == ["_1.JFIF", "1.mpo"]
     assert found["notes"] == ["left out 2 files, by their endings no pictures, such as 2.heic"]
-    assert any(found_in(names).pictures[folder] for folder in ("p/_a", "p/b"))
-    assert found_in(names).n_others == 2
+    assert any(walk_names(names).pictures[folder] for folder in ("p/_a", "p/b"))
+    assert walk_names(names).n_other_files == 2
 
 
 def test_numbers_of_yaml_are_numbers_and_names_are_texts():

@@ -137,7 +137,7 @@ def networks(monkeypatch):
 
     def run(prior_mean, t, *, centre, seed):
         made = replace(SURROGATES["dngo"], factory=partial(DNGO, prior_mean=prior_mean))
-        monkeypatch.setitem(SURROGATES._own, "dngo", made)
+        monkeypatch.setitem(SURROGATES._entries, "dngo", made)
         options = {"surrogate": "dngo", "n_startup_trials": 10, "design": "uniform", "seed": seed}
         return search(ten(), partial(bowl, centre=centre), t, **options)
 

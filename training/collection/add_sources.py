@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.bundle.records import describe_known
+from warmstart.history_store.bundle.records import describe_dataset
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.file.content import is_blank
 from warmstart.history_store.history import History
@@ -264,7 +264,7 @@ def _same(stored: DatasetInfo, new: DatasetInfo) -> DatasetInfo:
     """
     if is_blank(stored):
         group = stored.group if new.group == new.manifest else new.group
-        return describe_known(stored, replace(new, group=group))
+        return describe_dataset(stored, replace(new, group=group))
     for key in ("n_train", "n_val", "n_test", "n_classes", "channels", "split_seed"):
         if getattr(stored, key) != getattr(new, key):
             msg = (

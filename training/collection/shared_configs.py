@@ -35,6 +35,6 @@ def in_names(
 ) -> list[Config]:
     """Return configurations with the names of a space, checked against it; `where` opens error messages."""
     names = space_names(space_json)
-    renamed: list[Config] = [with_logarithms(config, names, where=where) for config in configs]
+    renamed: list[Config] = [with_logarithms(config, names, location=where) for config in configs]
     unit_rows(space_json, renamed, where)
     return renamed

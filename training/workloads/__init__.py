@@ -35,7 +35,7 @@ WORKLOADS: Registry[type[Workload]] = Registry(
         "transfer": "warmstart.training.workloads.transfer.workload:Transfer",
     },
     check=lambda found: isinstance(found, type) and issubclass(found, Workload),
-    wanted="a subclass of warmstart.training.workloads.Workload",
+    requirement="a subclass of warmstart.training.workloads.Workload",
 )
 """Classes of the workloads by name."""
 

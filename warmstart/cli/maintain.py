@@ -113,7 +113,7 @@ def verify(
 ) -> None:
     """Check every byte of a history; exit code 4 if it is damaged."""
     from warmstart.history_store.errors import HistoryDamagedError
-    from warmstart.history_store.file.layout import hint
+    from warmstart.history_store.file.layout import restore_hint
     from warmstart.history_store.verify import restore as bring_back
     from warmstart.history_store.verify import verify as check
     from warmstart.locations import history_path
@@ -124,10 +124,12 @@ def verify(
     report = bring_back(location) if restore else check(location)
     if not report.ok:
         # Every problem may end with it; the message says it once.
-        advice = hint(report.path)
-        texts = [problem.what.replace(advice, "").strip().rstrip(".") for problem in report.problems]
-        problems = "; ".join(f"{problem.where}: {text}" for problem, text in zip(report.problems, texts, strict=True))
-        msg = f"{location}: expected a sound history, got {counted(len(report.problems), 'problem')}: {problems}. {hint(str(location))}"
+        advice = restore_hint(report.path)
+        texts = [problem.message.replace(advice, "").strip().rstrip(".") for problem in report.problems]
+        problems = "; ".join(
+            f"{problem.location}: {text}" for problem, text in zip(report.problems, texts, strict=True)
+        )
+        msg = f"{location}: expected a sound history, got {counted(len(report.problems), 'problem')}: {problems}. {restore_hint(str(location))}"
         raise HistoryDamagedError(msg)
     counts = {name: getattr(report, name) for name in ("n_datasets", "n_configs", "n_evaluations", "n_images")}
     document = {"history": str(location), "ok": True, **counts, "remarks": list(report.remarks)}

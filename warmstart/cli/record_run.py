@@ -157,7 +157,7 @@ def _append_run(history: str | None, evaluation: "Evaluation") -> tuple[str, int
     from warmstart.history_store.space import space_names, with_logarithms
 
     with History.open(path, write=True) as opened:
-        config_here = with_logarithms(evaluation.config, space_names(opened.space_json), where=path)
+        config_here = with_logarithms(evaluation.config, space_names(opened.space_json), location=path)
         evaluation = replace(evaluation, config=config_here)
         opened.append(evaluation)
         return path, opened.n_evaluations, evaluation

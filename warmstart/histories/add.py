@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.bundle.records import describe_known
+from warmstart.history_store.bundle.records import describe_dataset
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.file.content import is_blank
 from warmstart.history_store.images import BrokenImage, ImageSet, ImageSource, read_all
@@ -146,7 +146,7 @@ def _complete_record(earlier: DatasetInfo, record: DatasetInfo, path: str) -> Da
         _check_same_images(
             replace(earlier, n_train=record.n_train, n_val=record.n_val, n_test=record.n_test), record, path
         )
-    return describe_known(earlier, record)
+    return describe_dataset(earlier, record)
 
 
 def _check_same_images(earlier: DatasetInfo, record: DatasetInfo, path: str) -> DatasetInfo:

@@ -79,7 +79,7 @@ def read_merged(history: "History") -> Merged:
     Raises:
         HistoryDamagedError: not a record of `Merged.to_dict`.
     """
-    stored = history.look_at_result(KEY)
+    stored = history.view_result(KEY)
     if stored is None:
         return Merged()
     try:

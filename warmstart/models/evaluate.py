@@ -134,15 +134,15 @@ class HistoryMetrics:
         Returns: the metric; None for this history's model, or without one.
         """
         from warmstart.metafeat.embed import embed_history
-        from warmstart.metafeat.model_file import check_fits, is_at_home, read_header
+        from warmstart.metafeat.model_file import check_stored_size, is_trained_on, read_header
         from warmstart.training.evaluation.metrics import euclidean, given_metric
 
         if self.plan.model is None:
             return None
         header, history = read_header(self.plan.model), self.history
-        if is_at_home(header, history_id=history.id, space_json=history.space_json, names=history.names):
+        if is_trained_on(header, history_id=history.id, space_json=history.space_json, names=history.names):
             return None
-        check_fits(header, stored_size=history.stored_size, where=str(history.path))
+        check_stored_size(header, stored_size=history.stored_size, location=str(history.path))
         embeddings = embed_history(history, self.table.datasets, header, device=self.plan.device)
         return given_metric(euclidean([embeddings[name] for name in self.table.datasets]))
 
@@ -257,7 +257,7 @@ def check_calibrates(plan: EvaluationSettings, history: "History", model: "Model
         ModelMismatchError: the model belongs to another history.
     """
     from warmstart.bo.transfer.calibration import can_calibrate
-    from warmstart.metafeat.model_file import check_fits
+    from warmstart.metafeat.model_file import check_stored_size
     from warmstart.models.train import choose_datasets
     from warmstart.training.evaluation.methods import choose_methods, make_methods
     from warmstart.training.evaluation.table import history_table
@@ -265,7 +265,7 @@ def check_calibrates(plan: EvaluationSettings, history: "History", model: "Model
     methods = choose_methods(make_methods(list(METRICS), LEARNED, has_unit=True), plan.methods)
     has_learned = any(method.metric == LEARNED for method in methods.values())
     _check_calibrates(plan.protocol, is_calibrated=has_learned and not plan.only)
-    check_fits(model, stored_size=history.stored_size, where=str(history.path))
+    check_stored_size(model, stored_size=history.stored_size, location=str(history.path))
     table = history_table(history, history.path.name, choose_datasets(history)[0])
     if not can_calibrate(table.known_errors(), table.groups):
         groups = sorted(set(table.groups))
@@ -281,11 +281,11 @@ def store_calibration(history: "History", model: "ModelHeader", report: Mapping[
         StorageError: the history cannot be written.
         ModelMismatchError: the model belongs to another history.
     """
-    from warmstart.metafeat.model_file import check_fits
+    from warmstart.metafeat.model_file import check_stored_size
     from warmstart.suggestions.embedded_history import calibration_key
 
     _check_calibrates(report["protocol"], is_calibrated=report.get("calibration", {}).get("distance") == LEARNED)
-    check_fits(model, stored_size=history.stored_size, where=str(history.path))
+    check_stored_size(model, stored_size=history.stored_size, location=str(history.path))
     history.set_result(calibration_key(model.hash), {**report["calibration"], "revision": history.revision})
     return f"Calibrated {history.path} for model {model.hash}."
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from warmstart.arguments import check_replaceable
 from warmstart.history_store.errors import StorageError, UsageError
 from warmstart.history_store.json_text import finite
-from warmstart.history_store.wording import meant, some_of
+from warmstart.history_store.wording import some_of, suggest_names
 from warmstart.models.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def _held_out(
         msg = f"expected groups with datasets to validate on, got {', '.join(left_out)}, whose datasets lack images, or runs of most configurations. Name others."
         raise UsageError(msg, param="hold_out_group")
     if unknown:
-        step = meant(unknown, set(all_groups), otherwise="`warmstart history list` shows them.")
+        step = suggest_names(unknown, set(all_groups), otherwise="`warmstart history list` shows them.")
         msg = f"expected groups of the history, got {', '.join(unknown)}. {step}"
         raise UsageError(msg, param="hold_out_group")
     return [name for name, group in zip(names, groups, strict=True) if group in chosen] if chosen else None

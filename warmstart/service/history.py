@@ -184,7 +184,7 @@ def post_run(
         _check_dataset(opened, run.dataset, pointer="/dataset")
         # Stored runs use these names.
         names = space_names(opened.space_json)
-        run = replace(run, config=with_logarithms(run.config, names, where=str(opened.path)))
+        run = replace(run, config=with_logarithms(run.config, names, location=str(opened.path)))
         earlier = None if mark is None else _find_marked(opened, mark)
         is_replay = earlier is not None
         if earlier is None:

@@ -20,7 +20,7 @@ from warmstart.history_store.errors import DataError, WarmstartError
 from warmstart.history_store.images import DatasetWarning
 from warmstart.history_store.picture import FORMATS
 from warmstart.history_store.readers.base import plural, printable
-from warmstart.history_store.readers.tree import found_in
+from warmstart.history_store.readers.tree import walk_names
 
 MOST_FILES = 20_000
 MOST_MEMORY = 4 * 2**30
@@ -46,10 +46,10 @@ def unpack(archive: Path, kind: str, folder: Path, *, most_bytes: int) -> tuple[
     links: list[str] = []
     try:
         for name, opened in _members(archive, kind):
-            listing = found_in([_without_parents(name)])
+            listing = walk_names([_without_parents(name)])
             if not any(listing.pictures.values()):
-                # Hidden files do not count: `n_others` is 0 for them.
-                skipped += [name] * listing.n_others
+                # Hidden files do not count: `n_other_files` is 0 for them.
+                skipped += [name] * listing.n_other_files
                 continue
             if opened is None:
                 links.append(name)

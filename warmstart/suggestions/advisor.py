@@ -25,7 +25,7 @@ from warmstart.glance import glance
 from warmstart.history_store.errors import DataError, ImagesMissingError, ModelMismatchError, UsageError
 from warmstart.history_store.splits import count_parts
 from warmstart.locations import PathLike, history_path, measured_history, model_path, never_measured, usual_model
-from warmstart.metafeat.embed import Look, feature_names, look_at
+from warmstart.metafeat.embed import SourceEmbedding, embed_source, feature_names
 from warmstart.metafeat.model_file import ModelHeader, read_header
 from warmstart.suggestions.answer import Answer, DatasetSummary
 from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
@@ -165,8 +165,8 @@ class Advisor:
         )
         return Description(descriptor, _summary(query), tuple(query.source.class_names), _broken_notes(look))
 
-    def _embed(self, query: Query, model: ModelHeader) -> Look:
-        return look_at(
+    def _embed(self, query: Query, model: ModelHeader) -> SourceEmbedding:
+        return embed_source(
             query.source,
             model,
             fingerprint=query.fingerprint,
@@ -433,7 +433,7 @@ def _finite(features: NDArray[np.float64]) -> NDArray[np.float64] | None:
     return features if np.isfinite(features).all() else None
 
 
-def _broken_notes(look: Look) -> tuple[str, ...]:
+def _broken_notes(look: SourceEmbedding) -> tuple[str, ...]:
     """Return a note for every picture that cannot be decoded."""
     return tuple(picture.left_out for picture in look.broken)
 

@@ -12,9 +12,9 @@ from warmstart.bo.transfer.calibration import Calibration
 from warmstart.bo.transfer.strategies.sources import number_groups
 from warmstart.history_store.errors import DataError, HistoryDamagedError, UsageError
 from warmstart.history_store.records import Config, DatasetInfo
-from warmstart.history_store.wording import counted, in_shell, meant, some_of
+from warmstart.history_store.wording import counted, in_shell, some_of, suggest_names
 from warmstart.measured_with import MeasuredWith, measured_with
-from warmstart.metafeat.model_file import ModelHeader, check_fits, is_at_home, read_header
+from warmstart.metafeat.model_file import ModelHeader, read_header
 from warmstart.suggestions.embeddings import Embeddings, embed_missing, incomparable_names
 from warmstart.suggestions.references import (
     References,
@@ -95,7 +95,9 @@ class EmbeddedHistory:
         """
         unknown = sorted(set(groups) - set(self.groups) - self.all_groups) if groups else []
         if unknown:
-            step = meant(unknown, {*self.groups, *self.all_groups}, otherwise="`warmstart history list` shows them.")
+            step = suggest_names(
+                unknown, {*self.groups, *self.all_groups}, otherwise="`warmstart history list` shows them."
+            )
             msg = f"expected groups of {self.path}, got {', '.join(unknown)}. {step}"
             raise UsageError(msg, param="exclude_group")
         pairs = zip(self.names, self.groups, strict=True)
@@ -208,10 +210,10 @@ def _load(
         if len(incomparable) == len(history.names):
             return _load_runs_only(history), []
         if history.holds_images:
-            check_fits(header, stored_size=history.stored_size, where=str(path))
+            check_stored_size(header, stored_size=history.stored_size, location=str(path))
         to_embed = [name for name in without if name not in incomparable]
         notes, pending_notes = [], []
-        if not is_at_home(header, history_id=history.id, space_json=history.space_json, names=history.names):
+        if not is_trained_on(header, history_id=history.id, space_json=history.space_json, names=history.names):
             notes.append(
                 f"The model was trained on another history: near means alike in how the configurations of that one fare. "
                 f"`warmstart train --history {in_shell(path)} --out MODEL` fits one to this history, once it has runs on a few dozen datasets."

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import ImagesMissingError
-from warmstart.metafeat.model_file import ModelHeader, check_fits, read_header
+from warmstart.metafeat.model_file import ModelHeader, check_stored_size, read_header
 from warmstart.suggestions.references import (
     FEATURES_KEY,
     References,
@@ -89,7 +89,7 @@ def store_embeddings(
     with History.open(history, write=True):
         pass
     with History.open(history) as source:
-        check_fits(header, stored_size=source.stored_size, where=str(history))
+        check_stored_size(header, stored_size=source.stored_size, location=str(history))
         stored, about = source.embeddings(header.hash), {info.name: info for info in source.datasets}
         without = [name for name in source.names if name not in stored]
         incomparable = incomparable_names(source, without, header)
@@ -134,7 +134,7 @@ def incomparable_names(history: "History", names: Collection[str], header: Model
     from warmstart.metafeat.embed import needs_torch
 
     incomparable = {name for name in names if not history.has_images(name)}
-    merged = bool(incomparable) and history.look_at_result(FEATURES_KEY) is not None
+    merged = bool(incomparable) and history.view_result(FEATURES_KEY) is not None
     if merged and not needs_torch(header) and (features := read_features(history)) is not None:
         incomparable -= set(features.names)
     if len(incomparable) == len(history.names) and not merged:

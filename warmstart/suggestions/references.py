@@ -122,7 +122,7 @@ def read_references(history: "History", model_hash: str) -> References | None:
     Raises:
         HistoryDamagedError: they are no references.
     """
-    stored = history.look_at_result(references_key(model_hash))
+    stored = history.view_result(references_key(model_hash))
     if stored is None or stored.get("version") != VERSION or stored.get("names") == []:
         return None
     try:
@@ -142,7 +142,7 @@ def read_features(history: "History") -> References | None:
     Raises:
         HistoryDamagedError: they are no references.
     """
-    stored = history.look_at_result(FEATURES_KEY)
+    stored = history.view_result(FEATURES_KEY)
     if stored is None or stored.get("version") != VERSION or not stored.get("names"):
         return None
     try:

@@ -98,7 +98,7 @@ def read_smaller_parts(history: "History", model_hash: str) -> SmallerParts | No
     Raises:
         HistoryDamagedError: they are no such errors.
     """
-    stored = history.look_at_result(smaller_parts_key(model_hash))
+    stored = history.view_result(smaller_parts_key(model_hash))
     if stored is None or stored.get("version") != VERSION or stored.get("names") == []:
         return None
     try:

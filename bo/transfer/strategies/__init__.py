@@ -23,7 +23,7 @@ STRATEGIES: Registry[Strategy] = Registry(
     "strategy",
     {"joint": joint, "nearest": nearest, "portfolio": portfolio, "average-rank": average_rank},
     check=callable,
-    wanted="a function from warmstart.bo.transfer.strategies.Query to choices",
+    requirement="a function from warmstart.bo.transfer.strategies.Query to choices",
 )
 """Every strategy by name."""
 

@@ -111,9 +111,14 @@ def test_curves_take_the_same_scale(history: History) -> None:
 @pytest.mark.parametrize(
     ("changes", "options", "kind", "message"),
     [
-        ({}, {}, UsageError, "dataset: expected the name of the dataset on which runs of a test was measured"),
-        ({"datasets": ["a", "b"]}, {"dataset": "photos"}, UsageError, r"names its datasets \(a, b\), got 'photos'"),
-        ({"maximised": None}, {"dataset": "photos"}, UsageError, "error_range: expected which values"),
+        ({}, {}, UsageError, "dataset: runs of a test does not name its dataset"),
+        (
+            {"datasets": ["a", "b"]},
+            {"dataset": "photos"},
+            UsageError,
+            r"cannot be used with .*, which names its datasets \(a, b\)",
+        ),
+        ({"maximised": None}, {"dataset": "photos"}, UsageError, "error_range: .* does not say which values are best"),
         ({}, {"dataset": "photos", "error_range": (1.0, 1.0)}, UsageError, "expected two different numbers BEST,WORST"),
         ({}, {"dataset": "photos", "error_range": (math.nan, 1.0)}, UsageError, "expected two different numbers"),
         (

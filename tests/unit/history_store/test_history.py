@@ -187,7 +187,7 @@ class TestOpen:
         path.write_bytes(old)
         with pytest.raises(HistoryDamagedError, match="got one that goes on from another copy of the history"):
             History.open(path)
-        assert any("another copy" in problem.what for problem in verify(path).problems)
+        assert any("another copy" in problem.message for problem in verify(path).problems)
         assert restore(path).ok  # backup and journal belong together
         with History.open(path) as found:
             assert found.n_evaluations == len(histories.runs()) + 1
@@ -201,7 +201,7 @@ class TestOpen:
         log.write_bytes(b"".join(lines[:-2] + lines[-1:]))
         with pytest.raises(HistoryDamagedError, match="expected operations from number 1 on, got a gap"):
             History.open(path)
-        assert any("gap" in problem.what for problem in verify(path).problems)
+        assert any("gap" in problem.message for problem in verify(path).problems)
 
     @pytest.mark.parametrize("both_written", [False, True])
     def test_the_journal_of_a_copy(self, path: Path, history: History, both_written: bool, tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ class TestFullDisk:
         self, history: History, monkeypatch: pytest.MonkeyPatch, call: str, after: int
     ) -> None:
         history.append(one(1))
-        history._files._ready = False  # as in a session's first write
+        history._files._is_prepared = False  # as in a session's first write
         before = {p.name: p.read_bytes() for p in history.path.parent.iterdir()}
         refuse(monkeypatch, errno.ENOSPC, call=call, after=after)
         for _ in range(2):

@@ -30,7 +30,7 @@ from warmstart.history_store.verify import verify
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every history count as large."""
     monkeypatch.setattr(dataset_list, "INDEXED", 1)
-    monkeypatch.setattr(table, "LATER", 1)
+    monkeypatch.setattr(table, "LAZY_ROWS", 1)
 
 
 @pytest.fixture
@@ -368,7 +368,7 @@ class TestQuickAppend:
                 assert index.find("names", n - 1) == n - 1
                 assert index.find("names", n) is None
                 tracemalloc.stop()
-                read[n] = len(index._known)
+                read[n] = len(index._verified_blocks)
         assert read[100_000] <= read[1_000] + 4 * 7  # blocks: a search is longer by the logarithm
 
 
@@ -378,8 +378,10 @@ def test_the_columns_of_errors_alone_are_read(path: Path, large: None, monkeypat
     with h5py.File(path, "r+") as file:  # as before there were sums
         del file[CELLS]
     read: list[str] = []
-    plain = table.read
-    monkeypatch.setattr(table, "read", lambda group, key, *rest: (read.append(key), plain(group, key, *rest))[1])
+    plain = table.read_element
+    monkeypatch.setattr(
+        table, "read_element", lambda group, key, *rest: (read.append(key), plain(group, key, *rest))[1]
+    )
     with History.open(path) as history:
         history.errors  # noqa: B018
     assert sorted(read) == ["config", "dataset", "error", "status"]
@@ -395,7 +397,7 @@ def test_runs_are_compared_alike_by_a_few_questions_and_by_many(path: Path, monk
             history.append(run(5000 + k))
             with pytest.raises(DataError, match="a second time"):
                 history.append(run(5000 + k))
-            if history._content._keys is not None:
+            if history._content._run_keys is not None:
                 break
         assert k > 3
 

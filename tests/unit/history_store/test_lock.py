@@ -120,10 +120,10 @@ def test_a_forked_child_may_not_write(path: Path) -> None:
 
 def test_releasing_twice(path: Path) -> None:
     lock = WriterLock(path, timeout=0)
-    assert lock.held
+    assert lock.is_held
     lock.release()
     lock.release()
-    assert not lock.held
+    assert not lock.is_held
 
 
 def run(seed: int) -> Evaluation:

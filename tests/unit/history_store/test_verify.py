@@ -21,7 +21,7 @@ from warmstart.history_store.errors import (
 )
 from warmstart.history_store.file import layout
 from warmstart.history_store.file.journal import line
-from warmstart.history_store.file.layout import hint, mark, write_array, write_json
+from warmstart.history_store.file.layout import mark_element, restore_hint, write_array, write_json
 from warmstart.history_store.file.stored_images import PixelChecks, write_images
 from warmstart.history_store.history import History
 from warmstart.history_store.quick_append import append_quickly
@@ -100,15 +100,15 @@ def test_faults_are_found(path: Path, fault: Callable[[h5py.File], None], messag
         fault(file)
     report = verify(path)
     assert not report.ok
-    assert message in " ".join(problem.what for problem in report.problems), report.problems
+    assert message in " ".join(problem.message for problem in report.problems), report.problems
 
 
 def test_elements_of_unknown_types_are_named(path: Path) -> None:
     with h5py.File(path, "r+", libver=layout.LIBVER) as file:
         group = file.create_group("else")
-        mark(group, "json")
+        mark_element(group, "json")
         layout.set_text(group, "encoding-type", "novel")
-    assert [problem.what for problem in verify(path).problems] == ["unknown encoding-type 'novel'"]
+    assert [problem.message for problem in verify(path).problems] == ["unknown encoding-type 'novel'"]
     with History.open(path) as history:
         assert history.n_evaluations == 9
 
@@ -139,11 +139,11 @@ def test_the_backup_is_looked_at(path: Path, tmp_path: Path) -> None:
     data = bytearray(backup.read_bytes())
     data[-20000] ^= 1
     backup.write_bytes(data)
-    assert [problem.where for problem in verify(path).problems] == ["h.h5.bak"]
+    assert [problem.location for problem in verify(path).problems] == ["h.h5.bak"]
     with History.create(tmp_path / "other.h5", histories.space_json()):
         pass
     shutil.copy(tmp_path / "other.h5", backup)
-    assert [problem.what for problem in verify(path).problems] == ["the backup of another history"]
+    assert [problem.message for problem in verify(path).problems] == ["the backup of another history"]
 
 
 def test_an_operation_that_cannot_be_applied(path: Path) -> None:
@@ -153,11 +153,11 @@ def test_an_operation_that_cannot_be_applied(path: Path) -> None:
     serial = json.loads(log.read_bytes().splitlines()[1][9:])["serial"]
     whole = log.read_bytes()
     log.write_bytes(whole + line(json.dumps({"serial": serial + 1, "op": "novel"})))
-    assert "expected an operation among" in verify(path).problems[0].what
+    assert "expected an operation among" in verify(path).problems[0].message
     with pytest.raises(HistoryDamagedError, match="expected an operation among"):
         History.open(path)
     log.write_bytes(whole + line(json.dumps({"serial": serial + 2, "op": "set-result", "key": "b", "value": {}})))
-    assert "a gap or a repetition" in verify(path).problems[0].what
+    assert "a gap or a repetition" in verify(path).problems[0].message
 
 
 def test_nothing_to_verify(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_nothing_to_verify(tmp_path: Path) -> None:
         verify(tmp_path)
     (tmp_path / "x.h5").write_text("no")
     report = verify(tmp_path / "x.h5")
-    assert [problem.where for problem in report.problems] == ["file"]
+    assert [problem.location for problem in report.problems] == ["file"]
 
 
 def test_restore_leaves_a_sound_one_alone(path: Path) -> None:
@@ -430,6 +430,6 @@ def test_a_folder_whose_name_looks_like_a_place_in_a_file(tmp_path: Path) -> Non
     folder.mkdir()
     with histories.filled(folder / "h.h5") as history:
         history.compact()
-    assert "Its backup is" not in hint(str(folder / "g.h5"))
+    assert "Its backup is" not in restore_hint(str(folder / "g.h5"))
     (folder / "h.h5.bak").write_bytes(b"")
-    assert f"Its backup is {folder}/h.h5.bak" in hint(f"{folder}/h.h5:/datasets")
+    assert f"Its backup is {folder}/h.h5.bak" in restore_hint(f"{folder}/h.h5:/datasets")

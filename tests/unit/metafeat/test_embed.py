@@ -9,7 +9,7 @@ import pytest
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.readers import open_images
-from warmstart.metafeat.embed import embed_history, load_embedder, look_at, stored_sample
+from warmstart.metafeat.embed import embed_history, embed_source, load_embedder, stored_sample
 from warmstart.metafeat.model import MetaFeatureModel
 from warmstart.metafeat.model_file import read_header
 from warmstart.metafeat.spec import ModelSpec
@@ -39,7 +39,7 @@ def test_a_stored_dataset_is_embedded_as_the_query_of_its_training_images(tiny, 
     name = history.names[0]
     source = open_images(f"{tiny.history}::{name}")
     header = read_header(tiny.model)
-    found = look_at(source, header, fingerprint="listing:x", cache=False)
+    found = embed_source(source, header, fingerprint="listing:x", cache=False)
     assert not found.broken
     np.testing.assert_array_equal(found.vector, embed_history(history, [name], header)[name])
 

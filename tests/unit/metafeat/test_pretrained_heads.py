@@ -84,7 +84,7 @@ def test_a_head_comes_back_from_its_tensors_and_gives_probabilities(kind):
 
 def test_the_best_head_misses_fewest_and_the_first_wins_a_tie():
     search = HeadSearch(drawn())
-    wrong = search.wrong()
+    wrong = search.error_counts()
     assert len(wrong) >= 24
     assert search.best() == search.specs[int(np.flatnonzero(wrong == wrong.min())[0])]
 

@@ -140,4 +140,6 @@ def _count(
     measured = np.concatenate(halves)
     measured_rows, n_first = rows[measured], len(halves[0])
     misses = np.array([search.scores(spec, measured_rows).argmax(1) != labels[measured] for spec in specs])
-    return np.stack([search.wrong(), misses[:, :n_first].sum(1), misses[:, n_first:].sum(1)], axis=1).astype(np.uint16)
+    return np.stack([search.error_counts(), misses[:, :n_first].sum(1), misses[:, n_first:].sum(1)], axis=1).astype(
+        np.uint16
+    )

@@ -229,7 +229,7 @@ class PreparedTransfer(Prepared):
         }
         data = TrainingFeatures(rows, labels, len(self.dataset.class_names))
         search = HeadSearch(data, head_specs(kinds[config.head]))
-        return search.fit(), int(search.wrong().min()) / len(labels)
+        return search.fit(), int(search.error_counts().min()) / len(labels)
 
     def _of(self, features: FeatureSet, backbone: Backbone, part: Split, *, flipped: bool = False) -> Features:
         """Return features of a part of the images, from memory, from disk, or computed."""

@@ -159,7 +159,7 @@ IMPORTERS: Registry[Importer] = Registry(
         "wandb": _lazy("wandb_runs", ("metric",)),
     },
     check=lambda entry: isinstance(entry, Importer),
-    wanted="a warmstart.integrations.importers.registry.Importer",
+    requirement="a warmstart.integrations.importers.registry.Importer",
 )
 """Importers of sources with recognisable content, in the order in which they are tried."""
 

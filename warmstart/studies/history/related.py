@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import same_space
-from warmstart.history_store.wording import meant
+from warmstart.history_store.wording import suggest_names
 from warmstart.studies.history.history_state import history_state
 from warmstart.studies.related_dataset import AUTO, EVALUATIONS, TOTAL, RelatedDataset
 from warmstart.studies.state.spec import StudySpec
@@ -91,7 +91,7 @@ def _named_datasets(history: History, plan: StudySpec, path: Path) -> list[str]:
     """Return the names of related datasets, after checks."""
     groups = dict(zip(history.names, history.groups, strict=True))
     if unknown := [name for name in plan.related if name not in groups]:
-        step = meant(unknown, history.names, otherwise="`warmstart history list` shows them.")
+        step = suggest_names(unknown, history.names, otherwise="`warmstart history list` shows them.")
         msg = f"expected datasets of {path}, or {AUTO} alone, got {', '.join(unknown)}. {step}"
         raise UsageError(msg, param="related")
     file, _, own_dataset = (plan.dataset or "").rpartition("::")

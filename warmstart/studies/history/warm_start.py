@@ -241,7 +241,9 @@ def _usual_configs(plan: StudySpec, history: str | os.PathLike[str] | None) -> t
     if measures(glance(history_path(history)).space_json, plan.workload or DEFAULT):
         return None
     space = load_space(plan.space)
-    translation = convert_initial(space, [_legal_part(space, config) for config in usual[: plan.k]], rename={}, seed=plan.seed)
+    translation = convert_initial(
+        space, [_legal_part(space, config) for config in usual[: plan.k]], rename={}, seed=plan.seed
+    )
     return tuple(WarmConfig(config, measured=False) for config in translation.configs)
 
 

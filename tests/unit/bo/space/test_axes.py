@@ -8,7 +8,7 @@ from ConfigSpace import Categorical, Constant, Float, Integer, Normal, OrdinalHy
 
 from warmstart.bo.space import axes
 from warmstart.bo.space.axes import MAX_UNIT, Choice, Real, axis_of
-from warmstart.history_store.space import _at
+from warmstart.history_store.space import _value_at
 
 HYPERPARAMETERS = [
     Float("a", (-5.0, 0.0)),
@@ -34,7 +34,7 @@ def test_values_are_those_of_shared_configurations(hyperparameter):
     axis = axis_of(hyperparameter)
     u = np.random.default_rng(0).random(500)
     for x, number in zip(u, axis.numbers(u), strict=True):
-        value, other = axis.native(number), _at(hyperparameter, x)
+        value, other = axis.native(number), _value_at(hyperparameter, x)
         assert value == (pytest.approx(other, rel=1e-11, abs=1e-13) if isinstance(other, float) else other)
 
 

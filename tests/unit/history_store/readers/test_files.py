@@ -468,7 +468,7 @@ def test_a_path_with_colons_is_a_path(tmp_path, monkeypatch):
 
 
 def test_schemes_can_be_added(monkeypatch):
-    monkeypatch.setattr(READERS, "_own", dict(READERS._own))
+    monkeypatch.setattr(READERS, "_entries", dict(READERS._entries))
     register_scheme("mine", lambda name: open_arrays(COLOUR, LABELS, class_names=[name, "b", "c"]))
     assert open_images("mine:a").class_names == ("a", "b", "c")
     for bad in ("", "x", "Mine", "a b"):

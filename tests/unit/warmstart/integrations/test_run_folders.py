@@ -274,7 +274,7 @@ def test_of_a_loss_it_is_asked_what_is_best_and_worst(tmp_path):
     root = lightning(tmp_path / "logs")
     for metrics in root.glob("*/metrics.csv"):
         metrics.write_text(metrics.read_text().replace("val_acc", "val_loss"))
-    with pytest.raises(UsageError, match=r"^error_range: expected which values .*val_loss are best and worst"):
+    with pytest.raises(UsageError, match=r"^error_range: .*val_loss does not say which values are best and worst"):
         imported(tmp_path / "h.h5", root, dataset="d")
     _, runs = imported(tmp_path / "other.h5", root, dataset="d", error_range="0,1.4")
     assert runs[0].error == pytest.approx(0.5)

@@ -47,7 +47,7 @@ def fits():
 
     with pytest.MonkeyPatch.context() as patch:
         factory = partial(Short, samples=2, burn_in=2, sweeps=2)
-        patch.setitem(SURROGATES._own, "mt-gp", replace(SURROGATES["mt-gp"], factory=factory))
+        patch.setitem(SURROGATES._entries, "mt-gp", replace(SURROGATES["mt-gp"], factory=factory))
         yield seen
 
 

@@ -68,7 +68,7 @@ def test_a_dataset_is_opened_and_embedded_once_for_several_questions(tiny, photo
     advisor = Advisor(tiny.history, tiny.model, cache=False)
     place = advisor.locate(photos)
     alone = advisor.suggest(photos, 3)
-    monkeypatch.setattr("warmstart.suggestions.advisor.look_at", lambda *_a, **_k: pytest.fail("embedded again"))
+    monkeypatch.setattr("warmstart.suggestions.advisor.embed_source", lambda *_a, **_k: pytest.fail("embedded again"))
     assert advisor.suggest(place, 3) == alone
     assert advisor.neighbours(place, 4).neighbours[0].name == place.names[int(place.distances.argmin())]
     assert advisor.locate(place) is place
