@@ -14,7 +14,7 @@ from warmstart.history_store.errors import DataError, HistoryDamagedError, Usage
 from warmstart.history_store.records import Config, DatasetInfo
 from warmstart.history_store.wording import counted, in_shell, some_of, suggest_names
 from warmstart.measured_with import MeasuredWith, measured_with
-from warmstart.metafeat.model_file import ModelHeader, read_header
+from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
 from warmstart.suggestions.embeddings import Embeddings, embed_missing, incomparable_names
 from warmstart.suggestions.references import (
     References,
