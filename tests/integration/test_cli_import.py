@@ -159,7 +159,7 @@ def test_shards_and_exports_go_in_as_they_are(cli, tiny, copy, tmp_path):
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        ([], 2, "--dataset: expected the name of the dataset"),
+        ([], 2, "does not name its dataset. Give the name"),
         (["-d", "x", "--rename", "lr"], 2, "--rename: expected name=value, once a name, got 'lr'"),
         (["-d", "x", "--rename", "lr=a", "--rename", "lr=b"], 2, "--rename: expected name=value, once a name"),
         (["-d", "x", "--rename", "lr=rate"], 2, "--rename: expected a name of the space"),

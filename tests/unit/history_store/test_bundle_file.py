@@ -69,9 +69,9 @@ def test_the_order_of_records_does_not_matter(bundle):
 
 def test_every_damaged_byte_and_every_end_is_told(bundle, tmp_path):
     whole, path, rng = bundle.to_bytes(), tmp_path / "b", random.Random(0)
-    for place in rng.sample(range(len(whole)), 120):
+    for position in rng.sample(range(len(whole)), 120):
         changed = bytearray(whole)
-        changed[place] ^= 1 << rng.randrange(8)
+        changed[position] ^= 1 << rng.randrange(8)
         path.write_bytes(changed)
         with pytest.raises((HistoryDamagedError, HistoryVersionError)):
             read_bundle(path)
@@ -190,12 +190,12 @@ def test_paths_are_left_out(text, left):
 def test_the_origin_of_a_long_command_can_be_read_again():
     command = "tune/python /home/ann/train.py \\\n " + " ".join(f"--option{n} {{option{n}}}" for n in range(20))
     run = Evaluation("a", histories.configs(1)[0], 0.1, origin=command)
-    found = parse(run_line(run, "0" * 16, BY), "here").run
-    assert found.origin.startswith("tune/python train.py ")
-    assert len(found.origin) == 200
-    assert shared_origin(found.origin) == found.origin
-    assert shared_origin(command + " ") != found.origin
-    assert run_line(found, "0" * 16, BY) == run_line(run, "0" * 16, BY)
+    parsed = parse(run_line(run, "0" * 16, BY), "here").run
+    assert parsed.origin.startswith("tune/python train.py ")
+    assert len(parsed.origin) == 200
+    assert shared_origin(parsed.origin) == parsed.origin
+    assert shared_origin(command + " ") != parsed.origin
+    assert run_line(parsed, "0" * 16, BY) == run_line(run, "0" * 16, BY)
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ def test_missing_errors_and_inactive_values_are_left_out_of_their_own_cells():
     configs = np.array([[0.0, np.nan], [0.5, 0.2], [1.0, 0.4], [0.25, 1.0], [0.6, 0.0]])
     errors = np.array([[0.3, np.nan, 0.1, 0.8, 0.2]])
     mean, std = ccov_by_chance(configs, errors)
-    kept = [0, 2, 3, 4]
-    first, first_std = ccov_by_chance(configs[kept][:, :1], errors[:, kept])
+    rows = [0, 2, 3, 4]
+    first, first_std = ccov_by_chance(configs[rows][:, :1], errors[:, rows])
     second, second_std = ccov_by_chance(configs[[2, 3, 4]][:, 1:], errors[:, [2, 3, 4]])
     assert mean[0] == pytest.approx([first[0, 0], second[0, 0]])
     assert std[0] == pytest.approx([first_std[0, 0], second_std[0, 0]])

@@ -212,9 +212,9 @@ def test_another_space_is_refused(history: History, tmp_path: Path) -> None:
     from warmstart.training.workloads.cnn.space import target_space
 
     export_history(history, tmp_path / "runs.csv")
-    other = History.create(tmp_path / "other.h5", dump_space(target_space()))
-    with other, pytest.raises(DataError, match="got another space"):
-        import_evaluations(other, tmp_path / "runs.csv")
+    target = History.create(tmp_path / "other.h5", dump_space(target_space()))
+    with target, pytest.raises(DataError, match="got another space"):
+        import_evaluations(target, tmp_path / "runs.csv")
 
 
 def test_how_optuna_writes_choices_makes_no_other_space(history: History, tmp_path: Path) -> None:
@@ -260,16 +260,16 @@ def test_runs_on_other_images_of_the_name_are_refused(tmp_path: Path, suffix: st
     with histories.empty(tmp_path / "mine.h5", ()) as mine:
         mine.add_dataset(histories.info("idle", fingerprint="content:2"))  # no run is on it
         mine.add_dataset(histories.info("digits", fingerprint="content:2"))
-        told = r"expected runs on 'digits' as .*mine\.h5 has it \(content:2\), got .* \(content:1\)\. .*`warmstart history bundle`"
-        with pytest.raises(DataError, match=told):
+        message = r"expected runs on 'digits' as .*mine\.h5 has it \(content:2\), got .* \(content:1\)\. .*`warmstart history bundle`"
+        with pytest.raises(DataError, match=message):
             import_evaluations(mine, out)
         runs, described = read_table(out)
-        with pytest.raises(DataError, match=told):
+        with pytest.raises(DataError, match=message):
             plan_import(mine, runs, described=described)
         assert mine.n_evaluations == 0
-    for known in ("content:1", ""):  # the same images, and runs alone
-        with histories.empty(tmp_path / f"new{known[-1:]}.h5", ()) as mine:
-            mine.add_dataset(histories.info("digits", fingerprint=known))
+    for fingerprint in ("content:1", ""):  # the same images, and runs alone
+        with histories.empty(tmp_path / f"new{fingerprint[-1:]}.h5", ()) as mine:
+            mine.add_dataset(histories.info("digits", fingerprint=fingerprint))
             assert import_evaluations(mine, out).n_evaluations == 1
 
 

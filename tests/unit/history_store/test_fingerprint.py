@@ -130,13 +130,13 @@ def test_rows_keep_their_labels_and_pixels(kind):
 
 def test_row_hashes_see_every_byte():
     images = np.zeros((2, 4, 5, 3), np.uint8)
-    seen = set()
-    for place in range(60):
+    digests = set()
+    for position in range(60):
         for value in (1, 128, 255):
             changed = images.copy()
-            changed.reshape(2, -1)[0, place] = value
-            seen.add(open_arrays(changed, [0, 1]).fingerprint("listing"))
-    assert len(seen) == 180
+            changed.reshape(2, -1)[0, position] = value
+            digests.add(open_arrays(changed, [0, 1]).fingerprint("listing"))
+    assert len(digests) == 180
 
 
 def test_many_rows_add_up_without_a_warning():

@@ -30,7 +30,7 @@ def history(tmp_path: Path) -> Iterator[History]:
 
 def runs(values: Sequence[float], **changes: Any) -> ForeignRuns:
     n = len(values)
-    made = ForeignRuns(
+    foreign = ForeignRuns(
         kind="runs of a test",
         params=as_columns([{"batch_size": 8 + row % 8, "lr": 10.0 ** -(1 + row % 4)} for row in range(n)]),
         values=np.array(values, dtype=np.float64),
@@ -41,14 +41,14 @@ def runs(values: Sequence[float], **changes: Any) -> ForeignRuns:
         origins=["import/test"] * n,
         curves=[()] * n,
     )
-    return replace(made, **changes)
+    return replace(foreign, **changes)
 
 
 def test_runs_become_evaluations(history: History) -> None:
-    given = runs(
+    foreign = runs(
         [0.25, math.nan, 1.0], seeds=[7, None, 7], curves=[((2, 0.5), (1, 0.75), (2, 0.3), (-1, 0.1), (4, 1.5)), (), ()]
     )
-    plan = plan_import(history, given, dataset="photos")
+    plan = plan_import(history, foreign, dataset="photos")
     carry_out(history, plan)
     first, second, third = history.evaluations("photos")
     assert first.config == {
@@ -103,8 +103,8 @@ def test_values_become_errors(
 
 
 def test_curves_take_the_same_scale(history: History) -> None:
-    given = runs([75.0], maximised=True, curves=[((1, 50.0), (2, 120.0), (3, math.nan))])
-    plan = plan_import(history, given, dataset="photos", error_range=(100.0, 0.0))
+    foreign = runs([75.0], maximised=True, curves=[((1, 50.0), (2, 120.0), (3, math.nan))])
+    plan = plan_import(history, foreign, dataset="photos", error_range=(100.0, 0.0))
     assert plan.evaluations[0].curve == ((1, 0.5), (2, 0.0))
 
 
@@ -165,13 +165,13 @@ def test_a_second_import_adds_what_is_new(history: History) -> None:
 
 
 def test_runs_that_differ_in_what_was_dropped_keep_apart(history: History) -> None:
-    given = runs([0.5, 0.25], params={"batch_size": [8, 8], "augment": ["no", "yes"]}, seeds=[3, 3])
-    plan = plan_import(history, given, dataset="photos")
+    foreign = runs([0.5, 0.25], params={"batch_size": [8, 8], "augment": ["no", "yes"]}, seeds=[3, 3])
+    plan = plan_import(history, foreign, dataset="photos")
     assert [e.seed for e in plan.evaluations] == [3, None]
     assert plan.notes == ("1 runs of one configuration and seed: the seed is left out",)
     carry_out(history, plan)
     assert history.n_evaluations == 2
-    assert plan_import(history, given, dataset="photos").already_there == 2
+    assert plan_import(history, foreign, dataset="photos").already_there == 2
 
 
 def test_datasets_of_the_source_come_as_described(history: History) -> None:
@@ -181,8 +181,8 @@ def test_datasets_of_the_source_come_as_described(history: History) -> None:
 
 
 def test_what_cannot_be_expressed_is_counted(history: History) -> None:
-    given = runs([0.5, 0.25], params={"batch_size": [8, 999]}, left_out={"pruned before the end": 3})
-    plan = plan_import(history, given, dataset="photos", wishes=Wishes(outside="drop"))
+    foreign = runs([0.5, 0.25], params={"batch_size": [8, 999]}, left_out={"pruned before the end": 3})
+    plan = plan_import(history, foreign, dataset="photos", wishes=Wishes(outside="drop"))
     assert len(plan.evaluations) == 1
     assert plan.left_out == {
         "pruned before the end": 3,

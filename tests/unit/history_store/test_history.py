@@ -209,9 +209,9 @@ class TestOpen:
         history.close()
         copy = tmp_path / "copy.h5"
         shutil.copy(path, copy)
-        with History.open(copy, write=True) as other:
-            other.append(one(seed=80))
-            other.append(one(seed=81))
+        with History.open(copy, write=True) as duplicate:
+            duplicate.append(one(seed=80))
+            duplicate.append(one(seed=81))
         if both_written:
             with History.open(path, write=True) as mine:
                 mine.append(one(seed=70))
@@ -228,10 +228,10 @@ class TestOpen:
         copy = tmp_path / "copy.h5"
         for suffix in ("", ".journal"):
             shutil.copy(path.with_name(path.name + suffix), tmp_path / f"copy.h5{suffix}")
-        with History.open(copy, write=True) as other:
+        with History.open(copy, write=True) as duplicate:
             for seed in (81, 82):
-                other.append(one(seed=seed))
-            assert other.n_evaluations == len(histories.runs()) + 3
+                duplicate.append(one(seed=seed))
+            assert duplicate.n_evaluations == len(histories.runs()) + 3
         assert verify(copy).ok
         assert {run.seed for run in History.open(copy).evaluations()} >= {80, 81, 82}
 
@@ -344,8 +344,8 @@ class TestFullDisk:
         monkeypatch.setattr(durable, "hook", None)
         assert {p.name: p.read_bytes() for p in history.path.parent.iterdir()} == before
         history.append(one(2))
-        with History.open(history.path) as other:
-            assert other.n_evaluations == len(histories.runs()) + 2
+        with History.open(history.path) as reader:
+            assert reader.n_evaluations == len(histories.runs()) + 2
         assert verify(history.path).ok
 
     @pytest.mark.parametrize("after", [0, 3, 20, 40, 50])
@@ -377,34 +377,34 @@ class TestFullDisk:
         monkeypatch.setattr(durable, "hook", None)
         history.append(one(3))
         assert verify(history.path).ok
-        with History.open(history.path) as other:
-            assert {run.seed for run in other.evaluations()} & {1, 2, 3} == {1, 3}
+        with History.open(history.path) as reader:
+            assert {run.seed for run in reader.evaluations()} & {1, 2, 3} == {1, 3}
 
     @pytest.mark.skipif(os.getuid() != 0, reason="a small file system of its own needs the right to mount one")
     def test_a_file_system_that_is_really_full(self, tmp_path: Path) -> None:
-        place = tmp_path / "small"
-        place.mkdir()
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", str(place)], capture_output=True)
+        folder = tmp_path / "small"
+        folder.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", str(folder)], capture_output=True)
         if mounted.returncode:
             pytest.skip("no right to mount a small file system")
         try:
-            with histories.filled(place / "h.h5") as history:
-                done = history.n_evaluations
+            with histories.filled(folder / "h.h5") as history:
+                n_runs = history.n_evaluations
                 for left in (300_000, 100_000, 40_000, 6_000, 0):
-                    room = os.statvfs(place)
+                    room = os.statvfs(folder)
                     fill = max(0, room.f_bavail * room.f_frsize - left)
-                    (place / "fill").write_bytes(bytes(fill))
+                    (folder / "fill").write_bytes(bytes(fill))
                     with pytest.raises(StorageFullError):
                         history.add_dataset(histories.info("big", 100), histories.pictures(100))
                     if left == 0:
-                        done += fill_journal(history)
-                    assert verify(place / "h.h5").ok
-                    (place / "fill").unlink()
+                        n_runs += fill_journal(history)
+                    assert verify(folder / "h.h5").ok
+                    (folder / "fill").unlink()
                 history.append(one())
-            with History.open(place / "h.h5") as again:
-                assert again.n_evaluations == done + 1
+            with History.open(folder / "h.h5") as again:
+                assert again.n_evaluations == n_runs + 1
         finally:
-            subprocess.run(["umount", str(place)], check=True)
+            subprocess.run(["umount", str(folder)], check=True)
 
 
 def fill_journal(history: History) -> int:
@@ -502,9 +502,9 @@ class TestWriting:
         history.append(
             Evaluation("digits", config, np.float64(0.5), seed=np.int64(3), curve=((np.int64(1), np.float32(0.5)),))
         )  # type: ignore[arg-type]
-        with History.open(history.path) as other:
-            assert type(other.configs[-1]["layers"]) is int
-            assert histories.plain(other.evaluations()) == histories.plain(history.evaluations())
+        with History.open(history.path) as reader:
+            assert type(reader.configs[-1]["layers"]) is int
+            assert histories.plain(reader.evaluations()) == histories.plain(history.evaluations())
 
     def test_later_changes_by_the_caller_do_no_harm(self, history: History) -> None:
         config = {**histories.configs(1)[0], "layers": 9}
@@ -513,16 +513,16 @@ class TestWriting:
         assert history.evaluations()[-1].config["layers"] == 9
 
     def test_results_are_no_lists_of_the_caller(self, history: History) -> None:
-        given = {"a": [1, 2], "b": (3, {4: None})}
-        history.set_result("k", given)
-        given["a"].append(9)  # type: ignore[attr-defined]
-        found = history.get_result("k")
-        assert found == {"a": [1, 2], "b": [3, {"4": None}]}
-        found["a"].append(9)
-        found["b"][1]["5"] = 5
+        value = {"a": [1, 2], "b": (3, {4: None})}
+        history.set_result("k", value)
+        value["a"].append(9)  # type: ignore[attr-defined]
+        result = history.get_result("k")
+        assert result == {"a": [1, 2], "b": [3, {"4": None}]}
+        result["a"].append(9)
+        result["b"][1]["5"] = 5
         history.compact()
-        for each in (history, History.open(history.path)):
-            assert each.get_result("k") == {"a": [1, 2], "b": [3, {"4": None}]}
+        for opened in (history, History.open(history.path)):
+            assert opened.get_result("k") == {"a": [1, 2], "b": [3, {"4": None}]}
 
     @pytest.mark.parametrize("config", [{"layers": [3]}, [3], {"layers": {}}])
     def test_configurations_that_are_none(self, history: History, config: object) -> None:
@@ -540,13 +540,13 @@ class TestWriting:
         history.set_embeddings("abc", {"digits": np.arange(3), "..": np.ones(3)})
         history.set_embeddings("def", {})
         assert history.revision == revision
-        with History.open(history.path) as other:
-            assert other.get_result("calibration/1/abc") == {"slope": 0.5, "none": None}
-            assert other.get_result("else") is None
-            assert other.embeddings("abc")["digits"].tolist() == [0, 1, 2]
-            assert other.embeddings("abc")["digits"].dtype == np.float32
-            assert other.embeddings("ghi") == {}
-            assert set(other.model_hashes) == {"abc", "def"}
+        with History.open(history.path) as reader:
+            assert reader.get_result("calibration/1/abc") == {"slope": 0.5, "none": None}
+            assert reader.get_result("else") is None
+            assert reader.embeddings("abc")["digits"].tolist() == [0, 1, 2]
+            assert reader.embeddings("abc")["digits"].dtype == np.float32
+            assert reader.embeddings("ghi") == {}
+            assert set(reader.model_hashes) == {"abc", "def"}
 
     def test_a_result_that_json_cannot_hold(self, history: History) -> None:
         for value in ({"x": float("nan")}, {"x": object()}):
@@ -626,12 +626,12 @@ class TestWriting:
 
 class TestImages:
     def test_they_come_back_through_the_map(self, history: History) -> None:
-        given = histories.pictures(12, seed=3)
+        images = histories.pictures(12, seed=3)
         split = np.array([0] * 7 + [1] * 3 + [2] * 2, np.int8)
-        history.add_dataset(histories.info("new", 7, n_val=3, n_test=2), given, split)
+        history.add_dataset(histories.info("new", 7, n_val=3, n_test=2), images, split)
         stored = history.images("new")
-        np.testing.assert_array_equal(stored.array, given.images)
-        np.testing.assert_array_equal(stored.labels, given.labels)
+        np.testing.assert_array_equal(stored.array, images.images)
+        np.testing.assert_array_equal(stored.labels, images.labels)
         np.testing.assert_array_equal(stored.split, split)
         assert stored.class_names == ("even", "odd")
         assert len(stored) == 12
@@ -639,7 +639,7 @@ class TestImages:
         assert stored.rows("val").tolist() == [7, 8, 9]
         history.remove_dataset("new")  # the map outlives its file's name
         history.close()
-        np.testing.assert_array_equal(stored.array, given.images)
+        np.testing.assert_array_equal(stored.array, images.images)
 
     def test_samples(self, history: History) -> None:
         given = histories.pictures(40)
@@ -649,10 +649,10 @@ class TestImages:
         again, _ = stored.sample(np.random.default_rng(0), 20)
         np.testing.assert_array_equal(images, again)
         assert images.shape == (20, 32, 32, 3)
-        found = [int(np.flatnonzero((given.images == image).all(axis=(1, 2, 3)))[0]) for image in images]
-        assert len(set(found)) == 20
-        assert max(found) < 30
-        assert labels.tolist() == [given.labels[i] for i in found]
+        rows = [int(np.flatnonzero((given.images == image).all(axis=(1, 2, 3)))[0]) for image in images]
+        assert len(set(rows)) == 20
+        assert max(rows) < 30
+        assert labels.tolist() == [given.labels[i] for i in rows]
         assert len(stored.sample(np.random.default_rng(0), 200, split="val")[0]) == 10
         assert len(stored.sample(np.random.default_rng(0), 5, split="test")[0]) == 0
         with pytest.raises(UsageError, match="expected a sample of at least 1, got tau=0"):
@@ -721,15 +721,15 @@ def test_a_reader_keeps_up_with_a_writer(path: Path) -> None:
     )
     said, config = path.with_name("said"), json.dumps(histories.configs(1)[0])
     with said.open("w") as out, subprocess.Popen([sys.executable, "-c", code, str(path), config], stdout=out) as writer:
-        seen = 0
+        n_seen = 0
         with History.open(path) as old:
             while writer.poll() is None:
                 acknowledged = max(map(int, said.read_text().split()[:-1]), default=0)  # the last may be half written
                 with History.open(path) as history:
-                    assert history.n_evaluations >= max(acknowledged, seen)
-                    seen = history.n_evaluations
+                    assert history.n_evaluations >= max(acknowledged, n_seen)
+                    n_seen = history.n_evaluations
                 old.refresh()
-                assert old.n_evaluations >= seen
+                assert old.n_evaluations >= n_seen
                 time.sleep(0.001)
     assert writer.returncode == 0
     with History.open(path) as history:

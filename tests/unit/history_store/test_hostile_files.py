@@ -85,11 +85,13 @@ def test_operations_that_fit_nothing(path: Path, operation: dict[str, Any]) -> N
 @pytest.mark.parametrize("kind", ["folder", "pipe", "link"])
 @pytest.mark.parametrize("suffix", [".journal", ".bak"])
 def test_companions_that_are_no_files(path: Path, suffix: str, kind: str, tmp_path: Path) -> None:
-    place = path.with_name(path.name + suffix)
-    place.unlink(missing_ok=True)
+    companion = path.with_name(path.name + suffix)
+    companion.unlink(missing_ok=True)
     target = tmp_path / "target"
     target.write_bytes(b"mine")
-    {"folder": place.mkdir, "pipe": lambda: os.mkfifo(place), "link": lambda: place.symlink_to(target)}[kind]()
+    {"folder": companion.mkdir, "pipe": lambda: os.mkfifo(companion), "link": lambda: companion.symlink_to(target)}[
+        kind
+    ]()
     assert not verify(path).ok
     if suffix == ".journal":
         with pytest.raises(HistoryDamagedError, match=r"h\.h5\.journal: expected an ordinary file, got a "):
@@ -97,17 +99,17 @@ def test_companions_that_are_no_files(path: Path, suffix: str, kind: str, tmp_pa
     elif kind != "folder":
         with History.open(path, write=True) as history:
             history.append(Evaluation("digits", histories.configs(1)[0], 0.5, seed=90))
-        assert stat.S_ISREG(place.lstat().st_mode)
+        assert stat.S_ISREG(companion.lstat().st_mode)
         assert verify(path).ok
     assert target.read_bytes() == b"mine"
 
 
 @pytest.mark.parametrize("suffix", [".lock", ".tmp", ".bak.tmp", ".bak", ".journal"])
 def test_planted_links_are_not_followed(path: Path, suffix: str, tmp_path: Path) -> None:
-    target, place = tmp_path / "target", path.with_name(path.name + suffix)
+    target, companion = tmp_path / "target", path.with_name(path.name + suffix)
     target.write_bytes(b"mine")
-    place.unlink(missing_ok=True)
-    place.symlink_to(target)
+    companion.unlink(missing_ok=True)
+    companion.symlink_to(target)
     try:
         with History.open(path, write=True, lock_timeout=0) as history:
             history.append(Evaluation("digits", histories.configs(1)[0], 0.5, seed=90))
@@ -121,8 +123,8 @@ def test_planted_links_are_not_followed(path: Path, suffix: str, tmp_path: Path)
 
 
 def test_a_linked_backup_is_not_restored(path: Path, tmp_path: Path) -> None:
-    other = path.with_name("h.h5.bak").rename(tmp_path / "other")
-    path.with_name("h.h5.bak").symlink_to(other)
+    target = path.with_name("h.h5.bak").rename(tmp_path / "other")
+    path.with_name("h.h5.bak").symlink_to(target)
     path.write_bytes(b"no")
     with pytest.raises(HistoryDamagedError, match="expected a sound backup"):
         restore(path)
@@ -152,8 +154,8 @@ def test_companions_have_the_group_of_the_history(path: Path) -> None:
         history.compact()
         history.append(Evaluation("digits", histories.configs(1)[0], 0.5, seed=91))
     for suffix in ("", ".bak", ".journal", ".lock"):
-        found = path.with_name(path.name + suffix).stat()
-        assert (found.st_gid, stat.S_IMODE(found.st_mode)) == (12345, 0o660), suffix
+        status = path.with_name(path.name + suffix).stat()
+        assert (status.st_gid, stat.S_IMODE(status.st_mode)) == (12345, 0o660), suffix
 
 
 def change_header(**fields: Any) -> Callable[[h5py.File], None]:

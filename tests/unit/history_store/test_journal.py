@@ -150,10 +150,10 @@ def test_a_journal_of_another_copy(data: bytes) -> None:
     ids=lambda text: text[:30],
 )
 def test_whole_lines_that_are_no_operations(data: bytes, text: str) -> None:
-    found = parse(data + line(text) + line(operation(4)))
-    assert found.damaged == (5,)
+    parsed = parse(data + line(text) + line(operation(4)))
+    assert parsed.damaged == (5,)
     with pytest.raises(HistoryDamagedError, match="got altered line 5"):
-        check(found, ("id", 0, ""), Path("j"), "")
+        check(parsed, ("id", 0, ""), Path("j"), "")
     two = parse(data + line(text) + line(operation(4)) + line(text))
     with pytest.raises(HistoryDamagedError, match="got altered lines 5, 7"):
         check(two, ("id", 0, ""), Path("j"), "")

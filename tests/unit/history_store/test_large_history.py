@@ -66,19 +66,19 @@ def test_a_large_history_says_what_a_small_one_says(path: Path, large: None, mon
         assert all(isinstance(item, tuple) for item in history._content.datasets._items)
         n, errors = history.n_evaluations, history.errors
         assert isinstance(history._content.base, table.StoredTable)  # neither needed all of them
-        found = everything(history)
+        large_content = everything(history)
         closed = History.open(path)
     closed.close()
     assert closed.n_evaluations == n
     assert closed.errors.tobytes() == errors.tobytes()
-    assert everything(closed) == found
+    assert everything(closed) == large_content
     assert verify(path).ok
     monkeypatch.undo()
     with History.open(path, write=True) as history:
         history.compact()
         assert INDEX not in history._h5
         assert CELLS not in history._h5
-        assert everything(history) == found
+        assert everything(history) == large_content
 
 
 def test_writing_to_a_large_history(path: Path, large: None) -> None:
@@ -144,9 +144,9 @@ def test_sums_of_other_runs_are_found_by_verify(path: Path, large: None, key: st
     altered(
         path, f"{CELLS}/{key}", lambda values: values.put(np.argmax(values), values.max() * (0.5, 2)[key == "runs"])
     )
-    found = verify(path)
-    assert not found.ok
-    assert "other sums" in str(found)
+    report = verify(path)
+    assert not report.ok
+    assert "other sums" in str(report)
 
 
 def test_origins_of_other_runs_are_found_by_verify(path: Path, large: None) -> None:
@@ -173,15 +173,15 @@ def test_runs_of_later_datasets_and_configurations_join_the_sums(path: Path, lar
         history.append(replace(run(3, "later", 1), error=np.nan, status=Status.OOM))
     with History.open(path) as history:
         assert isinstance(history._content.base, table.StoredTable)
-        found = history.errors, history.failed, history.n_runs, history.origins
+        sums = history.errors, history.failed, history.n_runs, history.origins
         assert isinstance(history._content.base, table.StoredTable)
         assert history.errors[-1, 0] == 0.5
         assert history.failed[-1].tolist()[:2] == [False, True]
         whole = history.table()
         expected = whole.errors(len(history.names), len(history.configs))
-        assert found[0].tobytes() == expected.tobytes()
-        assert found[2].tolist() == np.bincount(whole.dataset, minlength=len(history.names)).tolist()
-        assert found[3] == whole.origin_counts()
+        assert sums[0].tobytes() == expected.tobytes()
+        assert sums[2].tolist() == np.bincount(whole.dataset, minlength=len(history.names)).tolist()
+        assert sums[3] == whole.origin_counts()
 
 
 def test_large_arrays_are_laid_over_the_file_and_checked(
@@ -327,11 +327,11 @@ class TestQuickAppend:
             append_quickly(path, run(9))
 
     def test_a_writer_whose_file_was_replaced_leaves_no_index_of_the_other(self, path: Path) -> None:
-        other = path.with_name("other.h5")
-        other.write_bytes(path.read_bytes())
+        duplicate = path.with_name("other.h5")
+        duplicate.write_bytes(path.read_bytes())
         with History.open(path, write=True) as history:
             history.append(run(9))
-            other.replace(path)
+            duplicate.replace(path)
         assert append_quickly(path, run(10)) is None
 
     def test_index_and_history_are_shared_alike(self, path: Path) -> None:
@@ -390,10 +390,10 @@ def test_the_columns_of_errors_alone_are_read(path: Path, large: None, monkeypat
 def test_runs_are_compared_alike_by_a_few_questions_and_by_many(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warmstart.history_store.file.content._FEW_RUNS", 0)
     with History.open(path, write=True) as history:
-        known = [e for e in history.evaluations() if e.seed is not None]
+        stored = [e for e in history.evaluations() if e.seed is not None]
         for k in itertools.count():
             with pytest.raises(DataError, match="a second time"):
-                history.append(known[k % len(known)])
+                history.append(stored[k % len(stored)])
             history.append(run(5000 + k))
             with pytest.raises(DataError, match="a second time"):
                 history.append(run(5000 + k))

@@ -140,9 +140,9 @@ def take_away(path: Path) -> None:
 
 
 def put_another(path: Path) -> None:
-    other = path.with_name("other")
-    other.write_text("1\n")
-    other.replace(path.with_name("h.h5.lock"))
+    replacement = path.with_name("other")
+    replacement.write_text("1\n")
+    replacement.replace(path.with_name("h.h5.lock"))
 
 
 @pytest.fixture(params=[True, False], ids=["locks of open files", "lock file alone"])
@@ -187,11 +187,11 @@ def test_a_lock_file_removed_before_any_call(path: Path, stride: int, monkeypatc
     at = 1 - stride
     while True:
         at, left, acknowledged = at + stride, at + stride, set[int]()
-        place = path.with_name(f"run{at}")
-        place.mkdir()
-        there = place / "h.h5"
+        folder = path.with_name(f"run{at}")
+        folder.mkdir()
+        there = folder / "h.h5"
         for suffix in ("", ".journal", ".bak"):
-            shutil.copy(path.with_name(path.name + suffix), place)
+            shutil.copy(path.with_name(path.name + suffix), folder)
 
         def tamper(call: str, file: Path, there: Path = there, acknowledged: set[int] = acknowledged) -> None:
             nonlocal left
@@ -220,7 +220,7 @@ def test_a_lock_file_removed_before_any_call(path: Path, stride: int, monkeypatc
         assert 70 not in acknowledged
         assert acknowledged <= seeds(there)
         assert verify(there).ok, verify(there).problems
-        shutil.rmtree(place)
+        shutil.rmtree(folder)
         if left > 0:
             break
     assert at > 40

@@ -172,7 +172,7 @@ def test_all_gaps_are_told_at_once(tmp_path: Path) -> None:
     path = write(tmp_path, licence=None, what=None, n_images='"many"', obtain='{ kind = "download" }', colour='"red"')
     with pytest.raises(ManifestError) as caught:
         read_manifest(path)
-    said = str(caught.value)
+    message = str(caught.value)
     for gap in (
         f"{path}:what: expected a text, got nothing",
         f"{path}:licence: expected a text, got nothing",
@@ -181,8 +181,8 @@ def test_all_gaps_are_told_at_once(tmp_path: Path) -> None:
         f"{path}:n_images: expected a number of at least 1, got 'many'",
         f"{path}:colour: expected a key of the schema",
     ):
-        assert gap in said
-    assert said.count("Correct the manifest") == 1
+        assert gap in message
+    assert message.count("Correct the manifest") == 1
 
 
 def test_an_empty_file_is_told_all_that_it_lacks(tmp_path: Path) -> None:

@@ -24,13 +24,13 @@ from warmstart.training.workloads.cnn.space import target_space
 
 
 def space() -> ConfigurationSpace:
-    made = ConfigurationSpace(name="ours")
+    ours = ConfigurationSpace(name="ours")
     optimizer, momentum = Categorical("optimizer", ["sgd", "adam"]), Float("momentum", (0.0, 0.99), default=0.9)
-    made.add(optimizer, momentum, EqualsCondition(momentum, optimizer, "sgd"))
-    made.add(Float("log10_rate", (-5.0, 0.0)), Integer("layers", (1, 9)), Categorical("width", [8, "all", True]))
-    made.add(OrdinalHyperparameter("size", [1, 2, 4]), Constant("epochs", 3))
-    made.add(ForbiddenAndConjunction(ForbiddenEqualsClause(optimizer, "adam"), ForbiddenEqualsClause(made["size"], 4)))
-    return made
+    ours.add(optimizer, momentum, EqualsCondition(momentum, optimizer, "sgd"))
+    ours.add(Float("log10_rate", (-5.0, 0.0)), Integer("layers", (1, 9)), Categorical("width", [8, "all", True]))
+    ours.add(OrdinalHyperparameter("size", [1, 2, 4]), Constant("epochs", 3))
+    ours.add(ForbiddenAndConjunction(ForbiddenEqualsClause(optimizer, "adam"), ForbiddenEqualsClause(ours["size"], 4)))
+    return ours
 
 
 def mapped(rows: list[dict[str, object]], wishes: Wishes | None = None, **known: ForeignParameter) -> Mapped:
@@ -100,9 +100,9 @@ def test_rate_becomes_its_logarithm() -> None:
         del row["log10_rate"]
     result = mapped(rows, rate=ForeignParameter(1e-7, 1.0, log=True))
     assert [config and config["log10_rate"] for config in result.configs] == [-3.0, -5.0]
-    found = match(result, "rate")
-    assert (found.here, found.action, found.clipped) == ("log10_rate", "clipped", 1)
-    assert found.reason == "log10(x); by name; 1e-07 .. 1 (log) there, -5 .. 0 here; outside -5 .. 0"
+    matched = match(result, "rate")
+    assert (matched.here, matched.action, matched.clipped) == ("log10_rate", "clipped", 1)
+    assert matched.reason == "log10(x); by name; 1e-07 .. 1 (log) there, -5 .. 0 here; outside -5 .. 0"
     inside = mapped(rows[:1])
     assert match(inside, "rate").action == "rescaled"
     assert match(inside, "rate").reason == "log10(x); by name"

@@ -28,12 +28,12 @@ from warmstart.history_store.numeric_choices import NumericChoices
     ],
 )
 def test_the_nearest(choices: list[Any], value: float, nearest: Any) -> None:
-    made = NumericChoices.of(choices)
-    assert made is not None
-    found, moved = made.nearest(np.array([value, np.nan]))
+    numeric = NumericChoices.of(choices)
+    assert numeric is not None
+    found, moved = numeric.nearest(np.array([value, np.nan]))
     assert found == [nearest, None]
     assert moved.tolist() == [True, False]
-    same, still = made.nearest(np.array([float(choice) for choice in choices]))
+    same, still = numeric.nearest(np.array([float(choice) for choice in choices]))
     assert (same, still.any()) == (list(choices), False)
 
 

@@ -78,10 +78,10 @@ def test_names_imply_a_rescaling(there: str, here: str, name: str) -> None:
 def test_values_overrule_a_name_that_cannot_be(
     values: list[float], bounds: tuple[float, float], implied: str, chosen: str | None, note: str
 ) -> None:
-    found, said = choose_rescaling(np.array(values), bounds, RESCALINGS[implied])
+    found, reason = choose_rescaling(np.array(values), bounds, RESCALINGS[implied])
     assert (None if found is None else found.name) == chosen
-    assert note in said
-    assert bool(note) == bool(said)
+    assert note in reason
+    assert bool(note) == bool(reason)
 
 
 def test_whole_numbers_must_stay_whole() -> None:
@@ -128,5 +128,5 @@ def test_a_known_scale_is_checked(
 def test_whole_numbers_have_no_scale_but_must_meet() -> None:
     values = np.arange(8.0, 33.0)
     for bounds, fits in (((1.0, 4096.0), True), ((16.0, 64.0), True), ((32.0, 256.0), False), ((64.0, 256.0), False)):
-        found, _ = check_scale(values, bounds, SAME, log=False, whole=True)
-        assert (found is SAME) == fits
+        chosen, _ = check_scale(values, bounds, SAME, log=False, whole=True)
+        assert (chosen is SAME) == fits

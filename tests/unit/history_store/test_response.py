@@ -83,13 +83,13 @@ class TestTargetDistance:
         rng = np.random.default_rng(1)
         errors = np.where(rng.random((6, 40)) < 0.2, np.nan, rng.random((6, 40)))
         alone = np.full_like(errors, np.nan)
-        for row, given in zip(alone, errors, strict=True):
-            known = np.isfinite(given)
-            low, high = given[known].min(), given[known].max()
-            row[known] = (
-                (given[known] - low) / (high - low)
+        for row, row_errors in zip(alone, errors, strict=True):
+            is_known = np.isfinite(row_errors)
+            low, high = row_errors[is_known].min(), row_errors[is_known].max()
+            row[is_known] = (
+                (row_errors[is_known] - low) / (high - low)
                 if kind == "normalised"
-                else (rankdata(given[known]) - 1) / (known.sum() - 1)
+                else (rankdata(row_errors[is_known]) - 1) / (is_known.sum() - 1)
             )
         d = target_distance(errors, kind)
         for i, j in itertools.product(range(6), repeat=2):
@@ -148,10 +148,10 @@ class TestTargetDistance:
     def test_only_the_root_embeds_the_unit_square(self, kind, floor, tolerance):
         """The corners as four datasets with two configurations: no Euclidean map keeps their L1 distances."""
         pairs = np.triu_indices(4, k=1)
-        wanted = target_distance(UNIT_SQUARE, kind)[pairs]
+        distances = target_distance(UNIT_SQUARE, kind)[pairs]
 
         def residual(flat):
-            return pdist(flat.reshape(4, 3)) - wanted
+            return pdist(flat.reshape(4, 3)) - distances
 
         rng = np.random.default_rng(0)
         fits = [least_squares(residual, rng.normal(size=12), xtol=1e-12, ftol=1e-12) for _ in range(8)]
@@ -277,8 +277,10 @@ class TestCentreOfErrors:
 
 def test_a_pair_that_shares_too_little_is_unknown_where_that_is_wanted():
     errors = [[0.1, 0.2, np.nan, np.nan], [np.nan, np.nan, 0.3, 0.4], [0.2, 0.2, 0.2, 0.2]]
-    found = target_distance(errors, partial=True)
-    np.testing.assert_array_equal(np.isnan(found), [[False, True, False], [True, False, False], [False, False, False]])
-    assert found[0, 2] == pytest.approx(0.05)
+    distances = target_distance(errors, partial=True)
+    np.testing.assert_array_equal(
+        np.isnan(distances), [[False, True, False], [True, False, False], [False, False, False]]
+    )
+    assert distances[0, 2] == pytest.approx(0.05)
     with pytest.raises(DataError, match="at least half of the 4 configurations"):
         target_distance(errors)

@@ -195,8 +195,8 @@ def test_another_collection_is_refused(folder: Path, tmp_path: Path) -> None:
 
 def test_more_configurations_leave_the_budget_whole(folder: Path) -> None:
     create_shards(folder, histories.space_json(), configs=histories.configs(4), budget={"batch": 8}, seed=5)
-    kept = json.loads((folder / "collection.json").read_text())
-    assert (kept["budget"], len(kept["configs"])) == ({"epochs": 2, "batch": 8}, 4)
+    collection = json.loads((folder / "collection.json").read_text())
+    assert (collection["budget"], len(collection["configs"])) == ({"epochs": 2, "batch": 8}, 4)
 
 
 def test_another_space_is_refused(folder: Path, tmp_path: Path) -> None:
@@ -281,5 +281,5 @@ def test_shards_of_natural_names_are_read(tmp_path: Path) -> None:
     for config in values["configs"]:
         config["learning_rate"] = 10 ** config.pop("log10_learning_rate")
     file.write_text(json.dumps(values))
-    found = [config["log10_learning_rate"] for config in read_shards(tmp_path).configs]
-    assert found == pytest.approx([config["log10_learning_rate"] for config in configs])
+    logarithms = [config["log10_learning_rate"] for config in read_shards(tmp_path).configs]
+    assert logarithms == pytest.approx([config["log10_learning_rate"] for config in configs])

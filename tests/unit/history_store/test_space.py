@@ -200,10 +200,10 @@ class TestToUnit:
         unit = to_unit(space, configs)
         assert unit.shape == (60, len(space))
         for column, name in enumerate(space):
-            known = ~np.isnan(unit[:, column])
-            assert known.tolist() == [name in config for config in configs]
+            is_active = ~np.isnan(unit[:, column])
+            assert is_active.tolist() == [name in config for config in configs]
             upper = len(getattr(space[name], "choices", getattr(space[name], "sequence", "xx"))) - 1
-            assert np.all((unit[known, column] >= 0) & (unit[known, column] <= upper))
+            assert np.all((unit[is_active, column] >= 0) & (unit[is_active, column] <= upper))
 
     def test_decodes_back(self, space):
         configs = sobol_configs(space, 60)

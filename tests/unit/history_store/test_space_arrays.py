@@ -30,34 +30,34 @@ from warmstart.history_store.space_arrays import active_values, encode_columns, 
 
 def space(*, relation: bool = False) -> ConfigurationSpace:
     """Every kind of hyperparameter, conditions two deep, forbidden clauses."""
-    made = ConfigurationSpace(name="all")
+    result = ConfigurationSpace(name="all")
     kind, flag = Categorical("kind", ["a", "b", 3]), Categorical("flag", [True, False])
     rate, depth = Float("rate", (1e-4, 1.0), log=True), Integer("depth", (1, 64), log=True)
     width, size = Integer("width", (-3, 9)), OrdinalHyperparameter("size", ["s", "m", "l"])
     inner, last = Float("inner", (0.0, 2.0)), Float("last", (0.0, 1.0))
-    made.add(kind, flag, rate, depth, width, size, inner, last, Constant("fixed", "x"))
-    made.add(InCondition(rate, kind, ["a", 3]), GreaterThanCondition(inner, depth, 4))
-    made.add(AndConjunction(EqualsCondition(width, flag, True), NotEqualsCondition(width, kind, "b")))
-    made.add(GreaterThanCondition(last, width, 0))
-    made.add(ForbiddenAndConjunction(ForbiddenEqualsClause(kind, "b"), ForbiddenInClause(size, ["l"])))
+    result.add(kind, flag, rate, depth, width, size, inner, last, Constant("fixed", "x"))
+    result.add(InCondition(rate, kind, ["a", 3]), GreaterThanCondition(inner, depth, 4))
+    result.add(AndConjunction(EqualsCondition(width, flag, True), NotEqualsCondition(width, kind, "b")))
+    result.add(GreaterThanCondition(last, width, 0))
+    result.add(ForbiddenAndConjunction(ForbiddenEqualsClause(kind, "b"), ForbiddenInClause(size, ["l"])))
     if relation:
-        made.add(ForbiddenGreaterThanRelation(last, inner))
-    return made
+        result.add(ForbiddenGreaterThanRelation(last, inner))
+    return result
 
 
-def one_by_one(where: ConfigurationSpace, config: dict[str, object]) -> np.ndarray | None:
+def one_by_one(space_: ConfigurationSpace, config: dict[str, object]) -> np.ndarray | None:
     try:
-        return np.asarray(Configuration(where, values=config).get_array())
+        return np.asarray(Configuration(space_, values=config).get_array())
     except Exception:  # noqa: BLE001 - ConfigSpace has many
         return None
 
 
-def candidates(where: ConfigurationSpace, n: int, seed: int = 0) -> list[dict[str, object]]:
+def candidates(space_: ConfigurationSpace, n: int, seed: int = 0) -> list[dict[str, object]]:
     """Valid configurations, and the same with a value changed, added or taken away."""
     rng = np.random.default_rng(seed)
-    where.seed(seed)
-    drawn = [dict(config) for config in where.sample_configuration(n)]
-    names, pool = list(where), [None, True, False, 0, 1, 3, 3.0, 0.5, 99, -3, "a", "b", "l", "x", 2**60, float("nan")]
+    space_.seed(seed)
+    drawn = [dict(config) for config in space_.sample_configuration(n)]
+    names, pool = list(space_), [None, True, False, 0, 1, 3, 3.0, 0.5, 99, -3, "a", "b", "l", "x", 2**60, float("nan")]
     for config in drawn[::2]:
         name = names[rng.integers(len(names))]
         if name in config and rng.random() < 0.3:
@@ -69,22 +69,22 @@ def candidates(where: ConfigurationSpace, n: int, seed: int = 0) -> list[dict[st
 
 @pytest.mark.parametrize("relation", [False, True])
 def test_encoding_says_what_configspace_says_of_each(relation: bool) -> None:
-    where = space(relation=relation)
-    drawn = candidates(where, 400)
-    expected = [one_by_one(where, config) for config in drawn]
+    space_ = space(relation=relation)
+    drawn = candidates(space_, 400)
+    expected = [one_by_one(space_, config) for config in drawn]
     assert 100 < sum(row is None for row in expected) < 300
     for config, row in zip(drawn, expected, strict=True):
         if row is None:
             with pytest.raises(DataError, match="expected one that the space 'all' allows"):
-                to_unit(where, [config])
+                to_unit(space_, [config])
         else:
-            np.testing.assert_array_equal(to_unit(where, [config])[0], row)
+            np.testing.assert_array_equal(to_unit(space_, [config])[0], row)
     fine = [(config, row) for config, row in zip(drawn, expected, strict=True) if row is not None]
-    np.testing.assert_array_equal(to_unit(where, [config for config, _ in fine]), [row for _, row in fine])
+    np.testing.assert_array_equal(to_unit(space_, [config for config, _ in fine]), [row for _, row in fine])
 
 
 def test_activity_and_clauses_by_hand() -> None:
-    where = space()
+    space_ = space()
     columns = {
         "kind": ["a", "b", "b", 3],
         "flag": [True, True, False, True],
@@ -92,19 +92,19 @@ def test_activity_and_clauses_by_hand() -> None:
         "width": [0, 1, 1, 9],
         "size": ["s", "l", "m", "l"],
     }
-    unit, legal = encode_columns(where, columns, 4)
+    unit, legal = encode_columns(space_, columns, 4)
     assert legal.all()
-    active = dict(zip(where, active_values(where, unit).T.tolist(), strict=True))
+    active = dict(zip(space_, active_values(space_, unit).T.tolist(), strict=True))
     assert active["rate"] == [True, False, False, True]
     assert active["inner"] == [False, True, True, False]
     assert active["width"] == [True, False, False, True]
     assert active["last"] == [False, False, False, True]
-    assert forbidden_rows(where, unit).tolist() == [False, True, False, False]
+    assert forbidden_rows(space_, unit).tolist() == [False, True, False, False]
 
 
 def test_what_is_surely_legal() -> None:
-    where = space()
-    _, legal = encode_columns(where, {"width": [-3, 9, 10, None, "1"], "kind": ["a", "c", 3, None, True]}, 5)
+    space_ = space()
+    _, legal = encode_columns(space_, {"width": [-3, 9, 10, None, "1"], "kind": ["a", "c", 3, None, True]}, 5)
     assert legal.tolist() == [False, False, False, True, False]  # a text among numbers leaves the column to ConfigSpace
-    _, legal = encode_columns(where, {"width": [-3, 9.0, 10, None, 1.5]}, 5)
+    _, legal = encode_columns(space_, {"width": [-3, 9.0, 10, None, 1.5]}, 5)
     assert legal.tolist() == [True, True, False, True, False]

@@ -88,10 +88,10 @@ def test_a_dict_says_the_same() -> None:
     assert entries["lr"] == {"log": ["1e-5", 0.1]}, "the trap that this test is about"
     assert build_space(entries, Source("space")) == expected()
     tuples = {"lr": {"log": (np.float64(1e-5), 0.1)}, "layers": (1, np.int64(9)), "kind": ("a", "b")}
-    made = build_space(tuples, Source("space"))
+    built = build_space(tuples, Source("space"))
     with pytest.raises(DataError, match=r"may be either, got \(0, 1\). Write a: \(0.0, 1.0\) for any number between"):
         build_space({"a": (0, 1)}, Source("space"))
-    assert (made["lr"].lower, made["layers"].upper, made["kind"].choices) == (1e-5, 9, ("a", "b"))
+    assert (built["lr"].lower, built["layers"].upper, built["kind"].choices) == (1e-5, 9, ("a", "b"))
 
 
 def test_a_dict_may_have_arrays_and_ranges() -> None:

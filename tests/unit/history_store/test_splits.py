@@ -14,9 +14,9 @@ from warmstart.history_store.splits import count_parts, lacking_classes, split_c
 def test_parts_are_counted_without_drawing_them(sizes):
     labels = np.arange(200) % 4
     ends = np.cumsum([0, *sizes.values()])
-    own = {name: np.arange(start, end) for name, start, end in zip(sizes, ends, ends[1:], strict=False)}
-    codes, _ = split_codes(labels, own)
-    assert count_parts(200, own) == pytest.approx(((codes == 0).sum(), (codes == 1).sum()), abs=4)
+    parts = {name: np.arange(start, end) for name, start, end in zip(sizes, ends, ends[1:], strict=False)}
+    codes, _ = split_codes(labels, parts)
+    assert count_parts(200, parts) == pytest.approx(((codes == 0).sum(), (codes == 1).sum()), abs=4)
 
 
 @pytest.mark.parametrize(
@@ -31,16 +31,16 @@ def test_parts_are_counted_without_drawing_them(sizes):
 )
 def test_classes_without_training_or_validation_pictures_are_named(train, val, told):
     labels = np.repeat([*train, *val], 5)
-    own = {"train": np.arange(5 * len(train)), "val": np.arange(5 * len(train), len(labels))}
-    found = lacking_classes(labels, own, ["a", "b", "c"])
-    assert len(found) == len(told)
-    assert all(sentence.startswith(start) for sentence, start in zip(found, told, strict=True))
+    parts = {"train": np.arange(5 * len(train)), "val": np.arange(5 * len(train), len(labels))}
+    sentences = lacking_classes(labels, parts, ["a", "b", "c"])
+    assert len(sentences) == len(told)
+    assert all(sentence.startswith(start) for sentence, start in zip(sentences, told, strict=True))
     assert lacking_classes(labels, None, ["a", "b", "c"]) == ()
 
 
 def test_a_class_of_the_test_part_alone_is_named():
-    labels, own = np.array([0, 0, 0, 1, 1, 1, 2, 2]), {"train": np.arange(6), "test": np.arange(6, 8)}
-    assert [note.split(":")[0] for note in lacking_classes(labels, own, "abc")] == [
+    labels, parts = np.array([0, 0, 0, 1, 1, 1, 2, 2]), {"train": np.arange(6), "test": np.arange(6, 8)}
+    assert [note.split(":")[0] for note in lacking_classes(labels, parts, "abc")] == [
         "Class c has no training pictures",
         "Class c has no validation pictures",
     ]

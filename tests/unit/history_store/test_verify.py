@@ -55,8 +55,8 @@ def rewrite_column(file: h5py.File, key: str, row: int, value: float) -> None:
 
 
 def foreign_images(file: h5py.File) -> None:
-    given = histories.pictures()
-    write_images(file["images"], "else", given.images, given.labels, np.zeros(10, np.int8), ("a", "b"))
+    images = histories.pictures()
+    write_images(file["images"], "else", images.images, images.labels, np.zeros(10, np.int8), ("a", "b"))
 
 
 def other_labels(file: h5py.File) -> None:
@@ -128,10 +128,10 @@ def test_what_is_worth_knowing(path: Path) -> None:
     path.with_name("h.h5.journal").write_bytes(log + b"0123")
     report = verify(path)
     assert report.ok
-    told = " ".join(report.remarks)
-    assert "ends in a torn line" in told
-    assert "there is no backup" in told
-    assert "h.h5.tmp was left by a writer that was stopped" in told
+    text = " ".join(report.remarks)
+    assert "ends in a torn line" in text
+    assert "there is no backup" in text
+    assert "h.h5.tmp was left by a writer that was stopped" in text
 
 
 def test_the_backup_is_looked_at(path: Path, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_restore_leaves_a_sound_one_alone(path: Path) -> None:
 def test_restore_with_the_journal_on_top(path: Path) -> None:
     with History.open(path, write=True) as history:
         history.append(Evaluation("new", histories.configs(1)[0], 0.5, seed=77))
-        wanted = histories.plain(history.evaluations())
+        expected = histories.plain(history.evaluations())
     damaged = path.read_bytes()[:5000]
     path.write_bytes(damaged)
     report = restore(path)
@@ -189,7 +189,7 @@ def test_restore_with_the_journal_on_top(path: Path) -> None:
     assert report.remarks[0] == "brought back from h.h5.bak; the damaged file is h.h5.damaged"
     assert path.with_name("h.h5.damaged").read_bytes() == damaged
     with History.open(path, write=True) as history:
-        assert histories.plain(history.evaluations()) == wanted
+        assert histories.plain(history.evaluations()) == expected
         history.append(Evaluation("new", histories.configs(1)[0], 0.5, seed=78))
 
 
@@ -393,13 +393,13 @@ def test_altered_pixels_without_a_backup_stop_no_write(path: Path) -> None:
         pixels = history.images("new").array.copy()
     flip(path, pixels[3].tobytes(), bit=5)
     path.with_name("h.h5.bak").unlink()
-    told = r"the pixels of new were altered, and no backup has them whole"
+    message = r"the pixels of new were altered, and no backup has them whole"
     with History.open(path, write=True) as history:
-        with pytest.warns(HistoryWarning, match=told):
+        with pytest.warns(HistoryWarning, match=message):
             history.append(Evaluation("new", histories.configs(1)[0], 0.5, seed=70))
-        with pytest.warns(HistoryWarning, match=told):
+        with pytest.warns(HistoryWarning, match=message):
             history.compact()
-        with pytest.warns(HistoryWarning, match=told):
+        with pytest.warns(HistoryWarning, match=message):
             history.add_datasets([(histories.info("other"), histories.pictures(10), None)])
     assert not verify(path).ok
     with History.open(path) as history:

@@ -132,6 +132,6 @@ def test_files_that_another_process_removes_are_passed_over(tmp_path, monkeypatc
         return look(path)
 
     monkeypatch.setattr(Path, "lstat", lstat)
-    found = cached_files(tmp_path, "*.emb")
-    assert [path.stem for path, _ in found] == ["old", "new", "dangling"]
+    files = cached_files(tmp_path, "*.emb")
+    assert [path.stem for path, _ in files] == ["old", "new", "dangling"]
     assert cached_files(tmp_path / "nowhere", "*.emb") == []

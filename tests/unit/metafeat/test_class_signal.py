@@ -85,10 +85,10 @@ def test_pooling_averages_cells(side, cells):
     if side == 8 or cells == 1 or side % cells == 0:
         expected = [[pixels[:, rows][:, :, columns].mean((1, 2)) for columns in edges] for rows in edges]
         np.testing.assert_allclose(pooled(pixels, cells), np.moveaxis(np.array(expected), 2, 0), rtol=1e-5)
-    found = pooled(np.ones_like(pixels), cells)
-    np.testing.assert_allclose(found, 1.0, rtol=1e-6)
+    averages = pooled(np.ones_like(pixels), cells)
+    np.testing.assert_allclose(averages, 1.0, rtol=1e-6)
 
 
 def test_square_distances_by_hand():
-    found = square_distances(np.array([[0.0, 0.0], [3.0, 4.0]], dtype=np.float32))
-    np.testing.assert_allclose(found, [[0, 25], [25, 0]], atol=1e-5)
+    distances = square_distances(np.array([[0.0, 0.0], [3.0, 4.0]], dtype=np.float32))
+    np.testing.assert_allclose(distances, [[0, 25], [25, 0]], atol=1e-5)

@@ -39,9 +39,9 @@ def test_a_stored_dataset_is_embedded_as_the_query_of_its_training_images(tiny, 
     name = history.names[0]
     source = open_images(f"{tiny.history}::{name}")
     header = read_header(tiny.model)
-    found = embed_source(source, header, fingerprint="listing:x", cache=False)
-    assert not found.broken
-    np.testing.assert_array_equal(found.vector, embed_history(history, [name], header)[name])
+    query = embed_source(source, header, fingerprint="listing:x", cache=False)
+    assert not query.broken
+    np.testing.assert_array_equal(query.vector, embed_history(history, [name], header)[name])
 
 
 def test_shared_features_stand_for_the_images(tmp_path, history):
@@ -51,13 +51,13 @@ def test_shared_features_stand_for_the_images(tmp_path, history):
     path = tmp_path / "plain.safetensors"
     MetaFeatureModel.random(ModelSpec(extractor="handcrafted", handcrafted=True)).save(path, {})
     names = list(history.names[:2])
-    known = {name: query_features(*stored_sample(history, name), rng=np.random.default_rng(0)) for name in names}
+    features = {name: query_features(*stored_sample(history, name), rng=np.random.default_rng(0)) for name in names}
     header = read_header(path)
     computed = embed_history(history, names, header)
-    told = embed_history(history, names, header, features=known)
+    shared = embed_history(history, names, header, features=features)
     for name in names:
-        np.testing.assert_array_equal(told[name], computed[name])
-    zero = embed_history(history, names, header, features={name: np.zeros_like(row) for name, row in known.items()})
+        np.testing.assert_array_equal(shared[name], computed[name])
+    zero = embed_history(history, names, header, features={name: np.zeros_like(row) for name, row in features.items()})
     np.testing.assert_array_equal(zero[names[0]], zero[names[1]])
 
 

@@ -34,37 +34,37 @@ def of_digits(digits):
 
 class TestHandValues:
     def test_counts(self):
-        found = features(noise(8), [0, 0, 0, 0, 0, 0, 3, 3])
-        assert found["log_n"] == pytest.approx(np.log(8))
-        assert found["log_classes"] == pytest.approx(np.log(2))
-        assert found["log_per_class"] == pytest.approx(np.log(4))
-        assert (found["smallest_class"], found["largest_class"]) == (0.25, 0.75)
-        assert found["class_entropy"] == pytest.approx(-(0.75 * np.log2(0.75) + 0.25 * np.log2(0.25)))
+        values = features(noise(8), [0, 0, 0, 0, 0, 0, 3, 3])
+        assert values["log_n"] == pytest.approx(np.log(8))
+        assert values["log_classes"] == pytest.approx(np.log(2))
+        assert values["log_per_class"] == pytest.approx(np.log(4))
+        assert (values["smallest_class"], values["largest_class"]) == (0.25, 0.75)
+        assert values["class_entropy"] == pytest.approx(-(0.75 * np.log2(0.75) + 0.25 * np.log2(0.25)))
 
     def test_a_checkerboard(self):
         board = np.indices((8, 8)).sum(0) % 2 * 255
-        found = features(np.tile(board[None, :, :, None], (4, 1, 1, 1)).astype(np.uint8), [0, 1, 0, 1])
-        assert (found["pixel_mean"], found["pixel_sd"], found["pixel_kurtosis"]) == pytest.approx((0.5, 0.5, -2))
-        assert (found["image_mean_sd"], found["image_sd_mean"], found["image_sd_sd"]) == pytest.approx((0, 0.5, 0))
-        assert found["gradient_energy"] == pytest.approx(1)
-        assert found["extreme_pixels"] == 1
-        assert found["alignment"] == pytest.approx(1)
-        assert found["high_frequencies"] > 0.95
+        values = features(np.tile(board[None, :, :, None], (4, 1, 1, 1)).astype(np.uint8), [0, 1, 0, 1])
+        assert (values["pixel_mean"], values["pixel_sd"], values["pixel_kurtosis"]) == pytest.approx((0.5, 0.5, -2))
+        assert (values["image_mean_sd"], values["image_sd_mean"], values["image_sd_sd"]) == pytest.approx((0, 0.5, 0))
+        assert values["gradient_energy"] == pytest.approx(1)
+        assert values["extreme_pixels"] == 1
+        assert values["alignment"] == pytest.approx(1)
+        assert values["high_frequencies"] > 0.95
 
     def test_one_colour(self):
         images = np.zeros((3, 4, 4, 3), dtype=np.uint8)
         images[..., 0] = 200
-        found = features(images, [0, 1, 0])
-        assert (found["saturation_mean"], found["saturation_sd"], found["grey"]) == (1, 0, 0)
-        assert found["hue_spread"] == pytest.approx(0, abs=1e-12)
-        assert (found["flat_border"], found["background"]) == (1, 1)
+        values = features(images, [0, 1, 0])
+        assert (values["saturation_mean"], values["saturation_sd"], values["grey"]) == (1, 0, 0)
+        assert values["hue_spread"] == pytest.approx(0, abs=1e-12)
+        assert (values["flat_border"], values["background"]) == (1, 1)
 
     def test_opposite_hues_cancel_and_channels_anticorrelate(self):
         images = np.zeros((2, 4, 4, 3), dtype=np.uint8)
         images[0, ..., 0] = images[1, ..., 1] = images[1, ..., 2] = 200
-        found = features(images, [0, 1])
-        assert found["hue_spread"] == pytest.approx(1)
-        assert (found["red_green"], found["red_blue"], found["green_blue"]) == pytest.approx((-1, -1, 1))
+        values = features(images, [0, 1])
+        assert values["hue_spread"] == pytest.approx(1)
+        assert (values["red_green"], values["red_blue"], values["green_blue"]) == pytest.approx((-1, -1, 1))
 
     def test_spectrum_of_components_against_numpy(self, digits, of_digits):
         flat = digits[0].reshape(len(digits[0]), -1) / 255
@@ -89,12 +89,12 @@ class TestHandValues:
         images = np.repeat(np.array([0, 255], dtype=np.uint8), 10)[:, None, None, None] * np.ones(
             (1, 4, 4, 1), np.uint8
         )
-        found = features(images, np.repeat([0, 1], 10))
+        values = features(images, np.repeat([0, 1], 10))
         for name in ("between_classes", "fisher_best", "best_landmark", "pca_1"):
-            assert found[name] == pytest.approx(1), name
+            assert values[name] == pytest.approx(1), name
         for name in ("nn", "centroid", "ridge", "bayes", "edges"):
-            assert found[f"{name}_gain"] == pytest.approx(0.5), name
-        assert found["centroid_to_nn"] == found["edges_to_nn"] == 0
+            assert values[f"{name}_gain"] == pytest.approx(0.5), name
+        assert values["centroid_to_nn"] == values["edges_to_nn"] == 0
 
 
 class TestInvariances:
@@ -121,9 +121,9 @@ class TestInvariances:
 
     def test_only_the_counts_look_beyond_the_subsample(self):
         images, labels = noise(SUBSAMPLE + 300, 4, 1), np.arange(SUBSAMPLE + 300) % 3
-        found = features(images, labels)
-        assert found["log_n"] == pytest.approx(np.log(SUBSAMPLE + 300))
-        assert found["pixel_mean"] == pytest.approx(images.mean() / 255, abs=0.01)
+        values = features(images, labels)
+        assert values["log_n"] == pytest.approx(np.log(SUBSAMPLE + 300))
+        assert values["pixel_mean"] == pytest.approx(images.mean() / 255, abs=0.01)
 
 
 DEGENERATE = {
@@ -211,8 +211,8 @@ class TestRobustScores:
     def test_units_do_not_matter(self):
         table = np.random.default_rng(0).normal(size=(30, 4))
         rows = np.arange(20)
-        other = robust_scores(table * [1, 10, 0.1, 7] + [3, 1, 0, 5], rows)
-        np.testing.assert_allclose(other, robust_scores(table, rows))
+        rescaled = robust_scores(table * [1, 10, 0.1, 7] + [3, 1, 0, 5], rows)
+        np.testing.assert_allclose(rescaled, robust_scores(table, rows))
 
     def test_normal_values_get_unit_spread(self):
         table = np.random.default_rng(0).normal(3, 2, size=(20000, 1))

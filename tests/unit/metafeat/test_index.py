@@ -61,9 +61,9 @@ def test_equals_brute_force_on_real_numbers_with_exclusions(backend):
     index, ids = build(vectors)
     for i in range(10):
         out = {ids[i], ids[i + 1], "unknown"}
-        found, expected = index.search(vectors[i], 5, exclude=out), brute_force(ids, vectors, vectors[i], 5, out)
-        assert [name for name, _ in found] == [name for name, _ in expected]
-        assert [d for _, d in found] == pytest.approx([d for _, d in expected], rel=1e-12)
+        neighbours, expected = index.search(vectors[i], 5, exclude=out), brute_force(ids, vectors, vectors[i], 5, out)
+        assert [name for name, _ in neighbours] == [name for name, _ in expected]
+        assert [d for _, d in neighbours] == pytest.approx([d for _, d in expected], rel=1e-12)
 
 
 @settings(max_examples=40, deadline=None)

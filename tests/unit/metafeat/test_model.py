@@ -66,11 +66,11 @@ def test_embedding_is_the_mean_over_draws_embedded_one_by_one(extractor, images,
 
 
 def test_convolutions_see_each_image_once_whatever_the_number_of_draws(model, images, labels, monkeypatch):
-    seen = []
+    counts = []
     forward = model.network.deep.forward
-    monkeypatch.setattr(model.network.deep, "forward", lambda x: seen.append(len(x)) or forward(x))
+    monkeypatch.setattr(model.network.deep, "forward", lambda x: counts.append(len(x)) or forward(x))
     model.embed(images, labels, rng=np.random.default_rng(0), draws=10)
-    assert sum(seen) == 50
+    assert sum(counts) == 50
 
 
 def test_embedding_does_not_depend_on_the_number_of_threads(model, images, labels):
@@ -115,7 +115,7 @@ class TestHandcrafted:
         rng = np.random.default_rng(7)
         samples = [draw(rng, 50, 20) for _ in range(3)]
         centre, scale = informed.network.handcrafted_centre.numpy(), informed.network.handcrafted_scale.numpy()
-        known = (
+        standard = (
             (handcrafted(images, labels, rng=_after_permutation(np.random.default_rng(7).spawn(1)[0], 50)) - centre)
             / scale
         ).clip(-3, 3)
@@ -126,7 +126,9 @@ class TestHandcrafted:
                 pooled = informed.network.encoder(
                     informed.network.features(images[chosen], labels[chosen])[None], codes
                 )
-                points.append(informed.network.after(torch.cat((pooled, torch.from_numpy(known).float()[None]), 1))[0])
+                points.append(
+                    informed.network.after(torch.cat((pooled, torch.from_numpy(standard).float()[None]), 1))[0]
+                )
         got = informed.embed(images, labels, rng=np.random.default_rng(7), draws=3)
         assert got == pytest.approx(torch.stack(points).mean(0).numpy(), abs=1e-5)
 
@@ -155,8 +157,8 @@ for asked in (False, True):
     model.embed(np.zeros((4, 8, 8, 3), np.uint8), np.array([0, 1, 0, 1]), rng=np.random.default_rng(0))
     print({"sklearn", "scipy", "threadpoolctl"} & set(sys.modules) != set())
 """
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert done.stdout.split() == ["False", "True"]
+        process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert process.stdout.split() == ["False", "True"]
 
 
 def _after_permutation(rng, n):
@@ -255,13 +257,13 @@ def test_a_spec_that_is_none(path, spec):
 
 
 def test_a_spec_that_does_not_fit_the_weights(path):
-    other = ModelSpec.from_dict(SPEC.to_dict() | {"extractor": "bilstm"})
+    misfit = ModelSpec.from_dict(SPEC.to_dict() | {"extractor": "bilstm"})
     whole, weights = path.read_bytes(), {name: tensor.numpy() for name, tensor in load_file(path).items()}
-    _rewrite(path, spec=other.to_dict())
+    _rewrite(path, spec=misfit.to_dict())
     with pytest.raises(ModelError, match="The file was altered"):
         MetaFeatureModel.load(path)
     path.write_bytes(whole)
-    _rewrite(path, spec=other.to_dict(), hash=weights_hash(other, weights))
+    _rewrite(path, spec=misfit.to_dict(), hash=weights_hash(misfit, weights))
     with pytest.raises(ModelError, match="expected spec and weights of a model"):
         MetaFeatureModel.load(path)
 

@@ -42,9 +42,9 @@ def path(model, tmp_path):
 @pytest.mark.parametrize("n", [2, 50])
 def test_points_are_those_of_the_network(model, path, images, labels, n):
     expected = model.embed(images[:n], labels[:n], rng=np.random.default_rng(7))
-    found = PlainModel.load(path).embed(images[:n], labels[:n], rng=np.random.default_rng(7))
-    assert (found.dtype, found.shape) == (np.float32, (256,))
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    embedding = PlainModel.load(path).embed(images[:n], labels[:n], rng=np.random.default_rng(7))
+    assert (embedding.dtype, embedding.shape) == (np.float32, (256,))
+    np.testing.assert_allclose(embedding, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_no_torch_is_imported(path):
@@ -73,8 +73,8 @@ def test_bad_files_and_images_are_refused(path, images, labels, tmp_path):
     with pytest.raises(ModelError, match="The file was altered"):
         PlainModel.load(path)
     path.write_bytes(whole)
-    known = PlainModel.load(path)
+    model = PlainModel.load(path)
     with pytest.raises(ModelMismatchError, match="expected images of 8 x 8"):
-        known.embed(np.zeros((3, 9, 9, 3), np.uint8), labels[:3], rng=np.random.default_rng(0))
+        model.embed(np.zeros((3, 9, 9, 3), np.uint8), labels[:3], rng=np.random.default_rng(0))
     with pytest.raises(DataError, match="expected uint8 images"):
-        known.embed(images.astype(float), labels, rng=np.random.default_rng(0))
+        model.embed(images.astype(float), labels, rng=np.random.default_rng(0))

@@ -34,17 +34,17 @@ def drawn(n=24, d=10, classes=3, copies=1, seed=0):
 def test_ridge_left_out_is_ridge_fitted_without_the_image(copies, d, standardise, strength):
     data = drawn(d=d, copies=copies)
     spec = HeadSpec("ridge", standardise, strength)
-    found = HeadSearch(data, [spec]).left_out_scores(spec)
+    scores = HeadSearch(data, [spec]).left_out_scores(spec)
     rows = data.rows.astype(float) - data.rows.mean(0, dtype=float)
     rows /= rows.std(0) if standardise else np.sqrt((rows**2).mean())
     penalty = strength * (rows**2).sum() / len(rows)
     for i in range(len(data.labels)):
-        kept = np.ones(len(rows), bool)
-        kept[[i + copy * len(data.labels) for copy in range(copies)]] = False
-        x, y = rows[kept], data.targets()[kept]
+        is_remaining = np.ones(len(rows), bool)
+        is_remaining[[i + copy * len(data.labels) for copy in range(copies)]] = False
+        x, y = rows[is_remaining], data.targets()[is_remaining]
         centred = x - x.mean(0)
         weight = np.linalg.solve(centred.T @ centred + penalty * np.eye(d), centred.T @ (y - y.mean(0)))
-        np.testing.assert_allclose(found[i], (rows[i] - x.mean(0)) @ weight + y.mean(0), atol=1e-5)
+        np.testing.assert_allclose(scores[i], (rows[i] - x.mean(0)) @ weight + y.mean(0), atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["knn", "centroid"])
@@ -52,33 +52,33 @@ def test_ridge_left_out_is_ridge_fitted_without_the_image(copies, d, standardise
 def test_neighbours_and_centroids_left_out_do_not_see_the_image(kind, copies):
     data = drawn(copies=copies)
     spec = HeadSpec(kind, standardise=False, strength=3.0 if kind == "knn" else 0.0)
-    found = HeadSearch(data, [spec]).left_out_scores(spec)
+    scores = HeadSearch(data, [spec]).left_out_scores(spec)
     centred = data.rows.astype(float) - data.rows.mean(0, dtype=float)
     units = centred / np.linalg.norm(centred, axis=1, keepdims=True)
     labels = np.tile(data.labels, copies)
     for i in range(len(data.labels)):
-        kept = np.ones(len(units), bool)
-        kept[[i + copy * len(data.labels) for copy in range(copies)]] = False
-        cosines = units[kept] @ units[i]
+        is_remaining = np.ones(len(units), bool)
+        is_remaining[[i + copy * len(data.labels) for copy in range(copies)]] = False
+        cosines = units[is_remaining] @ units[i]
         if kind == "knn":
             nearest = np.argsort(-cosines)[:3]
             weights = np.exp((cosines[nearest] - cosines.max()) / 0.07)
-            expected = np.bincount(labels[kept][nearest], weights, minlength=3) / weights.sum()
+            expected = np.bincount(labels[is_remaining][nearest], weights, minlength=3) / weights.sum()
         else:
-            sums = np.array([units[kept & (labels == c)].sum(0) for c in range(3)])
+            sums = np.array([units[is_remaining & (labels == c)].sum(0) for c in range(3)])
             expected = (sums / np.linalg.norm(sums, axis=1, keepdims=True)) @ units[i]
-        np.testing.assert_allclose(found[i], expected, atol=1e-6)
+        np.testing.assert_allclose(scores[i], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_head_comes_back_from_its_tensors_and_gives_probabilities(kind):
-    data, asked = drawn(copies=2), drawn(seed=1).rows
+    data, queries = drawn(copies=2), drawn(seed=1).rows
     search = HeadSearch(data, head_specs((kind,)))
     head = search.fit()
-    probabilities = head.probabilities(asked)
+    probabilities = head.probabilities(queries)
     np.testing.assert_allclose(probabilities.sum(1), 1)
-    np.testing.assert_array_equal(head_from_tensors(head.tensors()).probabilities(asked), probabilities)
-    np.testing.assert_allclose(head.scores(asked), search.scores(search.best(), asked), atol=1e-9)
+    np.testing.assert_array_equal(head_from_tensors(head.tensors()).probabilities(queries), probabilities)
+    np.testing.assert_allclose(head.scores(queries), search.scores(search.best(), queries), atol=1e-9)
     assert (probabilities.argmax(1) == drawn(seed=1).labels).mean() > 0.5
 
 

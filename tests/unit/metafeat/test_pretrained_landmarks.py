@@ -43,8 +43,8 @@ def centroid_left_out(rows, labels):
     ready = unit((rows - rows.mean(0)) / rows.std(0))
     hits = 0
     for i in range(len(rows)):
-        others = np.arange(len(rows)) != i
-        sums = [ready[others & (labels == c)].sum(0) for c in range(CLASSES)]
+        is_remaining = np.arange(len(rows)) != i
+        sums = [ready[is_remaining & (labels == c)].sum(0) for c in range(CLASSES)]
         hits += int(np.argmax([ready[i] @ unit(each) for each in sums])) == labels[i]
     return hits / len(rows)
 
@@ -71,20 +71,20 @@ def ridge_left_out(rows, labels):
 
 def test_landmarks_are_what_naive_computations_give(sample):
     whole, flipped, small, _, labels = sample
-    found = dict(zip(LANDMARKS, compute_landmarks(*sample), strict=True))
+    landmarks = dict(zip(LANDMARKS, compute_landmarks(*sample), strict=True))
     for features, size in ((whole, 64), (small, 32)):
         for depth in ("s8", "s16", "full"):
             rows = features.at(depth).astype(float)
-            assert found[f"nearest_{depth}_{size}"] == pytest.approx(nearest_left_out(rows, labels))
-            assert found[f"centroid_{depth}_{size}"] == pytest.approx(centroid_left_out(rows, labels))
-            assert found[f"ridge_{depth}_{size}"] == pytest.approx(ridge_left_out(rows, labels))
+            assert landmarks[f"nearest_{depth}_{size}"] == pytest.approx(nearest_left_out(rows, labels))
+            assert landmarks[f"centroid_{depth}_{size}"] == pytest.approx(centroid_left_out(rows, labels))
+            assert landmarks[f"ridge_{depth}_{size}"] == pytest.approx(ridge_left_out(rows, labels))
     own, turned = whole.full.astype(float), flipped.full.astype(float)
     cosines = unit((turned - own.mean(0)) / own.std(0)) @ unit((own - own.mean(0)) / own.std(0)).T - 10 * np.eye(N)
-    assert found["mirrored_full"] == pytest.approx((labels[cosines.argmax(1)] == labels).mean())
-    assert found["log_n"] == pytest.approx(np.log(N))
-    assert found["log_classes"] == pytest.approx(np.log(CLASSES))
-    assert found["largest_class"] == pytest.approx(1 / CLASSES)
-    assert found["is_grey"] == 1
+    assert landmarks["mirrored_full"] == pytest.approx((labels[cosines.argmax(1)] == labels).mean())
+    assert landmarks["log_n"] == pytest.approx(np.log(N))
+    assert landmarks["log_classes"] == pytest.approx(np.log(CLASSES))
+    assert landmarks["largest_class"] == pytest.approx(1 / CLASSES)
+    assert landmarks["is_grey"] == 1
     assert len(LANDMARKS) == len(set(LANDMARKS)) == 28
 
 
@@ -114,8 +114,8 @@ def test_order_and_names_of_classes_do_not_matter(sample):
 def test_classes_far_apart_are_told_by_every_classifier(sample):
     _, _, _, pixels, labels = sample
     clear = made_features(np.random.default_rng(3), signal=50.0)
-    found = dict(zip(LANDMARKS, compute_landmarks(clear, clear, clear, pixels, labels), strict=True))
-    assert {found[f"{kind}_full_64"] for kind in ("nearest", "centroid", "ridge")} == {1.0}
+    landmarks = dict(zip(LANDMARKS, compute_landmarks(clear, clear, clear, pixels, labels), strict=True))
+    assert {landmarks[f"{kind}_full_64"] for kind in ("nearest", "centroid", "ridge")} == {1.0}
 
 
 def test_shrinking_takes_means_of_blocks():
@@ -157,19 +157,19 @@ def test_a_model_is_read_back_as_it_was_written(tmp_path, pictures, tiny_backbon
     from warmstart.metafeat.embed import embed_images, feature_names
     from warmstart.metafeat.model_file import read_header
 
-    known = np.random.default_rng(0).random((9, 28))
-    known[:, 5] = 0.1  # the same everywhere, up to rounding: nothing to divide by
-    made = LandmarkModel.of(known)
-    made.save(tmp_path / "m.safetensors", {"datasets": ["a"]})
+    landmarks = np.random.default_rng(0).random((9, 28))
+    landmarks[:, 5] = 0.1  # the same everywhere, up to rounding: nothing to divide by
+    model = LandmarkModel.of(landmarks)
+    model.save(tmp_path / "m.safetensors", {"datasets": ["a"]})
     header, back = read_header(tmp_path / "m.safetensors"), LandmarkModel.load(tmp_path / "m.safetensors")
-    np.testing.assert_array_equal(back.centre, known.mean(0))
+    np.testing.assert_array_equal(back.centre, landmarks.mean(0))
     assert back.scale[5] == 1
-    assert header.spec == made.spec
+    assert header.spec == model.spec
     assert header.fields["datasets"] == ["a"]
     assert feature_names(header) == LANDMARKS
     images, labels = pictures
     np.testing.assert_array_equal(
-        embed_images(images, labels, header), made.embed(images, labels, rng=np.random.default_rng(0))
+        embed_images(images, labels, header), model.embed(images, labels, rng=np.random.default_rng(0))
     )
 
 

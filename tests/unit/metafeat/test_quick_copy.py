@@ -53,17 +53,17 @@ def gradients(network, pixels):
 
 
 def assert_same(network, pixels):
-    made = quick_copy(network, pixels[:2])
-    assert made is not network
-    trained = [{id(p) for p in each.parameters() if p.requires_grad} for each in (network, made)]
+    replica = quick_copy(network, pixels[:2])
+    assert replica is not network
+    trained = [{id(p) for p in each.parameters() if p.requires_grad} for each in (network, replica)]
     assert trained[0] == trained[1] != set()
     expected, its = gradients(network, pixels)
-    found, own = gradients(made, pixels)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+    quick_gradients, own = gradients(replica, pixels)
+    torch.testing.assert_close(quick_gradients, expected, rtol=1e-10, atol=1e-10)
     by_shape = sorted(its, key=lambda g: (g.shape, float(g.norm())))
     for one, other in zip(by_shape, sorted(own, key=lambda g: (g.shape, float(g.norm()))), strict=True):
         torch.testing.assert_close(other, one, rtol=1e-9, atol=1e-9)
-    return made
+    return replica
 
 
 @pytest.mark.parametrize("side", [1, 4, 5, 12])
@@ -91,19 +91,19 @@ def test_networks_of_timm_answer_and_learn_the_same(architecture):
             moved(module)
             with torch.no_grad():
                 module.weight.mul_(0.2)  # answers of deep networks stay small
-    made = assert_same(frozen(network), torch.rand(2, 3, 32, 32, dtype=torch.float64))
-    assert sum(isinstance(module, QuickConvolution) for module in made.modules()) > 3
+    replica = assert_same(frozen(network), torch.rand(2, 3, 32, 32, dtype=torch.float64))
+    assert sum(isinstance(module, QuickConvolution) for module in replica.modules()) > 3
 
 
 def test_what_trains_the_copy_trains_the_network():
     network = frozen(nn.Sequential(nn.Conv2d(3, 4, 1), moved(nn.BatchNorm2d(4)), nn.Flatten()))
     pixels = torch.rand(2, 3, 4, 4, dtype=torch.float64)
-    made, before = quick_copy(network, pixels), network(pixels)
+    replica, before = quick_copy(network, pixels), network(pixels)
     with torch.no_grad():
-        for parameter in made.parameters():
+        for parameter in replica.parameters():
             parameter.add_(0.5)
     assert not torch.allclose(network(pixels), before)
-    torch.testing.assert_close(made(pixels), network(pixels))
+    torch.testing.assert_close(replica(pixels), network(pixels))
     assert list(network.state_dict()) == [f"0.{k}" for k in ("weight", "bias")] + [f"1.{k}" for k in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")]  # fmt: skip
 
 
@@ -128,16 +128,16 @@ class Sum(Twice):
 @pytest.mark.parametrize("kind", [Twice, Sum])
 def test_norms_that_are_not_of_one_convolution_alone_stay(kind):
     torch.manual_seed(0)
-    made = assert_same(frozen(kind()), torch.rand(2, 3, 4, 4, dtype=torch.float64))
-    assert any(isinstance(module, nn.BatchNorm2d) for module in made.modules())
+    replica = assert_same(frozen(kind()), torch.rand(2, 3, 4, 4, dtype=torch.float64))
+    assert any(isinstance(module, nn.BatchNorm2d) for module in replica.modules())
 
 
 class Aside(Twice):
     """What the convolution gives goes past its norm, too: a copy of it cannot be right."""
 
     def forward(self, maps):
-        given = self.convolution(maps)
-        return (self.norm(given) + given).flatten(1)
+        output = self.convolution(maps)
+        return (self.norm(output) + output).flatten(1)
 
 
 class Reads(Twice):
@@ -155,5 +155,5 @@ def test_where_a_copy_would_answer_otherwise_it_is_the_network_itself(kind):
 
 def test_a_norm_in_training_stays():
     network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Flatten()).train()
-    made = quick_copy(network, torch.rand(4, 3, 4, 4))
-    assert isinstance(made[1], nn.BatchNorm2d)
+    replica = quick_copy(network, torch.rand(4, 3, 4, 4))
+    assert isinstance(replica[1], nn.BatchNorm2d)

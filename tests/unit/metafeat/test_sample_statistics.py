@@ -29,17 +29,24 @@ def named(vector):
 
 def test_counts_by_hand():
     images = NOISE[[0, 0, 1, 2]]
-    found = sample_statistics(images, np.array([0, 0, 1, 2]))
-    assert (found.n_images, found.distinct, found.paired) == (4, 0.75, 0.5)
+    statistics = sample_statistics(images, np.array([0, 0, 1, 2]))
+    assert (statistics.n_images, statistics.distinct, statistics.paired) == (4, 0.75, 0.5)
 
 
 def test_pixels_by_hand():
     # Two pictures, one black and one white: nothing varies within, the mean picture is flat.
-    found = named(pixel_statistics(np.array([0, 255], np.uint8)[:, None, None, None] * np.ones((2, 8, 8, 3), np.uint8)))
-    assert found["brightness"] == pytest.approx(0.5)
-    assert found["contrast"] == pytest.approx(np.log(0.02))
-    assert found["brightness_sd"] == pytest.approx(np.log(0.52))
-    assert (found["flat"], found["alignment"], found["saturation"], found["extreme"]) == (1, 0, 0, 1)
+    statistics = named(
+        pixel_statistics(np.array([0, 255], np.uint8)[:, None, None, None] * np.ones((2, 8, 8, 3), np.uint8))
+    )
+    assert statistics["brightness"] == pytest.approx(0.5)
+    assert statistics["contrast"] == pytest.approx(np.log(0.02))
+    assert statistics["brightness_sd"] == pytest.approx(np.log(0.52))
+    assert (statistics["flat"], statistics["alignment"], statistics["saturation"], statistics["extreme"]) == (
+        1,
+        0,
+        0,
+        1,
+    )
     red = np.zeros((3, 8, 8, 3), np.uint8)
     red[..., 0] = 255
     assert named(pixel_statistics(red))["saturation"] == pytest.approx(1.0)
@@ -77,8 +84,8 @@ def test_a_grey_picture_is_the_same_in_three_channels():
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_any_shape_gives_finite_numbers_that_come_back(side, n):
     for images in (np.zeros((n, side, side, 1), np.uint8), NOISE[:n, :side, :side] if side < 33 else NOISE[:n]):
-        found = sample_statistics(images, np.arange(n))
-        vector = found.to_vector()
+        statistics = sample_statistics(images, np.arange(n))
+        vector = statistics.to_vector()
         assert np.isfinite(vector).all()
         back = SampleStatistics.from_vector(vector.astype(np.float32))
         assert back.n_images == n

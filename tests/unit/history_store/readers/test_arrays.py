@@ -136,9 +136,9 @@ def test_refuses_class_names(raw, names, message):
 
 
 def test_classes_that_differ_in_how_letters_are_composed_are_one():
-    found = encode_labels(["caf\u00e9", "cafe\u0301", "bar", "e\u0301"], "x", n=4)
-    assert found.class_names == ("bar", "caf\u00e9", "e\u0301")
-    assert found.labels.tolist() == [1, 1, 0, 2]
+    labelling = encode_labels(["caf\u00e9", "cafe\u0301", "bar", "e\u0301"], "x", n=4)
+    assert labelling.class_names == ("bar", "caf\u00e9", "e\u0301")
+    assert labelling.labels.tolist() == [1, 1, 0, 2]
     named = encode_labels(["cafe\u0301", "bar"], "x", n=2, class_names=["caf\u00e9", "bar"])
     assert (named.class_names, named.labels.tolist()) == (("caf\u00e9", "bar"), [0, 1])
     with pytest.raises(LabelError, match="expected distinct class names, got 'caf\u00e9' twice"):

@@ -74,8 +74,8 @@ def test_a_damaged_picture_and_a_link_in_a_zip_are_named(tmp_path):
         archive.writestr("a/empty.png", b"")
         archive.writestr("b/text.png", b"hello")
         archive.writestr(link, "/etc/passwd")
-    found = open_images(tmp_path / "x.zip").read(range(4), skip_broken=True)
-    reasons = {broken.path: broken.reason for broken in found.broken}
+    images = open_images(tmp_path / "x.zip").read(range(4), skip_broken=True)
+    reasons = {broken.path: broken.reason for broken in images.broken}
     assert reasons == {"a/empty.png": "an empty file", "b/link.png": "a link in an archive, which is not followed", "b/text.png": "not a picture"}  # fmt: skip
 
 
@@ -236,13 +236,13 @@ def test_only_groups_that_are_sampled_are_read(tmp_path, monkeypatch):
 
 def test_tables_of_other_tasks_are_refused_by_name(tmp_path):
     path = tmp_path / "x.parquet"
-    for labels, column, told in (
+    for labels, column, message in (
         ([-1] * 24, "label", "are unlabelled"),
         (np.linspace(0.1, 1, 24), "label", "labels of a regression"),
         ([[1.0, 2.0]] * 24, "objects", "those of a detection task"),
     ):
         save_table(path, IMAGES, labels, column=column)
-        with pytest.raises(LabelError, match=told):
+        with pytest.raises(LabelError, match=message):
             open_images(path)
     path.write_bytes(b"PAR1 nothing")
     with pytest.raises(DataError, match="expected a Parquet or Arrow file, got a damaged one"):
@@ -254,9 +254,9 @@ def test_a_table_whose_column_is_named(tmp_path):
     assert open_images(f"{path}::column=taste").class_names == ("a", "b")
     with pytest.raises(LabelError, match="expected a column 'smell' with labels, got taste"):
         open_images(f"{path}::column=smell")
-    for place in (path, tmp_path):
-        assert labelled(str(place), None, "taste") == f"{place}::column=taste"
-        assert open_images(labelled(str(place), None, "taste")).class_names == ("a", "b")
+    for location in (path, tmp_path):
+        assert labelled(str(location), None, "taste") == f"{location}::column=taste"
+        assert open_images(labelled(str(location), None, "taste")).class_names == ("a", "b")
     assert labelled("photos", None, None) == "photos"
     with pytest.raises(DataError, match="expected Parquet or Arrow files whose column 'taste' holds labels, got none"):
         open_images(labelled(str(save_shard(tmp_path / "x.tar", IMAGES, LABELS)), None, "taste"))
@@ -309,8 +309,8 @@ def test_pictures_of_two_splits_have_two_names(tmp_path, monkeypatch):
         (tmp_path / split).mkdir()
         save_table(tmp_path / split / part, IMAGES[rows], LABELS[rows])
     monkeypatch.chdir(tmp_path)
-    for place in (tmp_path, "."):
-        source = open_images(place)
+    for location in (tmp_path, "."):
+        source = open_images(location)
         rows = {name: row for row, name in enumerate(source.names)}
         assert len(rows) == 24
         for name, row in ((f"train/{part}/0000003", 3), (f"test/{part}/0000003", 19)):
@@ -322,8 +322,8 @@ def test_pictures_of_two_splits_have_two_names(tmp_path, monkeypatch):
 def test_one_part_alone_is_no_split(tmp_path, name):
     (tmp_path / "dev").mkdir()
     path = _save_part(tmp_path / "dev", name)
-    for place in (path, tmp_path / "dev"):
-        assert list(open_images(place).splits) == ["train"]
+    for location in (path, tmp_path / "dev"):
+        assert list(open_images(location).splits) == ["train"]
 
 
 def _save_part(folder, name):
@@ -335,10 +335,10 @@ def _save_part(folder, name):
 def test_parts_that_are_missing_are_named(tmp_path, ending):
     name = f"train-{{}}-of-00003{ending}"
     _save_part(tmp_path, name.format("00001"))
-    told = (
+    message = (
         r"expected all 3 parts \S+train-…-of-00003\.\w+, got 1, without train-00000-of-00003\.\w+, train-00002-of-00003"
     )
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         open_images(tmp_path)
     with pytest.warns(DatasetWarning, match="1 of 3 parts; the others are not read"):
         assert len(open_images(tmp_path / name.format("00001"))) == 24
@@ -357,8 +357,8 @@ def test_parts_may_be_numbered_from_one(tmp_path):
     for number in range(3, 9):
         _save_part(tmp_path, f"t-{number:05d}-of-00090.tar")
     (tmp_path / "s-00002-of-00002.tar").unlink()
-    told = r"all 90 parts .* got 6, without t-00000-of-00090\.tar, t-00001-of-00090\.tar, t-00002-of-00090\.tar, …\."
-    with pytest.raises(DataError, match=told):
+    message = r"all 90 parts .* got 6, without t-00000-of-00090\.tar, t-00001-of-00090\.tar, t-00002-of-00090\.tar, …\."
+    with pytest.raises(DataError, match=message):
         open_images(tmp_path)
 
 
@@ -404,15 +404,15 @@ def _blocks(path):
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_a_tar_that_was_cut_is_refused(tmp_path, cut, told, is_folder):
     content, *places = _blocks(save_shard(tmp_path / "whole.tar", IMAGES, LABELS))
-    place = tmp_path / "set"
-    place.mkdir()
-    (place / "cut.tar").write_bytes(content[: cut(*places)])
-    asked = place if is_folder else place / "cut.tar"
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "cut.tar").write_bytes(content[: cut(*places)])
+    location = folder if is_folder else folder / "cut.tar"
     if told is None:
-        assert len(open_images(asked)) == 24
+        assert len(open_images(location)) == 24
         return
     with pytest.raises(DataError, match=told):
-        open_images(asked)
+        open_images(location)
 
 
 def test_a_tar_with_a_damaged_header_or_another_behind_it_is_refused(tmp_path):
@@ -466,8 +466,8 @@ def test_a_tar_of_class_folders_is_held_to_the_rules_of_archives(tmp_path):
         ("b/link.png", "/etc/passwd"),
         ("b/good.png", whole),
     )
-    found = open_images(path).read(range(4), skip_broken=True)
-    reasons = {broken.path: broken.reason for broken in found.broken}
+    images = open_images(path).read(range(4), skip_broken=True)
+    reasons = {broken.path: broken.reason for broken in images.broken}
     assert reasons == {"a/empty.png": "an empty file", "b/link.png": "a link in an archive, which is not followed"}
     with pytest.raises(DataError, match=r"expected paths inside the archive, got '\.\./a/1\.png'"):
         open_images(_tar(path, ("../a/1.png", whole), ("b/1.png", whole)))
@@ -508,14 +508,14 @@ def test_flat_pictures_with_a_csv_near_them_are_told_of_labels(tmp_path, folder,
     for number in range(2):
         save_picture(tmp_path / folder / f"{number}.png", IMAGES[number])
     (tmp_path / "notes.csv").write_text("a,b\n")
-    place = tmp_path / asked
-    told = f"Does notes.csv hold their labels.* then add it with `labels`, or give {place}::labels=notes.csv"
-    with pytest.raises(LabelError, match=f"(?i){told}") as caught:
-        open_images(place)
+    location = tmp_path / asked
+    message = f"Does notes.csv hold their labels.* then add it with `labels`, or give {location}::labels=notes.csv"
+    with pytest.raises(LabelError, match=f"(?i){message}") as caught:
+        open_images(location)
     assert "add the others" not in str(caught.value)
     (tmp_path / "the_labels.csv").write_text("id,label\n")
     with pytest.raises(LabelError, match=r"Does the_labels\.csv hold their labels"):
-        open_images(place)
+        open_images(location)
 
 
 def _coco(root):

@@ -527,8 +527,8 @@ def test_no_damage_to_any_byte_escapes_the_tree_of_errors(tmp_path, layout):
     for _ in range(120):
         for file, content in good.items():
             data = bytearray(content)
-            for place in rng.integers(0, len(data), 2):
-                data[place] = rng.integers(256)
+            for position in rng.integers(0, len(data), 2):
+                data[position] = rng.integers(256)
             file.write_bytes(data)
         try:
             source = open_images(path)

@@ -116,15 +116,15 @@ def test_a_class_may_be_called_like_a_split(tree, names):
 def test_a_class_is_one_however_its_letters_are_composed(tree, train):
     composed, decomposed = "caf\u00e9", "cafe\u0301"
     files = (f"{train}/bar/1.png", f"{train}/{composed}/1.png", f"test/{decomposed}/1.png")
-    where = tree(*files)
-    listing = list_folder(where)
+    folder = tree(*files)
+    listing = list_folder(folder)
     assert listing.files == files
     assert listing.class_names == ("bar", composed)
     assert listing.labels.tolist() == [0, 1, 1]
     assert {name: rows.tolist() for name, rows in listing.splits.items()} == {"train": [0, 1], "test": [2]}
-    mixed = open_images(where).fingerprint("content")
-    Path(where, "test", decomposed).rename(Path(where, "test", composed))
-    assert open_images(where).fingerprint("content") == mixed
+    mixed = open_images(folder).fingerprint("content")
+    Path(folder, "test", decomposed).rename(Path(folder, "test", composed))
+    assert open_images(folder).fingerprint("content") == mixed
 
 
 def test_a_class_alone_is_named_as_its_folder(tree):
@@ -158,17 +158,17 @@ def test_splits_without_a_common_class_are_not_guessed_at(tree, names):
 
 
 def test_other_folders_beside_splits_are_named(tree):
-    where = tree("train/a/1.png", "train/b/1.png", "test/a/1.png", "extra/a/1.png", "extra/a/2.png")
+    folder = tree("train/a/1.png", "train/b/1.png", "test/a/1.png", "extra/a/1.png", "extra/a/2.png")
     with pytest.warns(DatasetWarning, match=r"left out 2 pictures in extra/a/ outside every class folder"):
-        listing = list_folder(where)
+        listing = list_folder(folder)
     assert set(listing.splits) == {"train", "test"}
     assert len(listing.files) == 3
 
 
 def test_pictures_outside_class_folders_are_named(tree):
-    where = tree("train/a/1.png", "train/b/1.png", "test/1.png", "test/2.png", "preview.png")
+    folder = tree("train/a/1.png", "train/b/1.png", "test/1.png", "test/2.png", "preview.png")
     with pytest.warns(DatasetWarning, match=r"left out 1 picture in ./ .*; 2 pictures in test/ outside"):
-        assert len(list_folder(where).files) == 2
+        assert len(list_folder(folder).files) == 2
 
 
 def test_class_folders_without_pictures_are_named(tree):
@@ -283,13 +283,13 @@ def test_a_broken_picture_is_named(root, damage, reason):
     with pytest.raises(BrokenImagesError, match=message) as caught:
         source.read(range(24))
     assert caught.value.paths == ("1/0010.png",)
-    kept = source.read(range(24), skip_broken=True)
-    assert len(kept.images) == len(kept.labels) == 23
-    assert [image.path for image in kept.broken] == ["1/0010.png"]
-    np.testing.assert_array_equal(kept.labels, np.delete(classes(), 10))
-    np.testing.assert_array_equal(kept.indices, np.delete(np.arange(24), 10))
+    images = source.read(range(24), skip_broken=True)
+    assert len(images.images) == len(images.labels) == 23
+    assert [image.path for image in images.broken] == ["1/0010.png"]
+    np.testing.assert_array_equal(images.labels, np.delete(classes(), 10))
+    np.testing.assert_array_equal(images.indices, np.delete(np.arange(24), 10))
     np.testing.assert_array_equal(source.read([11, 10, 3, 11], skip_broken=True).indices, [11, 3, 11])
-    np.testing.assert_array_equal(kept.images, source.read([i for i in range(24) if i != 10]).images)
+    np.testing.assert_array_equal(images.images, source.read([i for i in range(24) if i != 10]).images)
     assert source.fingerprint("content") == open_images(root).fingerprint("content")
 
 
@@ -419,11 +419,11 @@ def test_one_folder_around_the_classes(tree):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems forbid such names")
 def test_names_that_are_no_utf8(tree):
-    where = tree("a/1.png", "b/1.png")
-    odd = Path(where, os.fsdecode(b"\xff"), os.fsdecode(b"\xfe.png"))
+    folder = tree("a/1.png", "b/1.png")
+    odd = Path(folder, os.fsdecode(b"\xff"), os.fsdecode(b"\xfe.png"))
     odd.parent.mkdir()
     odd.write_text("broken")
-    source = open_images(where)
+    source = open_images(folder)
     assert source.class_names == ("a", "b", "\\udcff")
     assert source.fingerprint("content").startswith("content:")
     with pytest.raises(BrokenImagesError) as caught:

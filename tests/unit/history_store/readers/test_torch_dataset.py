@@ -115,9 +115,9 @@ def test_items_that_cannot_be_fetched_are_broken():
     source = open_torch_dataset(Broken())
     with pytest.raises(BrokenImagesError, match=r"got 1 broken of 24 read: item 4 \(image file is truncated\)"):
         source.read(range(24))
-    kept = source.read(range(24), skip_broken=True)
-    assert [image.path for image in kept.broken] == ["item 4"]
-    assert len(kept.images) == 23
+    images = source.read(range(24), skip_broken=True)
+    assert [image.path for image in images.broken] == ["item 4"]
+    assert len(images.images) == 23
     assert source.fingerprint("content") == open_torch_dataset(Broken()).fingerprint("content")
 
 
