@@ -231,12 +231,12 @@ def test_tables_of_hpob(cli, copy, tmp_path):
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
-        ("smac", ["--study", "x"], "--study: cannot be used with "),
-        ("ray", ["--study", "x"], "--study: cannot be used with "),
+        ("smac", ["--study", "x"], "--study cannot be used with "),
+        ("ray", ["--study", "x"], "--study cannot be used with "),
         ("ray", ["--metric", "val_error"], "does not say which values are best and worst"),
         ("ray", [], "--metric: expected one of accuracy"),
-        ("runs.csv", ["--study", "x"], "--study: cannot be used with "),
-        ("table.json", ["--metric", "x"], "--metric: cannot be used with "),
+        ("runs.csv", ["--study", "x"], "--study cannot be used with "),
+        ("table.json", ["--metric", "x"], "--metric cannot be used with "),
     ],
 )
 def test_options_that_say_nothing_are_refused(cli, copy, tmp_path, source, options, message):

@@ -206,4 +206,4 @@ def test_configurations_to_begin_with_and_none_are_refused_at_once(tune, folder)
     (folder / "first.csv").write_text("x\n0.5\n")
     run = tune("--initial", "first.csv", "--no-warm")
     assert (run.code, run.out) == (2, "")
-    assert "error: --initial: cannot be used with --warm none" in run.err
+    assert "error: --initial cannot be used with --warm none" in run.err

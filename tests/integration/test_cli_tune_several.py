@@ -118,7 +118,7 @@ def test_calls_that_are_refused(cli, folder, photos):
     refused("-d", photos, "-d", "copy", *network, told="which is the same as")
     refused("-d", photos, "-d", "nowhere", *network, told="nowhere")
     refused(*TWO, *ARGS, "--surrogate", "gp-map", told="--dataset: expected --surrogate gp, dngo, bohamiann")
-    refused(*TWO, *ARGS, "--save-model", "net.safetensors", told="--save-model: cannot be used with your own objective")
+    refused(*TWO, *ARGS, "--save-model", "net.safetensors", told="--save-model cannot be used with your own objective")
     refused(*TWO, *ARGS, "--split", "best", told="--split")
     assert cli("tune", *TWO, *ARGS, "--trials", "1").code == 0
     refused(

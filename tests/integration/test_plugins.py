@@ -83,7 +83,7 @@ def test_a_reader_and_a_strategy_and_an_importer_are_used(plugin, photos, tmp_pa
     )
     runs, _ = read_source(str(tmp_path / "runs.jsonl"))
     assert runs.params == {"lr": [0.1, 0.3]}
-    with pytest.raises(UsageError, match=r"study: cannot be used with .*runs\.jsonl"):
+    with pytest.raises(UsageError, match=r"study cannot be used with .*runs\.jsonl"):
         read_source(str(tmp_path / "runs.jsonl"), study="s")
 
 

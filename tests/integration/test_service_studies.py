@@ -249,7 +249,7 @@ def test_tune_on_a_server_and_on_from_there_at_home(tiny, tmp_path, cli, monkeyp
         with pytest.raises(UsageError), Client(url) as client:
             client.begin_study("s", **FAST)
         refused = cli(*own, "--server", url, "--history", str(tiny.history))
-        assert (refused.code, "--history: cannot be used with --server" in refused.err) == (2, True)
+        assert (refused.code, "--history cannot be used with --server" in refused.err) == (2, True)
         for option in (("--storage", "x.db"), ("--record", "d"), ("--save-model", "m.pt"), ("--workers", "2")):
             refused = cli(*own, "--server", url, *option)
             assert refused.code == 2, option

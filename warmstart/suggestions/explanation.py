@@ -28,14 +28,14 @@ class NeighbourReason:
 
     Attributes:
         name: in the history.
-        description: one line about its images; may be empty.
+        what: one line about its images; may be empty.
         distance: from the query.
         percentile: share of the history's own distances between groups that are smaller, in [0, 100]; None where it
             has one group only.
     """
 
     name: str
-    description: str
+    what: str
     distance: float
     percentile: float | None
 
@@ -43,7 +43,7 @@ class NeighbourReason:
         """Return the fields as JSON types."""
         return {
             "name": self.name,
-            "what": self.description,
+            "what": self.what,
             "distance": self.distance,
             "distance_percentile": self.percentile,
         }
@@ -200,9 +200,7 @@ def _nearness(near: NeighbourReason) -> str:
     percentile = (
         "" if near.percentile is None else f": nearer than {100 - near.percentile:.0f} % of the history's pairs"
     )
-    return f"{near.name} (distance {near.distance:.3g}{percentile})" + (
-        f". {near.description}" if near.description else ""
-    )
+    return f"{near.name} (distance {near.distance:.3g}{percentile})" + (f". {near.what}" if near.what else "")
 
 
 def _ranks(reason: ConfigReason) -> str:

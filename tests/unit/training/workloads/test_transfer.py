@@ -692,10 +692,11 @@ def test_what_takes_seconds_to_load_is_loaded_before_a_run_is_timed(digits, monk
 
 
 def test_without_timm_the_command_to_install_it_is_told(cli, monkeypatch, tmp_path):
-    import importlib.util
+    from importlib.util import find_spec
 
-    real = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "timm" else real(name, *a))
+    monkeypatch.setattr(
+        "warmstart.history_store.extras.find_spec", lambda name: None if name == "timm" else find_spec(name)
+    )
     with pytest.raises(UsageError, match=r"pip install 'warmstart\[pictures\]'"):
         get_workload("transfer").prepare(SourceDataset(open_images("sklearn:digits")))
     monkeypatch.chdir(tmp_path)

@@ -128,7 +128,7 @@ def test_a_history_of_another_workload_names_it(tmp_path):
 @pytest.mark.parametrize(("option", "value"), [("workload", "transfer"), ("target_budget", "steps")])
 @pytest.mark.parametrize("own", ["objective", "command"])
 def test_what_is_of_a_workload_says_nothing_beside_a_program_of_ones_own(own, option, value):
-    with pytest.raises(UsageError, match=rf"^{option}: cannot be used with `{own}`, which trains in its own way"):
+    with pytest.raises(UsageError, match=rf"^{option} cannot be used with `{own}`, which trains in its own way"):
         warmstart.tune(**{own: "train.py:main", option: value}, trials=1)
 
 
