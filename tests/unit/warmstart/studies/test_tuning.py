@@ -248,12 +248,12 @@ def test_an_empty_history_is_begun_cold_and_filled(own, photos, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"dataset": None, "space": target_space()}, "needs `dataset`"),
-        ({"space": SPACE, "warm": "none"}, "expected a study over the space of"),
+        ({"dataset": None, "space": target_space()}, "record needs `dataset`"),
+        ({"space": SPACE, "warm": "none"}, "record: expected a study over the space of"),
     ],
 )
 def test_what_cannot_be_recorded_is_told_before_anything_runs(own, changes, told):
-    with pytest.raises(UsageError, match=f"record: {told}"):
+    with pytest.raises(UsageError, match=told):
         tune(**{"dataset": f"{own}::stripes0", "history": own, "record": "a", **changes}, progress=pytest.fail)
 
 
