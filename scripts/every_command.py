@@ -173,7 +173,6 @@ PROGRAMS: dict[str, tuple[str, str]] = {
         "",
         """
 import numpy as np
-import pandas
 import torch
 from sklearn.datasets import load_digits
 from torch.utils.data import TensorDataset
@@ -259,19 +258,16 @@ study.optimize(lambda trial: trial.suggest_float("dropout_rate", 0.0, 0.9), n_tr
     "BoTorch": (
         "botorch",
         """
-import importlib
-from importlib.util import find_spec
-
 import numpy as np
 import torch
 from botorch.acquisition import LogExpectedImprovement, qLogNoisyExpectedImprovement
 from botorch.optim import optimize_acqf
 
+from warmstart.bo.surrogates import GaussianProcess
 from warmstart.integrations.botorch import SurrogateModel
 
-bo = importlib.import_module("warmstart.bo" if find_spec("warmstart.bo") else "bo")
 X = np.random.default_rng(0).random((10, 2))
-process = bo.surrogates.GaussianProcess().fit(X, ((X - 0.3) ** 2).sum(axis=1), rng=np.random.default_rng(0))
+process = GaussianProcess().fit(X, ((X - 0.3) ** 2).sum(axis=1), rng=np.random.default_rng(0))
 bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 scores = (
     LogExpectedImprovement(SurrogateModel(process), best_f=-0.01),
@@ -285,16 +281,14 @@ for score in scores:
     "GPyOpt": (
         "GPyOpt",
         """
-import importlib
-from importlib.util import find_spec
-
 from ConfigSpace import ConfigurationSpace, Float
 
-bo = importlib.import_module("warmstart.bo" if find_spec("warmstart.bo") else "bo")
+from warmstart.bo import Optimizer
+
 space = ConfigurationSpace(seed=0)
 space.add(Float("x", (0.0, 1.0)))
 for surrogate, acquisition in (("gp", "ei"), ("gp-map", "lcb")):
-    optimizer = bo.Optimizer(space, engine="gpyopt", surrogate=surrogate, acquisition=acquisition)
+    optimizer = Optimizer(space, engine="gpyopt", surrogate=surrogate, acquisition=acquisition)
     for _ in range(4):
         config = optimizer.ask()[0]
         optimizer.tell(config, (config["x"] - 0.3) ** 2)

@@ -26,7 +26,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("botorch", "mysql", "plots", "postgres", "ray", "serve", "transfer")
+EXTRAS = ("botorch", "mysql", "pictures", "plots", "postgres", "ray", "serve")
 """What is installed beside the dependencies: all that a person may want at once."""
 PAIRS = {"torch": "torchvision", "torchvision": "torch"}
 """Packages of which each release needs one release of another: one is not lowered without the other."""
