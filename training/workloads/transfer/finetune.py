@@ -110,6 +110,7 @@ def fine_tune(
     report: Callable[[int, float], None],
     seconds: Callable[[], float],
     timeout_s: float = math.inf,
+    batch_size: int = BATCH_SIZE,
 ) -> TunedResult:
     """Train a network in place: AdamW, warm-up and cosine, norms frozen.
 
@@ -122,6 +123,7 @@ def fine_tune(
         report: called with each (step, change); what it raises ends the run.
         seconds: tells the work done so far, in seconds.
         timeout_s: of work after which the run is given up.
+        batch_size: images of a step.
     """
     device = network.weight.device
     draws = torch.Generator().manual_seed(seed)
@@ -135,9 +137,9 @@ def fine_tune(
     network.eval()
     quick = quick_copy(network, to_pixels(data.images[:2], device))
     while progress < 1:
-        if len(queue) < min(BATCH_SIZE, len(data.labels)):
+        if len(queue) < min(batch_size, len(data.labels)):
             queue = torch.cat([queue, torch.randperm(len(data.labels), generator=draws)])
-        rows, queue = queue[:BATCH_SIZE].numpy(), queue[BATCH_SIZE:]
+        rows, queue = queue[:batch_size].numpy(), queue[batch_size:]
         loss = _loss(quick, data, rows, tuning, draws, beta)
         loss.backward()  # type: ignore[no-untyped-call]
         for optimizer, rate in optimizers:
