@@ -12,14 +12,14 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pixels_frozen import UNREAD, native_size, sizes_for
+from pixels_frozen import UNREAD, USUAL_SIZE, native_size, sizes_for
 from transfer_frozen import LITE, packed
 
 from history_store.images import ImageSource
@@ -250,35 +250,47 @@ def measure(source: ImageSource, config: dict[str, Any]) -> tuple[dict[str, Any]
 
 
 def collect(data: Path, out: Path, only: list[str] | None, numbers: list[int] | None, limit: int | None) -> None:
-    """Measure what is not there yet, breadth first: every dataset under one configuration before the next."""
+    """Measure what is not there yet, breadth first: every dataset under one configuration before the next; those of small pictures last."""
     import torch
 
     torch.set_num_threads(1)
     paths = {path.stem: path for path in sorted(data.glob("*.zip")) if path.stem not in UNREAD}
     names = [name for name in paths if only is None or name in only]
     natives = {name: native_size(open_images(paths[name])) for name in names}
-    configs = json.loads(CONFIGS.read_text())
     done = 0
-    for number, config in enumerate(configs):
-        for name in names:
-            path = out / "runs" / name / f"{number:02}.json"
-            is_asked = any(config["image_size"] in sizes for sizes in sizes_for(natives[name]))
-            if path.exists() or not is_asked or (numbers is not None and number not in numbers):
-                continue
-            if (out / "STOP").exists() or (limit is not None and done >= limit):
-                return
-            started = time.time()
-            found, probabilities = measure(open_images(paths[name]), config)
-            beside = out / "probabilities" / name / f"{number:02}.npz"
-            for target, content in ((beside, packed(probabilities)), (path, json.dumps(found).encode())):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                replace_file(target, content)
-            done += 1
-            told = f"{found['head_wrong']} → {found['wrong']} of {found['totals']}, {found['steps']} steps, {found['status']}"
-            print(
-                f"{time.strftime('%H:%M:%S')} {number} {name} {told}, CPU {found['seconds']:.0f} s, {time.time() - started:.0f} s",
-                flush=True,
-            )
+    for number, name, config in runs_of(names, natives, json.loads(CONFIGS.read_text())):
+        path = out / "runs" / name / f"{number:02}.json"
+        if path.exists() or (numbers is not None and number not in numbers):
+            continue
+        if (out / "STOP").exists() or (limit is not None and done >= limit):
+            return
+        started = time.time()
+        found, probabilities = measure(open_images(paths[name]), config)
+        beside = out / "probabilities" / name / f"{number:02}.npz"
+        for target, content in ((beside, packed(probabilities)), (path, json.dumps(found).encode())):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(target, content)
+        done += 1
+        told = (
+            f"{found['head_wrong']} → {found['wrong']} of {found['totals']}, {found['steps']} steps, {found['status']}"
+        )
+        took = f"CPU {found['seconds']:.0f} s, {time.time() - started:.0f} s"
+        print(f"{time.strftime('%H:%M:%S')} {number} {name} {told}, {took}", flush=True)
+
+
+def runs_of(
+    names: list[str], natives: dict[str, int], configs: list[dict[str, Any]]
+) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """List configurations and datasets in the order in which they are measured, at sizes that the frozen part has."""
+    parts = (
+        [name for name in names if natives[name] >= USUAL_SIZE],
+        [name for name in names if natives[name] < USUAL_SIZE],
+    )
+    for part in parts:
+        for number, config in enumerate(configs):
+            for name in part:
+                if any(config["image_size"] in sizes for sizes in sizes_for(natives[name])):
+                    yield number, name, config
 
 
 def pack(out: Path, shards: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pixels_frozen import HEADS, blocks_of, measure_heads, sizes_for
 from pixels_prize import HEAD_KINDS, Table, prize, sizes
-from pixels_tuned import CONFIGS, RECIPE, draw_configs, is_flat, starting_head
+from pixels_tuned import CONFIGS, RECIPE, draw_configs, is_flat, runs_of, starting_head
 
 from metafeat.pretrained.features import Features
 from metafeat.pretrained.heads import head_specs
@@ -63,6 +63,16 @@ def test_configurations_are_those_drawn_and_in_the_living_region():
         assert 5e-5 <= config["body_rate"] <= min(highest[config["tuned_stages"]], config["learning_rate"])
         assert config["steps"] >= 40
         assert config["image_size"] in (96, 128, 160, 224)
+
+
+def test_runs_go_breadth_first_and_small_pictures_come_last():
+    natives = {"a": 256, "b": 32, "c": 150}
+    runs = [(number, name) for number, name, _ in runs_of(sorted(natives), natives, draw_configs())]
+    assert runs[:3] == [(0, "a"), (1, "a"), (2, "a")]  # at 224 pixels, which c has not
+    assert runs[3:5] == [(3, "a"), (3, "c")]
+    first = runs.index((3, "b"))
+    assert {name for _, name in runs[first:]} == {"b"}
+    assert [number for number, name in runs if name == "a"] == list(range(24))
 
 
 def test_a_curve_is_flat_that_has_moved_by_one_picture_for_four_points():
