@@ -222,9 +222,8 @@ def measure(source: ImageSource, config: dict[str, Any]) -> tuple[dict[str, Any]
     try:
         with torch.random.fork_rng(devices=[]):
             status = fine_tune(
-                network, data, tuning, budget=budget, seed=0, report=report, seconds=data.training_seconds,
-                batch_size=config["batch_size"],
-            ).status.value  # fmt: skip
+                network, data, tuning, budget=budget, seed=0, report=report, seconds=data.training_seconds
+            ).status.value
     except FlatCurve:
         pass
     ended = data.points[-1]

@@ -16,14 +16,17 @@ def drawn(n=30, d=50, classes=3, copies=1, seed=0):
 
 
 def reference(rows, labels, penalty):
-    """Fit scikit-learn's to unreduced rows: the sum of losses, and half of the squared weights divided by C."""
-    c = 1 / (2 * penalty * len(rows))
+    """Fit scikit-learn's to unreduced rows: the sum of losses, and half of the squared weights divided by C.
+
+    Of two classes it has the weights of one alone: the difference of ours, whose squares sum to twice as much.
+    """
+    c = (2 if labels.max() == 1 else 1) / (2 * penalty * len(rows))
     return LogisticRegression(C=c, tol=1e-8, max_iter=5_000).fit(rows, labels)
 
 
 @pytest.mark.parametrize("copies", [1, 2])
 @pytest.mark.parametrize("d", [8, 120])
-@pytest.mark.parametrize("classes", [3, 5])
+@pytest.mark.parametrize("classes", [2, 5])
 def test_probabilities_are_those_of_scikit_learn(copies, d, classes):
     rows, labels = drawn(d=d, classes=classes, copies=copies)
     path = fit_logistic_path(rows, labels, n_classes=classes)

@@ -20,7 +20,7 @@ from metafeat.pretrained.heads import LinearHead
 from metafeat.pretrained.quick_copy import quick_copy
 from training.workloads.adam import Adam
 from training.workloads.transfer.budget import TransferBudget
-from training.workloads.transfer.config import BATCH_SIZE, FIRST_RATE, WARM_UP, Tuning
+from training.workloads.transfer.config import FIRST_RATE, WARM_UP, Tuning
 
 WATCHED = 64
 """Validation images along the way at most, so that looking takes little of the time; the end sees all of them."""
@@ -110,7 +110,6 @@ def fine_tune(
     report: Callable[[int, float], None],
     seconds: Callable[[], float],
     timeout_s: float = math.inf,
-    batch_size: int = BATCH_SIZE,
 ) -> TunedResult:
     """Train a network in place: AdamW, warm-up and cosine, norms frozen.
 
@@ -123,7 +122,6 @@ def fine_tune(
         report: called with each (step, change); what it raises ends the run.
         seconds: tells the work done so far, in seconds.
         timeout_s: of work after which the run is given up.
-        batch_size: images of a step.
     """
     device = network.weight.device
     draws = torch.Generator().manual_seed(seed)
@@ -137,9 +135,9 @@ def fine_tune(
     network.eval()
     quick = quick_copy(network, to_pixels(data.images[:2], device))
     while progress < 1:
-        if len(queue) < min(batch_size, len(data.labels)):
+        if len(queue) < min(tuning.batch_size, len(data.labels)):
             queue = torch.cat([queue, torch.randperm(len(data.labels), generator=draws)])
-        rows, queue = queue[:batch_size].numpy(), queue[batch_size:]
+        rows, queue = queue[: tuning.batch_size].numpy(), queue[tuning.batch_size :]
         loss = _loss(quick, data, rows, tuning, draws, beta)
         loss.backward()  # type: ignore[no-untyped-call]
         for optimizer, rate in optimizers:
