@@ -30,7 +30,7 @@ from metafeat.pretrained.features import Features, compute_features, open_networ
 from metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs, softmax
 from metafeat.pretrained.landmarks import HALF_SIZE, compute_landmarks, mirrored_landmarks
 from metafeat.pretrained.landmarks import LANDMARKS as LANDMARK_NAMES
-from metafeat.pretrained.logistic import FOLDS, PENALTIES, fit_logistic_path
+from metafeat.pretrained.logistic import FOLDS, PENALTIES, LogisticPath, fit_logistic_path
 from training.workloads.transfer.frozen import COUNTS, PARTS, POOL, SPLITS, draw_pool, draw_split
 
 UNREAD = ("dog_breeds12", "produce5", "playing_cards14", "retina4")
@@ -44,7 +44,9 @@ ORDER = [
 ]
 """Breadth first: every dataset on one backbone at one size before the next. lite1 at two sizes, for the time that it takes."""
 LANDMARKS = (LITE[0], 64)
-HEADS = (*map(str, head_specs()), "logistic, standardised, penalty by folds")
+SPACES = ("standardised", "centred")
+"""Of the features that logistic heads see: each divided by its spread, or all by one number."""
+HEADS = (*map(str, head_specs()), *(f"logistic, {space}, penalty by folds" for space in SPACES))
 RELATED = {
     "faces": ("fer_expressions", "smiles", "lfw_subset", "face_mask", "olivetti"),
     "leaves": ("potato_leaf",),
@@ -128,14 +130,15 @@ def measure_heads(
 ) -> tuple[dict, dict[str, NDArray]]:
     """Count the wrong answers of all heads on all feature sets, `splits x parts x depths x flips x heads x 3` as `FrozenTable`.
 
-    The last head is logistic, its penalty chosen by the loss of images left out by folds. `logistic_wrong` and
-    `logistic_losses` hold the same for every penalty. Probabilities, float16, are of all images where all training images
-    train: those of training images left out. `splits x depths x flips x n x classes`.
+    The last heads are logistic, one in each of `SPACES`, its penalty chosen by the loss of images left out by folds.
+    `logistic_wrong` and `logistic_losses` hold the same for every space and penalty. Probabilities, float16, are of all images
+    where all training images train: those of training images left out, `splits x depths x flips x n x classes`; of the
+    logistic heads the one with the least loss.
     """
     shape = (SPLITS, len(PARTS), len(DEPTHS), 2)
     wrong = np.zeros((*shape, len(HEADS), len(COUNTS)), np.uint16)
-    logistic = np.zeros((*shape, len(PENALTIES), len(COUNTS)), np.uint16)
-    losses = np.zeros((*shape, len(PENALTIES)), np.float32)
+    logistic = np.zeros((*shape, len(SPACES), len(PENALTIES), len(COUNTS)), np.uint16)
+    losses = np.zeros((*shape, len(SPACES), len(PENALTIES)), np.float32)
     totals = np.zeros((SPLITS, len(PARTS), len(COUNTS)), np.uint16)
     seconds = np.zeros((2, *shape[1:]))
     kept = {head: np.zeros((SPLITS, *shape[2:], len(labels), n_classes), np.float16) for head in ("logistic", "ridge")}
@@ -154,20 +157,21 @@ def measure_heads(
                     began = time.process_time()
                     plain = plain_heads(TrainingFeatures(used, labels[train], n_classes), rows, labels, split.halves)
                     between = time.process_time()
-                    regression = logistic_head(used, labels[train], n_classes, rows[asked])
+                    fits = [logistic_head(used, labels[train], n_classes, rows[asked], space) for space in SPACES]
                     seconds[:, p, d, copies] += np.array([between - began, time.process_time() - between]) / SPLITS
-                    missed = regression["scores"].argmax(2) != labels[asked]
-                    n_first = len(split.halves[0])
-                    logistic[at] = np.stack(
-                        [regression["wrong"], missed[:, :n_first].sum(1), missed[:, n_first:].sum(1)], axis=1
-                    )
-                    losses[at] = regression["losses"]
-                    best = int(regression["losses"].argmin())
-                    wrong[at] = np.concatenate([plain["wrong"], logistic[at][[best]]])
+                    n_first, chosen = len(split.halves[0]), []
+                    for n, fit in enumerate(fits):
+                        missed = fit["scores"].argmax(2) != labels[asked]
+                        halves = missed[:, :n_first].sum(1), missed[:, n_first:].sum(1)
+                        logistic[(*at, n)] = np.stack([fit["wrong"], *halves], axis=1)
+                        losses[(*at, n)] = fit["losses"]
+                        chosen.append(int(fit["losses"].argmin()))
+                    wrong[at] = np.concatenate([plain["wrong"], logistic[at][np.arange(len(SPACES)), chosen]])
                     if p == 0:
-                        place = (seed, d, copies)
-                        kept["logistic"][place][train] = softmax(regression["left_out"][best])
-                        kept["logistic"][place][asked] = softmax(regression["scores"][best])
+                        space = int(losses[at].min(1).argmin())
+                        best, place = fits[space], (seed, d, copies)
+                        kept["logistic"][place][train] = softmax(best["left_out"][chosen[space]])
+                        kept["logistic"][place][asked] = softmax(best["scores"][chosen[space]])
                         kept["ridge"][place][train], kept["ridge"][place][asked] = plain["left_out"], plain["asked"]
     return {
         "wrong": wrong,
@@ -201,17 +205,24 @@ def plain_heads(
 
 
 def logistic_head(
-    used: NDArray[np.float32], labels: NDArray[np.int64], n_classes: int, asked: NDArray[np.float32]
+    used: NDArray[np.float32], labels: NDArray[np.int64], n_classes: int, asked: NDArray[np.float32], space: str
 ) -> dict[str, NDArray]:
     """Fit the logistic head for all penalties: left-out answers of `n` training images, and scores of other images."""
-    rows = used.astype(np.float64)
-    mean, spread = rows.mean(0), rows.std(0)
-    whole = float(np.sqrt(np.square(rows - mean).mean())) or 1.0
-    spread = np.where(spread > 1e-6 * whole, spread, whole)
-    path = fit_logistic_path((rows - mean) / spread, labels, n_classes=n_classes)
+    mean, spread, path = logistic_path(used, labels, n_classes, space)
     ready = (asked - mean) / spread
     scores = np.array([path.scores(ready, place) for place in range(len(PENALTIES))])
     return {"wrong": path.wrong, "losses": path.losses, "left_out": path.left_out, "scores": scores}
+
+
+def logistic_path(
+    used: NDArray[np.float32], labels: NDArray[np.int64], n_classes: int, space: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64], LogisticPath]:
+    """Centre and scale features as heads do, and fit all penalties: mean `d`, spread `d` and the fits."""
+    rows = used.astype(np.float64)
+    mean, each = rows.mean(0), rows.std(0)
+    whole = float(np.sqrt(np.square(rows - mean).mean())) or 1.0
+    spread = np.where(each > 1e-6 * whole, each, whole) if space == "standardised" else np.full(len(mean), whole)
+    return mean, spread, fit_logistic_path((rows - mean) / spread, labels, n_classes=n_classes)
 
 
 def collect(data: Path, out: Path, only: list[str] | None, limit: int | None) -> None:
@@ -271,7 +282,7 @@ def settings(data: Path, natives: dict[str, int]) -> dict:
         "pool": POOL,
         "counts": COUNTS,
         "heads": HEADS,
-        "logistic": {"penalties": PENALTIES, "folds": FOLDS},
+        "logistic": {"spaces": SPACES, "penalties": PENALTIES, "folds": FOLDS},
         "landmarks": LANDMARK_NAMES,
         "decoding": DECODING,
         "sizes": SIZES,

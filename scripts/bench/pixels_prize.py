@@ -57,9 +57,11 @@ class Table:
 
 HEAD_KINDS = {
     "all": list(range(len(HEADS))),
-    "without logistic": list(range(len(HEADS) - 1)),
+    "without logistic": list(range(len(head_specs()))),
     "ridge": [n for n, spec in enumerate(head_specs()) if spec.kind == "ridge"],
-    "logistic": [len(HEADS) - 1],
+    "logistic": list(range(len(head_specs()), len(HEADS))),
+    "logistic, standardised": [len(head_specs())],
+    "logistic, centred": [len(head_specs()) + 1],
 }
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pixels_frozen import UNREAD, USUAL_SIZE, native_size, sizes_for
+from pixels_frozen import SPACES, UNREAD, USUAL_SIZE, logistic_path, native_size, sizes_for
 from transfer_frozen import LITE, packed
 
 from history_store.images import ImageSource
@@ -29,7 +29,6 @@ from metafeat.files import replace_file
 from metafeat.pretrained.backbones import find_backbone
 from metafeat.pretrained.features import compute_features, open_network
 from metafeat.pretrained.heads import HeadSearch, LinearHead, TrainingFeatures, head_specs, softmax
-from metafeat.pretrained.logistic import fit_logistic_path
 from training.workloads.transfer.budget import TransferBudget
 from training.workloads.transfer.config import Tuning
 from training.workloads.transfer.finetune import TunedNetwork, TuningImages, fine_tune, logits
@@ -165,20 +164,18 @@ def is_flat(points: list[tuple[float, int, int]], share: float) -> bool:
 def starting_head(rows: NDArray[np.float32], labels: NDArray[np.int64], n_classes: int, kind: str) -> tuple:
     """Fit the head that a fine-tuning starts from; its kind, and the training images that it misses when they are left out.
 
-    ``best`` is ridge or logistic, whichever misses fewer; where both miss as many, logistic.
+    ``logistic`` is the one on standardised features. ``best`` is that, the one on centred features or ridge, whichever misses
+    fewer; where they miss as many, a logistic one.
     """
     found = {}
     if kind in ("ridge", "best"):
         search = HeadSearch(TrainingFeatures(rows, labels, n_classes), head_specs(("ridge",)))
         found["ridge"] = (int(search.wrong().min()), search.fit())
-    if kind in ("logistic", "best"):
-        wide = rows.astype(np.float64)
-        mean, spread = wide.mean(0), wide.std(0)
-        whole = float(np.sqrt(np.square(wide - mean).mean())) or 1.0
-        spread = np.where(spread > 1e-6 * whole, spread, whole)
-        path = fit_logistic_path((wide - mean) / spread, labels, n_classes=n_classes)
+    for space in {"logistic": SPACES[:1], "best": SPACES}.get(kind, ()):
+        mean, spread, path = logistic_path(rows, labels, n_classes, space)
         best = path.best()
-        found["logistic"] = (int(path.wrong[best]), LinearHead(mean, spread, path.weight[best], path.bias[best]))
+        head = LinearHead(mean, spread, path.weight[best], path.bias[best])
+        found[f"logistic, {space}"] = (int(path.wrong[best]), head)
     name = min(sorted(found), key=lambda each: found[each][0])
     return name, *found[name]
 
