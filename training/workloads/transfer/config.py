@@ -81,6 +81,7 @@ class Tuning:
         crop_scale: least share of an image's area in a crop; 1 = no crops.
         mixup_alpha: of the Beta distribution; 0 = none.
         label_smoothing: in [0, 1).
+        batch_size: images of a step.
     """
 
     steps: int
@@ -92,6 +93,7 @@ class Tuning:
     crop_scale: float
     mixup_alpha: float
     label_smoothing: float
+    batch_size: int = BATCH_SIZE
 
 
 @dataclass(frozen=True, slots=True)

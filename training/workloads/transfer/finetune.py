@@ -20,7 +20,7 @@ from warmstart.metafeat.pretrained.heads import LinearHead
 from warmstart.metafeat.pretrained.quick_copy import quick_copy
 from warmstart.training.workloads.adam import Adam
 from warmstart.training.workloads.transfer.budget import TransferBudget
-from warmstart.training.workloads.transfer.config import BATCH_SIZE, FIRST_RATE, WARM_UP, Tuning
+from warmstart.training.workloads.transfer.config import FIRST_RATE, WARM_UP, Tuning
 
 WATCHED = 64
 """Most validation images in points of the curve, to save time; the last point uses all."""
@@ -135,9 +135,9 @@ def fine_tune(
     network.eval()
     quick = quick_copy(network, to_pixels(data.images[:2], device))
     while progress < 1:
-        if len(queue) < min(BATCH_SIZE, len(data.labels)):
+        if len(queue) < min(tuning.batch_size, len(data.labels)):
             queue = torch.cat([queue, torch.randperm(len(data.labels), generator=draws)])
-        rows, queue = queue[:BATCH_SIZE].numpy(), queue[BATCH_SIZE:]
+        rows, queue = queue[: tuning.batch_size].numpy(), queue[tuning.batch_size :]
         loss = _loss(quick, data, rows, tuning, draws, beta)
         loss.backward()  # type: ignore[no-untyped-call]
         for optimizer, rate in optimizers:
