@@ -195,10 +195,10 @@ def plain_heads(
     others, n_first = rows[asked], len(halves[0])
     misses = np.array([search.scores(spec, others).argmax(1) != labels[asked] for spec in search.specs])
     ridges = [n for n, spec in enumerate(search.specs) if spec.kind == "ridge"]
-    ridge = search.specs[ridges[int(search.wrong()[ridges].argmin())]]
+    ridge = search.specs[ridges[int(search.error_counts()[ridges].argmin())]]
     head = search.fit(ridge)
     return {
-        "wrong": np.stack([search.wrong(), misses[:, :n_first].sum(1), misses[:, n_first:].sum(1)], axis=1),
+        "wrong": np.stack([search.error_counts(), misses[:, :n_first].sum(1), misses[:, n_first:].sum(1)], axis=1),
         "left_out": softmax(head.scale * search.left_out_scores(ridge)),
         "asked": head.probabilities(others),
     }

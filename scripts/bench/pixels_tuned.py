@@ -170,7 +170,7 @@ def starting_head(rows: NDArray[np.float32], labels: NDArray[np.int64], n_classe
     found = {}
     if kind in ("ridge", "best"):
         search = HeadSearch(TrainingFeatures(rows, labels, n_classes), head_specs(("ridge",)))
-        found["ridge"] = (int(search.wrong().min()), search.fit())
+        found["ridge"] = (int(search.error_counts().min()), search.fit())
     for space in {"logistic": SPACES[:1], "best": SPACES}.get(kind, ()):
         mean, spread, path = logistic_path(rows, labels, n_classes, space)
         best = path.best()
