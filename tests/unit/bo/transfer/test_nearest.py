@@ -76,5 +76,5 @@ def test_equals_a_plain_loop():
 
 
 def test_needs_distances():
-    with pytest.raises(UsageError, match="strategy 'nearest': expected distances"):
+    with pytest.raises(UsageError, match="strategy 'nearest' needs distances"):
         nearest(Query(SIBLINGS, None, 2))
