@@ -253,7 +253,7 @@ class Advisor:
             stale = (*location.embedded.notes, location.confidence.note)
             location = replace(bare, notes=(*(note for note in location.notes if note not in stale), *bare.notes))
         if not location.embedded.has_runs[location.rows].any():
-            msg = f"{location.embedded.path}: expected a history with runs, got none on its {len(location.rows)} datasets. Add some with `warmstart history record`, `import` or `collect`."
+            msg = f"{location.embedded.path}: expected a history with runs, got none on the {len(location.rows)} datasets that are not left out. Add some with `warmstart history record`, `import` or `collect`."
             raise UsageError(msg)
         return location.with_runs
 
