@@ -44,7 +44,7 @@ STUDIES = {  # name: (command, trials after which it is killed; 0 = it ends)
     ),
     "done.db": (f"{IMAGES} -k 2 --trials 4 --surrogate dngo", 0),
     "done.journal": (f"{KINDS} --trials 6 --surrogate gp-map --acquisition ei-per-second", 0),
-    "done-command.db": (f"{COMMAND} --trials 5 --surrogate bohamiann --workers 2", 0),
+    "done-command.db": (f"{COMMAND} --trials 5 --surrogate gp-map --workers 2", 0),
     "done-joint.journal": (f"{JOINT} --trials 7", 0),
     "done-time.db": (f"{IMAGES} --time 25s --trials 5", 0),
     "done-related.journal": (f"{IMAGES} --related auto --neighbours 2 --surrogate bohamiann -k 1 --trials 4", 0),
@@ -89,7 +89,7 @@ def main(folder: Path, parts: list[str]) -> None:
 
 
 def pack(folder: Path, out: Path) -> None:
-    """Copy what was made as the archive has it: what gzip makes smaller is gzipped, and `SHA256SUMS` has the digests of all."""
+    """Copy what was made as the archive has it: programs, and what gzip makes smaller, are gzipped, and `SHA256SUMS` has the digests of all."""
     shutil.rmtree(out, ignore_errors=True)
     sums = []
     for path in sorted(folder.rglob("*")):
@@ -99,7 +99,7 @@ def pack(folder: Path, out: Path) -> None:
             continue
         data, place = path.read_bytes(), out / name
         small = gzip.compress(data, 9, mtime=0)
-        if path.suffix == ".gz" or len(small) < 0.8 * len(data):
+        if path.suffix in (".gz", ".py") or len(small) < 0.8 * len(data):
             data, place = small, place.with_name(f"{place.name}.gz")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(data)
@@ -678,7 +678,7 @@ def optuna_studies(folder: Path) -> None:
 
 
 def pickles(folder: Path) -> None:
-    """Pickle what functions return, and what people may keep of it."""
+    """Pickle what functions return, and what people may keep of it; 0.2 cannot pickle descriptions of datasets and locations."""
     import pickle
 
     import warmstart
@@ -693,24 +693,19 @@ def pickles(folder: Path) -> None:
     settings = {"history": folder / "histories/tiny.h5", "model": folder / "models/tiny.safetensors"}
     asked = {"storage": "s.db", "warm": "none", "space": "compact", "on_message": lambda line: None}
     with History.open(settings["history"]) as history:
-        things = {
-            "datasets": list(history.datasets),
-            "evaluations": list(history.evaluations())[:12],
-            "space": load_space(history.space_json),
-        }
+        things = {"space": load_space(history.space_json), "evaluations": list(history.evaluations())[:12]}
     advisor = warmstart.Advisor(**settings)
     things |= {
         "suggest": warmstart.suggest("digits.npz", k=2, **settings),
         "neighbours": warmstart.neighbours("digits.npz", k=2, **settings),
         "answer": warmstart.answer("digits.npz", k=2, explain=True, **settings),
-        "location": advisor.locate("digits.npz"),
         "descriptor": advisor.describe("digits.npz").descriptor,
         "tune": warmstart.tune(objective="objective.py:of_images", trials=3, study="one", **asked),
         "tune_many": warmstart.tune_many(["near", "far"], objective="objective.py:of_path", trials=4, **asked),
         "predict": warmstart.predict(folder / "classifiers/cnn.safetensors", dataset="digits.npz"),
         "error": UsageError("expected this, got that. Do so.", param="k"),
         "failed": AllTrialsFailedError("all failed"),
-        "objective": load_objective(objective="objective.py:of_images"),
+        "objective": load_objective("objective.py:of_images", names=["log10_learning_rate", "dropout_rate"]),
     }
     Path("descriptor.json").write_text(things["descriptor"].to_json() + "\n")
     for name, thing in things.items():
@@ -801,7 +796,6 @@ def server(folder: Path) -> None:
     shutil.copy(folder / "histories/even.npz", "even.npz")
     shutil.copy(folder / "models/tiny.safetensors", "model.safetensors")
     write_clean(folder / "histories/tiny.h5", "history.h5")
-    shutil.copy("history.h5", "before.h5")
     token = json.loads(run("serve", "--new-token", "ann", "--token-file", "tokens", "--format", "json"))
     Path("token.json").write_text(json.dumps(token) + "\n")
     with socket.socket() as free:
@@ -860,8 +854,8 @@ def server(folder: Path) -> None:
     Path("exchanges.json").write_text(json.dumps(said) + "\n")
     for name in ("program.py", "space.yaml"):
         assert Path(name).exists()
-    for path in Path().glob("*.lock"):
-        path.unlink()
+    for name in ("history.h5.bak", "history.h5.lock"):  # those of two histories are enough
+        Path(name).unlink()
     shutil.rmtree("__pycache__", ignore_errors=True)
 
 
@@ -889,7 +883,7 @@ def talk(client, digits: str) -> None:  # type: ignore[no-untyped-def]
         "talk", space={"x": [0.0, 1.0], "n": {"int": [1, 4]}}, surrogate="gp-map", startup=500, pruner="median"
     )
     study = type(begun)(begun.transport, begun.name, "worker-1")
-    for number in range(6):
+    for number in range(7):
         trial = study.ask(key=f"ask-{number}")
         trial.report(1, 0.75)
         trial.heartbeat()
@@ -902,8 +896,8 @@ def talk(client, digits: str) -> None:  # type: ignore[no-untyped-def]
                 metrics={"size": 3.0},
                 constraints={"small": trial.config["n"] < 4},
             )
-    study.ask(key="ask-6").release()
-    study.ask(key="ask-7")  # one is under way
+    study.ask(key="ask-7").release()
+    study.ask(key="ask-8")  # one is under way
     study.show()
     study.trials()
     client.studies()
@@ -971,7 +965,7 @@ def raw(url: str, request: dict, known: dict[str, str] | None = None) -> dict:  
         response = connection.getresponse()
         if path.endswith("/events"):
             text = ""
-            while not text.endswith("\n\n"):
+            while "data:" not in text or not text.endswith("\n\n"):
                 text += response.readline().decode()
         else:
             text = response.read().decode()
@@ -1029,6 +1023,7 @@ PRINTED = [
     ("history", "export", "n.h5", "n.csv", "--format", "json"),
     ("history", "import", "m.h5", "n.csv", "--dry-run", "--format", "json"),
     ("history", "import", "m.h5", "n.csv", "--format", "json"),
+    ("history", "import", "m.h5", "n.csv", "--dry-run", "--format", "json"),
     ("history", "embed", "n.h5", "--format", "json"),
     ("history", "compact", "n.h5", "--format", "json"), ("history", "upgrade", "n.h5", "--format", "json"),
     ("history", "remove", "n.h5", "digits", "--yes", "--format", "json"),
