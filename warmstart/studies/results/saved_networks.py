@@ -42,9 +42,8 @@ def train_best(
 ) -> tuple[Classifier, Classifier] | None:
     """Join the k best models of a workload's study (see `LastTraining.choose`): stored, else retrained by their seeds.
 
-    On the device of the study retraining gives the trials' models. If the workload supports it, each model is then
-    trained once more on all images that are not held out; in a limited time first the one that gains most, else the
-    best, for the rest of the time.
+    On the study's device retraining gives the trials' models. If the workload supports it, each model is then retrained
+    on all images that are not held out; in a limited time first the one that gains most, else the best, in all of it.
 
     Args:
         plan: of the study.
@@ -54,9 +53,7 @@ def train_best(
         networks: stored networks of trials.
         threads: of torch on a CPU in the last training.
 
-    Returns: the classifier as validated, and the one to use, which may be trained on the validation images too. None if
-    no
-        model was stored and retraining gave none.
+    Returns: the classifier as validated, and the one to use, which may be trained on validation images too; or None.
 
     Raises:
         DataError: the dataset cannot be read any more.

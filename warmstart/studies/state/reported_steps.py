@@ -33,8 +33,7 @@ def numbers_of(steps: Collection[float], *, taken: Iterable[int], fractional: Ma
         fractional: earlier steps that differ from their numbers, by number.
 
     Returns: by step, its earlier number; else the step itself if it is an integer, at most `LARGEST` and free; else the
-    next number after
-        all others, or the first free one.
+        next number after all others, or the first free one.
     """
     step_of: dict[int, float] = {number: number for number in taken} | dict(fractional)
     number_of, last = {step: number for number, step in step_of.items()}, max(step_of, default=-1)
