@@ -53,7 +53,9 @@ def lowest_allowed(extras: tuple[str, ...]) -> dict[str, str]:
         requirement = Requirement(text)
         bounds = [Version(one.version) for one in requirement.specifier if one.operator in (">=", "==")]
         if not bounds:
-            if requirement.specifier:  # an upper bound alone: of a tool, not of what we call
+            if (
+                requirement.specifier or requirement.name == project["name"]
+            ):  # an upper bound alone, of a tool; or other extras of ours
                 continue
             msg = f"pyproject.toml: expected a lower bound, got {text!r}"
             raise ValueError(msg)

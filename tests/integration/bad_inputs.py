@@ -160,7 +160,7 @@ TABLE: tuple[Bad, ...] = (
         "--no-cache",
     ),
     _option("misspelt option", "--histroy", "--histroy", "x.h5"),
-    Bad("option", "no dataset", 2, "--dataset", lambda w: ["suggest"]),
+    Bad("option", "no dataset", 2, "Give your images", lambda w: ["suggest"]),
     Bad("option", "unknown command", 2, "sugest", lambda w: ["sugest"]),
     _record("error above 1", 3, r"expected an error in \[0, 1\], got error=1.5", "--error", 1.5),
     _record("error missing", 2, "--error: expected a validation error", "--status", "ok"),

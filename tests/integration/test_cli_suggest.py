@@ -258,7 +258,7 @@ def test_python_takes_arrays_and_torch_datasets():
     [
         ({}, "expected either a path or images, got neither"),
         ({"path": "x", "images": 1}, "expected either a path or images, got both"),
-        ({"path": "x", "labels": [1]}, "expected labels with images only"),
+        ({"path": "x", "labels": [1]}, "labels cannot be used with a path"),
         ({"path": "x", "k": 0}, "k: expected a whole number of at least 1, got 0"),
         ({"path": "x", "k": True}, "k: expected a whole number"),
         ({"path": "x", "k": 2.5}, "k: expected a whole number"),

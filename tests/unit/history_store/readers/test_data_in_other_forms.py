@@ -260,7 +260,7 @@ def test_a_table_whose_column_is_named(tmp_path):
     assert labelled("photos", None, None) == "photos"
     with pytest.raises(DataError, match="expected Parquet or Arrow files whose column 'taste' holds labels, got none"):
         open_images(labelled(str(save_shard(tmp_path / "x.tar", IMAGES, LABELS)), None, "taste"))
-    with pytest.raises(MissingPathError, match=r"got nothing there\. Check the path; `labels_column` is for tables"):
+    with pytest.raises(MissingPathError, match=r"got nothing there\. Check the path; `labels_column` needs a table"):
         open_images(labelled("sklearn:digits", None, "taste"))
 
 

@@ -366,7 +366,7 @@ def test_an_error_counts_validation_images_and_training_images_left_out(prepared
     data = TrainingFeatures(rows[train_rows], digits.labels[train_rows], len(digits.class_names))
     search = HeadSearch(data, head_specs(("ridge",)))
     missed = int((search.fit().scores(rows[val_rows]).argmax(1) != digits.labels[val_rows]).sum())
-    left_out = int(search.wrong().min())
+    left_out = int(search.error_counts().min())
     assert result.error == pytest.approx((left_out + missed) / (len(train_rows) + len(val_rows)))
     assert result.metrics == {
         "left_out_error": left_out / len(train_rows),
