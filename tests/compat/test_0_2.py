@@ -24,52 +24,53 @@ import pytest
 import yaml
 from ConfigSpace import Configuration
 
-from bo import Optimizer
-from bo.diagnostics import read_run
-from history_store.errors import UsageError, WarmstartError
-from history_store.history import History
-from history_store.images import ImageSet
-from history_store.space import dump_space, load_space
-from history_store.verify import verify
-from metafeat.model import MetaFeatureModel
-from metafeat.model_file import read_header
+from warmstart.bo import Optimizer
+from warmstart.bo.diagnostics import read_run
+from warmstart.history_store.errors import UsageError, WarmstartError
+from warmstart.history_store.history import History
+from warmstart.history_store.images import ImageSet
+from warmstart.history_store.space import dump_space, load_space
+from warmstart.history_store.verify import verify
+from warmstart.metafeat.model import MetaFeatureModel
+from warmstart.metafeat.model_file import read_header
 
+pytestmark = pytest.mark.slow
 ARCHIVE = Path(__file__).parent / "v0_2"
 DOCUMENTED = """
 bo: Optimizer RelatedTask
-bo.diagnostics: diagnose read_run
-bo.forecasts:
-bo.space.encoding: Encoding
-bo.space.papers: cnn_space layered_space lbl_space natural
-bo.strangers:
-bo.surrogates: GaussianProcess SURROGATES Surrogate SurrogateInfo
-bo.transfer.calibration: calibrate
-bo.transfer.designs: initial_designs
-bo.transfer.strategies: Choice Query STRATEGIES
-bo.transfer.strategies.scenarios:
-history_store.error_tables: target_distance
-history_store.errors: AllTrialsFailedError DataError LabelError MissingPathError SpaceExhaustedError StorageError UsageError WarmstartError
-history_store.external_import: carry_out plan_import
-history_store.external_runs: ForeignRuns as_columns
-history_store.history: History
-history_store.images: ImageSource
-history_store.manifest: Manifest Obtain
-history_store.mapping: Wishes map_configs
-history_store.readers: Place READERS Reader open_arrays open_images register_scheme
-history_store.readers.arrays: ArraySource
-history_store.readers.base: Source
-history_store.records: DatasetInfo Evaluation Status
-history_store.space: dump_space load_space
-metafeat.cache: EmbeddingCache
-metafeat.handcrafted: FEATURES
-metafeat.index: DatasetIndex
-training.collection.add_sources: rebuild
-training.collection.collect: collect
-training.processes.executor: Executor
-training.siamese.from_history: train_from_history
-training.workloads: Classifier Member Prepared TrainingResult WORKLOADS Workload load_classifier
-training.workloads.classifier_file: not_a_classifier read_header to_metadata
-training.workloads.cnn: Budget CNN target_space
+warmstart.bo.diagnostics: diagnose read_run
+warmstart.bo.forecasts:
+warmstart.bo.space.encoding: Encoding
+warmstart.bo.space.papers: cnn_space layered_space lbl_space natural
+warmstart.bo.strangers:
+warmstart.bo.surrogates: GaussianProcess SURROGATES Surrogate SurrogateInfo
+warmstart.bo.transfer.calibration: calibrate
+warmstart.bo.transfer.designs: initial_designs
+warmstart.bo.transfer.strategies: Choice Query STRATEGIES
+warmstart.bo.transfer.strategies.scenarios:
+warmstart.history_store.error_tables: target_distance
+warmstart.history_store.errors: AllTrialsFailedError DataError LabelError MissingPathError SpaceExhaustedError StorageError UsageError WarmstartError
+warmstart.history_store.external_import: carry_out plan_import
+warmstart.history_store.external_runs: ForeignRuns as_columns
+warmstart.history_store.history: History
+warmstart.history_store.images: ImageSource
+warmstart.history_store.manifest: Manifest Obtain
+warmstart.history_store.mapping: Wishes map_configs
+warmstart.history_store.readers: Place READERS Reader open_arrays open_images register_scheme
+warmstart.history_store.readers.arrays: ArraySource
+warmstart.history_store.readers.base: Source
+warmstart.history_store.records: DatasetInfo Evaluation Status
+warmstart.history_store.space: dump_space load_space
+warmstart.metafeat.cache: EmbeddingCache
+warmstart.metafeat.handcrafted: FEATURES
+warmstart.metafeat.index: DatasetIndex
+warmstart.training.collection.add_sources: rebuild
+warmstart.training.collection.collect: collect
+warmstart.training.processes.executor: Executor
+warmstart.training.siamese.from_history: train_from_history
+warmstart.training.workloads: Classifier Member Prepared TrainingResult WORKLOADS Workload load_classifier
+warmstart.training.workloads.classifier_file: not_a_classifier read_header to_metadata
+warmstart.training.workloads.cnn: Budget CNN target_space
 warmstart: Advisor Client answer neighbours predict suggest tune tune_many
 warmstart.histories.import_runs: read_source
 warmstart.integrations.botorch: SurrogateModel
@@ -585,7 +586,7 @@ def test_a_model_embeds_as_it_did(name, unpack):
     path = Path(f"{name}.safetensors")
     assert read_header(path).hash == was["hash"]
     if name == "landmarks":
-        from metafeat.pretrained.landmark_model import LandmarkModel
+        from warmstart.metafeat.pretrained.landmark_model import LandmarkModel
 
         numbers = (np.arange(4 * 28) * 37 % 101).reshape(4, 28) / 100
         np.testing.assert_allclose(LandmarkModel.load(path).centre, numbers.mean(0))
@@ -654,7 +655,7 @@ def with_backbones(path):
     from safetensors import safe_open
     from safetensors.torch import save_file
 
-    from metafeat.pretrained.backbones import build_backbone, find_backbone
+    from warmstart.metafeat.pretrained.backbones import build_backbone, find_backbone
 
     with safe_open(path, framework="pt") as file:
         tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118

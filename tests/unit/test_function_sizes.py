@@ -1,4 +1,4 @@
-"""No function is longer than 60 lines or has more than 8 parameters, but those named here, each with its reason."""
+"""No function is longer than 64 lines or has more than 8 parameters, but those named here, each with its reason."""
 
 import ast
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MOST_LINES, MOST_PARAMETERS = 60, 8
+MOST_LINES, MOST_PARAMETERS = 64, 8
 
 COMMAND = "a command: its parameters are its options"
 PUBLIC = "a public function: keywords of 0.1, handed on as one record"
