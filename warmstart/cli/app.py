@@ -23,7 +23,7 @@ class Entry(NamedTuple):
 GROUPS = {
     "history": "Create, fill, show and repair a history.",
     "plot": "Draw histories, evaluations and runs.",
-    "studies": "List, show, draw and export studies.",
+    "studies": "List, show, draw, export, rename and delete studies.",
 }
 
 COMMANDS = (
@@ -297,6 +297,20 @@ COMMANDS = (
             "warmstart studies export trials.csv photos --storage runs.db",
             "warmstart studies export photos.html photos",
         ),
+    ),
+    Entry(
+        "studies",
+        "delete",
+        "studies:delete",
+        "Delete a study with its trials.",
+        ("warmstart studies delete photos-transfer --storage runs.db",),
+    ),
+    Entry(
+        "studies",
+        "rename",
+        "studies:rename",
+        "Give a study another name.",
+        ("warmstart studies rename photos-transfer first-try",),
     ),
 )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
@@ -173,9 +172,20 @@ def _equations(pairs: Iterable[tuple[str, str]]) -> str:
     return ", ".join(f"{old}={new}" for old, new in pairs)
 
 
-def _digest(configs: Any) -> str:
-    """Return the number and the checksum of configurations."""
-    return f"{len(configs)} configurations ({zlib.crc32(repr(configs).encode()):08x})" if configs else ""
+def _digest(configs: Any) -> object:
+    """Return the number of configurations and their text, which is compared and not shown."""
+    return Digest(f"{len(configs)} configurations", repr(configs)) if configs else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A value that is compared as a whole and shown in short."""
+
+    words: str
+    whole: str
+
+    def __str__(self) -> str:
+        return self.words
 
 
 def _names(names: Any) -> tuple[str, ...]:

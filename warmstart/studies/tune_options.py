@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from warmstart.studies.history.time_plan import TimedCall
     from warmstart.suggestions.query import Query
 
+_NAMED_CLASSES = 200
+"""Classes of a dataset whose names a study keeps, so that it can say what changed."""
 TRIALS = 50
 """Trials of a call that limits neither their number nor the time."""
 
@@ -180,13 +182,15 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             msg = f"expected one of {', '.join(STRATEGIES)}, got {self.strategy!r}. Leave it out for the default."
             raise UsageError(msg, param="strategy", given=self.strategy, choices=STRATEGIES)
         counts: Warm = self.warm if dataset is not None or self.initial else "none"
-        _check_space(self.space, self._own_workload())
-        space = _space_text(self.space, stored_plan, self.history, workload=self._own_workload())
+        _check_space(self.space, self.own_workload)
+        space = _space_text(self.space, stored_plan, self.history, workload=self.own_workload)
         plan = StudySpec(
             space=space,
             objective=_objective_text(self.objective, self.command, self.workload, self.target_budget),
             dataset=dataset,
             fingerprint=dataset if query is None else query.fingerprint,
+            pictures=0 if query is None else len(query.source),
+            classes=() if query is None else tuple(query.source.class_names)[:_NAMED_CLASSES],
             folder=str(Path.cwd()),
             skip_broken=self.skip_broken,
             device=self.device,
@@ -199,7 +203,8 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         plan.sampler()  # raises for a wrong name before anything is written
         return plan
 
-    def _own_workload(self) -> str | None:
+    @property
+    def own_workload(self) -> str | None:
         """Return the workload's name; None if the objective is the user's."""
         return None if self.objective is not None or self.command is not None else self.workload
 
@@ -264,7 +269,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         return open_query(dataset, download=self.download)
 
     def name(self, dataset: str | None) -> str:
-        """Return the default name of a study, from its dataset and objective.
+        """Return the default name of a study of 0.2, from its dataset and objective.
 
         Raises:
             UsageError: there is neither.
@@ -358,7 +363,7 @@ def _space_text(
 
     if space is not None:
         return space_text(space)
-    if stored_plan is not None:
+    if stored_plan is not None and stored_plan.workload == workload:
         return stored_plan.space
     path = history_path(history, workload=workload)
     history_space = glance(path).space_json
