@@ -3,6 +3,28 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """A location as a person wrote it, with the folder in which that was: equal to the same in other spellings.
+
+    The same text is the same place too: a study may have moved with its folder.
+    """
+
+    text: str
+    folder: str
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Place):
+            return NotImplemented
+        return self.text == other.text or canonical(self.text, self.folder) == canonical(other.text, other.folder)
+
+    __hash__ = None  # type: ignore[assignment]  equal ones may have different texts
+
+    def __str__(self) -> str:
+        return self.text
 
 
 def canonical(location: str, folder: str | os.PathLike[str] = ".") -> str:

@@ -28,7 +28,7 @@ from warmstart.studies.results.progress import RunningTrial, StudyProgress, warn
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
 from warmstart.studies.results.saved_networks import check_savable, save_best
 from warmstart.studies.results.summary import JointResult, TuneResult
-from warmstart.studies.results.trial import Trial, best_of, check_any_error, failures
+from warmstart.studies.results.trial import Trial, Trials, best_of, check_any_error, failures
 from warmstart.studies.state.spec import StudySpec, WarmConfig, check_warm
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.study_group import check_different
@@ -497,7 +497,7 @@ def _result(queue: _Queue, record: Mapping[str, Any]) -> TuneResult:
         queue.study.transport.url,
         plan.dataset,
         best_of(ended),
-        ended,
+        Trials(ended),
         plan.configs,
         related,
         exhausted=bool(status["exhausted"]),

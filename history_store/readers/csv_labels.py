@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.errors import DataError, LabelError, MissingPathError
+from warmstart.history_store.errors import DataError, LabelError, MissingPathError, UsageError
 from warmstart.history_store.fingerprint import file_signature
-from warmstart.history_store.images import DatasetWarning
+from warmstart.history_store.images import DatasetWarning, ImageSource
 from warmstart.history_store.limits import UNPACKED, check_picture_file
 from warmstart.history_store.readers.base import plural, printable
 from warmstart.history_store.readers.blobs import BlobSource
@@ -81,9 +81,30 @@ def labelled(folder: str, labels: str | None, column: str | None) -> str:
     return named if column is None else f"{named}::column={column}"
 
 
+def column_of(source: ImageSource, location: str, name: str) -> list[str]:
+    """Return a column of the table of labels for each picture of its source.
+
+    Raises:
+        UsageError: a location without such a table, or without that column.
+    """
+    match = _MARK.match(location)
+    if match is None or not isinstance(source, CsvSource):
+        msg = f"expected pictures with a CSV file of labels, got {location}. Give that file."
+        raise UsageError(msg, param="labels")
+    root = Path(match["folder"]).expanduser()
+    table = _table_of(root, match["labels"])
+    columns = _read_csv(table)
+    if name not in columns:
+        msg = f"expected a column of {printable(str(table))}, which are {', '.join(columns)}, got {name!r}. Correct it."
+        raise UsageError(msg, param="group_column", given=name, choices=columns)
+    files, _ = _resolve_pictures(columns, str(root), printable(str(table)))
+    values = dict(zip(files, columns[name], strict=True))
+    return [values[file] for file in source.names]
+
+
 def images_of(location: str) -> Path:
     """Return the folder or file of a location, without its labels."""
-    return Path(re.split(r"::(?:labels|column)=", location, maxsplit=1)[0]).expanduser()
+    return Path(re.split(r"::(?:labels|column|arranged)=", location, maxsplit=1)[0]).expanduser()
 
 
 def resolved(location: str) -> str:

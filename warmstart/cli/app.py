@@ -29,6 +29,16 @@ GROUPS = {
 COMMANDS = (
     Entry(
         "",
+        "classify",
+        "classify:classify",
+        "Train a classifier of your pictures, and say how good it is.",
+        (
+            "warmstart classify photos/",
+            "warmstart classify photos/ --time 30m --test held_out/",
+        ),
+    ),
+    Entry(
+        "",
         "suggest",
         "suggest:suggest",
         "Suggest configurations for a dataset, from those that won on the datasets it resembles.",

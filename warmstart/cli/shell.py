@@ -81,6 +81,10 @@ class Shell:
         width = columns(sys.stdout) or WIDTH
         write("\n".join(wrapped(sentence, width) for sentence in sentences(in_options(text))))
 
+    def line(self, text: str) -> None:
+        """Write a line of the result to stdout, wrapped at spaces."""
+        write(wrapped(in_options(text), columns(sys.stdout) or WIDTH))
+
     def result(
         self, document: Mapping[str, Any], rows: Sequence[Row], *, title: str = "", optional: Sequence[str] = ()
     ) -> None:

@@ -82,12 +82,13 @@ def write_page(
     return list(dict.fromkeys(notes))
 
 
-def write_report_page(report: Path) -> list[str]:
-    """Write the HTML page of a report of `tune` next to its Markdown, from its JSON; as `write_page`."""
+def write_report_page(report: Path, page: Path | None = None) -> list[str]:
+    """Write the HTML page of a report of `tune`, next to its Markdown if left out, from its JSON; as `write_page`."""
     document = read_json(report.with_suffix(".json"), expected="the report of a study")
     studies = records_of_report(document, str(report))
     title = f"Study {studies[0].name}" if len(studies) == 1 else f"{len(studies)} datasets tuned together"
-    return write_page(report.with_suffix(".html"), studies, title=title, classifier=document.get("classifier"))
+    target = report.with_suffix(".html") if page is None else page
+    return write_page(target, studies, title=title, classifier=document.get("classifier"))
 
 
 def _section(record: StudyRecord, notes: list[str], seed: int) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from warmstart.integrations.ray.cluster import Cluster
     from warmstart.spaces import SpaceLike
     from warmstart.studies.results.progress import StudyProgress
+    from warmstart.training.workloads import Classifier
 
 Warm = Literal["design", "initial", "extra", "none"]
 """Warm configurations are the whole initial design, its first part, or added before it; or there are none."""
@@ -143,13 +144,20 @@ class Execution:
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """Files to write and messages to people."""
+    """Files to write and messages to people.
+
+    Attributes:
+        may_replace: tells whether the networks to save are written; None = they are.
+        before_saving: called when the trials ended, before the networks are trained a last time.
+    """
 
     log: PathLike | None = None
     record: str | None = None
     report: PathLike | Literal[True] | None = None
     save_model: PathLike | None = None
     ensemble: int = 1
+    may_replace: Callable[[Classifier], bool] | None = None
+    before_saving: Callable[[], object] | None = None
     progress: Callable[[StudyProgress], None] | None = None
     on_message: Callable[[str], object] = _log.warning
 

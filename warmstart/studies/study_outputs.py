@@ -68,6 +68,8 @@ class StudyOutputs:
             options.on_message(record_study(path, self.record, plan, result.trials, download=options.download).line)
         if self.save_model is None:
             return result, None
+        if options.before_saving is not None:
+            options.before_saving()
         saved = save_best(
             self.save_model,
             plan,
@@ -77,6 +79,7 @@ class StudyOutputs:
             remaining=lambda: deadline - time.monotonic(),
             networks=self.networks,
             threads=options.workers or 1 if options.cluster is None else 1,
+            may_replace=options.may_replace,
         )
         return (result, None) if saved is None else (replace(result, saved_model=saved.record), saved)
 

@@ -192,8 +192,9 @@ def save_best(
     remaining: Callable[[], float] = lambda: math.inf,
     networks: BestNetworks | None = None,
     threads: int = 1,
+    may_replace: Callable[[Classifier], bool] | None = None,
 ) -> SavedNetworks | None:
-    """Join the best networks of a study and write them; return them as validated, None if there are none.
+    """Join the best networks of a study and write them; return them as validated, None if none were written.
 
     Args:
         path: of the file.
@@ -204,6 +205,7 @@ def save_best(
         remaining: returns the remaining seconds.
         networks: stored networks of trials.
         threads: see `train_best`.
+        may_replace: tells whether they are written.
     """
     n_valid = sum(trial.status is TrialStatus.OK and trial.feasible for trial in trials)
     if not n_valid:
@@ -217,6 +219,8 @@ def save_best(
         return None
     judged, final = trained
     final.dataset = plan.fingerprint
+    if may_replace is not None and not may_replace(final):
+        return None
     final.save(path)
     saved = SavedNetworks(path, judged, is_retrained=final is not judged)
     shortfall = _why_fewer(len(judged.members), k, n_valid, is_timed=math.isfinite(remaining()))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, get_args
 
-from warmstart.history_store.canonical import canonical
+from warmstart.history_store.canonical import Place
 from warmstart.history_store.errors import OtherStudyError, StorageError, UsageError
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.records import Config, Value
@@ -216,13 +216,13 @@ class StudySpec(Search, WarmStart):
         return self.dataset is not None and self.fingerprint != self.dataset
 
     @property
-    def identity_of_dataset(self) -> str | None:
+    def identity_of_dataset(self) -> str | Place | None:
         """Return the fingerprint of the dataset's images, else its place."""
         return self.fingerprint if self.has_images else self.place(self.fingerprint)
 
-    def place(self, location: str | None) -> str | None:
-        """Return a location in one spelling, read in the folder in which the study was begun."""
-        return None if location is None else canonical(location, self.folder)
+    def place(self, location: str | None) -> Place | None:
+        """Return a location, which was written in the folder in which the study was begun."""
+        return None if location is None else Place(location, self.folder)
 
     def to_json(self) -> str:
         """Return the plan as JSON; fields that version 0.1 does not know are left out if empty."""
@@ -281,8 +281,6 @@ class StudySpec(Search, WarmStart):
         if self.workload != plan.workload:
             return [f"`workload` {plan.workload or 'none'} (the study has {self.workload or 'none'})"]
         before, after = identity_of(self), identity_of(plan)
-        if self.fingerprint is not None and self.fingerprint == plan.fingerprint:  # they may have moved together
-            before.pop(_DATASET)
         differences = [
             f"{_DATASET} {_other_pictures(self, plan)}"
             if label == _DATASET

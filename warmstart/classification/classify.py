@@ -1,0 +1,325 @@
+"""`classify`: train a classifier of a person's pictures in a given time. It is `tune` of the pretrained workload."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import time as clock
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warmstart.arguments import check_path
+from warmstart.classification.arrange import Arranged, arrange, keys_by_name, left_out_line, together_line
+from warmstart.classification.classifier import ImageClassifier, Tested
+from warmstart.classification.judgement import Judgement
+from warmstart.classification.keeper import Keeper, judged_before, store_judged
+from warmstart.classification.look import look_at
+from warmstart.classification.progress import PlainProgress, Teller
+from warmstart.history_store.canonical import canonical
+from warmstart.history_store.errors import AllTrialsFailedError, DataError, UsageError
+from warmstart.history_store.images import ImageSource
+from warmstart.history_store.readers.arranged import MARK
+from warmstart.history_store.readers.csv_labels import column_of, labelled
+from warmstart.locations import PathLike
+from warmstart.metafeat.files import replace_file
+from warmstart.studies.results.summary import TuneResult
+from warmstart.studies.state.storage import local_path
+from warmstart.studies.tune import tune_dataset
+from warmstart.studies.tune_options import TuneOptions
+from warmstart.training.collection.plan import parse_time
+
+TIME = "10m"
+WORKLOAD = "transfer"
+NETWORKS = 5
+"""Networks that are saved together."""
+_PAGE_S, _PAGE_SHARE = 12.0, 0.1
+"""Seconds kept for the report and for judging, at most this share of the time."""
+_SEVERAL_S = 150.0
+"""Seconds from which a worker a core pays: each loads the libraries and the pictures."""
+_MOST_WORKERS = 8
+_log = logging.getLogger("warmstart")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifyOptions:
+    """The options of a call; see `classify`."""
+
+    time: str | float = TIME
+    out: PathLike | None = None
+    report: PathLike | None = None
+    labels: PathLike | None = None
+    labels_column: str | None = None
+    test: PathLike | None = None
+    groups: str | None = None
+    group_column: str | None = None
+    strict: bool = False
+    study: str | None = None
+    storage: PathLike | None = None
+    device: str = "auto"
+    seed: int = 0
+    progress: Callable[[PlainProgress], object] = lambda _now: None
+    on_message: Callable[[str], object] = _log.warning
+    on_detail: Callable[[str], object] = lambda _line: None
+
+
+def classify(
+    pictures: PathLike,
+    *,
+    time: str | float = TIME,
+    out: PathLike | None = None,
+    report: PathLike | None = None,
+    labels: PathLike | None = None,
+    labels_column: str | None = None,
+    test: PathLike | None = None,
+    groups: str | None = None,
+    group_column: str | None = None,
+    strict: bool = False,
+    study: str | None = None,
+    storage: PathLike | None = None,
+    device: str = "auto",
+    seed: int = 0,
+    progress: Callable[[PlainProgress], object] | None = None,
+    on_message: Callable[[str], object] = _log.warning,
+) -> ImageClassifier:
+    """Train a classifier of pictures, and say how good it is.
+
+    The same call again goes on where the last one ended: a better classifier replaces the file, else it stays.
+
+    Args:
+        pictures: a folder with a folder a class, or any layout of `warmstart.suggest`.
+        time: of the whole call: ``10m``, or seconds.
+        out: file of the classifier; the folder's name with ``.safetensors`` when left out.
+        report: page to write; the name of `out` with ``.html`` when left out.
+        labels: CSV file with a row a picture, where there are no class folders.
+        labels_column: its column with the labels.
+        test: labelled pictures for a final judgement; nothing is trained on them.
+        groups: regular expression of the part of a picture's name that pictures of one patient, burst or video share:
+            they stay on one side of every split.
+        group_column: instead, a column of `labels`.
+        strict: stop at the first picture that cannot be decoded, instead of leaving up to 5 % out.
+        study: name of the study; from the folder's name when left out.
+        storage: of the study, as in `warmstart.tune`.
+        device: of the networks: ``auto``, ``cpu``, ``cuda``.
+        seed: of everything random.
+        progress: called as the call goes on.
+        on_message: called with each message line; logged by the logger ``warmstart`` when left out.
+
+    Raises:
+        UsageError: arguments that do not fit.
+        MissingPathError: no pictures there.
+        DataError: pictures or labels that cannot be used.
+        StorageError: a file that cannot be read or written.
+        AllTrialsFailedError: no network was trained in this time.
+    """
+    check_path("pictures", pictures)
+    given = {name: value for name, value in locals().items() if name in ClassifyOptions.__dataclass_fields__}
+    return classify_pictures(
+        os.fspath(pictures), ClassifyOptions(**{name: value for name, value in given.items() if value is not None})
+    )
+
+
+def classify_pictures(path: str, options: ClassifyOptions, *, began: float | None = None) -> ImageClassifier:
+    """Classify: `classify` with its options as one record.
+
+    Args:
+        path: of the pictures.
+        options: of the call.
+        began: `time.monotonic` when the command began, from which its time counts.
+    """
+    began = clock.monotonic() if began is None else began
+    seconds = parse_time(options.time, param="time")
+    out, report = output_paths(path, options)
+    teller = Teller(options.progress, began, began + seconds)
+    source = _open(path, options)
+    teller.looked(0, len(source))
+    look = look_at(source, workers=usable_cores(), progress=teller.looked)
+    arranged = arrange(source, look, keys=_keys(source, path, options), strict=options.strict, seed=options.seed)
+    options.on_message(_found_line(path, arranged, options))
+    keeper = Keeper(out, options.on_message)
+    result = _tune(_location(path, arranged, options), arranged, options, keeper, teller, began, seconds)
+    teller.reporting()
+    if result.report is None:
+        msg = f"{out}: expected a report to be written, got none. Correct what was said above, and run the same command again."
+        raise DataError(msg)
+    judged = _judged(Path(result.report), keeper)
+    judgement = Judgement.of(judged["confusion"], judged["error"], arranged.counts)
+    _write_page(Path(result.report), report, options)
+    return ImageClassifier(
+        out, result, judgement, report, arranged.broken, arranged.n_alike, stays=keeper.stays,
+        tested=_tested(out, options), seconds=clock.monotonic() - began,
+    )  # fmt: skip
+
+
+def output_paths(path: str, options: ClassifyOptions) -> tuple[Path, Path]:
+    """Return the files of the classifier and of the report, checked.
+
+    Raises:
+        UsageError: a report or a file of another ending.
+    """
+    name = Path(canonical(path.split("::")[0])).name or "pictures"
+    stem = name.partition(":")[2] or name
+    stem = Path(stem).stem if Path(stem).suffix in (".zip", ".tar", ".npz", ".parquet") else stem
+    out = Path(options.out) if options.out is not None else Path(f"{stem}.safetensors")
+    if out.suffix != ".safetensors":
+        msg = f"expected a file that ends in .safetensors, got {out}. Name it {out}.safetensors."
+        raise UsageError(msg, param="out")
+    report = Path(options.report) if options.report is not None else out.with_suffix(".html")
+    if report.suffix != ".html":
+        msg = f"expected a file that ends in .html, got {report}. Name it {report}.html."
+        raise UsageError(msg, param="report")
+    for param, file in (("out", out), ("report", report)):
+        if not file.absolute().parent.is_dir():
+            msg = f"expected a file in a folder that is there, got {file}. Make the folder first."
+            raise UsageError(msg, param=param)
+    return out, report
+
+
+def usable_cores() -> int:
+    """Return the cores that this process may use."""
+    from joblib import cpu_count
+
+    return int(cpu_count())
+
+
+def _open(path: str, options: ClassifyOptions) -> ImageSource:
+    from warmstart.suggestions.query import open_path
+
+    if options.groups is not None and options.group_column is not None:
+        msg = "cannot be used with `group_column`."
+        raise UsageError(msg, param="groups")
+    if options.group_column is not None and options.labels is None:
+        msg = "needs `labels`, the table that has this column."
+        raise UsageError(msg, param="group_column")
+    return open_path(_labelled(path, options))
+
+
+def _labelled(path: str, options: ClassifyOptions) -> str:
+    return labelled(path, None if options.labels is None else os.fspath(options.labels), options.labels_column)
+
+
+def _keys(source: ImageSource, path: str, options: ClassifyOptions) -> list[str] | None:
+    """Return the keys by which pictures belong together; None if nothing is known."""
+    if options.group_column is not None:
+        return column_of(source, _labelled(path, options), options.group_column)
+    return None if options.groups is None else keys_by_name(source, options.groups)
+
+
+def _found_line(path: str, arranged: Arranged, options: ClassifyOptions) -> str:
+    size = f", about {arranged.side} pixels a side" if arranged.side else ""
+    n = sum(arranged.counts.values()) + len(arranged.broken)
+    parts = [f"{path.rstrip('/')}: {n:,} pictures of {len(arranged.counts)} classes{size}."]
+    is_grouped = options.groups is not None or options.group_column is not None
+    parts += [left_out_line(arranged.broken), together_line(arranged, is_grouped=is_grouped)]
+    return " ".join(filter(None, parts))
+
+
+def _location(path: str, arranged: Arranged, options: ClassifyOptions) -> str:
+    """Return the dataset for the study: as it is, or with a table of its parts beside the storage."""
+    location = _labelled(path, options)
+    if arranged.arrangement is None:
+        return location
+    text = arranged.arrangement.to_csv().encode("utf-8", "surrogateescape")
+    storage = local_path(options.storage) or Path.cwd() / "warmstart"
+    table = storage.with_name(f"{storage.stem}-reports") / f"pictures-{hashlib.sha256(text).hexdigest()[:12]}.csv"
+    if not table.is_file():
+        table.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(table, text, durable=False)
+    return f"{location}{MARK}{table}"
+
+
+def _tune(
+    location: str,
+    arranged: Arranged,
+    options: ClassifyOptions,
+    keeper: Keeper,
+    teller: Teller,
+    began: float,
+    seconds: float,
+) -> TuneResult:
+    """Tune the pretrained workload on the arranged pictures, and save its best networks."""
+    kept_s = min(_PAGE_S, _PAGE_SHARE * seconds)
+    tune_options = TuneOptions.of(
+        {
+            "workload": WORKLOAD,
+            "space": _space(arranged.side),
+            "time": seconds - kept_s,
+            "save_model": keeper.path,
+            "ensemble": NETWORKS,
+            "workers": _workers(options.device, seconds - (clock.monotonic() - began)),
+            "report": True,
+            "study": options.study,
+            "storage": options.storage,
+            "device": options.device,
+            "seed": options.seed,
+            "skip_broken": False,
+            "progress": teller.compared,
+            "before_saving": teller.training,
+            "may_replace": keeper.may_replace,
+            "on_message": options.on_detail,
+        }
+    )
+    teller.reading()
+    result = tune_dataset(location, tune_options, began=began)
+    if result.saved_model is None and not keeper.stays:
+        msg = f"expected time for one network at least, got {clock.monotonic() - began:.0f} s, in which none was trained. Run the same command again, which goes on, or give `time` 3m."
+        raise AllTrialsFailedError(msg)
+    return result
+
+
+def _space(side: int) -> str | None:
+    """Return the space with larger images, where the pictures have what these show; else the usual one."""
+    from warmstart.training.workloads import get_workload
+
+    larger = get_workload(WORKLOAD).space_for_larger(side, 0)
+    return None if larger is None else larger[0]
+
+
+def _workers(device: str, seconds: float) -> int:
+    """Return the trials at a time: one a core, where the time pays for loading each; one on a GPU."""
+    from warmstart.metafeat.device import resolve_device
+
+    if resolve_device(device) != "cpu" or seconds < _SEVERAL_S:
+        return 1
+    return min(usable_cores(), _MOST_WORKERS)
+
+
+def _judged(report: Path, keeper: Keeper) -> dict[str, Any]:
+    """Return how the saved classifier was judged: in this call, or in the one that saved it."""
+    json_path = report.with_suffix(".json")
+    document: dict[str, Any] = json.loads(json_path.read_text(encoding="utf-8"))
+    if "classifier" in document and not keeper.stays:
+        parts = {name: document[name] for name in ("classifier", "saved_model")}
+        store_judged(report.parent, parts)
+        return dict(parts["classifier"])
+    parts = judged_before(report.parent)
+    if parts is None:
+        msg = f"{keeper.path}: expected the judgement of that classifier in {report.parent}, got none. Name another file with `out`."
+        raise DataError(msg)
+    replace_file(json_path, (json.dumps(document | parts, indent=2) + "\n").encode(), durable=False)
+    return dict(parts["classifier"])
+
+
+def _write_page(report: Path, page: Path, options: ClassifyOptions) -> None:
+    """Write the page of the report; a failure is a line."""
+    from warmstart.plots.study_page import write_report_page
+
+    try:
+        for note in write_report_page(report, page):
+            options.on_detail(note)
+    except OSError as error:
+        options.on_message(f"{page}: no report could be written: {error}")
+
+
+def _tested(model: Path, options: ClassifyOptions) -> Tested | None:
+    """Judge the classifier by the test pictures of the call, if any."""
+    if options.test is None:
+        return None
+    from warmstart.prediction import predict
+
+    predictions = predict(model, dataset=os.fspath(options.test))
+    wrong = sum(row.label != row.truth for row in predictions.rows)
+    return Tested(os.fspath(options.test), len(predictions.rows), wrong, predictions)
