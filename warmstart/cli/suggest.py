@@ -27,6 +27,7 @@ from warmstart.cli.options import (
     ThreadsOption,
     VerboseOption,
     WorkloadOption,
+    needed_dataset,
 )
 from warmstart.cli.shell import Shell, write
 from warmstart.history_store.wording import counted
@@ -90,7 +91,7 @@ def suggest(
     from warmstart.history_store.readers.csv_labels import labelled
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    source, renamed = labelled(_dataset_path(path, dataset), labels, labels_column), _parse_rename(rename, space)
+    source, renamed = labelled(needed_dataset(path, dataset), labels, labels_column), _parse_rename(rename, space)
     with shell.images_progress() as progress:
         advisor = _make_advisor(arguments, progress)
         more = {"workload": workload, "explain": explain} | _time_argument(server, time)
@@ -167,25 +168,6 @@ def _print_notes(shell: Shell, answer: Any) -> None:
             shell.note(note)
 
 
-def _dataset_path(path: str | None, dataset: str | None) -> str:
-    """Return the dataset named by the argument or by --dataset.
-
-    Raises:
-        UsageError: neither names it, or both name different ones.
-    """
-    if path is not None and dataset in (None, path):
-        return path
-    if path is None and dataset is not None:
-        return dataset
-    from warmstart.history_store.errors import UsageError
-
-    if path is None:
-        msg = "Give your images: `warmstart suggest photos/`."
-    else:
-        msg = f"expected one dataset, got {path!r} and --dataset {dataset!r}. Leave one out."
-    raise UsageError(msg)
-
-
 def _parse_rename(rename: list[str] | None, space: str | None) -> dict[str, str]:
     """Parse --rename, which needs --space."""
     if not rename:
@@ -226,7 +208,7 @@ def neighbours(
     from warmstart.history_store.readers.csv_labels import labelled
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    source = labelled(_dataset_path(path, dataset), labels, labels_column)
+    source = labelled(needed_dataset(path, dataset), labels, labels_column)
     with shell.images_progress() as progress:
         advisor = _make_advisor(arguments, progress)
         answer = advisor.neighbours(source, k, workload=workload)
