@@ -10,10 +10,9 @@ _COARSE = 8
 _NEIGHBOURS = 8
 _LIKE_COARSE = 0.98
 """Least cosine of two coarse pictures of a pair."""
-_LIKE_DETAIL = 0.8
-"""Least correlation of the details of two pictures, which differs between two subjects of one kind."""
-_LIKE_VALUES = 20.0
-"""Largest root mean square difference of a pair, of 255."""
+_LIKE = ((12.0, 0.75), (16.0, 0.9), (20.0, 0.95))
+"""Pairs: largest root mean square difference of two pictures, of 255, and least correlation of their details, which
+differ between two subjects of one kind; a pair meets either."""
 _MOST = 60_000
 """Pictures above which only equal ones are searched."""
 
@@ -83,10 +82,10 @@ def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
 def _is_near(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> bool:
     """Tell whether two small pictures show the same: alike in values and in their details."""
     pair = np.stack([first, second]).astype(np.float32)
-    if float(np.sqrt(np.mean((pair[0] - pair[1]) ** 2))) > _LIKE_VALUES:
-        return False
+    difference = float(np.sqrt(np.mean((pair[0] - pair[1]) ** 2)))
     details = _unit(_details(pair.mean(3)).reshape(2, -1))
-    return float(details[0] @ details[1]) >= _LIKE_DETAIL
+    correlation = float(details[0] @ details[1])
+    return any(difference <= most and correlation >= least for most, least in _LIKE)
 
 
 def _details(grey: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -39,6 +39,13 @@ COMMANDS = (
     ),
     Entry(
         "",
+        "example",
+        "example:example",
+        "Write pictures to try with: handwritten digits as class folders.",
+        ("warmstart example photos/",),
+    ),
+    Entry(
+        "",
         "suggest",
         "suggest:suggest",
         "Suggest configurations for a dataset, from those that won on the datasets it resembles.",
