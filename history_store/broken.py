@@ -39,6 +39,8 @@ def check_few_broken(
     Raises:
         BrokenImagesError: they are too many.
     """
+    if not broken:
+        return
     most = {True: n_read - 1, False: 0, None: int(MOST_BROKEN * n_read)}[skip_broken]
     if len(broken) <= most:
         return
@@ -46,5 +48,6 @@ def check_few_broken(
     more = f"; and {len(broken) - _MAX_NAMED} more" if len(broken) > _MAX_NAMED else ""
     limit = f", where up to {most} are left out" if skip_broken is None and len(broken) < n_read else ""
     step = "Not one is left: check the path and the files." if len(broken) == n_read else "Repair or remove them, or go on without them: `skip_broken`."  # fmt: skip
-    msg = f"{location}: expected pictures that can be decoded, got {len(broken)} broken of {n_read} read{limit}: {named}{more}. {step}"
+    where = f"{location}: " if location else ""
+    msg = f"{where}expected pictures that can be decoded, got {len(broken)} broken of {n_read} read{limit}: {named}{more}. {step}"
     raise BrokenImagesError(msg, [image.path for image in broken])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from warmstart.history_store.errors import BrokenImagesError
 from warmstart.history_store.images import BrokenImage, ImageSource
+from warmstart.metafeat.broken_rows import reason_of_row
 
 SIDE = 32
 """Pixels of a side of the small pictures."""
@@ -68,20 +69,10 @@ def _read(
     try:
         read = source.read(rows, size=SIDE, skip_broken=True)
     except BrokenImagesError:  # not one is whole: a reader refuses them together
-        reasons = [_reason(source, int(row)) for row in rows]
+        reasons = [reason_of_row(source, int(row)) for row in rows]
         return rows, np.zeros((0, SIDE, SIDE, 3), np.uint8), rows[:0], reasons
     images = read.images if read.images.shape[3] == 3 else np.repeat(read.images, 3, axis=3)
     return rows, images, read.whole(source, rows), list(read.broken)
-
-
-def _reason(source: ImageSource, row: int) -> BrokenImage:
-    try:
-        source.read([row], size=SIDE)
-    except BrokenImagesError as error:
-        path = error.paths[0] if error.paths else str(row)
-        reason = str(error).partition(f"{path} (")[2].partition(")")[0]
-        return BrokenImage(path, reason or "damaged data")
-    return BrokenImage(str(row), "damaged data")
 
 
 def _usual_side(source: ImageSource, n: int) -> int:

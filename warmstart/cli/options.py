@@ -101,6 +101,14 @@ WorkloadOption = Annotated[
 SkipBrokenOption = Annotated[
     bool, typer.Option("--skip-broken", help="Leave out pictures that cannot be decoded, and name them.")
 ]
+BrokenOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--skip-broken/--strict",
+        show_default=False,
+        help="Leave out all pictures that cannot be decoded, or none; up to 5 % of them when left out.",
+    ),
+]
 DownloadOption = Annotated[bool, typer.Option("--download", help="Allow torchvision to download torchvision:NAME.")]
 MetricOption = Annotated[
     str | None,

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from warmstart.cli.options import (
+    BrokenOption,
     DatasetArgument,
     DeviceOption,
     DownloadOption,
@@ -16,7 +17,6 @@ from warmstart.cli.options import (
     NoCacheOption,
     QuietOption,
     SeedOption,
-    SkipBrokenOption,
     ThreadsOption,
     VerboseOption,
     one_dataset,
@@ -39,7 +39,7 @@ def map_(
     history: HistoryOption = None,
     workload: HistoryWorkloadOption = None,
     model: ModelOption = None,
-    skip_broken: SkipBrokenOption = False,
+    skip_broken: BrokenOption = None,
     download: DownloadOption = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from warmstart.cli.options import (
+    BrokenOption,
     DownloadOption,
     Format,
     FormatOption,
@@ -13,7 +14,6 @@ from warmstart.cli.options import (
     MaybeDatasetOption,
     QuietOption,
     SeedOption,
-    SkipBrokenOption,
     ThreadsOption,
     VerboseOption,
 )
@@ -29,7 +29,7 @@ def predict(
     ] = None,
     *,
     dataset: MaybeDatasetOption = None,
-    skip_broken: SkipBrokenOption = False,
+    skip_broken: BrokenOption = None,
     download: DownloadOption = False,
     labels: LabelsOption = None,
     labels_column: LabelsColumnOption = None,

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from warmstart.cli.options import (
+    BrokenOption,
     DatasetArgument,
     DeviceOption,
     DownloadOption,
@@ -21,7 +22,6 @@ from warmstart.cli.options import (
     QuietOption,
     SeedOption,
     ServerOption,
-    SkipBrokenOption,
     SuggestFormat,
     SuggestFormatOption,
     ThreadsOption,
@@ -73,7 +73,7 @@ def suggest(
     explain: Annotated[
         bool, typer.Option("--explain", help="Say why: what the neighbours are, how the configurations did around.")
     ] = False,
-    skip_broken: SkipBrokenOption = False,
+    skip_broken: BrokenOption = None,
     download: DownloadOption = False,
     server: ServerOption = None,
     labels: LabelsOption = None,
@@ -112,7 +112,11 @@ def suggest(
             SuggestFormat.RAY: lambda: formats.to_ray(answer),
             SuggestFormat.CONFIGSPACE: lambda: formats.to_configspace(answer),
         }
-        write(texts[format]() if format in texts else formats.to_recipe(answer, format.value, skip_broken=skip_broken))
+        write(
+            texts[format]()
+            if format in texts
+            else formats.to_recipe(answer, format.value, skip_broken=bool(skip_broken))
+        )
 
 
 _ADVISOR_OPTIONS = ("skip_broken", "seed", "device", "threads", "download")
@@ -190,7 +194,7 @@ def neighbours(
     model: ModelOption = None,
     exclude_group: ExcludeGroupOption = None,
     workload: WorkloadOption = None,
-    skip_broken: SkipBrokenOption = False,
+    skip_broken: BrokenOption = None,
     download: DownloadOption = False,
     server: ServerOption = None,
     labels: LabelsOption = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from warmstart.cli.options import (
+    BrokenOption,
     CpusOption,
     DownloadOption,
     ExcludeGroupOption,
@@ -26,7 +27,6 @@ from warmstart.cli.options import (
     RayOption,
     ScaleOption,
     SeedOption,
-    SkipBrokenOption,
     VerboseOption,
 )
 from warmstart.cli.shell import Shell, display_path, write
@@ -238,7 +238,7 @@ def tune(
         int, typer.Option("--ensemble", min=1, help="Number of the best networks that --save-model keeps.")
     ] = Outputs.ensemble,
     download: DownloadOption = False,
-    skip_broken: SkipBrokenOption = Problem.skip_broken,
+    skip_broken: BrokenOption = Problem.skip_broken,
     server: Annotated[
         str | None,
         typer.Option(

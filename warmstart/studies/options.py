@@ -18,6 +18,7 @@ from warmstart.studies.objectives.metric import Scale
 from warmstart.studies.related_dataset import AUTO, NEIGHBOURS
 
 if TYPE_CHECKING:
+    from warmstart.history_store.broken import SkipBroken
     from warmstart.integrations.ray.cluster import Cluster
     from warmstart.spaces import SpaceLike
     from warmstart.studies.results.progress import StudyProgress
@@ -65,7 +66,7 @@ class Problem:
     workload: str = "cnn"
     """`warmstart.training.workloads.DEFAULT`, whose package imports numpy: the command line reads the defaults for its help."""
     target_budget: str | None = None
-    skip_broken: bool = False
+    skip_broken: SkipBroken = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -99,7 +99,7 @@ def tune(
     maximize: bool = Search.maximize,
     scale: Scale | None = Search.scale,
     target_budget: str | None = Problem.target_budget,
-    skip_broken: bool = Problem.skip_broken,
+    skip_broken: bool | None = Problem.skip_broken,
     trial_timeout: str | float | None = Execution.trial_timeout,
     trial_memory: str | int | None = Execution.trial_memory,
     workers: int | None = Execution.workers,
@@ -165,7 +165,8 @@ def tune(
             if larger is better.
         workload: to train without your own objective: a name in `warmstart.training.workloads.WORKLOADS`.
         target_budget: name of a budget of the workload; None = the default one.
-        skip_broken: skip pictures that cannot be decoded; your own objective must do that itself.
+        skip_broken: skip pictures that cannot be decoded: all (True), none (False), or up to 5 % of them when left
+            out; your own objective must do that itself.
         trial_timeout: seconds, or ``30m``, after which a trial is stopped and counts as failed.
         trial_memory: bytes, or ``4G``, above which a trial is stopped and counts as failed.
         workers: processes on this machine, 1 when left out; with a cluster, on its nodes, as many as fit.

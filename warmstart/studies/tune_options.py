@@ -238,7 +238,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         )
         if self.objective is None and self.command is None:
             get_workload(self.workload).check_space(load_space(plan.space))
-        return with_metric(without_broken(objective) if plan.skip_broken else objective, plan.measure)
+        return with_metric(without_broken(objective, plan.skip_broken), plan.measure)
 
     def complete(self, plan: StudySpec, query: Query | None = None, *, timed: TimedCall | None = None) -> StudySpec:
         """Complete the plan of a new study by the history's suggestions; raises as `ask_history`."""

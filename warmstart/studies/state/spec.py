@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, get_args
 
+from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.canonical import Place
 from warmstart.history_store.errors import OtherStudyError, StorageError, UsageError
 from warmstart.history_store.json_text import parse_json
@@ -49,7 +50,7 @@ _FIELDS_SINCE_0_2 = (
     "classes",
 )
 """Fields that version 0.1 does not know: left out if empty, so that it can read the plan."""
-_EMPTY_VALUES: tuple[object, ...] = ((), {}, False, 0)
+_EMPTY_VALUES: tuple[object, ...] = ((), {}, None, 0)
 """Values that count as empty."""
 _DATASET = "`dataset`:"
 """Label of the dataset among the differences of two plans."""
@@ -127,7 +128,7 @@ class StudySpec(Search, WarmStart):
         fingerprint: of the dataset, if it has images.
         pictures: number of the images; 0 = unknown.
         classes: of the images.
-        skip_broken: without images that cannot be decoded.
+        skip_broken: without images that cannot be decoded: all (True), none (False) or a few (None).
         configs: the warm configurations, best first.
         history: `path`, `id` and `revision` of the history of the warm configurations; None without one.
         folder: first on the path of a function's import.
@@ -156,7 +157,7 @@ class StudySpec(Search, WarmStart):
     fingerprint: str | None = field(metadata=identity((_DATASET, lambda plan: plan.identity_of_dataset)))
     pictures: int = 0
     classes: tuple[str, ...] = ()
-    skip_broken: bool = field(default=False, metadata=identity())
+    skip_broken: SkipBroken = field(default=None, metadata=identity(lambda plan: bool(plan.skip_broken)))
     configs: tuple[WarmConfig, ...] = ()
     history: Mapping[str, str | int] | None = None
     folder: str = "."
