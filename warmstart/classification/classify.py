@@ -38,9 +38,10 @@ NETWORKS = 5
 """Networks that are saved together."""
 _PAGE_S, _PAGE_SHARE = 12.0, 0.1
 """Seconds kept for the report and for judging, at most this share of the time."""
-_SEVERAL_S = 150.0
-"""Seconds from which a worker a core pays: each loads the libraries and the pictures."""
-_MOST_WORKERS = 8
+_SEVERAL_S = 240.0
+"""Seconds from which several workers pay: each loads the libraries and the pictures, and makes features of its own."""
+_MOST_WORKERS, _MOST_THREADS = 8, 4
+"""Trials at a time, and threads of each: more make a network hardly faster."""
 _log = logging.getLogger("warmstart")
 
 
@@ -241,6 +242,7 @@ def _tune(
     seconds: float,
 ) -> TuneResult:
     """Tune the pretrained workload on the arranged pictures, and save its best networks."""
+    workers, threads = _shares(options.device, seconds)
     kept_s = min(_PAGE_S, _PAGE_SHARE * seconds)
     tune_options = TuneOptions.of(
         {
@@ -249,7 +251,8 @@ def _tune(
             "time": seconds - kept_s,
             "save_model": keeper.path,
             "ensemble": NETWORKS,
-            "workers": _workers(options.device, seconds - (clock.monotonic() - began)),
+            "workers": workers,
+            "threads": threads,
             "report": True,
             "study": options.study,
             "storage": options.storage,
@@ -278,13 +281,17 @@ def _space(side: int) -> str | None:
     return None if larger is None else larger[0]
 
 
-def _workers(device: str, seconds: float) -> int:
-    """Return the trials at a time: one a core, where the time pays for loading each; one on a GPU."""
+def _shares(device: str, seconds: float) -> tuple[int, int]:
+    """Return how the cores are shared: trials at a time, and threads of each; one trial on a GPU."""
     from warmstart.metafeat.device import resolve_device
 
-    if resolve_device(device) != "cpu" or seconds < _SEVERAL_S:
-        return 1
-    return min(usable_cores(), _MOST_WORKERS)
+    cores = usable_cores()
+    if resolve_device(device) != "cpu":
+        return 1, 1
+    if seconds < _SEVERAL_S:
+        return 1, min(cores, 2 * _MOST_THREADS)
+    workers = min(max(cores // _MOST_THREADS, 1), _MOST_WORKERS)
+    return workers, max(cores // workers, 1)
 
 
 def _judged(report: Path, keeper: Keeper) -> dict[str, Any]:

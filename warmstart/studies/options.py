@@ -129,7 +129,11 @@ class Sources:
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """Where trials run, and their limits; calls of one study may differ."""
+    """Where trials run, and their limits; calls of one study may differ.
+
+    Attributes:
+        threads: of torch on a CPU in each trial of a workload.
+    """
 
     trials: int | None = None
     timeout: str | float | None = None
@@ -139,6 +143,7 @@ class Execution:
     workers: int | None = None
     cluster: Cluster | None = None
     device: str = "auto"
+    threads: int = 1
     storage: PathLike | None = None
     study: str | None = None
 

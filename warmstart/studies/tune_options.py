@@ -8,7 +8,7 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -36,8 +36,9 @@ from warmstart.locations import PathLike, history_path
 from warmstart.studies.execution.worker import Limits
 from warmstart.studies.history.warm_start import ask_history
 from warmstart.studies.objectives.base import Objective
-from warmstart.studies.objectives.load import load_objective, without_broken
+from warmstart.studies.objectives.load import load_objective
 from warmstart.studies.objectives.measured import with_metric
+from warmstart.studies.objectives.workload import WorkloadObjective
 from warmstart.studies.options import (
     Execution,
     Outputs,
@@ -238,7 +239,9 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         )
         if self.objective is None and self.command is None:
             get_workload(self.workload).check_space(load_space(plan.space))
-        return with_metric(without_broken(objective, plan.skip_broken), plan.measure)
+        if isinstance(objective, WorkloadObjective):
+            objective = replace(objective, skip_broken=plan.skip_broken, threads=self.threads)
+        return with_metric(objective, plan.measure)
 
     def complete(self, plan: StudySpec, query: Query | None = None, *, timed: TimedCall | None = None) -> StudySpec:
         """Complete the plan of a new study by the history's suggestions; raises as `ask_history`."""
