@@ -132,6 +132,16 @@ class Predictions:
         subject = f"{counted(len(self.rows) - len(remainder.rows), 'picture')} of classes that the model does not know"
         return f"{subject} ({', '.join(unknown[:_MAX_LISTED])}{more}): every answer is wrong there.{without}"
 
+    def __len__(self) -> int:
+        """Return the number of pictures."""
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield a row a picture, so that pandas takes them as a table."""
+        for row in self.rows:
+            known = {} if row.truth is None else {"truth": row.truth}
+            yield {"image": row.image, "class": row.label, "probability": row.probability, **known}
+
     def __repr__(self) -> str:
         """Return a few lines: number of pictures, errors, first predictions."""
         first = [f"  {row.image}: {row.label} ({row.probability:.4g})" for row in self.rows[:_MAX_LISTED]]
@@ -177,6 +187,7 @@ def predict(
     dataset: Dataset | None = None,
     skip_broken: SkipBroken = None,
     download: bool = False,
+    device: str = "auto",
     progress: Callable[[int, int], object] | None = None,
 ) -> Predictions:
     """Classify pictures with a saved classifier.
@@ -190,6 +201,7 @@ def predict(
         skip_broken: leave out pictures that cannot be decoded: all (True), none (False), or up to 5 % of them when left
             out.
         download: let torchvision fetch what is missing of a dataset.
+        device: where pretrained networks run: ``auto``, ``cpu``, ``cuda``; others always run on the CPU.
         progress: called with the numbers of pictures classified and of all.
 
     Raises:
@@ -213,6 +225,7 @@ def predict(
     if pictures:
         tell(0, len(pictures))
     classifier = load_classifier(os.fspath(model))
+    _move(classifier, device)
     broken: list[tuple[str, str]] = []
     was_tuned_on = False
     if dataset is not None:
@@ -231,6 +244,17 @@ def predict(
         rows, broken = _predict_files(classifier, pictures, tell, skip_broken=skip_broken)
     tuned_error = classifier.error if was_tuned_on else None
     return Predictions(os.fspath(model), classifier.classes, tuple(rows), tuple(broken), tuned_error)
+
+
+def _move(classifier: Classifier, device: str) -> None:
+    """Move the pretrained networks of a classifier to a device."""
+    from warmstart.metafeat.device import open_device, resolve_device
+
+    networks = [model.network for model in classifier.models if hasattr(model, "network")]
+    if networks:
+        target = open_device(resolve_device(device))
+        for network in networks:
+            network.to(target)
 
 
 def _paths(images: Any) -> list[PathLike]:

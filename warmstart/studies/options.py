@@ -129,11 +129,7 @@ class Sources:
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """Where trials run, and their limits; calls of one study may differ.
-
-    Attributes:
-        threads: of torch on a CPU in each trial of a workload.
-    """
+    """Where trials run, and their limits; calls of one study may differ."""
 
     trials: int | None = None
     timeout: str | float | None = None
@@ -143,29 +139,36 @@ class Execution:
     workers: int | None = None
     cluster: Cluster | None = None
     device: str = "auto"
-    threads: int = 1
     storage: PathLike | None = None
     study: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """Files to write and messages to people.
-
-    Attributes:
-        may_replace: tells whether the networks to save are written; None = they are.
-        before_saving: called when the trials ended, before the networks are trained a last time.
-    """
+    """Files to write and messages to people."""
 
     log: PathLike | None = None
     record: str | None = None
     report: PathLike | Literal[True] | None = None
     save_model: PathLike | None = None
     ensemble: int = 1
-    may_replace: Callable[[Classifier], bool] | None = None
-    before_saving: Callable[[], object] | None = None
     progress: Callable[[StudyProgress], None] | None = None
     on_message: Callable[[str], object] = _log.warning
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """What a caller within the package adds: no option of the command, nor a keyword of `tune`.
+
+    Attributes:
+        threads: of torch on a CPU in each trial of a workload.
+        before_saving: called when the trials ended, before the networks are trained a last time.
+        may_replace: tells whether the networks to save are written; None = they are.
+    """
+
+    threads: int = 1
+    before_saving: Callable[[], object] | None = None
+    may_replace: Callable[[Classifier], bool] | None = None
 
 
 def pick(group: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from warmstart.studies.objectives.load import load_objective
 from warmstart.studies.objectives.measured import with_metric
 from warmstart.studies.objectives.workload import WorkloadObjective
 from warmstart.studies.options import (
+    Caller,
     Execution,
     Outputs,
     Problem,
@@ -80,7 +81,7 @@ _CHECKS: Mapping[str, Check] = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
+class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Caller):
     """The options of a call, without its datasets."""
 
     @classmethod
