@@ -141,13 +141,19 @@ def classify_pictures(path: str, options: ClassifyOptions, *, began: float | Non
     arranged = arrange(source, look, keys=_keys(source, path, options), strict=options.strict, seed=options.seed)
     options.on_message(_found_line(path, arranged, options))
     keeper = Keeper(out, options.on_message)
-    result = _tune(_location(path, arranged, options), arranged, options, keeper, teller, began, seconds)
+    keeper.check()
+    result = _tune(_location(path, arranged, options), options, keeper, teller, began, seconds)
     teller.reporting()
     if result.report is None:
         msg = f"{out}: expected a report to be written, got none. Correct what was said above, and run the same command again."
         raise DataError(msg)
     judged = _judged(Path(result.report), keeper)
-    judgement = Judgement.of(judged["confusion"], judged["error"], arranged.counts)
+    judgement = Judgement.of(
+        judged["classifier"]["confusion"],
+        judged["classifier"]["error"],
+        arranged.counts,
+        interval=judged["saved_model"].get("interval"),
+    )
     _write_page(Path(result.report), report, options)
     return ImageClassifier(
         out, result, judgement, report, arranged.broken, arranged.n_alike, stays=keeper.stays,
@@ -234,7 +240,6 @@ def _location(path: str, arranged: Arranged, options: ClassifyOptions) -> str:
 
 def _tune(
     location: str,
-    arranged: Arranged,
     options: ClassifyOptions,
     keeper: Keeper,
     teller: Teller,
@@ -247,9 +252,8 @@ def _tune(
     tune_options = TuneOptions.of(
         {
             "workload": WORKLOAD,
-            "space": _space(arranged.side),
             "time": seconds - kept_s,
-            "save_model": keeper.path,
+            "save_model": keeper.new,
             "ensemble": NETWORKS,
             "workers": workers,
             "threads": threads,
@@ -261,24 +265,17 @@ def _tune(
             "skip_broken": False,
             "progress": teller.compared,
             "before_saving": teller.training,
-            "may_replace": keeper.may_replace,
             "on_message": options.on_detail,
         }
     )
     teller.reading()
+    keeper.new.unlink(missing_ok=True)
     result = tune_dataset(location, tune_options, began=began)
-    if result.saved_model is None and not keeper.stays:
+    is_of_study = result.report is not None and judged_before(Path(result.report).parent) is not None
+    if not keeper.accept(is_of_study=is_of_study):
         msg = f"expected time for one network at least, got {clock.monotonic() - began:.0f} s, in which none was trained. Run the same command again, which goes on, or give `time` 3m."
         raise AllTrialsFailedError(msg)
     return result
-
-
-def _space(side: int) -> str | None:
-    """Return the space with larger images, where the pictures have what these show; else the usual one."""
-    from warmstart.training.workloads import get_workload
-
-    larger = get_workload(WORKLOAD).space_for_larger(side, 0)
-    return None if larger is None else larger[0]
 
 
 def _shares(device: str, seconds: float) -> tuple[int, int]:
@@ -297,17 +294,17 @@ def _shares(device: str, seconds: float) -> tuple[int, int]:
 def _judged(report: Path, keeper: Keeper) -> dict[str, Any]:
     """Return how the saved classifier was judged: in this call, or in the one that saved it."""
     json_path = report.with_suffix(".json")
-    document: dict[str, Any] = json.loads(json_path.read_text(encoding="utf-8"))
+    for path in (report, json_path):  # its first name is of no use to anybody
+        text = path.read_text(encoding="utf-8").replace(str(keeper.new), str(keeper.path))
+        replace_file(path, text.encode(), durable=False)
+    document: dict[str, Any] = json.loads(text)
     if "classifier" in document and not keeper.stays:
         parts = {name: document[name] for name in ("classifier", "saved_model")}
         store_judged(report.parent, parts)
-        return dict(parts["classifier"])
-    parts = judged_before(report.parent)
-    if parts is None:
-        msg = f"{keeper.path}: expected the judgement of that classifier in {report.parent}, got none. Name another file with `out`."
-        raise DataError(msg)
+        return parts
+    parts = judged_before(report.parent) or {}
     replace_file(json_path, (json.dumps(document | parts, indent=2) + "\n").encode(), durable=False)
-    return dict(parts["classifier"])
+    return parts
 
 
 def _write_page(report: Path, page: Path, options: ClassifyOptions) -> None:

@@ -43,6 +43,7 @@ class Judgement:
         classes: that had pictures, worst first.
         largest: the most frequent class.
         baseline: share of right answers where that is always named.
+        interval: of the error; None = by the number of pictures.
     """
 
     n: int
@@ -50,15 +51,24 @@ class Judgement:
     classes: tuple[ClassRight, ...]
     largest: str
     baseline: float
+    interval: tuple[float, float] | None = None
 
     @classmethod
-    def of(cls, confusion: Sequence[Mapping[str, Any]], error: float, counts: Mapping[str, int]) -> Judgement:
+    def of(
+        cls,
+        confusion: Sequence[Mapping[str, Any]],
+        error: float,
+        counts: Mapping[str, int],
+        *,
+        interval: Sequence[float] | None = None,
+    ) -> Judgement:
         """Return the judgement of a confusion matrix.
 
         Args:
             confusion: a row a true class: ``truth``, and a number an answer.
             error: share of wrong answers.
             counts: pictures by class of the whole dataset.
+            interval: of the error; None = by the number of pictures.
         """
         classes = []
         for row in confusion:
@@ -69,7 +79,8 @@ class Judgement:
         classes.sort(key=lambda each: (each.right / each.n, each.name))
         largest = max(counts, key=lambda name: counts[name])
         baseline = counts[largest] / sum(counts.values())
-        return cls(sum(each.n for each in classes), error, tuple(classes), largest, baseline)
+        bounds = None if interval is None else (float(interval[0]), float(interval[1]))
+        return cls(sum(each.n for each in classes), error, tuple(classes), largest, baseline, bounds)
 
     @property
     def right(self) -> int:
@@ -78,7 +89,9 @@ class Judgement:
 
     @property
     def range(self) -> tuple[int, int]:
-        """Return the bounds of the right answers of 100 (Wilson's interval, 90 %)."""
+        """Return the bounds of the right answers of 100, without an interval Wilson's of 90 %."""
+        if self.interval is not None:
+            return math.floor(100 * (1 - self.interval[1])), math.ceil(100 * (1 - self.interval[0]) - 1e-9)
         share, n, z2 = 1 - self.error, self.n, _Z**2
         middle = (share + z2 / (2 * n)) / (1 + z2 / n)
         half = _Z * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from warmstart.arguments import check_replaceable
 from warmstart.metafeat.files import replace_file
-from warmstart.training.workloads import Classifier
 from warmstart.training.workloads.classifier_file import read_header
 
 _JUDGED = "classifier.json"
@@ -19,7 +19,7 @@ _JUDGED = "classifier.json"
 
 @dataclass(slots=True)
 class Keeper:
-    """Decides whether a new classifier is written.
+    """Decides whether a new classifier takes the place of the file.
 
     Attributes:
         path: of the file.
@@ -31,18 +31,42 @@ class Keeper:
     on_message: Callable[[str], object]
     stays: bool = field(default=False, init=False)
 
-    def may_replace(self, new: Classifier) -> bool:
-        """Return whether a new classifier is to be written; move one of other pictures out of its way."""
-        if not self.path.exists() or not self.path.stat().st_size:
-            return True
-        header = read_header(self.path)
-        if header.get("dataset") != new.dataset or header.get("classes") != list(new.classes):
-            kept = next(free for number in itertools.count(1) if not (free := self.path.with_stem(f"{self.path.stem}-{number}")).exists())  # fmt: skip
-            self.path.rename(kept)
-            self.on_message(f"{self.path.name} was of other pictures: it is kept as {kept.name}.")
-            return True
-        self.stays = float(header["error"]) <= new.error
-        return not self.stays
+    @property
+    def new(self) -> Path:
+        """Return the path at which a new classifier is written first."""
+        return self.path.with_name(f".{self.path.stem}.new.safetensors")
+
+    def check(self) -> None:
+        """Check that the file is none of something else; raises `UsageError`."""
+        check_replaceable("out", self.path, read_header, "a classifier")
+
+    def accept(self, *, is_of_study: bool) -> bool:
+        """Put a new classifier in its place, unless that has one at least as good; return whether there is one.
+
+        Args:
+            is_of_study: whether the file there is of the same study.
+        """
+        is_there = self.path.is_file() and self.path.stat().st_size > 0
+        if not self.new.is_file():
+            self.stays = is_there and is_of_study
+            return self.stays
+        if is_there:
+            before, after = read_header(self.path), read_header(self.new)
+            if not is_of_study or any(before.get(name) != after.get(name) for name in ("dataset", "classes")):
+                self._move_away()
+            elif float(before["error"]) <= float(after["error"]):
+                self.stays = True
+                self.new.unlink()
+                return True
+        self.new.replace(self.path)
+        return True
+
+    def _move_away(self) -> None:
+        """Keep the classifier of other pictures, or of another study, under the next free name."""
+        names = (self.path.with_stem(f"{self.path.stem}-{number}") for number in itertools.count(1))
+        kept = next(name for name in names if not name.exists())
+        self.path.rename(kept)
+        self.on_message(f"{self.path.name} was of other pictures, or of another study: it is kept as {kept.name}.")
 
 
 def store_judged(folder: Path, record: Mapping[str, Any]) -> None:

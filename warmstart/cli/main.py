@@ -98,7 +98,7 @@ def _run(args: list[str]) -> object:
     if call is not None:
         record_run(call)
         return SUCCESS
-    if not args:
+    if not args and COMPLETING not in os.environ:
         sys.stderr.write(_TO_BEGIN)
         return USAGE
     from warmstart.cli.app import make_app

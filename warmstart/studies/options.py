@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from warmstart.integrations.ray.cluster import Cluster
     from warmstart.spaces import SpaceLike
     from warmstart.studies.results.progress import StudyProgress
-    from warmstart.training.workloads import Classifier
 
 Warm = Literal["design", "initial", "extra", "none"]
 """Warm configurations are the whole initial design, its first part, or added before it; or there are none."""
@@ -163,12 +162,10 @@ class Caller:
     Attributes:
         threads: of torch on a CPU in each trial of a workload.
         before_saving: called when the trials ended, before the networks are trained a last time.
-        may_replace: tells whether the networks to save are written; None = they are.
     """
 
     threads: int = 1
     before_saving: Callable[[], object] | None = None
-    may_replace: Callable[[Classifier], bool] | None = None
 
 
 def pick(group: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,8 +78,7 @@ class StudyOutputs:
             options.on_message,
             remaining=lambda: deadline - time.monotonic(),
             networks=self.networks,
-            threads=(options.workers or 1) * options.threads if options.cluster is None else 1,
-            may_replace=options.may_replace,
+            threads=options.workers or 1 if options.cluster is None else 1,
         )
         return (result, None) if saved is None else (replace(result, saved_model=saved.record), saved)
 

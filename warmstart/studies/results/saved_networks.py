@@ -192,9 +192,8 @@ def save_best(
     remaining: Callable[[], float] = lambda: math.inf,
     networks: BestNetworks | None = None,
     threads: int = 1,
-    may_replace: Callable[[Classifier], bool] | None = None,
 ) -> SavedNetworks | None:
-    """Join the best networks of a study and write them; return them as validated, None if none were written.
+    """Join the best networks of a study and write them; return them as validated, None if there are none.
 
     Args:
         path: of the file.
@@ -205,7 +204,6 @@ def save_best(
         remaining: returns the remaining seconds.
         networks: stored networks of trials.
         threads: see `train_best`.
-        may_replace: tells whether they are written.
     """
     n_valid = sum(trial.status is TrialStatus.OK and trial.feasible for trial in trials)
     if not n_valid:
@@ -219,8 +217,6 @@ def save_best(
         return None
     judged, final = trained
     final.dataset = plan.fingerprint
-    if may_replace is not None and not may_replace(final):
-        return None
     final.save(path)
     saved = SavedNetworks(path, judged, is_retrained=final is not judged)
     shortfall = _why_fewer(len(judged.members), k, n_valid, is_timed=math.isfinite(remaining()))
