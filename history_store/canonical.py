@@ -48,6 +48,11 @@ def canonical(location: str, folder: str | os.PathLike[str] = ".") -> str:
     return _real(location, folder)
 
 
+def without_arrangement(location: str) -> str:
+    """Return a dataset's location without the table of its parts, for people."""
+    return location.partition("::arranged=")[0]
+
+
 def _real(text: str, folder: str | os.PathLike[str]) -> str:
     """Return the real path of what exists; else the text, also in `name=path`."""
     name, equals, path = text.partition("=")

@@ -134,7 +134,7 @@ def classify_pictures(path: str, options: ClassifyOptions, *, began: float | Non
     began = clock.monotonic() if began is None else began
     seconds = parse_time(options.time, param="time")
     out, report = output_paths(path, options)
-    teller = Teller(options.progress, began, began + seconds)
+    teller = Teller(options.progress, options.on_message, began, began + seconds)
     source = _open(path, options)
     teller.looked(0, len(source))
     look = look_at(source, workers=usable_cores(), progress=teller.looked)
@@ -265,7 +265,7 @@ def _tune(
             "skip_broken": False,
             "progress": teller.compared,
             "before_saving": teller.training,
-            "on_message": options.on_detail,
+            "on_message": lambda line: options.on_detail(line.replace(str(keeper.new), str(keeper.path))),
         }
     )
     teller.reading()

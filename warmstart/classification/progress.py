@@ -40,13 +40,16 @@ class Teller:
 
     Attributes:
         tell: called with it.
+        on_message: called with what to expect.
         began: `time.monotonic` when the call began.
         ends: when it ends at the latest.
     """
 
     tell: Callable[[PlainProgress], object]
+    on_message: Callable[[str], object]
     began: float
     ends: float
+    _has_expected: bool = field(default=False, init=False)
 
     def looked(self, n: int, total: int) -> None:
         """Tell how many pictures were looked at."""
@@ -58,6 +61,11 @@ class Teller:
 
     def compared(self, now: StudyProgress) -> None:
         """Tell the best network so far."""
+        if now.expected is not None and not self._has_expected:
+            self._has_expected = True
+            best = now.expected.best
+            low, high = round(100 * (1 - best.high)), round(100 * (1 - best.low))
+            self.on_message(f"Expect {low} to {high} of 100 right, by what similar pictures gave.")
         error = None if now.best is None else now.best.error
         detail = "" if error is None else f"{round(100 * error)} of 100 wrong so far"
         spent, whole = time.monotonic() - self.began, self.ends - self.began

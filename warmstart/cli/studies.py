@@ -136,7 +136,7 @@ def _trial_row(row: dict[str, Any], record: "StudyRecord") -> dict[str, Any]:
 def _title(record: "StudyRecord") -> str:
     counts = record.counts_line or "no trial yet"
     lines = [f"{record.name} in {display_path(record.storage)}: {counts}"]
-    lines += [f"  dataset: {record.dataset}"] if record.dataset else []
+    lines += [f"  dataset: {record.row()['dataset']}"] if record.dataset else []
     lines += [f"  objective: {record.evaluated}" if record.evaluated else "  made by another program"]
     if record.settings:
         lines.append(f"  search: {', '.join(f'{name} {value}' for name, value in record.settings.items())}")

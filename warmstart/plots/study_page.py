@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.exports import START
+from warmstart.history_store.canonical import without_arrangement
 from warmstart.history_store.errors import WarmstartError
 from warmstart.html import table
 from warmstart.metafeat.files import replace_file
@@ -96,7 +97,7 @@ def _section(record: StudyRecord, notes: list[str], seed: int) -> str:
     counts = record.counts_line or "none"
     facts: dict[str, Any] = {
         "Kept in": record.storage,
-        "Dataset": record.dataset,
+        "Dataset": None if record.dataset is None else without_arrangement(record.dataset),
         "Objective": record.evaluated or None,
         "Trials": counts,
         "Best": None if best is None else f"{record.metric.name} {record.value(best):.5g}, trial {best.number}",
