@@ -143,8 +143,8 @@ def _run_named(
 ) -> tuple[tuple[str, ...], list[_ServerResult]]:
     """Run the studies of datasets under `study`, else under the first default names that are free or ask the same."""
     if options.study is not None:
-        given = explicit_names(paths, options.study)
-        return given, _run_studies(dict(zip(given, paths, strict=True)), options, client, saved=saved, split=split)
+        names = explicit_names(paths, options.study)
+        return names, _run_studies(dict(zip(names, paths, strict=True)), options, client, saved=saved, split=split)
     _check(options, saved)
     existing, earlier = {study["name"] for study in client.studies()}, None
     for names, may_begin in candidate_names(paths, options):

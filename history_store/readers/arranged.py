@@ -96,11 +96,11 @@ class ArrangedSource(Source):
     ) -> ImageSet:
         """Decode pictures; see `warmstart.history_store.images.ImageSource.read`."""
         rows = self._check_indices(indices)
-        asked = self._rows[rows]
-        images = self._inner.read(asked, size=size, skip_broken=skip_broken)
+        inner_rows = self._rows[rows]
+        images = self._inner.read(inner_rows, size=size, skip_broken=skip_broken)
         if images.broken:
-            own_row = dict(zip(asked.tolist(), rows.tolist(), strict=True))
-            rows = np.array([own_row[row] for row in images.whole(self._inner, asked).tolist()], dtype=np.int64)
+            own_row = dict(zip(inner_rows.tolist(), rows.tolist(), strict=True))
+            rows = np.array([own_row[row] for row in images.whole(self._inner, inner_rows).tolist()], dtype=np.int64)
         return ImageSet(images.images, self.labels[rows], self.class_names, images.broken, rows)
 
     def side(self, index: int) -> int | None:

@@ -117,9 +117,9 @@ def classify(
         AllTrialsFailedError: no network was trained in this time.
     """
     check_path("pictures", pictures)
-    given = {name: value for name, value in locals().items() if name in ClassifyOptions.__dataclass_fields__}
+    values = {name: value for name, value in locals().items() if name in ClassifyOptions.__dataclass_fields__}
     return classify_pictures(
-        os.fspath(pictures), ClassifyOptions(**{name: value for name, value in given.items() if value is not None})
+        os.fspath(pictures), ClassifyOptions(**{name: value for name, value in values.items() if value is not None})
     )
 
 
@@ -248,11 +248,11 @@ def _tune(
 ) -> TuneResult:
     """Tune the pretrained workload on the arranged pictures, and save its best networks."""
     workers, threads = _shares(options.device, seconds)
-    kept_s = min(_PAGE_S, _PAGE_SHARE * seconds)
+    reserve_s = min(_PAGE_S, _PAGE_SHARE * seconds)
     tune_options = TuneOptions.of(
         {
             "workload": WORKLOAD,
-            "time": seconds - kept_s,
+            "time": seconds - reserve_s,
             "save_model": keeper.new,
             "ensemble": NETWORKS,
             "workers": workers,

@@ -64,9 +64,9 @@ class Keeper:
     def _move_away(self) -> None:
         """Keep the classifier of other pictures, or of another study, under the next free name."""
         names = (self.path.with_stem(f"{self.path.stem}-{number}") for number in itertools.count(1))
-        kept = next(name for name in names if not name.exists())
-        self.path.rename(kept)
-        self.on_message(f"{self.path.name} was of other pictures, or of another study: it is kept as {kept.name}.")
+        backup = next(name for name in names if not name.exists())
+        self.path.rename(backup)
+        self.on_message(f"{self.path.name} was of other pictures, or of another study: it is kept as {backup.name}.")
 
 
 def store_judged(folder: Path, record: Mapping[str, Any]) -> None:

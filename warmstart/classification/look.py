@@ -50,8 +50,8 @@ def look_at(source: ImageSource, *, workers: int, progress: Callable[[int, int],
     broken: list[BrokenImage] = []
     progress(0, n)
     with ThreadPoolExecutor(workers) as pool:
-        for rows, images, kept, left_out in pool.map(lambda rows: _read(source, rows), _chunks(n)):
-            small[kept], is_whole[kept] = images, True
+        for rows, images, whole_rows, left_out in pool.map(lambda rows: _read(source, rows), _chunks(n)):
+            small[whole_rows], is_whole[whole_rows] = images, True
             broken += left_out
             progress(int(rows[-1]) + 1, n)
     return Look(small, is_whole, tuple(broken), _usual_side(source, n))

@@ -71,7 +71,7 @@ def classify(
 
     Run the same command again to make it better.
     """
-    given = {name: value for name, value in locals().items() if name not in ("pictures", "format", "quiet", "verbose")}
+    values = {name: value for name, value in locals().items() if name not in ("pictures", "format", "quiet", "verbose")}
     began = clock.monotonic()
     shell = Shell(format, quiet=quiet, verbose=verbose)
     with _plain_progress(shell, pictures) as tell:
@@ -79,7 +79,7 @@ def classify(
 
         from warmstart.classification.classify import ClassifyOptions, classify_pictures
 
-        options = ClassifyOptions(**given, progress=tell, on_message=shell.note, on_detail=shell.detail)
+        options = ClassifyOptions(**values, progress=tell, on_message=shell.note, on_detail=shell.detail)
         try:
             # The result alone is for stdout.
             with contextlib.redirect_stdout(sys.stderr):
