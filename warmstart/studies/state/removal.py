@@ -53,14 +53,14 @@ def rename_study(store: Store, name: str, new: str) -> int:
     """
     import optuna
 
-    from warmstart.studies.results.study_record import study_names
-
     study = _load(store, name)
     plan = _check_idle(store, study)
     if plan is not None and plan.members:
         msg = f"{name}: expected a study of its own, got one of {len(plan.members)} that are tuned together and know each other by name. Keep the name."
         raise UsageError(msg)
-    if new in study_names(store):
+    with store.guard():
+        names = optuna.get_all_study_names(store.optuna)
+    if new in names:
         msg = f"expected a name that no study has, got {new!r}. Take another, or delete that one first."
         raise UsageError(msg, param="new")
     with store.guard(), quiet_optuna():
