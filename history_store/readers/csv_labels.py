@@ -10,13 +10,14 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.errors import DataError, LabelError, MissingPathError, UsageError
+from warmstart.history_store.errors import DataError, LabelError, MissingPathError
 from warmstart.history_store.fingerprint import file_signature
-from warmstart.history_store.images import DatasetWarning, ImageSource
+from warmstart.history_store.images import DatasetWarning
 from warmstart.history_store.limits import UNPACKED, check_picture_file
 from warmstart.history_store.readers.base import plural, printable
 from warmstart.history_store.readers.blobs import BlobSource
@@ -35,7 +36,13 @@ _MAX_NAMED = 5
 
 
 class CsvSource(BlobSource):
-    """Pictures labelled by a CSV file; other pictures of the folder are left out, with a warning."""
+    """Pictures labelled by a CSV file; other pictures of the folder are left out, with a warning.
+
+    Attributes:
+        columns: of the table by name, a cell a picture.
+    """
+
+    columns: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     def __init__(
         self,
@@ -81,30 +88,9 @@ def labelled(folder: str, labels: str | None, column: str | None) -> str:
     return named if column is None else f"{named}::column={column}"
 
 
-def column_of(source: ImageSource, location: str, name: str) -> list[str]:
-    """Return a column of the table of labels for each picture of its source.
-
-    Raises:
-        UsageError: a location without such a table, or without that column.
-    """
-    match = _MARK.match(location)
-    if match is None or not isinstance(source, CsvSource):
-        msg = f"expected pictures with a CSV file of labels, got {location}. Give that file."
-        raise UsageError(msg, param="labels")
-    root = Path(match["folder"]).expanduser()
-    table = _table_of(root, match["labels"])
-    columns = _read_csv(table)
-    if name not in columns:
-        msg = f"expected a column of {printable(str(table))}, which are {', '.join(columns)}, got {name!r}. Correct it."
-        raise UsageError(msg, param="group_column", given=name, choices=columns)
-    files, _ = _resolve_pictures(columns, str(root), printable(str(table)))
-    values = dict(zip(files, columns[name], strict=True))
-    return [values[file] for file in source.names]
-
-
 def images_of(location: str) -> Path:
     """Return the folder or file of a location, without its labels."""
-    return Path(re.split(r"::(?:labels|column|arranged)=", location, maxsplit=1)[0]).expanduser()
+    return Path(re.split(r"::(?:labels|column)=", location, maxsplit=1)[0]).expanduser()
 
 
 def resolved(location: str) -> str:
@@ -149,7 +135,7 @@ def open_labelled(location: str, folder: str, labels: str, column: str | None) -
     names = [files[row] for row in rows]
     _check_distinct(names, table_name)
     _warn_left_out(root, table_name, unlabelled=len(files) - len(rows), names=set(files))
-    return CsvSource(
+    source = CsvSource(
         location,
         str(root),
         str(table),
@@ -158,6 +144,8 @@ def open_labelled(location: str, folder: str, labels: str, column: str | None) -
         class_names=encoding.class_names,
         splits=_splits(columns, rows),
     )
+    source.columns = {name: [cells[row] for row in rows] for name, cells in columns.items()}
+    return source
 
 
 def _table_of(root: Path, labels: str) -> Path:

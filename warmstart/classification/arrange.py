@@ -94,6 +94,19 @@ def keys_by_name(source: ImageSource, pattern: str) -> list[str]:
     return keys
 
 
+def keys_by_column(source: ImageSource, name: str) -> list[str]:
+    """Return the cells of a column of the table of labels, one for each picture; empty cells are alone.
+
+    Raises:
+        UsageError: pictures without such a table, or without that column.
+    """
+    columns = getattr(source, "columns", {})
+    if name not in columns:
+        msg = f"expected a column of the table of labels, which are {', '.join(columns) or 'none'}, got {name!r}. Correct it."
+        raise UsageError(msg, param="group_column", given=name, choices=columns)
+    return [str(cell).strip() or f"/{row}" for row, cell in enumerate(columns[name])]
+
+
 def _counts(labels: NDArray[np.int64], source: ImageSource) -> dict[str, int]:
     """Return the pictures by class.
 

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from warmstart.arguments import check_path
-from warmstart.classification.arrange import Arranged, arrange, keys_by_name, left_out_line, together_line
+from warmstart.classification.arrange import (
+    Arranged,
+    arrange,
+    keys_by_column,
+    keys_by_name,
+    left_out_line,
+    together_line,
+)
 from warmstart.classification.classifier import ImageClassifier, Tested
 from warmstart.classification.judgement import Judgement
 from warmstart.classification.keeper import Keeper, judged_before, store_judged
@@ -23,7 +30,7 @@ from warmstart.history_store.canonical import canonical
 from warmstart.history_store.errors import AllTrialsFailedError, DataError, UsageError
 from warmstart.history_store.images import ImageSource
 from warmstart.history_store.readers.arranged import MARK
-from warmstart.history_store.readers.csv_labels import column_of, labelled
+from warmstart.history_store.readers.csv_labels import labelled
 from warmstart.locations import PathLike
 from warmstart.metafeat.files import replace_file
 from warmstart.studies.results.summary import TuneResult
@@ -138,7 +145,7 @@ def classify_pictures(path: str, options: ClassifyOptions, *, began: float | Non
     source = _open(path, options)
     teller.looked(0, len(source))
     look = look_at(source, workers=usable_cores(), progress=teller.looked)
-    arranged = arrange(source, look, keys=_keys(source, path, options), strict=options.strict, seed=options.seed)
+    arranged = arrange(source, look, keys=_keys(source, options), strict=options.strict, seed=options.seed)
     options.on_message(_found_line(path, arranged, options))
     keeper = Keeper(out, options.on_message)
     keeper.check()
@@ -208,10 +215,10 @@ def _labelled(path: str, options: ClassifyOptions) -> str:
     return labelled(path, None if options.labels is None else os.fspath(options.labels), options.labels_column)
 
 
-def _keys(source: ImageSource, path: str, options: ClassifyOptions) -> list[str] | None:
+def _keys(source: ImageSource, options: ClassifyOptions) -> list[str] | None:
     """Return the keys by which pictures belong together; None if nothing is known."""
     if options.group_column is not None:
-        return column_of(source, _labelled(path, options), options.group_column)
+        return keys_by_column(source, options.group_column)
     return None if options.groups is None else keys_by_name(source, options.groups)
 
 
