@@ -46,8 +46,8 @@ def check_few_broken(
         return
     named = "; ".join(f"{image.path} ({image.reason})" for image in broken[:_MAX_NAMED])
     more = f"; and {len(broken) - _MAX_NAMED} more" if len(broken) > _MAX_NAMED else ""
-    limit = f", where up to {most} are left out" if skip_broken is None and len(broken) < n_read else ""
+    limit = f", where up to {most} are left out" if skip_broken is None and 0 < most < n_read else ""
     step = "Not one is left: check the path and the files." if len(broken) == n_read else "Repair or remove them, or go on without them: `skip_broken`."  # fmt: skip
-    where = f"{location}: " if location else ""
-    msg = f"{where}expected pictures that can be decoded, got {len(broken)} broken of {n_read} read{limit}: {named}{more}. {step}"
+    where, read = (f"{location}: ", " read") if location else ("", "")
+    msg = f"{where}expected pictures that can be decoded, got {len(broken)} broken of {n_read}{read}{limit}: {named}{more}. {step}"
     raise BrokenImagesError(msg, [image.path for image in broken])
