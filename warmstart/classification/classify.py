@@ -45,10 +45,10 @@ NETWORKS = 5
 """Networks that are saved together."""
 _PAGE_S, _PAGE_SHARE = 12.0, 0.1
 """Seconds kept for the report and for judging, at most this share of the time."""
-_SEVERAL_S = 240.0
-"""Seconds from which several workers pay: each loads the libraries and the pictures, and makes features of its own."""
-_MOST_WORKERS, _MOST_THREADS = 8, 4
-"""Trials at a time, and threads of each: more make a network hardly faster."""
+_SEVERAL_S = 150.0
+"""Seconds from which a trial a core pays: each process loads the libraries and the pictures."""
+_MOST_WORKERS = 8
+"""Trials at a time; further cores are further threads of each."""
 _log = logging.getLogger("warmstart")
 
 
@@ -292,9 +292,7 @@ def _shares(device: str, seconds: float) -> tuple[int, int]:
     cores = usable_cores()
     if resolve_device(device) != "cpu":
         return 1, 1
-    if seconds < _SEVERAL_S:
-        return 1, min(cores, 2 * _MOST_THREADS)
-    workers = min(max(cores // _MOST_THREADS, 1), _MOST_WORKERS)
+    workers = min(cores, _MOST_WORKERS) if seconds >= _SEVERAL_S else 1
     return workers, max(cores // workers, 1)
 
 
