@@ -47,7 +47,7 @@ _PAGE_S, _PAGE_SHARE = 12.0, 0.1
 """Seconds kept for the report and for judging, at most this share of the time."""
 _SEVERAL_S = 150.0
 """Seconds from which a trial a core pays: each process loads the libraries and the pictures."""
-_MOST_WORKERS = 8
+_MOST_WORKERS, _MOST_THREADS = 8, 8
 """Trials at a time; further cores are further threads of each."""
 _log = logging.getLogger("warmstart")
 
@@ -293,7 +293,7 @@ def _shares(device: str, seconds: float) -> tuple[int, int]:
     if resolve_device(device) != "cpu":
         return 1, 1
     workers = min(cores, _MOST_WORKERS) if seconds >= _SEVERAL_S else 1
-    return workers, max(cores // workers, 1)
+    return workers, min(max(cores // workers, 1), _MOST_THREADS)
 
 
 def _judged(report: Path, keeper: Keeper) -> dict[str, Any]:
