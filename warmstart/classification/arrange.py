@@ -65,7 +65,7 @@ def arrange(
     labels = np.asarray(source.labels)[rows]
     counts = _counts(labels, source)
     alike = groups_of_equal(look.small[rows])
-    groups = alike if keys is None else _joined(alike, np.unique([keys[row] for row in rows], return_inverse=True)[1])
+    groups = alike if keys is None else _joined(alike, _numbered([keys[row] for row in rows.tolist()]))
     sizes = np.bincount(alike, minlength=len(rows))
     parts, n_across = _parts(source, rows, labels, groups, seed)
     needs_none = not look.broken and len(np.unique(groups)) == len(groups)
@@ -131,6 +131,11 @@ def _joined(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.i
     edges = np.concatenate([nodes, nodes]), np.concatenate([first, _first_of(second)])
     graph = coo_array((np.ones(2 * n), edges), shape=(n, n))
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
+
+
+def _numbered(keys: Sequence[str]) -> NDArray[np.int64]:
+    """Return a number for each key, the same for equal keys."""
+    return np.asarray(np.unique(np.array(keys), return_inverse=True)[1], dtype=np.int64)
 
 
 def _first_of(groups: NDArray[np.int64]) -> NDArray[np.int64]:
