@@ -257,7 +257,7 @@ def _tune(
 ) -> TuneResult:
     """Tune the pretrained workload on the arranged pictures, and save its best networks."""
     workers, threads = shares
-    reserve_s = min(_PAGE_S, _PAGE_SHARE * seconds)
+    reserve_s = min(_PAGE_S, _PAGE_SHARE * seconds) * (1 if options.test is None else 2)
     tune_options = TuneOptions.of(
         {
             "workload": WORKLOAD,
