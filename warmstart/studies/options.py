@@ -34,6 +34,7 @@ from warmstart.locations import PathLike
 from warmstart.option import option
 from warmstart.studies.objectives.metric import Scale
 from warmstart.studies.related_dataset import AUTO, NEIGHBOURS
+from warmstart.suggestions.lookup import Sources
 
 if TYPE_CHECKING:
     from warmstart.integrations.ray.cluster import Cluster
@@ -222,20 +223,6 @@ class WarmStart:
         object.__setattr__(self, "rename", tuple(sorted((old, new) for old, new in _pairs(self.rename))))
         if self.initial is None or not isinstance(self.initial, str | os.PathLike):
             object.__setattr__(self, "initial", tuple(self.initial or ()))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sources:
-    """The history, the model of meta-features, and how datasets are loaded."""
-
-    history: PathLike | None = option(
-        None, "The history file; $WARMSTART_HISTORY or the shipped one when left out.", check=check_path
-    )
-    model: PathLike | None = option(
-        None, "The meta-feature model; $WARMSTART_MODEL or the shipped one when left out.", check=check_path
-    )
-    cache: bool = option(True, "Use the cache of meta-features.", check=check_flag, on_command_line=False)
-    download: bool = option(False, "Allow torchvision to download torchvision:NAME.", check=check_flag)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,6 @@ from warmstart.studies.options import (
     Outputs,
     Problem,
     Search,
-    Sources,
     Warm,
     WarmStart,
     pick_from,
@@ -38,6 +37,7 @@ from warmstart.studies.options import (
 from warmstart.studies.related_dataset import AUTO
 from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
+from warmstart.suggestions.lookup import Sources
 from warmstart.training.collection.plan import parse_time
 from warmstart.training.workloads import DEFAULT, WORKLOADS, get_workload, measures, workload_named_by
 

@@ -2,9 +2,23 @@
 
 from dataclasses import dataclass
 
-from warmstart.arguments import check_device, check_flag, check_names
+from warmstart.arguments import check_device, check_flag, check_names, check_path
+from warmstart.locations import PathLike
 from warmstart.option import option
-from warmstart.studies.options import Sources
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """The history, the model of meta-features, and how datasets are loaded."""
+
+    history: PathLike | None = option(
+        None, "The history file; $WARMSTART_HISTORY or the shipped one when left out.", check=check_path
+    )
+    model: PathLike | None = option(
+        None, "The meta-feature model; $WARMSTART_MODEL or the shipped one when left out.", check=check_path
+    )
+    cache: bool = option(default=True, help="Use the cache of meta-features.", check=check_flag, on_command_line=False)
+    download: bool = option(default=False, help="Allow torchvision to download torchvision:NAME.", check=check_flag)
 
 
 @dataclass(frozen=True, kw_only=True)
