@@ -6,8 +6,44 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("bo", "history_store", "metafeat", "training", "warmstart")
 VAGUE = frozenset(
-    "all_of asked begun came done each found given gone it kept known made one ones other others own place said seen "
-    "shown some such that them thing things this those told wanted what where who whose".split()
+    [
+        "all_of",
+        "asked",
+        "begun",
+        "came",
+        "done",
+        "each",
+        "found",
+        "given",
+        "gone",
+        "it",
+        "kept",
+        "known",
+        "made",
+        "one",
+        "ones",
+        "other",
+        "others",
+        "own",
+        "place",
+        "said",
+        "seen",
+        "shown",
+        "some",
+        "such",
+        "that",
+        "them",
+        "thing",
+        "things",
+        "this",
+        "those",
+        "told",
+        "wanted",
+        "what",
+        "where",
+        "who",
+        "whose",
+    ]
 )
 MOST, MOST_PARTS = 0.005, 0.01
 
