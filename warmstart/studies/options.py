@@ -305,15 +305,12 @@ class Outputs:
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """What a caller within the package adds: no option of the command, nor a keyword of `tune`.
+    """What a caller within the package adds: no option of the command, nor a keyword of `tune`."""
 
-    Attributes:
-        threads: of torch on a CPU in each trial of a workload.
-        before_saving: called when the trials ended, before the networks are trained a last time.
-    """
-
-    threads: int = 1
-    before_saving: Callable[[], object] | None = None
+    threads: int = option(1, "Threads of torch on a CPU in each trial of a workload.", on_command_line=False)
+    before_saving: Callable[[], object] | None = option(
+        None, "Called when the trials ended, before the networks are trained a last time.", on_command_line=False
+    )
 
 
 GROUPS = {
