@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import os
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from warmstart.history_store.csv_table import read_csv
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.external_runs import Curve, ForeignRuns, as_columns
 from warmstart.history_store.records import Status
@@ -120,19 +120,15 @@ def has_files(source: str, *names: str) -> bool:
 
 
 def read_rows(path: Path, content: str) -> list[dict[str, str]]:
-    """Read the complete lines of a CSV file; empty if it does not exist.
+    """Read the complete lines of a CSV file; empty if it does not exist, or nothing stands in it yet.
 
     Raises:
         DataError: it cannot be read; the message names `content`.
     """
-    if not path.is_file():
+    if not path.is_file() or not path.stat().st_size:
         return []
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return [row for row in csv.DictReader(file) if None not in row.values()]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        msg = f"{path}: expected {content}, got a file that cannot be read ({error}). Take the folder out."
-        raise DataError(msg) from error
+    table = read_csv(path, content)
+    return [dict(zip(table.names, row, strict=True)) for row in table.rows if len(row) == len(table.names)]
 
 
 def read_flat_yaml(path: Path) -> dict[str, Any]:
