@@ -29,6 +29,8 @@ _NO_NAMES = frozenset({"train", "training", "val", "valid", "validation", "test"
 """Parts of paths, and loaders, that name no dataset."""
 _ERRORS = frozenset({"err", "error", "wer"})
 """Metrics that are errors in [0, 1]."""
+NO_VALUE = "finished without a value of the metric"
+"""Reason to leave a run out."""
 _DEEPEST, _MOST_VALUES = 100, 100_000
 """Limits of levels and values in the settings of one run."""
 _PLAIN = re.compile(r"^([A-Za-z_][\w./-]*): ?(.*)$")
@@ -43,15 +45,15 @@ class FolderRun:
     Attributes:
         params: its settings.
         value: of the metric; NaN without one.
-        status: how it ended.
+        status: how it ended; None if it finished without a value of the metric.
         curve: (step, value), rising steps.
         seconds: NaN = unknown.
-        origin: the same at every import.
+        origin: with its own name, the same at every import.
     """
 
     params: dict[str, Any]
     value: float
-    status: Status
+    status: Status | None
     curve: Curve = ()
     seconds: float = math.nan
     origin: str = ""
@@ -334,8 +336,11 @@ def as_foreign_runs(
     left_out: Mapping[str, int] | None = None,
     bookkeeping: frozenset[str] = frozenset(),
     are_fractions: bool = False,
+    former_origin: str = "",
 ) -> ForeignRuns:
     """Return runs as columns; settings that are empty in all runs are left out, and constant switches are marked.
+
+    Runs that finished without a value are left out: that is no failure of their configuration.
 
     Args:
         kind: of the runs, for people.
@@ -344,7 +349,11 @@ def as_foreign_runs(
         left_out: number of runs without a result, by reason.
         bookkeeping: settings that are no hyperparameters, such as paths.
         are_fractions: whether percentages of the source were converted to fractions.
+        former_origin: see `ForeignRuns`.
     """
+    status = {index: run.status for index, run in enumerate(runs) if run.status is not None}
+    without = len(runs) - len(status)
+    runs = [runs[index] for index in status]
     params = as_columns([run.params for run in runs])
     seeds = [take_seed(run.params) for run in runs]
     settings = {
@@ -358,14 +367,15 @@ def as_foreign_runs(
         kind=kind,
         params=settings,
         values=np.array([run.value if run.status is Status.OK else math.nan for run in runs], dtype=np.float64),
-        status=[run.status for run in runs],
+        status=list(status.values()),
         datasets=[run.dataset for run in runs],
         durations=np.array([run.seconds for run in runs], dtype=np.float64),
         seeds=seeds,
         origins=[run.origin for run in runs],
         curves=[run.curve for run in runs],
         maximised=maximised,
-        left_out=dict(left_out or {}),
+        left_out={**(left_out or {}), **({NO_VALUE: without} if without else {})},
+        former_origin=former_origin,
         are_hints=True,
         are_fractions=are_fractions,
         switches=frozenset(name for name, values in settings.items() if _is_switch(values)),
@@ -374,9 +384,11 @@ def as_foreign_runs(
 
 def _is_switch(values: Sequence[object]) -> bool:
     """Tell whether a setting is a constant truth value: programs have dozens of them."""
-    return isinstance(values[0], bool) and all(value is values[0] for value in values)
+    return bool(values) and isinstance(values[0], bool) and all(value is values[0] for value in values)
 
 
-def end_status(value: float, *, complete: bool) -> Status:
-    """Return the status of a run: ok if complete with a finite value, else crashed."""
+def end_status(value: float, *, complete: bool, reported: bool) -> Status | None:
+    """Return the status of a run: ok if complete with a finite value, None if it never reported one, else crashed."""
+    if complete and not reported:
+        return None
     return Status.OK if complete and math.isfinite(value) else Status.CRASHED

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import json
 import math
+import shutil
 import sqlite3
 
 import pytest
@@ -340,3 +341,45 @@ def test_a_range_that_all_values_are_better_than_is_refused(tmp_path):
         UsageError, match=r"^error_range: expected values that are no better than the best, 0\.1, got 0\.7"
     ):
         imported(tmp_path / "h.h5", timm(tmp_path / "out"), dataset="d", error_range="0.1,0")
+
+
+@pytest.mark.parametrize("kind", ["timm", "trainer", "lightning", "mlflow", "wandb"])
+def test_a_run_is_the_same_wherever_its_files_lie(tmp_path, history, kind):
+    source = MADE[kind](tmp_path / "runs")
+    request = ImportRequest(dataset="flowers")
+    assert len(import_source(history, str(source), request).evaluations) == 3
+    shutil.copytree(source, tmp_path / "above" / "copy", symlinks=True)
+    for path in (tmp_path / "above" / "copy", tmp_path / "above"):
+        if kind != "mlflow" or path.name == "copy":
+            again = import_source(history, str(path), request)
+            assert (len(again.evaluations), again.already_there) == (0, 3)
+
+
+def test_a_run_that_finished_without_the_metric_is_left_out(tmp_path):
+    root = lightning(tmp_path / "runs")
+    (root / "version_3").mkdir()
+    (root / "version_3" / "hparams.yaml").write_text("lr: 0.1\n")
+    (root / "version_3" / "metrics.csv").write_text("epoch,step,test_acc\n0,9,0.7\n")
+    source = mlflow(tmp_path / "flow")
+    (source / "mlruns" / "123" / f"{0:032x}" / "metrics" / "val" / "acc").unlink()
+    for path, n_runs in ((root, 3), (source, 2)):
+        runs, _ = read_source(str(path))
+        assert len(runs) == n_runs
+        assert runs.left_out["finished without a value of the metric"] == 1
+
+
+def test_timm_derives_the_learning_rate_that_was_not_given(tmp_path):
+    cases = {
+        "a": ("sgd", 512, "", 0.2, 0.2),
+        "b": ("adamw", 64, "", 0.05, 0.05),
+        "c": ("sgd", 64, "sqrt", 0.05, 0.05),
+        "d": ("sgd", 512, "", 0.8, None),  # of four processes, which the settings do not tell
+    }
+    for name, (optimizer, batch, scale, used, _) in cases.items():
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "args.yaml").write_text(
+            f"lr: null\nlr_base: 0.1\nlr_base_size: 256\nlr_base_scale: '{scale}'\nbatch_size: {batch}\nopt: {optimizer}\nepochs: 1\n"
+        )
+        table(tmp_path / "runs" / name / "summary.csv", [{"epoch": 0, "eval_top1": 50.0, "lr": used}])
+    runs, _ = read_source(str(tmp_path / "runs"))
+    assert list(runs.params["lr"]) == pytest.approx([rate for *_, rate in cases.values()])
