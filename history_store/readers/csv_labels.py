@@ -29,7 +29,7 @@ from warmstart.history_store.readers.blobs import BlobSource
 from warmstart.history_store.readers.labels import composed, encode_labels
 from warmstart.history_store.readers.registry import Place, Reader
 from warmstart.history_store.readers.table_labels import LABELS, choose_column, read_labels
-from warmstart.history_store.readers.tree import split_of, walk
+from warmstart.history_store.readers.tree import rows_without_foreign_splits, split_of, splits_by_name, walk
 from warmstart.history_store.wording import in_words
 
 PICTURES = (
@@ -134,10 +134,12 @@ def open_labelled(location: str, folder: str, labels: str, column: str | None) -
     if not rows:
         msg = f"{table_name}: expected labels in column {chosen!r}, got none: all of its {plural(len(files), 'row')} are unlabelled. Name another column with `labels_column`, or label the pictures: the similarity rests on labels."
         raise LabelError(msg)
+    splits, unlabelled = _spelled_splits(columns), len(files) - len(rows)
+    rows = rows_without_foreign_splits(rows, values, splits or ["train"] * len(files), table_name)
     encoding = encode_labels([values[row] for row in rows], table_name, n=len(rows))
     names = [files[row] for row in rows]
     _check_distinct(names, table_name)
-    _warn_left_out(root, table_name, unlabelled=len(files) - len(rows), names=set(files))
+    _warn_left_out(root, table_name, unlabelled=unlabelled, names=set(files))
     return CsvSource(
         location,
         str(root),
@@ -145,7 +147,7 @@ def open_labelled(location: str, folder: str, labels: str, column: str | None) -
         names=names,
         labels=encoding.labels,
         class_names=encoding.class_names,
-        splits=_splits(columns, rows),
+        splits=None if splits is None else splits_by_name([splits[row] for row in rows]),
     )
 
 
@@ -377,14 +379,12 @@ def _check_distinct(names: Sequence[str], location: str) -> None:
         names_so_far.add(name)
 
 
-def _splits(columns: Mapping[str, Sequence[Any]], rows: Sequence[int]) -> dict[str, NDArray[np.int64]] | None:
-    """Read the splits from a column `split` that spells one in every row."""
+def _spelled_splits(columns: Mapping[str, Sequence[Any]]) -> list[str] | None:
+    """Read the split of each row from a column `split`; None unless all of it spells splits."""
     name = next((name for name in columns if name.lower() == "split"), None)
-    spelled = [] if name is None else [split_of(str(columns[name][row])) for row in rows]
-    if not spelled or None in spelled:
-        return None
-    split_names = np.array(spelled)
-    return {split: np.flatnonzero(split_names == split).astype(np.int64) for split in dict.fromkeys(spelled) if split}
+    spelled = [] if name is None else [split_of(str(cell)) for cell in columns[name]]
+    splits = [split for split in spelled if split is not None]
+    return splits if spelled and len(splits) == len(spelled) else None
 
 
 def _warn_left_out(root: Path, location: str, *, unlabelled: int, names: set[str]) -> None:

@@ -26,7 +26,7 @@ from warmstart.history_store.readers.labels import encode_labels
 from warmstart.history_store.readers.parts import check_parts, warn_of_other_parts
 from warmstart.history_store.readers.registry import Place, Reader
 from warmstart.history_store.readers.table_labels import choose_column, read_labels
-from warmstart.history_store.readers.tree import split_of, splits_of
+from warmstart.history_store.readers.tree import rows_without_foreign_splits, split_of, splits_of
 
 ENDINGS = (".parquet", ".arrow")
 PICTURES = ("image", "img", "picture", "jpg", "jpeg", "png", "webp", "pixel_values", "images")
@@ -67,18 +67,19 @@ class TableSource(BlobSource):
                 DatasetWarning,
                 stacklevel=5,
             )
+        spelled = [split for file in self._files for split in [_split_of_file(file.path)] * file.n]
+        rows = rows_without_foreign_splits(rows, values, spelled, printable_location)
         is_numbered = names is not None and isinstance(values[rows[0]], int)
         encoding = encode_labels([values[row] for row in rows], printable_location, n=len(rows), class_names=names if is_numbered else None)  # fmt: skip
         self._rows = np.array(rows, dtype=np.int64)
         self._cells_by_row: dict[int, Any] = {}
-        spelled = [_split_of_file(self._file_of(row).path) for row in rows]
         super().__init__(
             location,
             "table",
             names=self._names(rows),
             labels=encoding.labels,
             class_names=encoding.class_names,
-            splits=splits_of(spelled),
+            splits=splits_of([spelled[row] for row in rows]),
         )
 
     def _names(self, rows: Sequence[int]) -> list[str]:
