@@ -12,6 +12,13 @@ from warmstart.history_store.errors import MissingPathError, UsageError
 from warmstart.history_store.external_runs import ForeignRuns
 from warmstart.history_store.records import DatasetInfo
 from warmstart.history_store.registry import Registry
+from warmstart.integrations.importers.other_tools import (
+    is_foreign_file,
+    is_other_json,
+    is_ultralytics,
+    refuse_other,
+    refuse_ultralytics,
+)
 
 Runs = tuple[ForeignRuns, tuple[DatasetInfo, ...]]
 """Runs, and the datasets that their source describes."""
@@ -152,6 +159,7 @@ IMPORTERS: Registry[Importer] = Registry(
         "mlflow": _lazy("mlflow_runs"),
         "optuna-url": Importer(lambda source: "://" in source, _read_optuna),
         "table": Importer(lambda source: Path(source).suffix.lower() in TABLES, _read_table, ("metric",)),
+        "ultralytics": Importer(is_ultralytics, refuse_ultralytics),
         "smac": Importer(_is_smac, _read_smac, ("metric",)),
         "timm": _lazy("timm_runs", ("metric",)),
         "hf-trainer": _lazy("hf_trainer", ("metric",)),
@@ -164,8 +172,10 @@ IMPORTERS: Registry[Importer] = Registry(
 """Importers of sources with recognisable content, in the order in which they are tried."""
 
 _BY_SHAPE = (
-    Importer(lambda source: Path(source).is_dir(), _read_ray, ("metric",)),
+    Importer(lambda source: any(Path(source).glob("*/params.json")), _read_ray, ("metric",)),
+    Importer(is_other_json, refuse_other),
     Importer(lambda source: Path(source).suffix.lower() == ".json", _read_hpob, ("study",)),
-    Importer(lambda _: True, _read_optuna),
+    Importer(lambda source: Path(source).is_file() and not is_foreign_file(source), _read_optuna),
+    Importer(lambda _: True, refuse_other),
 )
-"""Importers tried last: any folder as Ray's, any JSON file as HPO-B's, any other file as a storage of Optuna."""
+"""Importers tried last, by the shape of a source."""

@@ -383,3 +383,27 @@ def test_timm_derives_the_learning_rate_that_was_not_given(tmp_path):
         table(tmp_path / "runs" / name / "summary.csv", [{"epoch": 0, "eval_top1": 50.0, "lr": used}])
     runs, _ = read_source(str(tmp_path / "runs"))
     assert list(runs.params["lr"]) == pytest.approx([rate for *_, rate in cases.values()])
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "kind"),
+    [
+        ("ax.json", '{"type": "Experiment", "trials": {"0": {"arm": {}}}}', "an experiment of Ax"),
+        ("results.json", '[[0, 0, 1], 9.0, {"submitted": 1.0}, {"loss": 0.1}, null]\n' * 2, "results of HpBandSter"),
+        ("wandb-summary.json", '{"val_acc": 0.9, "lr": 0.1}', "summary of a run of Weights & Biases without its set"),
+        ("syne/metadata.json", '{"metric_names": ["val_acc"]}', "a folder of Syne Tune"),
+        ("tb/events.out.tfevents.1.host", "", "a folder of TensorBoard"),
+        ("keras/trial_0/build_config.json", "{}", "a folder of Keras Tuner"),
+        ("yolo/args.yaml", "task: classify\nlr0: 0.01\n", "runs of Ultralytics"),
+        ("tune.ipynb", "{}", "a notebook"),
+        ("study.pkl", "", "a pickle"),
+    ],
+)
+def test_files_of_tools_that_are_not_read_are_named(tmp_path, file, content, kind):
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(content)
+    if "yolo" in file:
+        (tmp_path / "yolo" / "results.csv").write_text("epoch,metrics/accuracy_top1\n1,0.5\n")
+    source = tmp_path / file.split("/")[0]
+    with pytest.raises(DataError, match=f"expected runs of a tool that is read .*got .*{kind}"):
+        read_source(str(source))
