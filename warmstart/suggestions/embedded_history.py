@@ -15,7 +15,7 @@ from warmstart.history_store.records import Config, DatasetInfo
 from warmstart.history_store.wording import counted, in_shell, some_of, suggest_names
 from warmstart.measured_with import MeasuredWith, measured_with
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
-from warmstart.suggestions.embeddings import Embeddings, embed_missing, incomparable_names
+from warmstart.suggestions.embeddings import Embeddings, embed_missing, fits_model, incomparable_names
 from warmstart.suggestions.references import (
     References,
     join_references,
@@ -204,7 +204,10 @@ def _load(
             raise UsageError(msg)
         if header is None:
             return _load_runs_only(history), []
-        embeddings = Embeddings(*history.vectors(header.hash))
+        stored_names, vectors = history.vectors(header.hash)
+        embeddings = (
+            Embeddings(stored_names, vectors) if fits_model(vectors.shape[1], header) else Embeddings([], vectors)
+        )
         without = embeddings.missing(history.names)
         incomparable = incomparable_names(history, without, header)
         if len(incomparable) == len(history.names):

@@ -24,6 +24,7 @@ from warmstart.integrations.importers.run_folders import (
     choose_metric,
     end_status,
     is_maximised,
+    is_new_folder,
     rising_curve,
     take_dataset,
     to_number,
@@ -140,17 +141,30 @@ def _run_folders(experiment: Path) -> Iterable[Path]:
     return (folder for folder in _folders(experiment) if (folder / META).is_file())
 
 
-def _names(folder: Path, prefix: str = "") -> list[str]:
-    """Return the names of a folder's files; in subfolders with slashes, as MLflow names them."""
+def _names(folder: Path) -> list[str]:
+    """Return the names of a folder's files; in subfolders with slashes, as MLflow names them.
+
+    A folder behind links is looked through once, since links may be circular.
+    """
+    names: list[str] = []
+    open_folders, followed = [""], set[tuple[int, int]]()
+    while open_folders:
+        prefix = open_folders.pop()
+        try:
+            with os.scandir(folder / prefix) as entries:
+                inside = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            continue
+        names += [prefix + entry.name for entry in inside if _is_file(entry)]
+        open_folders += [f"{prefix}{entry.name}/" for entry in inside if is_new_folder(entry, followed)]
+    return names
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
     try:
-        with os.scandir(folder) as entries:
-            inside = list(entries)
-    except OSError:
-        return []
-    names = [prefix + entry.name for entry in inside if entry.is_file()]
-    return names + [
-        name for entry in inside if entry.is_dir() for name in _names(Path(entry.path), f"{prefix}{entry.name}/")
-    ]
+        return entry.is_file()
+    except OSError:  # a link to itself
+        return False
 
 
 def _meta(path: Path) -> dict[str, str]:

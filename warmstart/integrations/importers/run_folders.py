@@ -85,7 +85,7 @@ def find_files(root: Path, *names: str, depth: int = DEPTH) -> Iterator[Path]:
             below += [
                 (entry.path, is_behind_link or entry.is_symlink())
                 for entry in inside
-                if entry.name[0] != "." and _is_new_folder(entry, followed)
+                if entry.name[0] != "." and is_new_folder(entry, followed)
             ]
         level = below
     yield from (path for path in behind_links if _identity(path) not in direct)
@@ -100,7 +100,7 @@ def _identity(path: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _is_new_folder(entry: os.DirEntry[str], followed: set[tuple[int, int]]) -> bool:
+def is_new_folder(entry: os.DirEntry[str], followed: set[tuple[int, int]]) -> bool:
     """Tell whether an entry is a folder, or a link to one that no earlier link led to."""
     try:
         if not entry.is_dir() or not entry.is_symlink():
