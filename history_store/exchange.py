@@ -27,8 +27,8 @@ from warmstart.history_store.file.codec import decode_info, decode_run, encode_i
 from warmstart.history_store.file.table import STATUSES
 from warmstart.history_store.history import History
 from warmstart.history_store.json_text import parse_json
-from warmstart.history_store.limits import check_parquet
 from warmstart.history_store.made_history import removed_unless_filled
+from warmstart.history_store.parquet_file import arrow_errors, parquet_batches
 from warmstart.history_store.records import DatasetInfo, Evaluation, Value
 from warmstart.history_store.space import same_space, space_names, with_logarithms
 from warmstart.history_store.wording import in_words
@@ -280,16 +280,11 @@ def _read_parquet(path: Path) -> tuple[bytes | None, Rows]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        # A folder of Parquet files is read as one table, and is not checked.
-        if path.is_file():
-            check_parquet(pq.read_metadata(path), str(path))
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        msg = f"{path}: expected a Parquet file, got {in_words(error)}. Write it anew."
-        raise DataError(msg) from error
-    metadata = (table.schema.metadata or {}).get(b"warmstart")
-    columns = {name: table.column(name).to_pylist() for name in table.column_names}
+    with arrow_errors(path, "a Parquet file"):
+        schema = pq.read_schema(path)
+        table = pa.Table.from_batches(parquet_batches(path), schema)
+        columns = {name: table.column(name).to_pylist() for name in table.column_names}
+    metadata = (schema.metadata or {}).get(b"warmstart")
     return metadata, Rows(columns, range(1, len(table) + 1), "row")
 
 
