@@ -19,8 +19,9 @@ from warmstart.cli.record_run import plain_call, record_run
 from warmstart.cli.shell import columns, wrapped
 from warmstart.cli.spelling import with_hint, with_near
 from warmstart.cli.table import escape_unencodable, legible
-from warmstart.history_store.errors import WarmstartError
+from warmstart.history_store.errors import StorageError, WarmstartError
 from warmstart.history_store.extras import extra_of
+from warmstart.history_store.wording import in_words
 from warmstart.status import INTERRUPTED, SUCCESS, UNEXPECTED, USAGE, exit_code
 
 COMPLETING = "_WARMSTART_COMPLETE"
@@ -41,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns: the exit code.
     """
     if argv is None:
+        _open_streams()
         _handle_signals()
         _escape_unencodable()
         gc.set_threshold(GC_THRESHOLD)
@@ -60,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return SUCCESS
         # The reader of our output left (`| head`), which Typer turns into an exit: nothing is wrong, and the
         # interpreter must not flush into the void.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_to_nowhere()
         return SUCCESS
     except KeyboardInterrupt:
         return _report_interrupt(argv, as_json=as_json)
@@ -76,11 +78,41 @@ def main(argv: Sequence[str] | None = None) -> int:
             import traceback
 
             traceback.print_exc()
+        if isinstance(error, OSError) and (fault := _fault_of_stdout()) is not None:
+            error = fault
         return _report_error(error, args, as_json=as_json)
     # Typer turns Ctrl-C into this exit code.
     if code == INTERRUPTED:
         return _report_interrupt(argv, as_json=as_json)
     return code if isinstance(code, int) else SUCCESS
+
+
+def _open_streams() -> None:
+    """Open what the caller closed (`>&-`) to nowhere, so that no file takes its number and nothing has to ask for it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
+def _write_to_nowhere() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fault_of_stdout() -> StorageError | None:
+    """Return the error of a result that cannot be written, as on a full disk; None if stdout takes what it is given."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # What is left must not be tried again at the end.
+        _write_to_nowhere()
+        return StorageError(
+            f"stdout: expected room for the result, got {in_words(error)}. Write it elsewhere, or make room."
+        )
+    return None
 
 
 def _run(args: list[str]) -> object:
