@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import warnings
@@ -57,6 +58,8 @@ def other_content(head: bytes) -> str:
 
 
 _ORIENTATION = 0x0112
+# Pillow logs what is odd about a file; with a handler of its own that does not go to stderr unasked.
+logging.getLogger("PIL").addHandler(logging.NullHandler())
 ROUNDING = 1e-6
 """By which floats may leave [0, 1]: less than half a step of 8 bits, and what single precision adds when colours are converted."""
 

@@ -142,9 +142,6 @@ class Networks(Classifier):
                 state = {
                     name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)
                 }
-                if config.n_conv + config.n_fc > len(state):
-                    msg = f"a header with more layers than the file has tensors ({len(state)})"
-                    raise FaultError(msg)
                 networks.append(load_network(partial(build_network, config, len(mean), size, len(classes)), state))
             return cls(
                 members,
