@@ -156,7 +156,12 @@ def merge_files(path: Path, bundles: Sequence[str | Path], *, dry_run: bool = Fa
         _check_space(bundle, None if path.exists() else contents[0], str(file_path))
     whole = Bundle(frozenset().union(*(file_path.lines for file_path in contents)))
     if not path.exists():
-        return _merge_into_new(path, whole, dry_run=dry_run)
+        try:
+            return _merge_into_new(path, whole, dry_run=dry_run)
+        except UsageError:
+            if not path.exists():
+                raise
+            # Another process made it at the same moment: merge into that one.
     with History.open(path, write=not dry_run) as history:
         for file_path, bundle in zip(bundles, contents, strict=True):
             _check_history_space(history, bundle, str(file_path))
