@@ -170,7 +170,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 def _meta(path: Path) -> dict[str, str]:
     """Read the flat lines of a `meta.yaml` without a YAML parser: there may be ten thousand such files."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         msg = f"{path}: expected what MLflow says of a run, got {error.strerror or error}. Check its permissions."
         raise DataError(msg) from error
@@ -187,7 +187,7 @@ def _file_run(folder: Path, meta: Mapping[str, str], metric: str) -> _Run:
         run.params[name] = (folder / "params" / name).read_text(encoding="utf-8", errors="replace").strip()
     path = folder / "metrics" / metric
     if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             parts = line.split()  # time, value, step
             if len(parts) >= 2:
                 run.points.append((to_number(parts[2]) if len(parts) > 2 else len(run.points), to_number(parts[1])))

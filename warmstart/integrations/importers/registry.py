@@ -8,10 +8,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
-from warmstart.history_store.errors import MissingPathError, UsageError
+from warmstart.history_store.errors import DataError, MissingPathError, UsageError, WarmstartError
 from warmstart.history_store.external_runs import ForeignRuns
 from warmstart.history_store.records import DatasetInfo
 from warmstart.history_store.registry import Registry
+from warmstart.history_store.wording import in_words
 from warmstart.integrations.importers.other_tools import (
     is_foreign_file,
     is_other_json,
@@ -96,7 +97,14 @@ def read_source(source: str, *, study: str | None = None, metric: str | None = N
         if value is not None and option not in importer.options:
             msg = f"cannot be used with {source}."
             raise UsageError(msg, param=option)
-    return importer.read(source, study=study, metric=metric)
+    try:
+        return importer.read(source, study=study, metric=metric)
+    except WarmstartError:
+        raise
+    # A file of another program may hold a value of any kind in any place.
+    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
+        msg = f"{source}: expected runs as their tool writes them, got values of another kind ({type(error).__name__}: {in_words(error)}). Export or copy them again."
+        raise DataError(msg) from error
 
 
 def _read_optuna(source: str, *, study: str | None, metric: str | None) -> Runs:

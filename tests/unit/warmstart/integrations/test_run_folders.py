@@ -407,3 +407,15 @@ def test_files_of_tools_that_are_not_read_are_named(tmp_path, file, content, kin
     source = tmp_path / file.split("/")[0]
     with pytest.raises(DataError, match=f"expected runs of a tool that is read .*got .*{kind}"):
         read_source(str(source))
+
+
+@pytest.mark.parametrize(
+    ("file", "value"),
+    [("scenario.json", {"objectives": 5}), ("runhistory.json", {"configs": {"1": None}, "data": [[1]]})],
+)
+def test_values_of_any_kind_are_an_error_of_the_file(tmp_path, file, value):
+    row = {"config_id": 1, "instance": None, "seed": 0, "budget": None, "cost": 0.5, "time": 1.0, "status": 1}
+    (tmp_path / "runhistory.json").write_text(json.dumps({"data": [row], "configs": {"1": {"lr": 0.1}}}))
+    (tmp_path / file).write_text(json.dumps(value))
+    with pytest.raises(DataError, match="expected (runs as their tool writes them|a run history)"):
+        read_source(str(tmp_path))
