@@ -417,5 +417,5 @@ def test_values_of_any_kind_are_an_error_of_the_file(tmp_path, file, value):
     row = {"config_id": 1, "instance": None, "seed": 0, "budget": None, "cost": 0.5, "time": 1.0, "status": 1}
     (tmp_path / "runhistory.json").write_text(json.dumps({"data": [row], "configs": {"1": {"lr": 0.1}}}))
     (tmp_path / file).write_text(json.dumps(value))
-    with pytest.raises(DataError, match="expected (runs as their tool writes them|a run history)"):
+    with pytest.raises(DataError, match=r"expected (runs as their tool writes them|a run history)"):
         read_source(str(tmp_path))
