@@ -186,13 +186,16 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def plan_merge(history: "History", bundle: Bundle, *, release: Collection[str] = ()) -> MergePlan:
+def plan_merge(
+    history: "History", bundle: Bundle, *, release: Collection[str] = (), without: Collection[str] = ()
+) -> MergePlan:
     """Plan a merge, without writing.
 
     Args:
         history: to merge into.
         bundle: to merge.
         release: ids of records to use though they do not fit, besides those released before.
+        without: lines of records of the history that are taken out again.
 
     Raises:
         DataError: a run of a dataset without description.
@@ -202,6 +205,7 @@ def plan_merge(history: "History", bundle: Bundle, *, release: Collection[str] =
     new_ids = current_ids(infos, (*merged.lines, *bundle.lines))
     local_runs, contributed = _split_runs(history, merged, new_ids)
     stored_lines = {*(with_ids(line, new_ids) for line in merged.lines), *(run.line for run in contributed)}
+    stored_lines -= set(without)
     local_lines = {_record_line(run, history.id[:12]) for run in local_runs} | copied_runs(history).lines
     local_lines |= {with_ids(line, new_ids) for line in described_lines(history, infos)}
     fresh = (
