@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -218,16 +219,28 @@ def choices_of(hyperparameter: Any) -> tuple[Any, ...]:
 
 
 def choice_among(choices: Sequence[Any], value: Any) -> Any:
-    """Find a value among choices: of the same type, else of the same number or text."""
+    """Find a value among choices: of the same type, else of the same number or text, else of the same truth."""
     for same in (
         lambda choice: type(choice) is type(value) and choice == value,
         lambda choice: _is_number(choice) and _is_number(value) and choice == value,
-        lambda choice: str(choice).casefold() == str(value).casefold(),
+        lambda choice: str(choice).strip().casefold() == str(value).strip().casefold(),
     ):
         for choice in choices:
             if value is not None and same(choice):
                 return choice
-    return None
+    truths = [_truth_of(choice) for choice in choices]
+    truth = None if value is None else _truth_of(value)
+    return choices[truths.index(truth)] if truth is not None and sorted(map(str, truths)) == ["False", "True"] else None
+
+
+def _truth_of(value: Any) -> bool | None:
+    """Return what a value or an argument says: `True`, `yes`, 1, `--x`; `False`, `no`, 0, `--no-x`; None for another."""
+    text = str(value).strip().casefold()
+    if text in ("true", "yes", "on", "1", "1.0"):
+        return True
+    if text in ("false", "no", "off", "0", "0.0", ""):
+        return False
+    return None if not re.fullmatch(r"--?[a-z][\w-]*", text) else not re.match("--?no[-_]", text)
 
 
 def _is_number(value: Any) -> bool:

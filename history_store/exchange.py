@@ -9,28 +9,26 @@ the hyperparameters, whose names may go without the prefix.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import os
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from warmstart.history_store.csv_table import read_csv, write_csv
 from warmstart.history_store.errors import DataError, HistoryVersionError, MissingPathError, UsageError
 from warmstart.history_store.file import durable
 from warmstart.history_store.file.codec import decode_info, decode_run, encode_info
 from warmstart.history_store.file.table import STATUSES
 from warmstart.history_store.history import History
 from warmstart.history_store.json_text import parse_json
-from warmstart.history_store.limits import check_parquet
 from warmstart.history_store.made_history import removed_unless_filled
+from warmstart.history_store.parquet_file import arrow_errors, parquet_batches
 from warmstart.history_store.records import DatasetInfo, Evaluation, Value
 from warmstart.history_store.space import same_space, space_names, with_logarithms
 from warmstart.history_store.wording import in_words
@@ -172,11 +170,12 @@ def check_same_images(
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The columns of a file, and the number of its first row for messages."""
+    """The columns of a file, the numbers of its rows for messages, and the columns that were per cent and are fractions."""
 
     columns: Mapping[str, Sequence[Any]]
-    first: int
+    numbers: Sequence[int]
     word: str
+    percentages: Collection[str] = ()
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -219,11 +218,7 @@ def _csv(history: History) -> bytes:
     starts, ends = np.concatenate([[0], table.curve_end[:-1]]).astype(int).tolist(), table.curve_end.tolist()
     columns = _plain_columns(history)
     columns["curve"] = [json.dumps(points[start:end]) for start, end in zip(starts, ends, strict=False)]
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue().encode()
+    return write_csv([list(columns), *zip(*columns.values(), strict=True)]).encode()
 
 
 def _parquet(history: History, metadata: str) -> bytes:
@@ -273,51 +268,24 @@ def read_rows(path: Path) -> tuple[dict[str, Any] | None, Rows]:
 
 
 def _read_csv(path: Path) -> tuple[bytes | None, Rows]:
-    """Read a CSV file; cells that a row lacks at its end are empty."""
-    # Python's usual limit of 128 KiB is less than a long curve; this one holds for the process.
-    csv.field_size_limit(2**31 - 1)
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header, *rows = (row for row in csv.reader(file, strict=True) if row)
-    except (ValueError, csv.Error, OSError) as error:
-        msg = f"{path}: expected a CSV file in UTF-8 with a header, got {_csv_fault(error)}. Save it anew as CSV."
-        raise DataError(msg) from error
-    if (line := next((i for i, row in enumerate(rows, 2) if len(row) > len(header)), None)) is not None:
-        msg = f"{path}: expected a CSV file whose rows are no longer than the header, got one in line {line}. Save it anew as CSV."
-        raise DataError(msg)
-    if twice := next((name for name, count in Counter(header).items() if count > 1), None):
-        msg = f"{path}: expected one column for {twice!r}, got two. Rename one."
-        raise DataError(msg)
+    table = read_csv(path)
     try:
         metadata: bytes | None = path.with_suffix(".json").read_bytes()
     except OSError:  # nothing there, or a folder
         metadata = None
-    cells = [row + [""] * (len(header) - len(row)) for row in rows]
-    return metadata, Rows({name: [row[i] for row in cells] for i, name in enumerate(header)}, 2, "line")
-
-
-def _csv_fault(error: Exception) -> str:
-    """Describe what is wrong with a CSV file."""
-    if isinstance(error, csv.Error):
-        return "quotes that stay open" if "unexpected end" in str(error) else str(error)
-    return "an empty file" if "not enough values" in str(error) else in_words(error)
+    return metadata, Rows(table.numeric_columns(), table.lines, "line", table.percentages)
 
 
 def _read_parquet(path: Path) -> tuple[bytes | None, Rows]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        # A folder of Parquet files is read as one table, and is not checked.
-        if path.is_file():
-            check_parquet(pq.read_metadata(path), str(path))
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        msg = f"{path}: expected a Parquet file, got {in_words(error)}. Write it anew."
-        raise DataError(msg) from error
-    metadata = (table.schema.metadata or {}).get(b"warmstart")
-    columns = {name: table.column(name).to_pylist() for name in table.column_names}
-    return metadata, Rows(columns, 1, "row")
+    with arrow_errors(path, "a Parquet file"):
+        schema = pq.read_schema(path)
+        table = pa.Table.from_batches(parquet_batches(path), schema)
+        columns = {name: table.column(name).to_pylist() for name in table.column_names}
+    metadata = (schema.metadata or {}).get(b"warmstart")
+    return metadata, Rows(columns, range(1, len(table) + 1), "row")
 
 
 def _new_datasets(names: Sequence[str], about: Mapping[str, Any] | None, rows: Rows, source: Path) -> list[DatasetInfo]:
@@ -349,7 +317,7 @@ def _evaluations(rows: Rows, space_json: str, source: Path) -> Iterator[Evaluati
     configs: dict[tuple[Any, ...], dict[str, Value]] = {}
     keys = list(zip(*values.values(), strict=True)) if values else [()] * len(rows)
     for i, dataset in enumerate(columns["dataset"]):
-        location = f"{source} {rows.word} {rows.first + i}"
+        location = f"{source} {rows.word} {rows.numbers[i]}"
         if not dataset or not isinstance(dataset, str):
             msg = f"{location}: expected the name of a dataset, got {dataset!r}. Fill the cell."
             raise DataError(msg)

@@ -114,7 +114,7 @@ def plan_import(
         for row, (config, duration) in enumerate(zip(mapped.configs, runs.durations.tolist(), strict=True))
         if config is not None
     ]
-    new_evaluations, n_stored, seedless = _new_evaluations(history, evaluations)
+    new_evaluations, n_stored, seedless = _new_evaluations(history, evaluations, runs.former_origin)
     check_same_images(history, described, new_evaluations, runs.kind)
     by_name = {info.name: info for info in described}
     new_names = [name for name in dict.fromkeys(e.dataset for e in new_evaluations) if name not in history.names]
@@ -210,21 +210,31 @@ def _curve(curve: Curve, scale: tuple[float, float, bool]) -> Curve:
     return tuple(points)
 
 
-def _new_evaluations(history: History, evaluations: Sequence[Evaluation]) -> tuple[list[Evaluation], int, int]:
-    """Drop evaluations of an earlier import, and seeds that would make two runs equal.
+def _new_evaluations(
+    history: History, evaluations: Sequence[Evaluation], former_origin: str
+) -> tuple[list[Evaluation], int, int]:
+    """Drop evaluations of an earlier import, copies of one run, and seeds that would make two runs equal.
+
+    A run is the same by its content and its origin, which for most tools holds the run's own name.
 
     Returns: the new ones; the number of stored ones; the number that lost their seed.
     """
-    origins = {e.origin for e in evaluations}
+    origins = {former_origin, *(e.origin for e in evaluations)}
     stored = [e for e in history.evaluations() if e.origin in origins]
     counts = Counter(_identity(e) for e in stored)
+    copies = set[tuple[Any, ...]]()
     taken_runs = {_run(e) for e in stored}
     new: list[Evaluation] = []
     seedless = 0
     for e in evaluations:
-        if counts and counts[_identity(e)] > 0:
-            counts[_identity(e)] -= 1
+        identities = (_identity(e), (*_identity(e)[:-1], former_origin))
+        known = next((identity for identity in identities if counts[identity] > 0), None)
+        if known is not None:
+            counts[known] -= 1
+        if known is not None or identities[0] in copies:
             continue
+        if former_origin:
+            copies.add(identities[0])
         if e.seed is not None:
             if _run(e) in taken_runs:
                 e = _without_seed(e)

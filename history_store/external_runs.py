@@ -45,7 +45,7 @@ class ForeignRuns:
 
     Attributes:
         kind: a name for people, e.g. ``Optuna study 'cnn'``.
-        origins: `n` origins of the evaluations; the same source gives the same each time.
+        origins: `n` origins of the evaluations; a run has the same wherever its files lie.
         params: `n` values by name of the hyperparameter, None = not set in that run.
         values: `n` objective values as the tool has them; NaN where the status carries none.
         status: `n`.
@@ -58,6 +58,7 @@ class ForeignRuns:
         left_out: number of runs that are no result, by reason.
         are_hints: whether a dataset that a person names replaces those of the tool.
         are_fractions: whether values that are per cent in the source are fractions here.
+        former_origin: what version 0.2 recorded in place of `origins`; empty where it did not differ.
         switches: names of settings with the same truth value in all runs; not reported if a space lacks them.
     """
 
@@ -75,6 +76,7 @@ class ForeignRuns:
     left_out: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     are_hints: bool = False
     are_fractions: bool = False
+    former_origin: str = ""
     switches: frozenset[str] = frozenset()
 
     def __len__(self) -> int:

@@ -54,7 +54,7 @@ def read_table(path: str | Path, *, metric: str | None = None) -> tuple[ForeignR
         if (metric or "error") in columns:
             columns, left_out, numbers_of = translate_tracker_table(columns, metric or "error")
             rows = replace(rows, columns=columns)
-    locations = [f"{path} {rows.word} {rows.first + row}" for row in numbers_of]
+    locations = [f"{path} {rows.word} {rows.numbers[row]}" for row in numbers_of]
     _check_metric(path, columns, metric)
     error = metric or "error"
     if error not in columns and "status" not in columns:
@@ -83,6 +83,7 @@ def read_table(path: str | Path, *, metric: str | None = None) -> tuple[ForeignR
         origins=[item or f"import/{path.name}" for item in _run_column(rows, locations, "origin")],
         curves=[tuple(run_curve(columns, row, row_location)) for row, row_location in enumerate(locations)],
         left_out=left_out,
+        are_fractions=error in rows.percentages,
         space=describe_space(load_space(metadata["space"], str(path))) if metadata and "space" in metadata else {},
     )
     return runs, _describe_datasets(metadata, columns, path)

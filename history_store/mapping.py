@@ -26,6 +26,7 @@ from warmstart.history_store.records import Value
 from warmstart.history_store.rescaling import inside
 from warmstart.history_store.space import with_logarithms
 from warmstart.history_store.space_arrays import active_values, encode_columns, forbidden_rows
+from warmstart.history_store.spellings import join_spellings
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -60,7 +61,8 @@ def map_configs(
     """Convert `n` configurations of another space to ours.
 
     A number outside our bounds is clipped, or its configuration given up; a choice that ours lacks gives the
-    configuration up. What theirs lacks gets the value of `wishes.fill`, else our default, where it is active.
+    configuration up, and so does a value that is missing where other configurations have one. What none of theirs has
+    gets our default where it is active. `wishes.fill` comes before both.
 
     Args:
         params: `n` values a name, None = not set.
@@ -72,12 +74,13 @@ def map_configs(
 
     Raises:
         UsageError: a wish names what is not there.
-        DataError: the two spaces have nothing in common.
+        DataError: the two spaces have nothing in common, or no value of a hyperparameter of the same name fits ours.
     """
     wishes = wishes or Wishes()
     params = _drop_natural_values(params, where)
+    params, joined = join_spellings(params, ours=space, apart={*wishes.rename, *wishes.rescale})
     wishes = replace(wishes, fill=_fill_in_names(wishes.fill, space))
-    converted, matches = match_columns(params, space, known=known or {}, wishes=wishes)
+    converted, matches = match_columns(params, space, known=known or {}, wishes=wishes, where=where)
     if not converted:
         unread = "".join(
             f"; {match.there}: {match.reason}" for match in matches if not match.reason.startswith(NO_PLACE)
@@ -87,7 +90,17 @@ def map_configs(
         raise DataError(msg, param=() if where else "space")
     mapped, ours = _assemble_configs(space, converted, wishes.fill, n)
     lost = {**{f"{name}: {match.reason}": match.lost for name, match in ours.items() if match.lost}, **mapped.lost}
-    return replace(mapped, matches=(*ours.values(), *matches), lost=lost)
+    here_by_name = {match.there: match.here for match in ours.values()}
+    spellings = [
+        Match(
+            name,
+            here_by_name.get(target),
+            "renamed" if target in here_by_name else "dropped",
+            f"another name of {target}",
+        )
+        for name, target in joined.items()
+    ]
+    return replace(mapped, matches=(*ours.values(), *spellings, *matches), lost=lost)
 
 
 def match_columns(
@@ -96,6 +109,7 @@ def match_columns(
     *,
     known: Mapping[str, ForeignParameter],
     wishes: Wishes,
+    where: str = "",
 ) -> tuple[dict[str, Converted], list[Match]]:
     """Pair the hyperparameters of two spaces, and convert the values of each pair.
 
@@ -105,6 +119,8 @@ def match_columns(
 
     Raises:
         UsageError: a wish names what is not there.
+        DataError: none of the values of a pair fits, unless the configurations are to be tried, or `fill` or `outside` says
+            what is to be done.
     """
     renamed = {in_names(params, source): in_names(space, target) for source, target in wishes.rename.items()}
     wishes = replace(wishes, rename=renamed)
@@ -114,6 +130,14 @@ def match_columns(
     converted = {
         here: convert(space[here], there, params[there], known.get(there), wishes) for here, there in pairs.items()
     }
+    if not wishes.nearest:
+        _check_rivals(rivals, pairs, wishes, where)
+        converted = {
+            here: column
+            if column.match.here is not None or here in wishes.fill
+            else _without_fit(here, column, space, params, wishes, where)
+            for here, column in converted.items()
+        }
     usable = {here: column for here, column in converted.items() if column.match.here is not None}
     used = {column.match.there for column in usable.values()}
     unfit = {column.match.there: column.match for column in converted.values() if column.match.here is None}
@@ -123,6 +147,43 @@ def match_columns(
         if there not in used
     ]
     return usable, unmatched
+
+
+def _without_fit(
+    here: str,
+    column: Converted,
+    space: ConfigurationSpace,
+    params: Mapping[str, Sequence[object]],
+    wishes: Wishes,
+    where: str,
+) -> Converted:
+    """Return a column of which no value fits as values that cannot be expressed, where such runs are to be left out.
+
+    Raises:
+        DataError: where they are not: our default in their place would be a measurement that was none.
+    """
+    there = str(column.match.there)
+    if wishes.outside != "drop":
+        head = f"{where}: " if where else ""
+        msg = f"{head}expected values of {here} ({describe(space[here])}), got {there!r}, of which none fits: {column.match.reason}. Say what these runs had with `fill` {here}=VALUE, or leave them out with `outside` drop."
+        raise DataError(msg)
+    bad = np.array([value is not None for value in params[there]], dtype=np.bool_)
+    match = replace(column.match, here=here, action="kept", lost=int(bad.sum()))
+    return Converted([None] * len(bad), bad, np.zeros_like(bad), match)
+
+
+def _check_rivals(rivals: Mapping[str, str], pairs: Mapping[str, str], wishes: Wishes, where: str) -> None:
+    """Raise if several names there could be one of ours: our default in their place would be a measurement that was none.
+
+    Raises:
+        DataError: names them.
+    """
+    for here in set(rivals.values()) - {*pairs, *wishes.fill}:
+        names = [there for there, ours in rivals.items() if ours == here]
+        if len(names) > 1:
+            head = f"{where}: " if where else ""
+            msg = f"{head}expected one name of {here}, got {', '.join(names)}. Say which it is with `rename` theirs={here}, or what these runs had with `fill` {here}=VALUE."
+            raise DataError(msg)
 
 
 def _drop_natural_values(params: Mapping[str, Sequence[object]], location: str) -> dict[str, Sequence[object]]:
@@ -212,6 +273,7 @@ def _assemble_configs(
     absent: dict[str, NDArray[np.bool_]] = {}
     defaults = {name: _fill_value(space[name], fill.get(name)) for name in space}
     lost = np.zeros(n, dtype=np.bool_)
+    reasons: dict[str, int] = {}
     for name in space:
         values: Column = converted[name].values if name in converted else [None] * n
         absent[name] = np.array([value is None for value in values], dtype=np.bool_)
@@ -222,6 +284,15 @@ def _assemble_configs(
     lost |= silent
     unit, sure = encode_columns(space, columns, n)
     active = active_values(space, unit)
+    for index, name in enumerate(space):
+        if name not in fill and not absent[name].all() and not hasattr(space[name], "value"):
+            unset = absent[name] & active[:, index] & ~lost
+            reasons |= (
+                {f"without {name}, which others have (`fill` {name}=VALUE takes them)": int(unset.sum())}
+                if unset.any()
+                else {}
+            )
+            lost |= unset
     unit = np.where(active, unit, np.nan)
     forbidden = ~lost & (forbidden_rows(space, unit) | ~sure)
     lost |= forbidden
@@ -239,7 +310,7 @@ def _assemble_configs(
         None if is_lost else {name: value for name, value in zip(names, row, strict=True) if value is not None}
         for row, is_lost in zip(rows, lost.tolist(), strict=True)
     )
-    reasons = {"forbidden by the space": int(forbidden.sum())} if forbidden.any() else {}
+    reasons |= {"forbidden by the space": int(forbidden.sum())} if forbidden.any() else {}
     reasons |= {"naming no hyperparameter of the space": int(silent.sum())} if silent.any() else {}
     return Mapped(configs, (), reasons), matches
 

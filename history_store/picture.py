@@ -2,28 +2,64 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import warnings
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError, features
 
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.limits import PIXELS, check_picture_file
 
 DECODING = "centre square, antialiased (Lanczos)"
-FORMATS = ("JPEG", "PNG", "GIF", "BMP", "DIB", "PPM", "TIFF", "WEBP", "TGA", "JPEG2000")
+_AVIF = ("AVIF",) if features.check("avif") else ()
+"""Pillow from 11.3 on decodes it, unless it was built without."""
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "DIB", "PPM", "TIFF", "WEBP", "TGA", "JPEG2000", *_AVIF)
 """What is decoded, the usual ones first. Formats that run other programs (EPS) stay out."""
 
 SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".gif", ".bmp", ".dib", ".ppm", ".pgm", ".pbm", ".pnm"}
-    | {".tif", ".tiff", ".webp", ".tga", ".jp2", ".j2k", ".mpo"}
+    | {".tif", ".tiff", ".webp", ".tga", ".jp2", ".j2k", ".mpo", *(f".{name.lower()}" for name in _AVIF)}
 )
-"""File endings, lower case, that count as pictures."""
+"""File endings, lower case, that count as pictures whatever is inside."""
+_BEGINNINGS = re.compile(
+    rb"\xff\xd8\xff|\x89PNG\r\n\x1a\n|GIF8[79]a|BM.{4}\0{4}|P[1-6]\s|II\*\0|MM\0\*|RIFF.{4}WEBP|\0{3}\x0cjP  |\xff\x4f\xff\x51"
+    + (rb"|.{4}ftypavi[fs]" if _AVIF else b""),
+    re.DOTALL,
+)
+HEAD_BYTES = 32
+_OTHER_CONTENT = {
+    re.compile(rb"version https://git-lfs"): "a pointer of Git LFS: `git lfs pull` fetches the picture",
+    re.compile(rb"\s*<(!doctype|html|\?xml|head|body)", re.IGNORECASE): "a web page",
+    re.compile(rb".{4}ftyp(hei|mif1|msf1)", re.DOTALL): "HEIC, which is not read: save it as PNG or JPEG",
+    re.compile(
+        rb".{4}ftypavi", re.DOTALL
+    ): "AVIF, which this installation of Pillow does not read: `pip install -U pillow`",
+    re.compile(rb"\s*[{[]\s*[\"{]"): "JSON",
+    re.compile(rb"%PDF-"): "a PDF",
+}
+"""What stands in files that are named like pictures, by how they begin."""
+
+
+def is_picture(head: bytes) -> bool:
+    """Return whether the first `HEAD_BYTES` of a file are those of a format that is decoded."""
+    return _BEGINNINGS.match(head) is not None
+
+
+def other_content(head: bytes) -> str:
+    """Describe a file that is no picture by its first `HEAD_BYTES`."""
+    if head and not head.strip(b"\0"):
+        return "not a picture: it begins with zeros"
+    return next((name for beginning, name in _OTHER_CONTENT.items() if beginning.match(head)), "not a picture")
+
 
 _ORIENTATION = 0x0112
+# Pillow logs what is odd about a file; with a handler of its own that does not go to stderr unasked.
+logging.getLogger("PIL").addHandler(logging.NullHandler())
 ROUNDING = 1e-6
 """By which floats may leave [0, 1]: less than half a step of 8 bits, and what single precision adds when colours are converted."""
 
@@ -195,7 +231,8 @@ def reason_broken(error: Exception, path: str) -> str:
     if isinstance(error, FileNotFoundError):
         return "a link that leads nowhere" if os.path.islink(path) else "gone since the folder was listed"  # noqa: PTH114
     if isinstance(error, UnidentifiedImageError):
-        return "not a picture"
+        with open(path, "rb") as file:  # noqa: PTH123  as the path is a text
+            return other_content(file.read(HEAD_BYTES))
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return "cut short" if "truncated" in str(error).lower() else "damaged data"

@@ -53,7 +53,8 @@ def metric_column(columns: Columns, metric: str | None) -> str | None:
 def translate_tracker_table(columns: Columns, metric: str) -> tuple[dict[str, list[Any]], dict[str, int], list[int]]:
     """Convert a tracker's table to a table of runs.
 
-    A run that failed, and one that finished without a finite metric, counts as crashed; one that has not ended is left out.
+    A run that failed, and one that finished with a metric that is not finite, counts as crashed; one that has not ended, or
+    finished without the metric, is left out.
 
     Args:
         columns: of the table.
@@ -65,14 +66,17 @@ def translate_tracker_table(columns: Columns, metric: str) -> tuple[dict[str, li
     assert state is not None  # noqa: S101  the caller asked `is_tracked`
     words = [str(word).lower() for word in columns[state]]
     values = columns.get(metric, [None] * len(words))
-    rows = [row for row, word in enumerate(words) if word not in OPEN]
+    without = {row for row, word in enumerate(words) if word in ENDED and is_empty(values[row])}
+    rows = [row for row, word in enumerate(words) if word not in OPEN and row not in without]
     left_out = Counter(word for word in words if word in OPEN)
+    if without:
+        left_out[f"finished without {metric}"] = len(without)
     translated: dict[str, list[Any]] = {
         name: [cells[row] for row in rows]
         for name, cells in columns.items()
         if name != state and name not in BOOKKEEPING and not name.startswith(("tags.", METRICS))
     }
-    good = [words[row] in ENDED and not is_empty(values[row]) and _may_be_finite(values[row]) for row in rows]
+    good = [words[row] in ENDED and _may_be_finite(values[row]) for row in rows]
     translated[metric] = [values[row] if is_good else None for row, is_good in zip(rows, good, strict=True)]
     translated["status"] = [Status.OK.value if is_good else Status.CRASHED.value for is_good in good]
     duration_column = next((name for name in ("duration", "Runtime", "Duration") if name in columns), None)

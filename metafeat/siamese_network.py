@@ -12,9 +12,8 @@ from warmstart.metafeat.deep import make_deep_features
 from warmstart.metafeat.encoders import make_encoder
 from warmstart.metafeat.handcrafted import FEATURES, scaled
 from warmstart.metafeat.labels import C_MAX, code_width
-from warmstart.metafeat.spec import ModelSpec
+from warmstart.metafeat.spec import EMBEDDING, ModelSpec
 
-EMBEDDING = 256
 CHUNK = 50
 """Images in a batch of the convolutions: their activations stay in a core's cache (measured best on CPU)."""
 

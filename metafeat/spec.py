@@ -19,6 +19,8 @@ METADATA_KEY = "warmstart"
 Extractor = Literal["adf", "adf-sum", "adf-mix", "bilstm", "attention", "handcrafted"]
 Backbone = Literal["paper", "residual"]
 EXTRACTORS: tuple[Extractor, ...] = get_args(Extractor)
+EMBEDDING = 256
+"""Numbers in the embedding of every model with a network."""
 WITHOUT_NETWORK = "landmarks"
 """The extractor of `warmstart.metafeat.pretrained.landmark_model`, of which nothing is trained."""
 BACKBONES: tuple[Backbone, ...] = get_args(Backbone)

@@ -83,8 +83,9 @@ def measured_with(origins: Mapping[str, int], *, stored_size: int) -> MeasuredWi
 
 
 def bare_origin(origin: str) -> str:
-    """Return an origin without contributor and server mark."""
-    return without_mark(split_origin(origin)[0])
+    """Return an origin without contributor and server mark, of an imported run without its own name."""
+    bare = without_mark(split_origin(origin)[0])
+    return "/".join(bare.split("/")[:2]) if bare.startswith("import/") else bare
 
 
 def workload_of(origin: str) -> tuple[Workload, str] | None:

@@ -17,7 +17,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO
 
-from warmstart.history_store.bundle.records import Record, SharedRun, SharedSpace, canonical, parse
+from warmstart.history_store.bundle.records import (
+    LARGEST,
+    Record,
+    SharedRun,
+    SharedSpace,
+    canonical,
+    is_sound,
+    parse,
+)
 from warmstart.history_store.errors import (
     DataError,
     HistoryDamagedError,
@@ -135,6 +143,9 @@ def read_bundle(path: str | Path) -> Bundle:
     except DataError as error:
         msg = f"{path}: {error}"
         raise DataError(msg) from error
+    if (number := next((n for n, record in enumerate(bundle.records, 1) if not is_sound(record)), None)) is not None:
+        msg = f"{path}: record {number}: expected numbers below {LARGEST:g}, got larger ones. Ask for the bundle again."
+        raise DataError(msg)
     if len(spaces) != 1 and any(isinstance(record, SharedRun) for record in bundle.records):
         msg = f"{path}: expected runs over one space, got {len(spaces)} spaces. Ask for the bundle again."
         raise DataError(msg)

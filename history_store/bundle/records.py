@@ -28,7 +28,8 @@ _MARK = re.compile(r"(?: \[[^ :]*:[^ ]*\](?: \[[^ :]*\])?)+\Z")
 _IDENTITY_FIELDS = ("fingerprint", "n_train", "n_val", "n_test", "n_classes", "class_counts", "fraction", "split_seed")
 _IGNORED_SPACE_KEYS = frozenset({"name", "meta", "format_version", "python_module_version"})
 _PUBLIC_PREFIXES = ("http://", "https://", "hf://", "s3://", "gs://", "sklearn:", "torchvision:")
-_URL = re.compile(r"(?!file:)\b[a-z][a-z0-9+.-]*://[^\s]+", re.IGNORECASE)
+_URL = re.compile(r"(?!file:)\b[a-z][a-z0-9+.-]{0,30}://[^\s]+", re.IGNORECASE)
+"""A web address; the scheme is short, so that a long text takes no more than a longer while."""
 _ROOT = r"""(?:file:/{1,3}|(?<![\w./~])/{1,3}|(?<=\w)//+|(?<![\w~])~[\w.-]*/|(?<!\w)[A-Za-z]:[\\/]|\\\\)"""
 """Beginning of a path of a machine."""
 _PATH = re.compile(
@@ -40,6 +41,8 @@ _ORIGIN = 200
 """Characters in an origin, at most."""
 MOST_NUMBERS = 65_536
 """Numbers in one vector, at most."""
+LARGEST = 1e12
+"""Upper bound of valid features, far above any real one."""
 FORMERLY = "formerly"
 """Key in `extra` of a description: the dataset's name before its images came."""
 
@@ -105,6 +108,17 @@ class SharedSpace:
     """The space of all runs of a bundle."""
 
     text: str
+
+
+def is_sound(record: "Record") -> bool:
+    """Return whether the numbers of a record are such as answers can be computed with."""
+    match record:
+        case Features():
+            numbers = np.array([*record.features, *record.pixels, record.effect])
+            return bool((np.abs(numbers) < LARGEST).all())
+        case Embedding():
+            return bool((np.abs(record.vector) < LARGEST).all())
+    return True
 
 
 Record = Described | Features | Embedding | SharedRun | SharedSpace

@@ -26,8 +26,20 @@ def repeated_path_error(name: str, location: str) -> DataError:
     return DataError(f"{location}: expected each path once, got {printable(name)!r} twice. Make the archive anew.")
 
 
+def plain_name(name: str) -> str:
+    """Return a path with slashes, as some programs on Windows write none, and without ``./``."""
+    return re.sub(r"/(\./)*/*", "/", name.replace("\\", "/")).removeprefix("./")
+
+
 def wrapping_folder(names: Sequence[str]) -> str:
-    """Return the folder around all others, with its slash; empty if there is none, or it is a class or a split."""
+    """Return the folders around all others, with their slash; empty if there is none, or it is a class or a split."""
+    around = ""
+    while outer := _outer_folder([name.removeprefix(around) for name in names if name.startswith(around)]):
+        around += outer
+    return around
+
+
+def _outer_folder(names: Sequence[str]) -> str:
     content = walk_names(names)
     tops = {folder.split("/")[0] for folder, pictures in content.pictures.items() if pictures}
     if len(tops) != 1:

@@ -118,6 +118,20 @@ class Source(ABC):
         raise BrokenImagesError(msg, [image.path for image in broken.values()])
 
 
+def check_splits(source: Source) -> Source:
+    """Return a source whose splits all share a class with training.
+
+    Raises:
+        LabelError: for another, as what is measured on such a split is no error of the classes that were trained.
+    """
+    classes = {name: set(source.labels[rows].tolist()) for name, rows in source.splits.items() if len(rows)}
+    for name, labels in classes.items():
+        if "train" in classes and not labels & classes["train"]:
+            msg = f"{source.location}: expected splits that share classes, got {name!r} without a class of the training pictures. Leave it out, or give the training pictures alone."
+            raise LabelError(msg)
+    return source
+
+
 class Canvas:
     """Rows for decoded squares, one channel deep until a coloured one comes."""
 

@@ -17,7 +17,7 @@ from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.fingerprint import named_fingerprint
 from warmstart.history_store.images import BrokenImage, FingerprintKind
 from warmstart.history_store.limits import FILE_BYTES
-from warmstart.history_store.picture import decode, side_of
+from warmstart.history_store.picture import HEAD_BYTES, decode, other_content, side_of
 from warmstart.history_store.readers.base import Canvas, Source, printable
 
 
@@ -94,6 +94,8 @@ class BlobSource(Source):
                     picture = decode(BytesIO(data), size, "pixels")
                 except UsageError:  # a limit that is none
                     raise
+                except UnidentifiedImageError:
+                    broken[row] = BrokenImage(printable(self.names[index]), other_content(data[:HEAD_BYTES]))
                 except Exception as error:  # noqa: BLE001 - damaged bytes make decoders raise anything
                     broken[row] = BrokenImage(printable(self.names[index]), reason_of(error))
                 else:
@@ -117,8 +119,6 @@ def reason_of(error: Exception) -> str:
     """Describe in a few words why a picture could not be decoded."""
     if isinstance(error, DataError):
         return str(error)
-    if isinstance(error, UnidentifiedImageError):
-        return "not a picture"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     if isinstance(error, struct.error):

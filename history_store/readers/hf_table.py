@@ -20,13 +20,14 @@ from warmstart.history_store.fingerprint import file_signature
 from warmstart.history_store.images import BrokenImage, DatasetWarning, FingerprintKind
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.limits import check_parquet, check_picture_file
+from warmstart.history_store.parquet_file import arrow_errors, parquet_batches
 from warmstart.history_store.readers.base import plural, printable
 from warmstart.history_store.readers.blobs import BlobSource, check_blob
 from warmstart.history_store.readers.labels import encode_labels
 from warmstart.history_store.readers.parts import check_parts, warn_of_other_parts
 from warmstart.history_store.readers.registry import Place, Reader
 from warmstart.history_store.readers.table_labels import choose_column, read_labels
-from warmstart.history_store.readers.tree import split_of, splits_of
+from warmstart.history_store.readers.tree import rows_without_foreign_splits, split_of, splits_of
 
 ENDINGS = (".parquet", ".arrow")
 PICTURES = ("image", "img", "picture", "jpg", "jpeg", "png", "webp", "pixel_values", "images")
@@ -67,18 +68,19 @@ class TableSource(BlobSource):
                 DatasetWarning,
                 stacklevel=5,
             )
+        spelled = [split for file in self._files for split in [_split_of_file(file.path)] * file.n]
+        rows = rows_without_foreign_splits(rows, values, spelled, printable_location)
         is_numbered = names is not None and isinstance(values[rows[0]], int)
         encoding = encode_labels([values[row] for row in rows], printable_location, n=len(rows), class_names=names if is_numbered else None)  # fmt: skip
         self._rows = np.array(rows, dtype=np.int64)
         self._cells_by_row: dict[int, Any] = {}
-        spelled = [_split_of_file(self._file_of(row).path) for row in rows]
         super().__init__(
             location,
             "table",
             names=self._names(rows),
             labels=encoding.labels,
             class_names=encoding.class_names,
-            splits=splits_of(spelled),
+            splits=splits_of([spelled[row] for row in rows]),
         )
 
     def _names(self, rows: Sequence[int]) -> list[str]:
@@ -236,15 +238,13 @@ def _arrow() -> Any:
     return pa
 
 
-def _read_error(path: Path, error: Exception) -> DataError:
-    text = " ".join(str(error).split())[:160]
-    return DataError(f"{printable(str(path))}: expected a Parquet or Arrow file, got a damaged one or another ({text}). Copy or download it again.")  # fmt: skip
+_CONTENT = "a Parquet or Arrow file"
 
 
 def _shape(path: Path) -> tuple[Any, int, tuple[int, ...]]:
-    """Return schema, number of rows, and the first rows of the groups."""
-    pa = _arrow()
-    try:
+    """Return schema, number of rows, and the first rows of the groups; an Arrow file is checked whole."""
+    _arrow()
+    with arrow_errors(path, _CONTENT):
         if path.suffix.lower() == ".parquet":
             import pyarrow.parquet as pq
 
@@ -254,9 +254,9 @@ def _shape(path: Path) -> tuple[Any, int, tuple[int, ...]]:
                 counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
                 return file.schema_arrow, metadata.num_rows, tuple(np.cumsum([0, *counts])[:-1].tolist())
         table = _table(path)
+        # Offsets that lead out of their buffer would read memory beside the file.
+        table.validate(full=True)
         return table.schema, table.num_rows, tuple(range(0, table.num_rows, GROUP))
-    except (pa.ArrowException, OSError) as error:
-        raise _read_error(path, error) from error
 
 
 def _table(path: Path) -> Any:
@@ -271,29 +271,20 @@ def _table(path: Path) -> Any:
 
 
 def _column(path: Path, name: str) -> list[Any]:
-    if path.suffix.lower() == ".parquet":
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(path) as file:
-            cells: list[Any] = file.read(columns=[name])[name].to_pylist()
-            return cells
-    values: list[Any] = _table(path)[name].to_pylist()
-    return values
+    with arrow_errors(path, _CONTENT):
+        if path.suffix.lower() == ".parquet":
+            return [cell for batch in parquet_batches(path, columns=[name]) for cell in batch[name].to_pylist()]
+        values: list[Any] = _table(path)[name].to_pylist()
+        return values
 
 
 def _read_group(file: _File, group: int, image: str) -> list[Any]:
     """Read the cells of the pictures of one group of rows."""
-    pa = _arrow()
-    try:
+    with arrow_errors(file.path, _CONTENT):
         if file.path.suffix.lower() == ".parquet":
-            import pyarrow.parquet as pq
-
-            with pq.ParquetFile(file.path) as opened:
-                return list(opened.read_row_group(group, columns=[image])[image].to_pylist())
-        cells = _table(file.path)[image].slice(file.starts[group], GROUP).to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        raise _read_error(file.path, error) from error
-    return list(cells)
+            batches = parquet_batches(file.path, columns=[image], group=group)
+            return [cell for batch in batches for cell in batch[image].to_pylist()]
+        return list(_table(file.path)[image].slice(file.starts[group], GROUP).to_pylist())
 
 
 def _picture_bytes(cell: Any, folder: Path) -> bytes:

@@ -126,7 +126,7 @@ def open_location(path: str | Path, *, download: bool = False) -> ImageSource:
         location = _look_up(text, download=download)
         for reader in READERS.values():
             if reader.matches(location):
-                return reader.open(location)
+                return _with_common_classes(reader.open(location))
         if location.path is None:
             raise _no_reader_error(location)
         if location.is_folder:
@@ -136,6 +136,17 @@ def open_location(path: str | Path, *, download: bool = False) -> ImageSource:
     except PermissionError as error:
         msg = f"{printable(text)}: expected a path that can be read, got no permission. Check who may read it."
         raise DataError(msg) from error
+
+
+def _with_common_classes(source: ImageSource) -> ImageSource:
+    """Return a source as it is, unless it is a file of arrays with a split that shares no class with training.
+
+    Other readers leave out such a split themselves; the images of a history stay as they were put in.
+    """
+    from warmstart.history_store.readers.arrays import ArraySource
+    from warmstart.history_store.readers.base import check_splits
+
+    return check_splits(source) if isinstance(source, ArraySource) and source.layout in ("npz", "idx") else source
 
 
 def _look_up(text: str, *, download: bool) -> Place:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warmstart.history_store.fingerprint import file_signature
-from warmstart.history_store.readers.archive_paths import check_inside, repeated_path_error, wrapping_folder
+from warmstart.history_store.picture import SUFFIXES
+from warmstart.history_store.readers.archive_paths import check_inside, plain_name, repeated_path_error, wrapping_folder
 from warmstart.history_store.readers.base import printable
 from warmstart.history_store.readers.blobs import BlobSource
 from warmstart.history_store.readers.tar_members import TarPicture
@@ -18,19 +19,19 @@ class TarFolderSource(BlobSource):
     Where all lies in one folder that is neither class nor split, that folder is the root.
     """
 
-    def __init__(self, location: str, pictures: Sequence[TarPicture]) -> None:
+    def __init__(self, location: str, files: Sequence[TarPicture]) -> None:
         printable_location = printable(location)
         members: dict[str, TarPicture] = {}
-        for picture in pictures:
-            name = picture.name.removeprefix("./")
-            check_inside(name, printable_location)
-            if name in members:
+        for picture in files:
+            check_inside(picture.name, printable_location)
+            name = plain_name(picture.name)
+            if name in members and name[name.rfind(".") :].lower() in SUFFIXES:
                 raise repeated_path_error(name, printable_location)
             members[name] = picture
         root = wrapping_folder(list(members))
         inside = {name.removeprefix(root): picture for name, picture in members.items()}
-        listing = list_content(walk_names(inside), printable_location)
-        self._path = pictures[0].path
+        listing = list_content(walk_names(inside, lambda name: inside[name].head()), printable_location)
+        self._path = files[0].path
         self._pictures = tuple(inside[name] for name in listing.files)
         super().__init__(
             location,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.limits import ARCHIVE_FILES
+from warmstart.history_store.picture import HEAD_BYTES
 from warmstart.history_store.readers.base import printable
 from warmstart.history_store.readers.blobs import check_blob
 
@@ -25,7 +26,7 @@ class TarPicture:
     Attributes:
         path: of the tar.
         name: in the tar.
-        offset: of the first byte; -1 for a link.
+        offset: of the first byte; -1 for a link or a sparse file.
         size: in bytes.
     """
 
@@ -37,7 +38,16 @@ class TarPicture:
     @classmethod
     def of(cls, path: str, member: tarfile.TarInfo) -> TarPicture:
         """Return the picture of a member."""
-        return cls(path, member.name, member.offset_data, member.size) if member.isfile() else cls(path, member.name, -1, -1)  # fmt: skip
+        if member.isfile() and not member.issparse():
+            return cls(path, member.name, member.offset_data, member.size)
+        return cls(path, member.name, -1, -1)
+
+    def head(self) -> bytes:
+        """Read the first bytes; none of a link."""
+        try:
+            return TarPicture(self.path, self.name, self.offset, min(self.size, HEAD_BYTES)).read()
+        except DataError:
+            return b""
 
     def read(self) -> bytes:
         """Read the bytes of the picture.
@@ -46,7 +56,7 @@ class TarPicture:
             DataError: when they are too many, those of a link, or not there any more.
         """
         if self.offset < 0:
-            msg = "a link in an archive, which is not followed"
+            msg = "a link or a sparse file in an archive, which is not followed"
             raise DataError(msg)
         check_blob(self.size, "picture")
         try:
@@ -79,7 +89,10 @@ def tar_members(path: Path) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]
                 if target.isfile() or target.issym() or target.islnk():
                     yield archive, target
             _check_end(archive, path)
-    except (tarfile.TarError, OSError, EOFError) as error:
+    except DataError:
+        raise
+    # Damaged headers make the library raise other errors than its own.
+    except (tarfile.TarError, OSError, EOFError, ValueError, ArithmeticError, LookupError, TypeError) as error:
         msg = f"{location}: expected a tar that is not compressed, got a damaged, truncated or compressed one ({error}). Unpack .tar.gz with gunzip, or download it again."
         raise DataError(msg) from error
 

@@ -3,24 +3,84 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import DataError, LabelError
 from warmstart.history_store.images import SPLITS, DatasetWarning
-from warmstart.history_store.picture import SUFFIXES
+from warmstart.history_store.limits import check_picture_file
+from warmstart.history_store.picture import HEAD_BYTES, SUFFIXES, is_picture
 from warmstart.history_store.readers.base import plural, printable, unpacking
 from warmstart.history_store.readers.labels import composed, natural_key, one_spelling
 from warmstart.history_store.wording import in_words
 
 _IGNORED = frozenset({"__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin"})
+_SPECIAL = "(a pipe or a device)"
+_COMPANIONS = frozenset(
+    {
+        ".txt",
+        ".csv",
+        ".tsv",
+        ".json",
+        ".jsonl",
+        ".ndjson",
+        ".xml",
+        ".yaml",
+        ".yml",
+        ".toml",
+        ".ini",
+        ".md",
+        ".rst",
+        ".html",
+    }
+    | {
+        ".py",
+        ".ipynb",
+        ".sh",
+        ".log",
+        ".lst",
+        ".mat",
+        ".npy",
+        ".npz",
+        ".pkl",
+        ".pt",
+        ".pth",
+        ".h5",
+        ".hdf5",
+        ".parquet",
+    }
+    | {".arrow", ".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".pdf", ".db", ".sqlite", ".lock"}
+    | {
+        _SPECIAL,
+        ".cls",
+        ".xlsx",
+        ".xls",
+        ".docx",
+        ".bib",
+        ".license",
+        ".names",
+        ".data",
+        ".meta",
+        ".info",
+        ".cache",
+        ".safetensors",
+    }
+)
+"""Endings of files that lie beside pictures and are none; others are looked into, and told."""
+TABLES = (".csv", ".tsv", ".jsonl")
+"""Endings of tables of labels."""
+_MAX_TRIED = 100
+"""Files of an ending of which one must be a picture."""
+_MAX_NAMED = 5
 _SPELLINGS = {
     **dict.fromkeys(("train", "training", "trn", "trainval"), "train"),
     **dict.fromkeys(("val", "valid", "validation", "validate", "dev", "development"), "val"),
@@ -48,14 +108,57 @@ class Listing:
 
 @dataclass(slots=True)
 class FolderContent:
-    """Picture names by folder (relative, ``""`` = the root), and the number of other files.
+    """Picture names by folder (relative, ``""`` = the root), and other files by ending.
 
     Every folder walked is a key, also one without pictures.
     """
 
     pictures: dict[str, list[str]] = field(default_factory=dict)
-    n_other_files: int = 0
-    other_file: str = ""
+    others: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def n_other_files(self) -> int:
+        """Return the number of files that are no pictures."""
+        return sum(map(len, self.others.values()))
+
+    @property
+    def other_file(self) -> str:
+        """Return one of the other files; empty if there is none."""
+        return max((max(paths) for paths in self.others.values() if paths), default="")
+
+    def add(self, folder: str, name: str) -> None:
+        """Add a file by its ending."""
+        ending = name[name.rfind(".") :].lower() if "." in name else ""
+        if ending in SUFFIXES:
+            self.pictures[folder].append(name)
+        else:
+            self.others[ending].append(f"{folder}/{name}" if folder else name)
+
+    def add_by_content(self, head_of: Callable[[str], bytes]) -> None:
+        """Move files of unusual endings to the pictures where they begin like one.
+
+        Args:
+            head_of: returns the first bytes of a file.
+        """
+        for ending in sorted(self.others.keys() - _COMPANIONS):
+            paths = sorted(self.others[ending])
+            if not any(is_picture(head_of(path)) for path in paths[:_MAX_TRIED]):
+                continue
+            self.others[ending] = []
+            for path in paths:
+                if is_picture(head_of(path)):
+                    folder, _, name = path.rpartition("/")
+                    self.pictures[folder].append(name)
+                else:
+                    self.others[ending].append(path)
+
+    def describe_others(self) -> list[str]:
+        """Describe the files of unusual endings that are no pictures, such as ``90 files .heic``."""
+        return [
+            f"{plural(len(paths), 'file')} {ending or 'without an ending'} that cannot be read as pictures (such as {printable(max(paths))})"
+            for ending, paths in sorted(self.others.items(), key=lambda item: -len(item[1]))
+            if paths and ending not in _COMPANIONS
+        ][:_MAX_NAMED]
 
 
 def split_of(folder: str) -> str | None:
@@ -68,12 +171,15 @@ def split_of(folder: str) -> str | None:
 
 def splits_of(spelled: Sequence[str | None]) -> dict[str, NDArray[np.int64]] | None:
     """Return the rows of each split by the spelled split of each row; None if one has none, or all the same."""
-    names = [name for name in dict.fromkeys(spelled) if name is not None]
     # One part alone is no split.
-    if None in spelled or len(names) < 2:
-        return None
+    names = [name for name in spelled if name is not None]
+    return None if len(names) < len(spelled) or len(set(names)) < 2 else splits_by_name(names)
+
+
+def splits_by_name(spelled: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+    """Return the rows of each split by the split of each row."""
     split_names = np.array(spelled)
-    return {name: np.flatnonzero(split_names == name).astype(np.int64) for name in names}
+    return {name: np.flatnonzero(split_names == name).astype(np.int64) for name in dict.fromkeys(spelled)}
 
 
 def list_folder(root: str) -> Listing:
@@ -111,9 +217,13 @@ def list_content(content: FolderContent, location: str, *, root: str | None = No
                 left_out[folder] = len(names)
             continue
         groups[split, classes[parts[depth]]] += [f"{folder}/{name}" for name in names]
+    foreign = foreign_splits(key for key, files in groups.items() if files)
+    strange = {key: groups.pop(key) for key in list(groups) if key[0] in foreign}
     if not any(groups.values()):
         raise LabelError(_unlabelled_message(left_out, location, "" if root is None else labels_hint(root)))
-    _warn_left_out(left_out, [folder for (_, folder) in groups], groups, location)
+    _warn_left_out(left_out, strange, groups, content, location)
+    if not splits:
+        _ask_about_classes(content, location)
     return _arrange({key: files for key, files in groups.items() if files}, has_splits=bool(splits))
 
 
@@ -128,31 +238,45 @@ def walk(root: str) -> FolderContent:
     while open_folders:
         folder, chain = open_folders.pop()
         prefix = f"{folder}/" if folder else ""
-        names = content.pictures.setdefault(folder, [])
+        content.pictures.setdefault(folder, [])
         try:
             with os.scandir(f"{root}/{folder}" if folder else root) as entries:
                 for entry in entries:
                     name = entry.name
                     if name[0] == ".":
                         continue
-                    is_picture = name[name.rfind(".") :].lower() in SUFFIXES
-                    if is_picture and (entry.is_file() or _is_dangling(entry)):
-                        names.append(name)
-                    elif name.lower() in _IGNORED:
+                    if name.lower() in _IGNORED:
                         continue
-                    elif entry.is_dir():
+                    if entry.is_dir():
                         open_folders.append((prefix + name, _extend_chain(entry, chain)))
+                    elif entry.is_file() or _is_dangling(entry):
+                        content.add(folder, name)
                     else:
-                        content.n_other_files += 1
-                        content.other_file = max(content.other_file, prefix + name)
+                        content.others[_SPECIAL].append(prefix + name)
         except OSError as error:
             msg = f"{printable(f'{root}/{folder}')}: expected a folder that can be read, got {in_words(error)}. Check its permissions and links."
             raise DataError(msg) from error
+    content.add_by_content(lambda path: _head_of(f"{root}/{path}"))
     return content
 
 
-def walk_names(names: Iterable[str]) -> FolderContent:
-    """List the pictures among the paths of an archive, by the rules of `walk`; folders end in ``/``."""
+def _head_of(path: str) -> bytes:
+    """Read the first bytes of a file; none if it cannot be read, or is no ordinary one."""
+    try:
+        check_picture_file(path, "picture")
+        with open(path, "rb") as file:  # noqa: PTH123  a Path each costs seconds
+            return file.read(HEAD_BYTES)
+    except (OSError, DataError):
+        return b""
+
+
+def walk_names(names: Iterable[str], head_of: Callable[[str], bytes] | None = None) -> FolderContent:
+    """List the pictures among the paths of an archive, by the rules of `walk`; folders end in ``/``.
+
+    Args:
+        names: of its files and folders.
+        head_of: returns the first bytes of a file; None: endings alone count.
+    """
     content = FolderContent({"": []})
     for path in names:
         *folders, name = path.split("/")
@@ -160,13 +284,10 @@ def walk_names(names: Iterable[str]) -> FolderContent:
             continue
         for depth in range(1, len(folders) + 1):
             content.pictures.setdefault("/".join(folders[:depth]), [])
-        if not name:
-            continue
-        if name[name.rfind(".") :].lower() in SUFFIXES:
-            content.pictures["/".join(folders)].append(name)
-        else:
-            content.n_other_files += 1
-            content.other_file = max(content.other_file, path)
+        if name:
+            content.add("/".join(folders), name)
+    if head_of is not None:
+        content.add_by_content(head_of)
     return content
 
 
@@ -236,17 +357,77 @@ def _arrange(groups: Mapping[tuple[str, str], Sequence[str]], *, has_splits: boo
     )
 
 
+def foreign_splits(groups: Iterable[tuple[str, Any]]) -> frozenset[str]:
+    """Return the splits that share no class with training: what is measured on them is no error of these classes.
+
+    Args:
+        groups: pairs of a split and a class in it.
+    """
+    classes: dict[str, set[Any]] = defaultdict(set)
+    for split, name in groups:
+        classes[split].add(name)
+    train = classes.get("train")
+    return frozenset(split for split, names in classes.items() if train and not names & train)
+
+
+def rows_without_foreign_splits(
+    rows: Sequence[int], labels: Sequence[Any], spelled: Sequence[str | None], location: str
+) -> list[int]:
+    """Leave out the rows of splits that share no class with training, with a warning.
+
+    Args:
+        rows: `n` rows of a table.
+        labels: label of each row of the table.
+        spelled: split of each row of the table.
+        location: for the warning.
+    """
+    foreign = frozenset[str]() if None in spelled else foreign_splits((str(spelled[row]), labels[row]) for row in rows)
+    for split in sorted(foreign):
+        n = sum(spelled[row] == split for row in rows)
+        msg = f"{location}: left out {plural(n, 'picture')} of the split {split!r}, without a class of the training pictures."
+        warnings.warn(msg, DatasetWarning, stacklevel=6)
+    return [row for row in rows if spelled[row] not in foreign]
+
+
+def _ask_about_classes(content: FolderContent, location: str) -> None:
+    """Warn if top folders hold several folders of the same names, as datasets or splits do."""
+    inner: dict[str, set[str]] = defaultdict(set)
+    for folder, names in content.pictures.items():
+        if names and "/" in folder:
+            inner[folder.split("/")[0]].add(folder.rpartition("/")[2])
+    alike = [
+        top
+        for top, below in inner.items()
+        if any(len(below & other) > 1 for name, other in inner.items() if name != top)
+    ]
+    if len(alike) > 1:
+        named = ", ".join(printable(top) for top in sorted(alike)[:_MAX_NAMED])
+        msg = f"{location}: are {named} classes? They hold folders of the same names, as datasets do. If those are the classes, give one of the folders."
+        warnings.warn(msg, DatasetWarning, stacklevel=7)
+
+
 def _warn_left_out(
-    left_out: Mapping[str, int], folders: Sequence[str], groups: Mapping[tuple[str, str], Sequence[str]], location: str
+    left_out: Mapping[str, int],
+    strange: Mapping[tuple[str, str], Sequence[str]],
+    groups: Mapping[tuple[str, str], Sequence[str]],
+    content: FolderContent,
+    location: str,
 ) -> None:
+    """Warn of pictures outside class folders, of splits without a class of training, of empty folders and other files."""
+    folders = [folder for _, folder in groups]
     filled = {folder for (_, folder), files in groups.items() if files}
     parts = [
         f"{plural(n, 'picture')} in {printable(folder or '.')}/ outside every class folder"
-        for folder, n in sorted(left_out.items())[:5]
+        for folder, n in sorted(left_out.items())[:_MAX_NAMED]
+    ]
+    parts += [
+        f"{plural(len(files), 'picture')} in {printable(posixpath.commonpath(list(map(posixpath.dirname, files))))}/ without a class of the training pictures"
+        for files in list(filter(None, strange.values()))[:_MAX_NAMED]
     ]
     if empty := sorted(set(folders) - filled, key=natural_key):
         named = ", ".join(printable(folder) for folder in empty[:5])
         parts.append(f"{plural(len(empty), 'folder')} without pictures ({named})")
+    parts += content.describe_others()
     if parts:
         warnings.warn(f"{location}: left out {'; '.join(parts)}.", DatasetWarning, stacklevel=7)
 
@@ -269,10 +450,14 @@ def _no_pictures_message(content: FolderContent, location: str) -> str:
 
 
 def labels_hint(root: str) -> str:
-    """Suggest a CSV file in a folder of pictures or beside it as their labels; empty if there is none."""
-    for candidate in (Path(root), Path(root).absolute().parent):
+    """Suggest a table in a folder of pictures, beside it or in its splits as their labels; empty if there is none."""
+    try:
+        splits = [folder for folder in sorted(Path(root).iterdir()) if split_of(folder.name) is not None]
+    except OSError:
+        return ""
+    for candidate in (Path(root), *splits, Path(root).absolute().parent):
         try:
-            names = sorted(file.name for file in candidate.iterdir() if file.suffix.lower() in (".csv", ".tsv"))
+            names = sorted(file.name for file in candidate.iterdir() if file.suffix.lower() in TABLES)
         except OSError:
             continue
         if names:

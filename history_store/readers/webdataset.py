@@ -24,7 +24,7 @@ from warmstart.history_store.readers.registry import Place, Reader
 from warmstart.history_store.readers.table_labels import LABELS, read_labels
 from warmstart.history_store.readers.tar_folder import TarFolderSource
 from warmstart.history_store.readers.tar_members import TarPicture, tar_members
-from warmstart.history_store.readers.tree import split_of, splits_of
+from warmstart.history_store.readers.tree import rows_without_foreign_splits, split_of, splits_of
 
 CLASSES = ("cls", "cls.txt", "cls2", "label", "label.txt", "index", "class.txt", "class")
 """Endings of members that hold a label as text."""
@@ -40,12 +40,14 @@ class _Shard:
     Attributes:
         samples: the picture of each sample.
         cells: the labels of the samples, None where there is none.
+        files: all files, in the order of the tar.
         pictures: all pictures, those of one sample too.
         n_with_others: samples with something but pictures.
     """
 
     samples: tuple[TarPicture, ...]
     cells: tuple[Any, ...]
+    files: tuple[TarPicture, ...]
     pictures: tuple[TarPicture, ...]
     n_with_others: int
 
@@ -74,6 +76,7 @@ class TarSource(BlobSource):
         rows = [row for row in range(len(samples)) if has[row]]
         if len(rows) < len(samples):
             warnings.warn(f"{printable_location}: left out {plural(len(samples) - len(rows), 'picture')} without a label.", DatasetWarning, stacklevel=4)  # fmt: skip
+        rows = rows_without_foreign_splits(rows, values, splits, printable_location)
         encoding = encode_labels([values[row] for row in rows], printable_location, n=len(rows))
         self._paths = tuple(str(path) for path in paths)
         self._samples = tuple(samples[row] for row in rows)
@@ -106,8 +109,20 @@ def is_shards(names: Sequence[str]) -> bool:
     )
 
 
-def _scan(path: Path) -> _Shard:
-    """List the pictures of a shard with the labels of their samples."""
+def _read_shard(path: Path) -> _Shard:
+    """List the pictures of a shard with the labels of their samples.
+
+    A sample's key ends at the first point of a name; where that gives no label, at the last one (`a.1.jpg` beside `a.1.cls`).
+    """
+    shard = _scan(path, last_point=False)
+    if shard.pictures and not any(cell is not None for cell in shard.cells):
+        other = _scan(path, last_point=True)
+        return other if any(cell is not None for cell in other.cells) else shard
+    return shard
+
+
+def _scan(path: Path, *, last_point: bool) -> _Shard:
+    files: list[TarPicture] = []
     pictures: list[TarPicture] = []
     samples: dict[str, TarPicture] = {}
     labels: dict[str, Any] = {}
@@ -115,12 +130,13 @@ def _scan(path: Path) -> _Shard:
     text, location = str(path), printable(str(path))
     for archive, member in tar_members(path):
         folder, _, base = member.name.rpartition("/")
-        stem, _, ending = base.partition(".")
+        stem, _, ending = base.rpartition(".") if last_point else base.partition(".")
+        files.append(TarPicture.of(text, member))
         if not stem:
             continue
         key, ending = f"{folder}/{stem}", ending.lower()
         if f".{ending.rpartition('.')[2]}" in SUFFIXES:
-            pictures.append(TarPicture.of(text, member))
+            pictures.append(files[-1])
             if key not in samples or _is_first(ending):
                 samples[key] = pictures[-1]
             continue
@@ -128,7 +144,7 @@ def _scan(path: Path) -> _Shard:
         if (ending in CLASSES or ending == "json") and labels.get(key) is None and member.isfile():
             labels[key] = _label(archive, member, ending, location)
     cells = tuple(labels.get(key) for key in samples)
-    return _Shard(tuple(samples.values()), cells, tuple(pictures), len(keys_with_others & samples.keys()))
+    return _Shard(tuple(samples.values()), cells, tuple(files), tuple(pictures), len(keys_with_others & samples.keys()))
 
 
 def _unlabelled_message(location: str, n: int, *, n_shards: int) -> str:
@@ -189,9 +205,9 @@ def _open_location(location: Place) -> TarSource | TarFolderSource:
     else:
         paths = [location.path]
         warn_of_other_parts(location.path)
-    shards = [_scan(path) for path in paths]
+    shards = [_read_shard(path) for path in paths]
     if len(shards) == 1 and shards[0].is_class_folders:
-        return TarFolderSource(location.text, shards[0].pictures)
+        return TarFolderSource(location.text, shards[0].files)
     return TarSource(location.text, paths, shards)
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.fingerprint import file_signature
 from warmstart.history_store.limits import ARCHIVE_FILES, check_unpacked
-from warmstart.history_store.readers.archive_paths import check_inside, repeated_path_error, wrapping_folder
+from warmstart.history_store.picture import HEAD_BYTES, is_picture, other_content
+from warmstart.history_store.readers.archive_paths import check_inside, plain_name, repeated_path_error, wrapping_folder
 from warmstart.history_store.readers.base import printable
 from warmstart.history_store.readers.blobs import BlobSource, check_blob
 from warmstart.history_store.readers.registry import Place, Reader
@@ -19,6 +20,8 @@ from warmstart.history_store.readers.tree import list_content, walk_names
 
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError, EOFError)
 _CHUNK = 1 << 20
+_WITHOUT_BEGINNING = (".tga",)
+"""Endings of pictures that no first bytes tell."""
 
 
 class ZipSource(BlobSource):
@@ -31,10 +34,14 @@ class ZipSource(BlobSource):
         location = printable(str(path))
         members = _list_members(path, location)
         self._path, self._root = path, wrapping_folder(list(members))
-        inside = {name.removeprefix(self._root): info for name, info in members.items() if name != self._root}
-        listing = list_content(walk_names(inside), location)
-        self._infos = tuple(inside[name] for name in listing.files)
         self._archive: zipfile.ZipFile | None = None
+        inside = {
+            name.removeprefix(self._root): info
+            for name, info in members.items()
+            if name.startswith(self._root) and name != self._root
+        }
+        listing = list_content(walk_names(inside, lambda name: self._head_of(inside[name])), location)
+        self._infos = tuple(inside[name] for name in listing.files)
         super().__init__(
             str(path),
             "zip",
@@ -68,7 +75,10 @@ class ZipSource(BlobSource):
         self._check_member(info)
         try:
             with self._open_archive().open(info) as file:
-                data = file.read(info.file_size + 1)
+                data = file.read(HEAD_BYTES)
+                if not is_picture(data) and not info.filename.lower().endswith(_WITHOUT_BEGINNING):
+                    raise DataError(other_content(data))
+                data += file.read(max(info.file_size + 1 - len(data), 0))
         except _BAD_ZIP as error:
             msg = f"damaged in the archive ({' '.join(str(error).split())[:80]})"
             raise DataError(msg) from error
@@ -76,6 +86,14 @@ class ZipSource(BlobSource):
             msg = f"damaged in the archive ({len(data):,} bytes, {info.file_size:,} promised)"
             raise DataError(msg)
         return data
+
+    def _head_of(self, info: zipfile.ZipInfo) -> bytes:
+        try:
+            self._check_member(info)
+            with self._open_archive().open(info) as file:
+                return file.read(HEAD_BYTES)
+        except (DataError, *_BAD_ZIP):
+            return b""
 
     def _digest(self, index: int) -> bytes | None:
         info, whole = self._infos[index], hashlib.sha256()
@@ -115,10 +133,12 @@ def _list_members(path: Path, location: str) -> dict[str, zipfile.ZipInfo]:
         msg = f"{location}: expected a zip archive, got a damaged or truncated one ({' '.join(str(error).split())[:80]}). Copy or download it again."
         raise DataError(msg) from error
     ARCHIVE_FILES.check(len(infos), location)
+    packed = min(sum(info.compress_size for info in infos), path.stat().st_size)
+    check_unpacked(sum(info.file_size for info in infos), packed, location)
     members: dict[str, zipfile.ZipInfo] = {}
     for info in infos:
-        name = info.filename
-        check_inside(name, location)
+        check_inside(info.filename, location)
+        name = plain_name(info.filename)
         if info.flag_bits & 1:
             msg = f"{location}: expected an archive without a password, got {printable(name)!r}, which has one. Unpack it, then give the folder."
             raise DataError(msg)

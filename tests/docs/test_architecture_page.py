@@ -9,7 +9,7 @@ CODE = {
     "bo/acquisition/cost.py": "log_expected_inverse",
     "warmstart/studies/execution/trial_process.py": "def end",
     "training/processes/supervisor.py": "def kill",
-    "history_store/readers/csv_labels.py": "def _read_csv",
+    "history_store/csv_table.py": "def read_csv",
     "warmstart/suggestions/neighbours.py": "movement",
     "warmstart/studies/state/leased_trials.py": "def renew",
     "warmstart/studies/state/trial_queue.py": "def _resume",

@@ -134,7 +134,9 @@ def test_an_export_of_another_space(cli, tiny, copy, tmp_path):
     for out in ("runs.csv", "runs.parquet"):
         target = shutil.copy(tiny.history, tmp_path / f"for-{out}.h5")
         assert cli("history", "export", other, tmp_path / out).code == 0
-        done = cli("history", "import", target, tmp_path / out, "--format", "json").json()
+        refused = cli("history", "import", target, tmp_path / out)
+        assert (refused.code, "of which none fits" in refused.err) == (3, True)
+        done = cli("history", "import", target, tmp_path / out, "--fill", "batch_size=16", "--format", "json").json()
         (batch,) = [match for match in done["mapping"] if match["here"] == "batch_size"]
         assert (done["imported"], done["new_datasets"]) == (4, ["letters"])
         assert (batch["there"], batch["action"], batch["filled"]) == (None, "filled", 4)
@@ -233,7 +235,6 @@ def test_tables_of_hpob(cli, copy, tmp_path):
     [
         ("smac", ["--study", "x"], "--study cannot be used with "),
         ("ray", ["--study", "x"], "--study cannot be used with "),
-        ("ray", ["--metric", "val_error"], "does not say which values are best and worst"),
         ("ray", [], "--metric: expected one of accuracy"),
         ("runs.csv", ["--study", "x"], "--study cannot be used with "),
         ("table.json", ["--metric", "x"], "--metric cannot be used with "),
@@ -241,7 +242,7 @@ def test_tables_of_hpob(cli, copy, tmp_path):
 )
 def test_options_that_say_nothing_are_refused(cli, copy, tmp_path, source, options, message):
     shutil.copytree(FOREIGN, tmp_path / "foreign")
-    (tmp_path / "foreign" / "table.json").write_text("{}")
+    (tmp_path / "foreign" / "table.json").write_text(json.dumps({"1": {"2": {"X": [[0]], "y": [[0]]}}}))
     (tmp_path / "foreign" / "runs.csv").write_text("dataset,error\n")
     run = cli("history", "import", copy, tmp_path / "foreign" / source, "-d", "stripes0", *options)
     assert run.code == 2

@@ -170,16 +170,24 @@ def record(
 
 def remove(
     history: HistoryFile,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The dataset.")],
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The dataset.")] = None,
     *,
+    bundle: Annotated[
+        str | None,
+        typer.Option(
+            "--bundle",
+            help="Take a merged bundle out again: its file, or the 12 digits of the history that contributed it.",
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Remove a dataset with its images and evaluations. Asks first, unless --yes."""
+    """Remove a dataset with its images and evaluations, or what a bundle brought. Asks first, unless --yes."""
     from warmstart.histories.merged import drop_merged
+    from warmstart.histories.unmerge import remove_bundle
     from warmstart.history_store.errors import UsageError
     from warmstart.history_store.history import History
     from warmstart.locations import history_path
@@ -188,17 +196,29 @@ def remove(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
+    if (name is None) == (bundle is None):
+        msg = (
+            f"expected the name of a dataset, or a bundle, got {'none' if name is None else 'both'}. Name one of them."
+        )
+        raise UsageError(msg, param="bundle")
     with History.open(path) as opened:
         # An unknown name is refused before anything is asked.
-        opened.dataset(name)
-        count = len(opened.evaluations(name))
+        count = 0 if name is None else len(opened.evaluations(opened.dataset(name).name))
+    what = f"what the bundle {bundle!r} brought" if name is None else f"{name!r} with its {count} evaluations"
     if not yes:
         if not sys.stdin.isatty():
-            msg = f"history remove: expected --yes, as there is no terminal to ask in, got none. Add --yes to remove {name!r} with its {count} evaluations."
+            msg = f"history remove: expected --yes, as there is no terminal to ask in, got none. Add --yes to remove {what}."
             raise UsageError(msg)
-        if not typer.confirm(f"Remove {name!r} with its {count} evaluations from {path}?", err=True):
+        if not typer.confirm(f"Remove {what} from {path}?", err=True):
             shell.note("Nothing removed.")
             return
+    if name is None:
+        with History.open(path, write=True) as opened:
+            before = opened.n_evaluations
+            remove_bundle(opened, str(bundle))
+            taken = {"removed": str(bundle), "n_evaluations": before - opened.n_evaluations}
+        shell.result({"schema_version": 1, "history": str(path), **taken}, [taken])
+        return
     with History.open(path, write=True) as opened:
         drop_merged(opened, name)
         drop_references(opened, name)

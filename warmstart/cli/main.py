@@ -2,6 +2,7 @@
 
 import atexit
 import codecs
+import errno
 import gc
 import io
 import itertools
@@ -19,8 +20,9 @@ from warmstart.cli.record_run import plain_call, record_run
 from warmstart.cli.shell import columns, wrapped
 from warmstart.cli.spelling import with_hint, with_near
 from warmstart.cli.table import escape_unencodable, legible
-from warmstart.history_store.errors import WarmstartError
+from warmstart.history_store.errors import StorageFullError, WarmstartError
 from warmstart.history_store.extras import extra_of
+from warmstart.history_store.wording import in_words
 from warmstart.status import INTERRUPTED, SUCCESS, UNEXPECTED, USAGE, exit_code
 
 COMPLETING = "_WARMSTART_COMPLETE"
@@ -50,13 +52,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns: the exit code.
     """
     if argv is None:
+        _open_streams()
         _handle_signals()
-        _escape_unencodable()
         gc.set_threshold(GC_THRESHOLD)
         # At the end, a search for cycles among all that torch loaded takes a second.
         atexit.register(gc.freeze)
     args = list(sys.argv[1:] if argv is None else argv)
     as_json, trace = _wants_json(args), _wants_trace(args)
+    if argv is None and as_json and not trace:
+        _keep_libraries_out()
+    if argv is None:
+        _escape_unencodable()
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _drop_warning if _wants_quiet(args) else _show_once()
@@ -69,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return SUCCESS
         # The reader of our output left (`| head`), which Typer turns into an exit: nothing is wrong, and the
         # interpreter must not flush into the void.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_to_nowhere()
         return SUCCESS
     except KeyboardInterrupt:
         return _report_interrupt(argv, as_json=as_json)
@@ -85,11 +91,43 @@ def main(argv: Sequence[str] | None = None) -> int:
             import traceback
 
             traceback.print_exc()
-        return _report_error(error, args, as_json=as_json)
+        return _report_error(_as_full(error), args, as_json=as_json)
     # Typer turns Ctrl-C into this exit code.
     if code == INTERRUPTED:
         return _report_interrupt(argv, as_json=as_json)
     return code if isinstance(code, int) else SUCCESS
+
+
+def _open_streams() -> None:
+    """Open what the caller closed (`>&-`) to nowhere, so that no file takes its number and nothing has to ask for it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
+def _keep_libraries_out() -> None:
+    """Give stderr a file descriptor of its own, so that what C libraries write to number 2 does not stand beside JSON."""
+    sys.stderr = open(os.dup(2), "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors, buffering=1)  # noqa: PTH123,SIM115
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+def _write_to_nowhere() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _as_full(error: Exception) -> Exception:
+    """Return the error of a result that cannot be written, as on a full disk; any other error as it is."""
+    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+    if isinstance(error, WarmstartError) or not is_full:
+        return error
+    # What is left in the buffer must not be tried again at the end.
+    _write_to_nowhere()
+    msg = f"expected room for the result, got {in_words(error)}. Make room, or write it elsewhere."
+    return StorageFullError(msg)
 
 
 def _run(args: list[str]) -> object:

@@ -122,7 +122,9 @@ def verify(
     named = one_history(path, history)
     location = history_path(named) if not restore else Path(named or history_path())
     report = bring_back(location) if restore else check(location)
-    if not report.ok:
+    if report.ok:
+        _check_answers(location, mend_them=restore)
+    else:
         # Every problem may end with it; the message says it once.
         advice = restore_hint(report.path)
         texts = [problem.message.replace(advice, "").strip().rstrip(".") for problem in report.problems]
@@ -136,6 +138,24 @@ def verify(
     for remark in report.remarks:
         shell.detail(remark) if not restore else shell.note(remark)
     shell.result({"schema_version": 1, **document}, [{"history": str(location), "ok": True, **counts}])
+
+
+def _check_answers(path: Path, *, mend_them: bool) -> None:
+    """Raise if a sound history holds what a suggestion would stumble over, or leave that out of its answers."""
+    from warmstart.histories.usable import mend, unusable_parts
+    from warmstart.history_store.errors import HistoryDamagedError
+    from warmstart.history_store.file.layout import restore_hint
+    from warmstart.history_store.history import History
+
+    with History.open(path) as history:
+        problems = unusable_parts(history)
+    if problems and mend_them:
+        with History.open(path, write=True) as history:
+            mend(history)
+            problems = unusable_parts(history)
+    if problems:
+        msg = f"{path}: expected a history that can be answered with, got {'; '.join(problems)}. {restore_hint(str(path))}"
+        raise HistoryDamagedError(msg)
 
 
 def compact(

@@ -175,11 +175,21 @@ def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "tup
 
 @contextlib.contextmanager
 def _new_history(path: Path, space_json: str, workload: "Workload | None") -> "Iterator[None]":
-    """Create a history; remove it again if the collection fails before anything is stored."""
+    """Create a history; remove it again if the collection fails before anything is stored.
+
+    Where another collection made it at the same moment, that history is used.
+    """
+    from warmstart.history_store.errors import UsageError
     from warmstart.history_store.history import History, remove_empty
     from warmstart.training.workloads import get_workload
 
-    History.create(path, space_json, stored_size=_stored_size(workload or get_workload(), space_json)).close()
+    try:
+        History.create(path, space_json, stored_size=_stored_size(workload or get_workload(), space_json)).close()
+    except UsageError:
+        if not path.exists():
+            raise
+        with History.open(path) as history:
+            _check_same_space(history, space_json)
     try:
         yield
     except BaseException:

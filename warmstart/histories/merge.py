@@ -29,6 +29,7 @@ from warmstart.history_store.bundle.records import (
     SharedSpace,
     dataset_id,
     embedding_line,
+    is_sound,
     parse,
     record_id,
     run_line,
@@ -42,7 +43,11 @@ from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.records import Config, DatasetInfo, Evaluation
 from warmstart.history_store.space import same_space
 from warmstart.history_store.wording import in_shell
+from warmstart.locations import shipped_model
 from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.model_file import read_header
+from warmstart.metafeat.spec import EMBEDDING
+from warmstart.suggestions.embeddings import fits_model
 from warmstart.suggestions.references import FEATURES_KEY, References
 
 if TYPE_CHECKING:
@@ -147,10 +152,16 @@ def merge_files(path: Path, bundles: Sequence[str | Path], *, dry_run: bool = Fa
     bundles = [file for file_path in bundles for file in _files(Path(file_path))]
     contents = [read_bundle(file_path) for file_path in bundles]
     for file_path, bundle in zip(bundles, contents, strict=True):
+        _check_embeddings(bundle, str(file_path))
         _check_space(bundle, None if path.exists() else contents[0], str(file_path))
     whole = Bundle(frozenset().union(*(file_path.lines for file_path in contents)))
     if not path.exists():
-        return _merge_into_new(path, whole, dry_run=dry_run)
+        try:
+            return _merge_into_new(path, whole, dry_run=dry_run)
+        except UsageError:
+            if not path.exists():
+                raise
+            # Another process made it at the same moment: merge into that one.
     with History.open(path, write=not dry_run) as history:
         for file_path, bundle in zip(bundles, contents, strict=True):
             _check_history_space(history, bundle, str(file_path))
@@ -175,13 +186,16 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def plan_merge(history: "History", bundle: Bundle, *, release: Collection[str] = ()) -> MergePlan:
+def plan_merge(
+    history: "History", bundle: Bundle, *, release: Collection[str] = (), without: Collection[str] = ()
+) -> MergePlan:
     """Plan a merge, without writing.
 
     Args:
         history: to merge into.
         bundle: to merge.
         release: ids of records to use though they do not fit, besides those released before.
+        without: lines of records of the history that are taken out again.
 
     Raises:
         DataError: a run of a dataset without description.
@@ -191,6 +205,7 @@ def plan_merge(history: "History", bundle: Bundle, *, release: Collection[str] =
     new_ids = current_ids(infos, (*merged.lines, *bundle.lines))
     local_runs, contributed = _split_runs(history, merged, new_ids)
     stored_lines = {*(with_ids(line, new_ids) for line in merged.lines), *(run.line for run in contributed)}
+    stored_lines -= set(without)
     local_lines = {_record_line(run, history.id[:12]) for run in local_runs} | copied_runs(history).lines
     local_lines |= {with_ids(line, new_ids) for line in described_lines(history, infos)}
     fresh = (
@@ -207,6 +222,7 @@ def plan_merge(history: "History", bundle: Bundle, *, release: Collection[str] =
             msg = f"record {run.id}: expected a description of the dataset {run.run.dataset} with its runs, got none. Ask for the bundle again."
             raise DataError(msg)
     released = merged.released | frozenset(release) | _released_under_former_ids(runs, new_ids, merged.released)
+    all_records, records = records, [record for record in records if is_sound(record)]
     features = first_features((record for record in records if isinstance(record, Features)), size=history.stored_size)
     view = build_view(local_runs, runs, about=about, features=features, released=released)
     used_datasets = {run.run.dataset for run in view.answering}
@@ -214,7 +230,7 @@ def plan_merge(history: "History", bundle: Bundle, *, release: Collection[str] =
     used_runs = {run.id for run in view.answering}
     start = len(history.configs) if merged.n_local_configs is None else merged.n_local_configs
     lines = frozenset(
-        to_line(record) for record in records if not (isinstance(record, SharedRun) and record.id in used_runs)
+        to_line(record) for record in all_records if not (isinstance(record, SharedRun) and record.id in used_runs)
     )
     datasets = (*infos, *used_infos.values())
     return MergePlan(
@@ -332,6 +348,15 @@ def _merge_into_new(path: Path, whole: Bundle, *, dry_run: bool) -> MergePlan:
         with History.create(path, spaces[0], stored_size=size) as created, removed_unless_filled(created):
             carry_out(created, plan)
     return plan
+
+
+def _check_embeddings(bundle: Bundle, file: str) -> None:
+    """Raise if embeddings of the shipped model have another length than that model gives."""
+    header = read_header(shipped_model())
+    for record in bundle.records:
+        if isinstance(record, Embedding) and record.model == header.hash and not fits_model(len(record.vector), header):
+            msg = f"{file}: expected embeddings of {EMBEDDING} numbers of the model {header.hash}, got {len(record.vector)}. Ask for the bundle again."
+            raise DataError(msg)
 
 
 def _check_space(bundle: Bundle, first: Bundle | None, file: str) -> None:
@@ -456,4 +481,8 @@ def _embeddings(
         widths = [len(vector) for vector in (*stored.values(), *vectors.values())]
         width = len(next(iter(stored.values()))) if stored else max(sorted(set(widths)), key=widths.count)
         by_model[model] = stored | {name: vector for name, vector in vectors.items() if len(vector) == width}
+    shipped = read_header(shipped_model())
+    if shipped.hash in (*by_model, *history.model_hashes):
+        vectors = {**history.embeddings(shipped.hash), **by_model.get(shipped.hash, {})}
+        by_model[shipped.hash] = {name: vector for name, vector in vectors.items() if fits_model(len(vector), shipped)}
     return by_model

@@ -246,7 +246,9 @@ def doubt_class_names(class_names: Sequence[str], names: Collection[str]) -> tup
     """Doubt classes that are named like splits or like datasets, public ones or the history's."""
     if len(class_names) < 2:
         return None, None
-    splits = [name for name in class_names if split_of(name) is not None or _NUMBERED.fullmatch(name)]
+    splits = [
+        name for name in class_names if split_of(name.rstrip("0123456789")) is not None or _NUMBERED.fullmatch(name)
+    ]
     dataset_names = (PUBLIC_DATASETS | _plain_names(re.sub("@.*", "", "\n".join(names)))) - {""}
     datasets = [name for name in class_names if _plain_name(name) in dataset_names]
     as_splits = as_datasets = None

@@ -16,7 +16,7 @@ from warmstart.history_store.wording import counted, in_shell, some_of, suggest_
 from warmstart.measured_with import MeasuredWith, measured_with
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
 from warmstart.metafeat.sample import SAMPLE
-from warmstart.suggestions.embeddings import Embeddings, embed_missing, incomparable_names
+from warmstart.suggestions.embeddings import Embeddings, embed_missing, fits_model, incomparable_names
 from warmstart.suggestions.norms import MANY, Norms, spread_rows
 from warmstart.suggestions.references import (
     References,
@@ -219,7 +219,10 @@ def _load(
             raise UsageError(msg)
         if header is None:
             return _load_runs_only(history), []
-        embeddings = Embeddings(*history.vectors(header.hash))
+        stored_names, vectors = history.vectors(header.hash)
+        embeddings = (
+            Embeddings(stored_names, vectors) if fits_model(vectors.shape[1], header) else Embeddings([], vectors)
+        )
         without = embeddings.missing(history.names)
         incomparable = incomparable_names(history, without, header)
         if len(incomparable) == len(history.names):

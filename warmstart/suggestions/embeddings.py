@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from warmstart.history_store.errors import ImagesMissingError
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, read_header
+from warmstart.metafeat.spec import EMBEDDING, WITHOUT_NETWORK
 from warmstart.suggestions.references import (
     FEATURES_KEY,
     References,
@@ -63,6 +64,17 @@ class Embeddings(Collection[str]):
         return self._vectors if list(names) == self._names else self._vectors[[self._row[name] for name in names]]
 
 
+def fits_model(vector_length: int, header: ModelHeader) -> bool:
+    """Return whether stored embeddings may be those of a model, as far as their length tells."""
+    return header.spec.extractor == WITHOUT_NETWORK or vector_length == EMBEDDING
+
+
+def stored_embeddings(history: "History", header: ModelHeader) -> dict[str, NDArray[np.float32]]:
+    """Return the embeddings of a model that a history holds, without those of another length, as a foreign bundle may have."""
+    vectors = history.embeddings(header.hash)
+    return {name: vector for name, vector in vectors.items() if fits_model(len(vector), header)}
+
+
 def store_embeddings(
     history: Path,
     model: Path,
@@ -90,7 +102,7 @@ def store_embeddings(
         pass
     with History.open(history) as source:
         check_stored_size(header, stored_size=source.stored_size, location=str(history))
-        stored, about = source.embeddings(header.hash), {info.name: info for info in source.datasets}
+        stored, about = stored_embeddings(source, header), {info.name: info for info in source.datasets}
         without = [name for name in source.names if name not in stored]
         incomparable = incomparable_names(source, without, header)
         to_embed, added = [name for name in without if name not in incomparable], dict[str, NDArray[np.float32]]()
@@ -117,7 +129,7 @@ def _store(
 ) -> None:
     """Add computed embeddings and references to a history, for datasets that have not changed meanwhile."""
     if added:
-        stored = {name: vector for name, vector in history.embeddings(header.hash).items() if name in history.names}
+        stored = {name: vector for name, vector in stored_embeddings(history, header).items() if name in history.names}
         history.set_embeddings(header.hash, {**stored, **added})
     if references is not None:
         earlier = read_references(history, header.hash)

@@ -1,7 +1,5 @@
 """Initial configurations of a study: read from a file of `suggest` or a list, and converted to the study's space."""
 
-import csv
-import io
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from warmstart.history_store.csv_table import read_csv
 from warmstart.history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.history_store.hyperparameter_names import meaning_of
 from warmstart.history_store.records import Value
@@ -149,16 +148,12 @@ def _read_file(path: Path) -> list[Any]:
     if not path.is_file():
         msg = f"expected a file of configurations, got {str(path)!r}, which is not there. {_EXAMPLE}"
         raise MissingPathError(msg, param="initial")
-    text = path.read_text(encoding="utf-8-sig", errors="replace")
-    if path.suffix.lower() == ".csv":
-        try:
-            rows = list(csv.DictReader(io.StringIO(text)))
-        except csv.Error as error:
-            msg = f"expected a CSV file of configurations, got one that cannot be read ({error}). Save it as CSV."
-            raise DataError(msg, param="initial") from error
-        return [_cells(row, f"{path}, line {line}") for line, row in enumerate(rows, 2)]
+    if path.suffix.lower() in (".csv", ".tsv"):
+        columns = read_csv(path, "a CSV file of configurations").numeric_columns()
+        return [_cells(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
     from warmstart.history_store.space_yaml import read_yaml
 
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
     document = read_yaml(text, str(path), expected="configurations in JSON or YAML")[0]
     configs = find_configs(document)
     if configs is None:
@@ -184,18 +179,15 @@ def find_configs(document: Any) -> list[Any] | None:
     return configs if all(isinstance(item, Mapping) for item in configs) else None
 
 
-def _cells(row: Mapping[Any, Any], origin: str) -> dict[str, Any]:
+def _cells(row: Mapping[str, str]) -> dict[str, Any]:
     """Parse a CSV row as a configuration, without empty cells and without the other columns of `suggest`."""
     from warmstart.history_store.space_yaml import plain_value
 
-    if None in row:
-        msg = f"{origin}: expected as many cells as the head has, got {len(row[None])} more. Put texts with commas in quotes."
-        raise DataError(msg)
     result_columns = RESULT_COLUMNS if {"rank", "from"} <= row.keys() else ()
     return {
-        name.removeprefix(PREFIX): plain_value(text)
+        name.removeprefix(PREFIX): plain_value(text.strip())
         for name, text in row.items()
-        if text and name not in result_columns
+        if text.strip() and name not in result_columns
     }
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store.bundle.records import LARGEST
 from warmstart.history_store.errors import HistoryDamagedError
 from warmstart.history_store.wording import in_shell
 from warmstart.metafeat.handcrafted import FEATURES
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Progress = Callable[[float, float], object]
 
-_LARGEST = 1e12
-"""Upper bound of valid statistics, far above any real one."""
 VERSION = 1
 SIZES = (50, 100, 200, 400)
 """Pictures per draw for which the movement of distances is measured."""
@@ -104,9 +103,9 @@ class References:
             if features is None
             else (effects, pixels, np.array(movements), features)
         )
-        fits = fits and len(sizes) == len(movements) and all((np.abs(part) < _LARGEST).all() for part in parts)
+        fits = fits and len(sizes) == len(movements) and all((np.abs(part) < LARGEST).all() for part in parts)
         if not fits:
-            msg = f"expected statistics of {len(names)} datasets below {_LARGEST:g}, got {effects.shape} and {pixels.shape}"
+            msg = f"expected statistics of {len(names)} datasets below {LARGEST:g}, got {effects.shape} and {pixels.shape}"
             raise ValueError(msg)
         return cls(names, effects, pixels, sizes, movements, features)
 

@@ -5,13 +5,16 @@ import json
 import random
 
 import histories
+import numpy as np
 import pytest
 
 from warmstart.history_store.bundle.file import SUFFIX, Bundle, read_bundle, write_bundle
 from warmstart.history_store.bundle.records import (
+    Features,
     canonical,
     dataset_id,
     dataset_line,
+    features_line,
     parse,
     run_line,
     shared_origin,
@@ -230,3 +233,14 @@ def test_origins_say_who_contributed():
     assert split_origin(with_contributor("collect/a", BY)) == ("collect/a", BY)
     assert split_origin("collect/a") == ("collect/a", None)
     assert split_origin("a (from me)") == ("a (from me)", None)
+
+
+def test_numbers_that_nobody_can_answer_with_are_refused(bundle, tmp_path):
+    record = Features("0" * 16, 32, np.zeros(3), 0.5, np.array([1.0, 1e38]))
+    path = write_bundle(Bundle(frozenset({*bundle.lines, features_line(record)})), tmp_path / "x.gz")
+    with pytest.raises(DataError, match="expected numbers below 1e\\+12, got larger ones"):
+        read_bundle(path)
+
+
+def test_a_long_text_of_many_words_takes_no_longer_than_its_length():
+    assert without_paths("a." * 500_000) == "a." * 500_000

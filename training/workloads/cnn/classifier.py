@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
+from warmstart.history_store.errors import WarmstartError
 from warmstart.metafeat.files import replace_file
 from warmstart.training.workloads.base import Classifier, Member
 from warmstart.training.workloads.classifier_file import not_a_classifier, read_header, to_metadata
@@ -19,6 +21,7 @@ from warmstart.training.workloads.classifier_images import fitted_images
 from warmstart.training.workloads.cnn.config import TargetConfig
 from warmstart.training.workloads.cnn.network import build_network
 from warmstart.training.workloads.cnn.train import TargetData
+from warmstart.training.workloads.stored_network import check_size, load_network
 
 if TYPE_CHECKING:
     from torch import nn
@@ -131,16 +134,15 @@ class Networks(Classifier):
         try:
             with safe_open(path, framework="pt") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no mapping
-            mean, size, classes = tensors["mean"], header["size"], header["classes"]
+            mean, size, classes = tensors["mean"], check_size(header["size"]), header["classes"]
             members = [Member(**member) for member in header["members"]]
             networks = []
             for i, member in enumerate(members):
-                network = build_network(TargetConfig.of(member.config), len(mean), size, len(classes))
-                prefix = f"{i}."
-                network.load_state_dict(
-                    {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-                )
-                networks.append(network)
+                config, prefix = TargetConfig.of(member.config), f"{i}."
+                state = {
+                    name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)
+                }
+                networks.append(load_network(partial(build_network, config, len(mean), size, len(classes)), state))
             return cls(
                 members,
                 networks,
@@ -150,7 +152,17 @@ class Networks(Classifier):
                 spread=tensors["spread"],
                 error=header["error"],
             )
-        except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        except WarmstartError:
+            raise
+        except (
+            SafetensorError,
+            LookupError,
+            TypeError,
+            ValueError,
+            ArithmeticError,
+            AttributeError,
+            RuntimeError,
+        ) as error:
             raise not_a_classifier(path, error) from error
 
 

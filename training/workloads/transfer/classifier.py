@@ -25,6 +25,7 @@ from warmstart.metafeat.pretrained.heads import Head, head_from_tensors
 from warmstart.training.workloads.base import Classifier, Member
 from warmstart.training.workloads.classifier_file import not_a_classifier, read_header, to_metadata
 from warmstart.training.workloads.classifier_images import fitted_images
+from warmstart.training.workloads.stored_network import check_size, load_network
 
 PREFIX = "warmstart."
 """Prefix of the names of tensors outside the first backbone."""
@@ -181,7 +182,15 @@ class TransferClassifier(Classifier):
             return cls(members, models, **settings, training_images=training_images, votes=votes)
         except WarmstartError:
             raise
-        except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (
+            SafetensorError,
+            LookupError,
+            TypeError,
+            ValueError,
+            ArithmeticError,
+            AttributeError,
+            RuntimeError,
+        ) as error:
             raise not_a_classifier(path, error) from error
 
 
@@ -210,8 +219,8 @@ def _describe(model: TransferModel) -> dict[str, Any]:
 
 def _network(record: Mapping[str, Any], state: Mapping[str, torch.Tensor]) -> FeatureNetwork:
     """Build a backbone with the tensors of a file."""
-    network = make_network(record["architecture"], size=int(record["image_size"]))
-    network.load_state_dict(dict(state), strict=True)
+    size = check_size(record["image_size"])
+    network = load_network(lambda: make_network(record["architecture"], size=size), state)
     preprocessing = record["preprocessing"]
     feature_network = FeatureNetwork(network, tuple(preprocessing["mean"]), tuple(preprocessing["std"]))
     return feature_network.to(memory_format=torch.channels_last).eval()

@@ -68,20 +68,21 @@ def read_trainer(source: Path, *, metric: str | None = None) -> ForeignRuns:
     names = sorted({name for _, state in latest.values() for row in state["log_history"] if isinstance(row, Mapping) for name in row if _is_evaluated(name)})  # fmt: skip
     chosen = choose_metric(names, metric, LIKELY, str(source))
     resolved = source.resolve()
-    origin = f"import/hf-trainer/{resolved.name if source.is_dir() else resolved.parent.name}"
-    runs = [_run(folder, path, state, chosen, origin) for folder, (path, state) in sorted(latest.items())]
+    former = f"import/hf-trainer/{resolved.name if source.is_dir() else resolved.parent.name}"
+    runs = [_run(folder, path, state, chosen) for folder, (path, state) in sorted(latest.items())]
     kind = f"runs of Trainer {resolved.name!r}, {chosen}"
-    return as_foreign_runs(kind, runs, maximised=is_maximised(chosen), bookkeeping=_BOOKKEEPING)
+    return as_foreign_runs(kind, runs, maximised=is_maximised(chosen), bookkeeping=_BOOKKEEPING, former_origin=former)
 
 
-def _run(folder: Path, path: Path, state: Mapping[str, Any], metric: str, origin: str) -> FolderRun:
+def _run(folder: Path, path: Path, state: Mapping[str, Any], metric: str) -> FolderRun:
     log = [row for row in state["log_history"] if isinstance(row, Mapping)]
     points = [(to_number(row.get("step")), to_number(row[metric])) for row in log if metric in row]
     last = points[-1][1] if points else math.nan
     params = _settings(folder, path, state, log)
     dataset = take_dataset(params)
+    origin = f"import/hf-trainer/{folder.resolve().name}"
     seconds = next((to_number(row["train_runtime"]) for row in reversed(log) if "train_runtime" in row), math.nan)
-    status = end_status(last, complete=_is_complete(state))
+    status = end_status(last, complete=_is_complete(state), reported=bool(points))
     return FolderRun(params, last, status, rising_curve(points), seconds, origin, dataset)
 
 

@@ -81,7 +81,7 @@ def _stack_datasets(tables: Any, source: str) -> tuple[NDArray[np.float64], NDAr
         if X.ndim != 2 or counts != [len(column) for column in values]:
             msg = f"X of shape {X.shape} and {len(y)} values"
             raise FaultError(msg)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         msg = f"{source}: expected {_EXPECTED}, got {in_words(error)}. Give one of its meta-...-dataset.json files."
         raise DataError(msg) from error
     return X, y, [f"hpob-{name}" for name, count in zip(names, counts, strict=True) for _ in range(count)]
@@ -101,7 +101,7 @@ def _named_columns(
         if len(descriptor["variables_order"]) == X.shape[1]:
             return _original_values(X, descriptor)
         problem = f"{len(descriptor['variables_order'])} variables"
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         problem = in_words(error)
     msg = f"{path}:{space}: expected the {X.shape[1]} variables of the table, got {problem}. Take the file that belongs to the table."
     raise DataError(msg)

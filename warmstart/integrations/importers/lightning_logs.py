@@ -29,7 +29,7 @@ _EPOCHS = ("max_epochs", "epochs", "trainer/max_epochs")
 
 
 def read_lightning(source: Path, *, metric: str | None = None) -> ForeignRuns:
-    """Read the versions of a log folder; without the metric, or with fewer epochs than `max_epochs`, they are crashed.
+    """Read the versions of a log folder; those with fewer epochs than `max_epochs` are crashed.
 
     Args:
         source: `lightning_logs`, one of its versions, or a folder above.
@@ -47,12 +47,13 @@ def read_lightning(source: Path, *, metric: str | None = None) -> ForeignRuns:
     tables = [read_rows(folder / METRICS, "metrics of Lightning") for folder in folders]
     names = sorted({name for table in tables for name in (table[0] if table else ()) if name not in ("epoch", "step")})
     chosen = choose_metric(names, metric, LIKELY, str(source))
-    origin = f"import/lightning/{(source if source.is_dir() else source.parent).resolve().name}"
-    runs = [_run(folder, table, chosen, origin) for folder, table in zip(folders, tables, strict=True)]
-    return as_foreign_runs(f"Lightning logs {source.resolve().name!r}, {chosen}", runs, maximised=is_maximised(chosen))
+    former = f"import/lightning/{(source if source.is_dir() else source.parent).resolve().name}"
+    runs = [_run(folder, table, chosen) for folder, table in zip(folders, tables, strict=True)]
+    kind = f"Lightning logs {source.resolve().name!r}, {chosen}"
+    return as_foreign_runs(kind, runs, maximised=is_maximised(chosen), former_origin=former)
 
 
-def _run(folder: Path, table: list[dict[str, str]], metric: str, origin: str) -> FolderRun:
+def _run(folder: Path, table: list[dict[str, str]], metric: str) -> FolderRun:
     params = read_flat_yaml(folder / HPARAMS) if (folder / HPARAMS).is_file() else {}
     points = [
         (to_number(row.get("step") or row.get("epoch")), to_number(row[metric])) for row in table if row.get(metric)
@@ -61,11 +62,17 @@ def _run(folder: Path, table: list[dict[str, str]], metric: str, origin: str) ->
     max_epochs = next((to_number(params[name]) for name in _EPOCHS if name in params), math.nan)
     epochs = [to_number(row.get("epoch")) for row in table if row.get("epoch")]
     # Epochs count from 0.
-    complete = not max_epochs > 0 or (bool(epochs) and max(epochs) + 1 >= max_epochs)
+    complete = bool(epochs) and max(epochs) + 1 >= max_epochs if max_epochs > 0 else bool(table)
     params = {name: value for name, value in params.items() if name not in _EPOCHS or math.isfinite(max_epochs)}
     dataset = take_dataset(params)
+    origin = f"import/lightning/{folder.resolve().name}"
     return FolderRun(
-        params, last, end_status(last, complete=complete), rising_curve(points), origin=origin, dataset=dataset
+        params,
+        last,
+        end_status(last, complete=complete, reported=bool(points)),
+        rising_curve(points),
+        origin=origin,
+        dataset=dataset,
     )
 
 

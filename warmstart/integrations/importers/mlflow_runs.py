@@ -17,13 +17,14 @@ from urllib.parse import quote
 
 from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from warmstart.history_store.external_runs import ForeignRuns
-from warmstart.history_store.records import Status
 from warmstart.integrations.importers.registry import Importer, Runs
 from warmstart.integrations.importers.run_folders import (
     FolderRun,
     as_foreign_runs,
     choose_metric,
+    end_status,
     is_maximised,
+    is_new_folder,
     rising_curve,
     take_dataset,
     to_number,
@@ -41,8 +42,9 @@ _TABLES = {"experiments", "runs", "params", "metrics"}
 
 @dataclass(slots=True)
 class _Run:
-    """One run of a store."""
+    """One run of a store, by its identifier."""
 
+    name: str
     status: str
     start: float
     end: float
@@ -72,18 +74,25 @@ def read_mlflow(source: str, *, study: str | None = None, metric: str | None = N
         _read_files(_root(path), study, metric) if path.is_dir() else _read_database(path, study, metric)
     )
     left_out = Counter(run.status.lower() for run in runs if run.status in _OPEN)
-    folder_runs = [_folder_run(run, f"import/mlflow/{name}") for run in runs if run.status not in _OPEN]
+    folder_runs = [_folder_run(run) for run in runs if run.status not in _OPEN]
     kind = f"MLflow experiment {name!r}, {chosen}"
-    return as_foreign_runs(kind, folder_runs, maximised=is_maximised(chosen), left_out=left_out)
+    return as_foreign_runs(
+        kind, folder_runs, maximised=is_maximised(chosen), left_out=left_out, former_origin=f"import/mlflow/{name}"
+    )
 
 
-def _folder_run(run: _Run, origin: str) -> FolderRun:
+def _folder_run(run: _Run) -> FolderRun:
     params = {name: _scalar(value) for name, value in run.params.items()}
     dataset = take_dataset(params)
-    fine = run.status == "FINISHED" and math.isfinite(run.last)
-    status = Status.OK if fine else Status.CRASHED
+    status = end_status(run.last, complete=run.status == "FINISHED", reported=bool(run.points))
     return FolderRun(
-        params, run.last, status, rising_curve(run.points), (run.end - run.start) / 1000.0, origin, dataset
+        params,
+        run.last,
+        status,
+        rising_curve(run.points),
+        (run.end - run.start) / 1000.0,
+        f"import/mlflow/{run.name}",
+        dataset,
     )
 
 
@@ -132,23 +141,36 @@ def _run_folders(experiment: Path) -> Iterable[Path]:
     return (folder for folder in _folders(experiment) if (folder / META).is_file())
 
 
-def _names(folder: Path, prefix: str = "") -> list[str]:
-    """Return the names of a folder's files; in subfolders with slashes, as MLflow names them."""
+def _names(folder: Path) -> list[str]:
+    """Return the names of a folder's files; in subfolders with slashes, as MLflow names them.
+
+    A folder behind links is looked through once, since links may be circular.
+    """
+    names: list[str] = []
+    open_folders, followed = [""], set[tuple[int, int]]()
+    while open_folders:
+        prefix = open_folders.pop()
+        try:
+            with os.scandir(folder / prefix) as entries:
+                inside = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            continue
+        names += [prefix + entry.name for entry in inside if _is_file(entry)]
+        open_folders += [f"{prefix}{entry.name}/" for entry in inside if is_new_folder(entry, followed)]
+    return names
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
     try:
-        with os.scandir(folder) as entries:
-            inside = list(entries)
-    except OSError:
-        return []
-    names = [prefix + entry.name for entry in inside if entry.is_file()]
-    return names + [
-        name for entry in inside if entry.is_dir() for name in _names(Path(entry.path), f"{prefix}{entry.name}/")
-    ]
+        return entry.is_file()
+    except OSError:  # a link to itself
+        return False
 
 
 def _meta(path: Path) -> dict[str, str]:
     """Read the flat lines of a `meta.yaml` without a YAML parser: there may be ten thousand such files."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         msg = f"{path}: expected what MLflow says of a run, got {error.strerror or error}. Check its permissions."
         raise DataError(msg) from error
@@ -158,12 +180,14 @@ def _meta(path: Path) -> dict[str, str]:
 
 def _file_run(folder: Path, meta: Mapping[str, str], metric: str) -> _Run:
     status = meta.get("status", "3")
-    run = _Run(_STATUS.get(status, status), to_number(meta.get("start_time")), to_number(meta.get("end_time")))
+    run = _Run(
+        folder.name, _STATUS.get(status, status), to_number(meta.get("start_time")), to_number(meta.get("end_time"))
+    )
     for name in _names(folder / "params"):
         run.params[name] = (folder / "params" / name).read_text(encoding="utf-8", errors="replace").strip()
     path = folder / "metrics" / metric
     if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             parts = line.split()  # time, value, step
             if len(parts) >= 2:
                 run.points.append((to_number(parts[2]) if len(parts) > 2 else len(run.points), to_number(parts[1])))
@@ -190,7 +214,7 @@ def _read_tables(
     number = _choose(ids, study, source)
     run_ids = f"SELECT run_uuid FROM runs WHERE experiment_id = ? AND {active}"  # noqa: S608
     runs: dict[str, _Run] = {
-        key: _Run(str(status), to_number(start), to_number(end))
+        key: _Run(str(key), str(status), to_number(start), to_number(end))
         for key, status, start, end in base.execute(
             f"SELECT run_uuid, status, start_time, end_time FROM runs WHERE experiment_id = ? AND {active} ORDER BY start_time, run_uuid",  # noqa: S608
             (number,),

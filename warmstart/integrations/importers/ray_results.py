@@ -15,7 +15,7 @@ from warmstart.history_store.external_runs import Curve, ForeignRuns, as_columns
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.records import Status
 from warmstart.integrations.importers.external_json import read_json
-from warmstart.integrations.importers.run_folders import flatten
+from warmstart.integrations.importers.run_folders import NO_VALUE, flatten, is_maximised
 
 PARAMS, RESULTS, FAILURE = "params.json", "result.json", "error.txt"
 ITERATION, SECONDS = "training_iteration", "time_total_s"
@@ -26,11 +26,13 @@ class _Trial:
     """A trial in its folder.
 
     Attributes:
+        name: of its folder.
         params: flat, nested names joined by `/`.
         results: reports in order, flat too.
         failed: whether it ended with an error.
     """
 
+    name: str
     params: Mapping[str, object]
     results: Sequence[Mapping[str, Any]]
     failed: bool
@@ -71,6 +73,8 @@ def read_results(source: Path, *, metric: str | None = None) -> ForeignRuns:
     longest = max((trial.length for trial in trials if not trial.failed), default=0)
     complete = [trial for trial in trials if trial.failed or (trial.length == longest and trial.results)]
     stopped = len(trials) - len(complete)
+    without = sum(not trial.failed and metric not in trial.results[-1] for trial in complete)
+    complete = [trial for trial in complete if trial.failed or metric in trial.results[-1]]
     values = np.array([_value(trial, metric) for trial in complete], dtype=np.float64)
     name = source.resolve().name
     return ForeignRuns(
@@ -81,10 +85,18 @@ def read_results(source: Path, *, metric: str | None = None) -> ForeignRuns:
         datasets=[None] * len(complete),
         durations=np.array([_seconds(trial) for trial in complete], dtype=np.float64),
         seeds=[None] * len(complete),
-        origins=[f"import/ray/{name}"] * len(complete),
+        origins=[f"import/ray/{trial.name}" for trial in complete],
+        former_origin=f"import/ray/{name}",
         curves=[_curve(trial, metric) for trial in complete],
-        maximised=None,
-        left_out={f"ended before iteration {longest}: stopped or still running": stopped} if stopped else {},
+        maximised=is_maximised(metric),
+        left_out={
+            reason: count
+            for reason, count in (
+                (f"ended before iteration {longest}: stopped or still running", stopped),
+                (NO_VALUE, without),
+            )
+            if count
+        },
     )
 
 
@@ -104,7 +116,7 @@ def _read(folder: Path) -> _Trial:
                 break  # the trial was killed while it wrote
             msg = f"{path} line {number}: expected a JSON object, got {line[:60].decode(errors='backslashreplace')!r}. Take the line out."
             raise DataError(msg) from error
-    return _Trial(flatten(params), results, (folder / FAILURE).is_file())
+    return _Trial(folder.name, flatten(params), results, (folder / FAILURE).is_file())
 
 
 def _is_real(value: Any) -> bool:

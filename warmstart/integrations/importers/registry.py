@@ -8,10 +8,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
-from warmstart.history_store.errors import MissingPathError, UsageError
+from warmstart.history_store.errors import DataError, MissingPathError, UsageError, WarmstartError
 from warmstart.history_store.external_runs import ForeignRuns
 from warmstart.history_store.records import DatasetInfo
 from warmstart.history_store.registry import Registry
+from warmstart.history_store.wording import in_words
+from warmstart.integrations.importers.other_tools import (
+    is_foreign_file,
+    is_other_json,
+    is_ultralytics,
+    refuse_other,
+    refuse_ultralytics,
+)
 
 Runs = tuple[ForeignRuns, tuple[DatasetInfo, ...]]
 """Runs, and the datasets that their source describes."""
@@ -89,7 +97,14 @@ def read_source(source: str, *, study: str | None = None, metric: str | None = N
         if value is not None and option not in importer.options:
             msg = f"cannot be used with {source}."
             raise UsageError(msg, param=option)
-    return importer.read(source, study=study, metric=metric)
+    try:
+        return importer.read(source, study=study, metric=metric)
+    except WarmstartError:
+        raise
+    # A file of another program may hold a value of any kind in any place.
+    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
+        msg = f"{source}: expected runs as their tool writes them, got values of another kind ({type(error).__name__}: {in_words(error)}). Export or copy them again."
+        raise DataError(msg) from error
 
 
 def _read_optuna(source: str, *, study: str | None, metric: str | None) -> Runs:
@@ -152,6 +167,7 @@ IMPORTERS: Registry[Importer] = Registry(
         "mlflow": _lazy("mlflow_runs"),
         "optuna-url": Importer(lambda source: "://" in source, _read_optuna),
         "table": Importer(lambda source: Path(source).suffix.lower() in TABLES, _read_table, ("metric",)),
+        "ultralytics": Importer(is_ultralytics, refuse_ultralytics),
         "smac": Importer(_is_smac, _read_smac, ("metric",)),
         "timm": _lazy("timm_runs", ("metric",)),
         "hf-trainer": _lazy("hf_trainer", ("metric",)),
@@ -164,8 +180,10 @@ IMPORTERS: Registry[Importer] = Registry(
 """Importers of sources with recognisable content, in the order in which they are tried."""
 
 _BY_SHAPE = (
-    Importer(lambda source: Path(source).is_dir(), _read_ray, ("metric",)),
+    Importer(lambda source: any(Path(source).glob("*/params.json")), _read_ray, ("metric",)),
+    Importer(is_other_json, refuse_other),
     Importer(lambda source: Path(source).suffix.lower() == ".json", _read_hpob, ("study",)),
-    Importer(lambda _: True, _read_optuna),
+    Importer(lambda source: Path(source).is_file() and not is_foreign_file(source), _read_optuna),
+    Importer(lambda _: True, refuse_other),
 )
-"""Importers tried last: any folder as Ray's, any JSON file as HPO-B's, any other file as a storage of Optuna."""
+"""Importers tried last, by the shape of a source."""

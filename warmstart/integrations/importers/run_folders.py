@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import os
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from warmstart.history_store.csv_table import read_csv
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.external_runs import Curve, ForeignRuns, as_columns
 from warmstart.history_store.records import Status
@@ -29,6 +29,8 @@ _NO_NAMES = frozenset({"train", "training", "val", "valid", "validation", "test"
 """Parts of paths, and loaders, that name no dataset."""
 _ERRORS = frozenset({"err", "error", "wer"})
 """Metrics that are errors in [0, 1]."""
+NO_VALUE = "finished without a value of the metric"
+"""Reason to leave a run out."""
 _DEEPEST, _MOST_VALUES = 100, 100_000
 """Limits of levels and values in the settings of one run."""
 _PLAIN = re.compile(r"^([A-Za-z_][\w./-]*): ?(.*)$")
@@ -43,15 +45,15 @@ class FolderRun:
     Attributes:
         params: its settings.
         value: of the metric; NaN without one.
-        status: how it ended.
+        status: how it ended; None if it finished without a value of the metric.
         curve: (step, value), rising steps.
         seconds: NaN = unknown.
-        origin: the same at every import.
+        origin: with its own name, the same at every import.
     """
 
     params: dict[str, Any]
     value: float
-    status: Status
+    status: Status | None
     curve: Curve = ()
     seconds: float = math.nan
     origin: str = ""
@@ -83,7 +85,7 @@ def find_files(root: Path, *names: str, depth: int = DEPTH) -> Iterator[Path]:
             below += [
                 (entry.path, is_behind_link or entry.is_symlink())
                 for entry in inside
-                if entry.name[0] != "." and _is_new_folder(entry, followed)
+                if entry.name[0] != "." and is_new_folder(entry, followed)
             ]
         level = below
     yield from (path for path in behind_links if _identity(path) not in direct)
@@ -98,7 +100,7 @@ def _identity(path: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _is_new_folder(entry: os.DirEntry[str], followed: set[tuple[int, int]]) -> bool:
+def is_new_folder(entry: os.DirEntry[str], followed: set[tuple[int, int]]) -> bool:
     """Tell whether an entry is a folder, or a link to one that no earlier link led to."""
     try:
         if not entry.is_dir() or not entry.is_symlink():
@@ -120,19 +122,15 @@ def has_files(source: str, *names: str) -> bool:
 
 
 def read_rows(path: Path, content: str) -> list[dict[str, str]]:
-    """Read the complete lines of a CSV file; empty if it does not exist.
+    """Read the complete lines of a CSV file; empty if it does not exist, or nothing stands in it yet.
 
     Raises:
         DataError: it cannot be read; the message names `content`.
     """
-    if not path.is_file():
+    if not path.is_file() or not path.stat().st_size:
         return []
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return [row for row in csv.DictReader(file) if None not in row.values()]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        msg = f"{path}: expected {content}, got a file that cannot be read ({error}). Take the folder out."
-        raise DataError(msg) from error
+    table = read_csv(path, content)
+    return [dict(zip(table.names, row, strict=True)) for row in table.rows if len(row) == len(table.names)]
 
 
 def read_flat_yaml(path: Path) -> dict[str, Any]:
@@ -338,8 +336,11 @@ def as_foreign_runs(
     left_out: Mapping[str, int] | None = None,
     bookkeeping: frozenset[str] = frozenset(),
     are_fractions: bool = False,
+    former_origin: str = "",
 ) -> ForeignRuns:
     """Return runs as columns; settings that are empty in all runs are left out, and constant switches are marked.
+
+    Runs that finished without a value are left out: that is no failure of their configuration.
 
     Args:
         kind: of the runs, for people.
@@ -348,7 +349,11 @@ def as_foreign_runs(
         left_out: number of runs without a result, by reason.
         bookkeeping: settings that are no hyperparameters, such as paths.
         are_fractions: whether percentages of the source were converted to fractions.
+        former_origin: see `ForeignRuns`.
     """
+    status = {index: run.status for index, run in enumerate(runs) if run.status is not None}
+    without = len(runs) - len(status)
+    runs = [runs[index] for index in status]
     params = as_columns([run.params for run in runs])
     seeds = [take_seed(run.params) for run in runs]
     settings = {
@@ -362,14 +367,15 @@ def as_foreign_runs(
         kind=kind,
         params=settings,
         values=np.array([run.value if run.status is Status.OK else math.nan for run in runs], dtype=np.float64),
-        status=[run.status for run in runs],
+        status=list(status.values()),
         datasets=[run.dataset for run in runs],
         durations=np.array([run.seconds for run in runs], dtype=np.float64),
         seeds=seeds,
         origins=[run.origin for run in runs],
         curves=[run.curve for run in runs],
         maximised=maximised,
-        left_out=dict(left_out or {}),
+        left_out={**(left_out or {}), **({NO_VALUE: without} if without else {})},
+        former_origin=former_origin,
         are_hints=True,
         are_fractions=are_fractions,
         switches=frozenset(name for name, values in settings.items() if _is_switch(values)),
@@ -378,9 +384,11 @@ def as_foreign_runs(
 
 def _is_switch(values: Sequence[object]) -> bool:
     """Tell whether a setting is a constant truth value: programs have dozens of them."""
-    return isinstance(values[0], bool) and all(value is values[0] for value in values)
+    return bool(values) and isinstance(values[0], bool) and all(value is values[0] for value in values)
 
 
-def end_status(value: float, *, complete: bool) -> Status:
-    """Return the status of a run: ok if complete with a finite value, else crashed."""
+def end_status(value: float, *, complete: bool, reported: bool) -> Status | None:
+    """Return the status of a run: ok if complete with a finite value, None if it never reported one, else crashed."""
+    if complete and not reported:
+        return None
     return Status.OK if complete and math.isfinite(value) else Status.CRASHED

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.external_runs import ForeignRuns
 from warmstart.history_store.json_text import parse_json
-from warmstart.history_store.records import Status
 from warmstart.history_store.tracker_table import ENDED, OPEN
 from warmstart.integrations.importers.external_json import read_json
 from warmstart.integrations.importers.registry import Importer, by_metric
@@ -19,6 +19,7 @@ from warmstart.integrations.importers.run_folders import (
     FolderRun,
     as_foreign_runs,
     choose_metric,
+    end_status,
     find_files,
     flatten,
     is_maximised,
@@ -34,7 +35,7 @@ _EXPECTED = "runs of Weights & Biases, each with config and summary"
 
 
 def read_wandb(source: Path, *, metric: str | None = None) -> ForeignRuns:
-    """Read runs; failed, crashed and killed ones, and those without the metric, count as crashed.
+    """Read runs; failed, crashed and killed ones, and those without a summary, count as crashed.
 
     Args:
         source: the folder `wandb`, one of its runs, or a `.json` or `.jsonl` file with a run an entry: `config`, `summary`,
@@ -52,35 +53,41 @@ def read_wandb(source: Path, *, metric: str | None = None) -> ForeignRuns:
     if not entries:
         msg = f"{source}: expected {_EXPECTED}, got none. Give the folder `wandb`, or an export."
         raise DataError(msg)
-    names = sorted({name for _, summary, _, _ in entries for name, value in summary.items() if _is_value(name, value)})
+    names = sorted({name for entry in entries for name, value in entry.summary.items() if _is_value(name, value)})
     chosen = choose_metric(names, metric, LIKELY, str(source))
     name = source.resolve().stem
     name = source.resolve().parent.name if name == "wandb" else name
-    left_out = Counter(state for _, _, state, _ in entries if state in OPEN)
-    runs = [_run(config, summary, state, history, chosen, f"import/wandb/{name}") for config, summary, state, history in entries if state not in OPEN]  # fmt: skip
+    left_out = Counter(entry.state for entry in entries if entry.state in OPEN)
+    former = f"import/wandb/{name}"
+    runs = [_run(entry, chosen, former) for entry in entries if entry.state not in OPEN]
     kind = f"Weights & Biases runs {name!r}, {chosen}"
-    return as_foreign_runs(kind, runs, maximised=is_maximised(chosen), left_out=left_out)
+    return as_foreign_runs(kind, runs, maximised=is_maximised(chosen), left_out=left_out, former_origin=former)
 
 
-Entry = tuple[dict[str, Any], dict[str, Any], str, list[Any]]
-"""Settings, last values, state, and the rows of the history."""
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One run: settings, last values, state, rows of the history, and its own name if it has one."""
+
+    config: dict[str, Any]
+    summary: dict[str, Any]
+    state: str
+    history: list[Any]
+    name: str
 
 
-def _run(
-    config: dict[str, Any], summary: dict[str, Any], state: str, history: list[Any], metric: str, origin: str
-) -> FolderRun:
-    value = to_number(summary.get(metric))
-    rows = [flatten(row) for row in history if isinstance(row, Mapping)]
+def _run(entry: _Entry, metric: str, former_origin: str) -> FolderRun:
+    value = to_number(entry.summary.get(metric))
+    rows = [flatten(row) for row in entry.history if isinstance(row, Mapping)]
     points = [(to_number(row.get("_step", index)), to_number(row[metric])) for index, row in enumerate(rows) if row.get(metric) is not None]  # fmt: skip
-    seconds = next((to_number(summary[name]) for name in ("_wandb/runtime", "_runtime") if name in summary), math.nan)
-    fine = (not state or state in ENDED) and math.isfinite(value)
-    dataset = take_dataset(config)
-    return FolderRun(
-        config, value, Status.OK if fine else Status.CRASHED, rising_curve(points), seconds, origin, dataset
-    )
+    seconds = next((to_number(entry.summary[name]) for name in ("_wandb/runtime", "_runtime") if name in entry.summary), math.nan)  # fmt: skip
+    is_finished = entry.state in ENDED or (not entry.state and bool(entry.summary))
+    status = end_status(value, complete=is_finished, reported=entry.summary.get(metric) is not None)
+    origin = f"import/wandb/{entry.name}" if entry.name else former_origin
+    dataset = take_dataset(entry.config)
+    return FolderRun(entry.config, value, status, rising_curve(points), seconds, origin, dataset)
 
 
-def _folder_entries(root: Path) -> Iterator[Entry]:
+def _folder_entries(root: Path) -> Iterator[_Entry]:
     """Yield the runs of the folders `run-*/files`; one without a summary has no value."""
     folders: set[Path] = set()
     for path in find_files(root, CONFIG, SUMMARY):
@@ -91,7 +98,8 @@ def _folder_entries(root: Path) -> Iterator[Entry]:
         folders.add(folder)
         config = read_flat_yaml(folder / CONFIG) if (folder / CONFIG).is_file() else {}
         summary = read_json(folder / SUMMARY, "the summary of a run") if (folder / SUMMARY).is_file() else {}
-        yield _settings(config), flatten(summary) if isinstance(summary, Mapping) else {}, "", []
+        last_values = flatten(summary) if isinstance(summary, Mapping) else {}
+        yield _Entry(_settings(config), last_values, "", [], folder.resolve().parent.name)
 
 
 def _is_offline(root: Path) -> bool:
@@ -109,7 +117,7 @@ def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _file_entries(path: Path) -> Iterator[Entry]:
+def _file_entries(path: Path) -> Iterator[_Entry]:
     if path.suffix.lower() == ".jsonl":
         try:
             lines = path.read_text(encoding="utf-8").split("\n")
@@ -126,11 +134,12 @@ def _file_entries(path: Path) -> Iterator[Entry]:
             raise DataError(msg)
         summary = entry.get("summary", entry.get("summary_metrics")) or {}
         history = entry.get("history")
-        yield (
+        yield _Entry(
             _settings(_mapping(entry["config"], path)),
             flatten(_mapping(summary, path)),
             str(entry.get("state") or "").lower(),
             history if isinstance(history, list) else [],
+            str(entry.get("id") or ""),
         )
 
 

@@ -55,11 +55,11 @@ def test_idx_with_dots_and_prefixes(tmp_path):
 
 
 def test_idx_numbers_classes_over_both_parts(tmp_path):
-    save_mnist(tmp_path, GREY[:16], LABELS[:16] * 5)
-    save_mnist(tmp_path, GREY[16:], LABELS[16:] * 5, part="t10k")
+    save_mnist(tmp_path, GREY[:17], LABELS[:17] * 5)
+    save_mnist(tmp_path, GREY[17:], LABELS[17:] * 5, part="t10k")
     source = open_images(tmp_path)
     assert source.class_names == ("0", "5", "10")
-    assert source.labels[source.splits["test"]].tolist() == [2] * 8
+    assert source.labels[source.splits["test"]].tolist() == [2] * 7
 
 
 def spoil_magic(path):
@@ -203,15 +203,24 @@ def test_npz_keys(npz, keys):
     np.testing.assert_array_equal(source.read(range(24), size=12).images, COLOUR)
 
 
-def test_npz_splits_and_names(npz):
+def test_npz_splits_share_classes_and_have_names(npz):
+    parts = {
+        "train_images": COLOUR[:8],
+        "train_labels": LABELS[:8],
+        "test_images": COLOUR[8:],
+        "test_labels": LABELS[8:],
+    }
+    with pytest.raises(LabelError, match="expected splits that share classes, got 'test' without a class of the"):
+        open_images(npz(**parts))
+    labels = np.arange(24) % 3
     source = open_images(
         npz(
             train_images=COLOUR[:8],
-            train_labels=LABELS[:8, None],
+            train_labels=labels[:8, None],
             val_images=COLOUR[8:16],
-            val_labels=LABELS[8:16, None],
+            val_labels=labels[8:16, None],
             test_images=COLOUR[16:],
-            test_labels=LABELS[16:, None],
+            test_labels=labels[16:, None],
             class_names=np.array(["a", "b", "c"]),
         )
     )

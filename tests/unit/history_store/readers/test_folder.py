@@ -15,6 +15,7 @@ from warmstart.history_store.readers import open_images
 from warmstart.history_store.readers.labels import natural_key
 from warmstart.history_store.readers.tree import list_folder, split_of
 
+PIXELS = pixels()[0]
 AS_ROOT = pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may read everything")
 
 
@@ -442,3 +443,50 @@ def test_two_hundred_thousand_files_are_listed_in_seconds(tmp_path):
     start = time.perf_counter()
     assert len(open_images(tmp_path)) == 200_000
     assert time.perf_counter() - start < 5  # 0.7 s measured
+
+
+def test_a_split_without_a_class_of_the_training_pictures_is_left_out(tmp_path):
+    for part, folders in (("train", "ab"), ("val", ["images"]), ("test", "ab")):
+        for name in folders:
+            save_picture(tmp_path / part / name / "1.png", PIXELS)
+    with pytest.warns(DatasetWarning, match="left out 1 picture in val/images/ without a class of the training pict"):
+        source = open_images(tmp_path)
+    assert (source.class_names, set(source.splits)) == (("a", "b"), {"train", "test"})
+    assert len(source) == 4
+
+
+def test_pictures_count_by_content_and_what_is_none_is_told(tmp_path):
+    for name in "ab":
+        for file in ("1.png", "2.png_large", "3"):
+            save_picture(tmp_path / name / "x.png", PIXELS).rename(tmp_path / name / file)
+        (tmp_path / name / "4.heic").write_bytes(b"\0\0\0\x18ftypheic" + bytes(100))
+        (tmp_path / name / "notes.txt").write_text("beside pictures")
+    with pytest.warns(
+        DatasetWarning, match=r"left out 2 files \.heic that cannot be read as pictures \(such as b/4\.heic\)\."
+    ):
+        source = open_images(tmp_path)
+    assert len(source.read(range(6)).images) == 6
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "a pointer of Git LFS: `git lfs pull`"),
+        (b"<!DOCTYPE html><html>404</html>", "a web page"),
+        (bytes(99), "it begins with zeros"),
+    ],
+)
+def test_what_stands_in_place_of_a_picture_is_named(tmp_path, data, reason):
+    for name in "ab":
+        save_picture(tmp_path / name / "1.png", PIXELS)
+    (tmp_path / "a" / "2.jpg").write_bytes(data)
+    with pytest.raises(BrokenImagesError, match=reason):
+        open_images(tmp_path).read(range(3))
+
+
+def test_folders_that_hold_the_same_folders_are_asked_about(tmp_path):
+    for top in ("v1", "v2"):
+        for name in "abc":
+            save_picture(tmp_path / top / name / "1.png", PIXELS)
+    with pytest.warns(DatasetWarning, match=r"are v1, v2 classes\? They hold folders of the same names"):
+        open_images(tmp_path)

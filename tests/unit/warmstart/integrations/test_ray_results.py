@@ -26,7 +26,8 @@ def trials(folder: Path) -> list[Path]:
 
 def test_a_real_experiment() -> None:
     runs = read_results(REAL, metric="val_error")
-    assert (runs.kind, set(runs.origins), runs.maximised) == ("Ray Tune experiment 'ray'", {"import/ray/ray"}, None)
+    assert (runs.kind, runs.maximised) == ("Ray Tune experiment 'ray'", False)
+    assert set(runs.origins) <= {f"import/ray/{path.name}" for path in trials(REAL)}
     assert runs.left_out == {"ended before iteration 3: stopped or still running": 3}
     assert len(runs) == 7
     assert sum(status == "crashed" for status in runs.status) == 2

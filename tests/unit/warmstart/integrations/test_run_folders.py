@@ -4,6 +4,7 @@ import contextlib
 import csv
 import json
 import math
+import shutil
 import sqlite3
 
 import pytest
@@ -340,3 +341,81 @@ def test_a_range_that_all_values_are_better_than_is_refused(tmp_path):
         UsageError, match=r"^error_range: expected values that are no better than the best, 0\.1, got 0\.7"
     ):
         imported(tmp_path / "h.h5", timm(tmp_path / "out"), dataset="d", error_range="0.1,0")
+
+
+@pytest.mark.parametrize("kind", ["timm", "trainer", "lightning", "mlflow", "wandb"])
+def test_a_run_is_the_same_wherever_its_files_lie(tmp_path, history, kind):
+    source = MADE[kind](tmp_path / "runs")
+    request = ImportRequest(dataset="flowers")
+    assert len(import_source(history, str(source), request).evaluations) == 3
+    shutil.copytree(source, tmp_path / "above" / "copy", symlinks=True)
+    for path in (tmp_path / "above" / "copy", tmp_path / "above"):
+        if kind != "mlflow" or path.name == "copy":
+            again = import_source(history, str(path), request)
+            assert (len(again.evaluations), again.already_there) == (0, 3)
+
+
+def test_a_run_that_finished_without_the_metric_is_left_out(tmp_path):
+    root = lightning(tmp_path / "runs")
+    (root / "version_3").mkdir()
+    (root / "version_3" / "hparams.yaml").write_text("lr: 0.1\n")
+    (root / "version_3" / "metrics.csv").write_text("epoch,step,test_acc\n0,9,0.7\n")
+    source = mlflow(tmp_path / "flow")
+    (source / "mlruns" / "123" / f"{0:032x}" / "metrics" / "val" / "acc").unlink()
+    for path, n_runs in ((root, 3), (source, 2)):
+        runs, _ = read_source(str(path))
+        assert len(runs) == n_runs
+        assert runs.left_out["finished without a value of the metric"] == 1
+
+
+def test_timm_derives_the_learning_rate_that_was_not_given(tmp_path):
+    cases = {
+        "a": ("sgd", 512, "", 0.2, 0.2),
+        "b": ("adamw", 64, "", 0.05, 0.05),
+        "c": ("sgd", 64, "sqrt", 0.05, 0.05),
+        "d": ("sgd", 512, "", 0.8, None),  # of four processes, which the settings do not tell
+    }
+    for name, (optimizer, batch, scale, used, _) in cases.items():
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "args.yaml").write_text(
+            f"lr: null\nlr_base: 0.1\nlr_base_size: 256\nlr_base_scale: '{scale}'\nbatch_size: {batch}\nopt: {optimizer}\nepochs: 1\n"
+        )
+        table(tmp_path / "runs" / name / "summary.csv", [{"epoch": 0, "eval_top1": 50.0, "lr": used}])
+    runs, _ = read_source(str(tmp_path / "runs"))
+    assert list(runs.params["lr"]) == pytest.approx([rate for *_, rate in cases.values()])
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "kind"),
+    [
+        ("ax.json", '{"type": "Experiment", "trials": {"0": {"arm": {}}}}', "an experiment of Ax"),
+        ("results.json", '[[0, 0, 1], 9.0, {"submitted": 1.0}, {"loss": 0.1}, null]\n' * 2, "results of HpBandSter"),
+        ("wandb-summary.json", '{"val_acc": 0.9, "lr": 0.1}', "summary of a run of Weights & Biases without its set"),
+        ("syne/metadata.json", '{"metric_names": ["val_acc"]}', "a folder of Syne Tune"),
+        ("tb/events.out.tfevents.1.host", "", "a folder of TensorBoard"),
+        ("keras/trial_0/build_config.json", "{}", "a folder of Keras Tuner"),
+        ("yolo/args.yaml", "task: classify\nlr0: 0.01\n", "runs of Ultralytics"),
+        ("tune.ipynb", "{}", "a notebook"),
+        ("study.pkl", "", "a pickle"),
+    ],
+)
+def test_files_of_tools_that_are_not_read_are_named(tmp_path, file, content, kind):
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(content)
+    if "yolo" in file:
+        (tmp_path / "yolo" / "results.csv").write_text("epoch,metrics/accuracy_top1\n1,0.5\n")
+    source = tmp_path / file.split("/")[0]
+    with pytest.raises(DataError, match=f"expected runs of a tool that is read .*got .*{kind}"):
+        read_source(str(source))
+
+
+@pytest.mark.parametrize(
+    ("file", "value"),
+    [("scenario.json", {"objectives": 5}), ("runhistory.json", {"configs": {"1": None}, "data": [[1]]})],
+)
+def test_values_of_any_kind_are_an_error_of_the_file(tmp_path, file, value):
+    row = {"config_id": 1, "instance": None, "seed": 0, "budget": None, "cost": 0.5, "time": 1.0, "status": 1}
+    (tmp_path / "runhistory.json").write_text(json.dumps({"data": [row], "configs": {"1": {"lr": 0.1}}}))
+    (tmp_path / file).write_text(json.dumps(value))
+    with pytest.raises(DataError, match=r"expected (runs as their tool writes them|a run history)"):
+        read_source(str(tmp_path))

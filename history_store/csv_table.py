@@ -1,0 +1,159 @@
+"""Tables in text, with a head: commas, semicolons or tabs, as programs and spreadsheets write them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from warmstart.history_store.errors import DataError
+from warmstart.history_store.limits import UNPACKED
+from warmstart.history_store.readers.base import printable
+from warmstart.history_store.wording import FaultError, in_words
+
+# Python's usual limit of 128 KiB is less than a long curve. It can only be set for the whole process.
+csv.field_size_limit(2**31 - 1)
+_BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_SEPARATOR = re.compile(r'"?sep=([,;\t])"?\r?\n', re.IGNORECASE)
+"""First line by which a spreadsheet names the delimiter."""
+_COMMA_NUMBER = re.compile(r"\s*[+-]?\d+(,\d+)?(e[+-]?\d+)?\s*%?\s*", re.ASCII | re.IGNORECASE)
+_POINT_NUMBER = re.compile(r"\s*[+-]?\d*\.\d+(e[+-]?\d+)?\s*%?\s*", re.ASCII | re.IGNORECASE)
+_PERCENTAGE = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)\s*%\s*", re.ASCII)
+_QUOTED = re.compile(r'"[^"]*"')
+
+
+@dataclass(frozen=True, slots=True)
+class CsvTable:
+    """Rows of text cells under distinct names, without rows that are blank.
+
+    Attributes:
+        names: of the columns, without spaces around them.
+        rows: cells; each row as long as the head, unless rows may be shorter.
+        lines: number of the line in which each row ends, from 1.
+        has_decimal_commas: whether numbers are written with a comma in place of the point.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    lines: tuple[int, ...]
+    has_decimal_commas: bool
+
+    def columns(self) -> dict[str, list[str]]:
+        """Return the cells by column; cells that a row lacks at its end are empty."""
+        return {
+            name: [row[index] if index < len(row) else "" for row in self.rows] for index, name in enumerate(self.names)
+        }
+
+    def numeric_columns(self) -> dict[str, list[str]]:
+        """Return the cells by column; numbers have points in place of decimal commas, and are fractions where all are per cent."""
+        columns = {
+            name: _with_points(cells) if self.has_decimal_commas else cells for name, cells in self.columns().items()
+        }
+        return {name: _as_fractions(cells) if name in self.percentages else cells for name, cells in columns.items()}
+
+    @property
+    def percentages(self) -> frozenset[str]:
+        """Return the names of columns in which every cell that is not empty is a number of per cent."""
+        columns = {name: [cell for cell in cells if cell.strip()] for name, cells in self.columns().items()}
+        return frozenset(name for name, cells in columns.items() if cells and all(map(_PERCENTAGE.fullmatch, cells)))
+
+
+def read_csv(path: Path, content: str = "a CSV file in UTF-8 with a header") -> CsvTable:
+    """Read a table; its head tells the delimiter.
+
+    Args:
+        path: of the file.
+        content: what it should hold, for messages.
+
+    Raises:
+        DataError: no such table, two columns of one name, a row that is longer than the head, or a file above the limit of
+            unpacked bytes.
+    """
+    location = printable(str(path))
+    try:
+        UNPACKED.check(path.stat().st_size, location)
+        data = path.read_bytes()
+        names, rows, lines, delimiter = _parse(data)
+    except (OSError, ValueError, csv.Error) as error:
+        fault = "quotes that stay open" if "unexpected end" in str(error) else in_words(error)
+        msg = f"{location}: expected {content}, got {fault}. Save it anew as CSV."
+        raise DataError(msg) from error
+    if twice := next((name for name, count in Counter(names).items() if count > 1), None):
+        msg = f"{location}: expected one column for {twice!r}, got two. Rename one."
+        raise DataError(msg)
+    for line, row in zip(lines, rows, strict=True):
+        if len(row) > len(names):
+            msg = f"{location}: expected a CSV file whose rows are no longer than the header, got {len(row)} cells for {len(names)} names in line {line}. Save it anew as CSV."
+            raise DataError(msg)
+    return CsvTable(names, rows, lines, delimiter != "," and _has_decimal_commas(rows))
+
+
+def write_csv(rows: Iterable[Sequence[object]]) -> str:
+    """Write rows with commas, a line feed behind each; cells with a carriage return are quoted too."""
+    lines = []
+    for row in rows:
+        text = io.StringIO(newline="")
+        # The writer quotes the characters of its line end alone.
+        csv.writer(text, lineterminator="\r\n").writerow(row)
+        lines.append(text.getvalue()[:-2] + "\n")
+    return "".join(lines)
+
+
+def _parse(data: bytes) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], tuple[int, ...], str]:
+    encoding = next((name for mark, name in _BOMS if data.startswith(mark)), "utf-8")
+    text = data.decode(encoding)
+    if "\n" not in text:
+        text = text.replace("\r", "\n")
+    named = _SEPARATOR.match(text)
+    head = text[named.end() if named else 0 :].lstrip("\r\n").partition("\n")[0]
+    unquoted = _QUOTED.sub("", head)
+    delimiter = named[1] if named else max(",;\t", key=unquoted.count)
+    # Lines end with a line feed alone, so that a lone carriage return outside quotes is an error, not a forged row.
+    reader = csv.reader(io.StringIO(text, newline="\n"), delimiter=delimiter, strict=True)
+    if named:
+        next(reader)
+    numbered = [(reader.line_num, tuple(row)) for row in reader if any(cell.strip() for cell in row)]
+    if not numbered:
+        msg = "an empty file"
+        raise FaultError(msg)
+    (_, padded), *below = numbered
+    # Spreadsheets write columns of nothing beside a table; with a name, or a cell, a column stays.
+    used = [
+        index
+        for index, name in enumerate(padded)
+        if name.strip() or any("".join(row[index : index + 1]).strip() for _, row in below)
+    ]
+    rows = tuple(_cells(row, padded, used) for _, row in below)
+    names = tuple(padded[index].strip() for index in used)
+    return names, rows, tuple(line for line, _ in below), delimiter
+
+
+def _cells(row: Sequence[str], head: Sequence[str], used: Sequence[int]) -> tuple[str, ...]:
+    """Return the cells of the used columns, then those beyond the head; below a name with spaces around it, without spaces."""
+    inside = (
+        row[index] if head[index] == head[index].strip() else row[index].strip() for index in used if index < len(row)
+    )
+    beyond = row[len(head) :]
+    return (*inside, *(beyond if "".join(beyond).strip() else ()))
+
+
+def _has_decimal_commas(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether some cell is a number with a decimal comma, and none is one with a point."""
+    cells = {cell for row in rows for cell in row}
+    return any("," in cell and _COMMA_NUMBER.fullmatch(cell) for cell in cells) and not any(
+        _POINT_NUMBER.fullmatch(cell) for cell in cells
+    )
+
+
+def _with_points(cells: list[str]) -> list[str]:
+    is_numeric = all(not cell.strip() or _COMMA_NUMBER.fullmatch(cell) for cell in cells)
+    return [cell.replace(",", ".") for cell in cells] if is_numeric else cells
+
+
+def _as_fractions(cells: list[str]) -> list[str]:
+    return [str(Decimal(cell.strip().rstrip("% ")) / 100) if cell.strip() else cell for cell in cells]
