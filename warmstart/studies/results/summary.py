@@ -32,13 +32,15 @@ class SavedModel:
         path: of the file.
         trials: numbers of the trials of its networks, best first.
         validation_error: of the networks together, in [0, 1].
-        retrained: whether they were trained on the validation images too, after validation.
+        retrained: whether they were trained on the validation images too, after validation; not since 0.2.
+        interval: of the error, 80 %; None = unknown.
     """
 
     path: str
     trials: tuple[int, ...]
     validation_error: float
     retrained: bool
+    interval: tuple[float, float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""

@@ -11,11 +11,11 @@ import numpy as np
 import optuna
 import pytest
 from ConfigSpace import ConfigurationSpace, Float
+from warmstart.studies.execution.last_training import LastTraining
 
 from warmstart.bo.transfer.duration_forecast import TimedRun
 from warmstart.integrations.optuna.problem import CUT
 from warmstart.integrations.optuna.sampler import WarmStartSampler
-from warmstart.studies.execution.last_training import LastTraining
 from warmstart.studies.execution.pace import Pace, cut_here, finished_here
 from warmstart.studies.history.time_plan import TimedCall
 from warmstart.studies.objectives.base import Outcome, TrialStatus
