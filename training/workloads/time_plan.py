@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,11 +44,13 @@ class EndedRun:
         error: None = it gave none, or still runs.
         seconds: that it took; 0 = unknown.
         is_earlier: whether it ended before the present call.
+        metrics: other numbers that it gave.
     """
 
     error: float | None
     seconds: float
     is_earlier: bool
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 class RunPlan(ABC):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -78,6 +79,7 @@ class PreparedTransfer(Prepared):
         self._networks: dict[tuple[str, int], FeatureNetwork] = {}
         self._features: dict[str, Features] = {}
         self._n_channels: int | None = None
+        self._picture_s: float | None = None
 
     def train(
         self,
@@ -112,12 +114,14 @@ class PreparedTransfer(Prepared):
         keep: bool,
         until: float,  # noqa: ARG002
     ) -> TrainingResult:
-        seconds, features = process_seconds(self.device), config.features
+        seconds, features, self._picture_s = process_seconds(self.device), config.features, None
         backbone = find_backbone(features.backbone)
         head, answers = self._head(config, backbone, parts=self._seen)
         wrong = wrong_answers(answers, self._labels(self._seen))
         n_val = len(self.val_labels)
         metrics = {"left_out_error": float(wrong[:-n_val].mean()), "validation_error": float(wrong[-n_val:].mean())}
+        if self._picture_s is not None:  # wall seconds, for plans of time
+            metrics["picture_seconds"] = self._picture_s
         if seconds() > timeout_s:
             return TrainingResult(math.nan, Status.TIMEOUT, seconds(), (), metrics)
         error = float(wrong.mean())
@@ -263,7 +267,9 @@ class PreparedTransfer(Prepared):
             computed = self.cache.get(key)
             if computed is None:
                 images = self._pictures(features.image_size, part)
-                computed = compute_features(self._network(backbone, features.image_size), images, flipped=flipped)
+                network, began = self._network(backbone, features.image_size), time.perf_counter()
+                computed = compute_features(network, images, flipped=flipped)
+                self._picture_s = (time.perf_counter() - began) / len(images)
                 self.cache.put(key, computed)
             self._features[key] = computed
             while len(self._features) > 1 and sum(entry.nbytes for entry in self._features.values()) > _FEATURE_BYTES:

@@ -107,8 +107,8 @@ class TransferPlan(RunPlan):
 
     def _tuning(self, runs: Mapping[int, EndedRun], left: float) -> int | None:
         """Choose the largest size that leaves enough steps, at the depth whose head was better."""
-        seen = min(self.sample.most, self.pictures.count)
-        step = _STEP_PASSES * BATCH_SIZE * runs[0].seconds / seen
+        usual = _PICTURE_S * (self.size / SIZES[-1]) ** 2
+        step = _STEP_PASSES * BATCH_SIZE * runs[0].metrics.get("picture_seconds", usual)
         errors = [runs[index].error if index in runs else None for index in (0, 1)]
         is_deep = errors[1] is None or (errors[0] is not None and errors[0] <= errors[1])
         for number, (size, depth) in enumerate(self._tunings):

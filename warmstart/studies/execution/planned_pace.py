@@ -80,6 +80,7 @@ class PlannedPace(Pace):
             elif number in self.began and number not in self.took:
                 self.took[number] = time.monotonic() - self.began[number]
             if key in indices:
-                error = trial.user_attrs.get(OUTCOME, {}).get("error")
-                runs[indices[key]] = EndedRun(error, self.took.get(number, 0.0), number in self.earlier)
+                outcome, is_earlier = trial.user_attrs.get(OUTCOME, {}), number in self.earlier
+                took, metrics = self.took.get(number, 0.0), outcome.get("metrics", {})
+                runs[indices[key]] = EndedRun(outcome.get("error"), took, is_earlier, metrics)
         return runs, running
