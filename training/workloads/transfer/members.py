@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 Answers = NDArray[np.float64]
 """Probabilities `n x classes` of the images of a dataset; NaN for images that a model has seen."""
 _TINY = 1e-9
+_WORTH = 1.0
+"""What a further model has to save, in wrong answers and nats: it costs a pass of its network for every picture."""
 
 
 def answered(answers: Sequence[Answers]) -> NDArray[np.bool_]:
@@ -21,9 +23,9 @@ def answered(answers: Sequence[Answers]) -> NDArray[np.bool_]:
 def choose_members(answers: Sequence[Answers], labels: NDArray[np.int64], *, most: int) -> list[int]:
     """Choose models whose mean probabilities are best.
 
-    Models are added one at a time, and one only where the mean then saves more than chance would: half of the standard
-    deviation of the number of wrong answers, and at least one. Two sets of models are compared on the images that all
-    of them have answered, by wrong answers and lost likelihood together: wrong answers alone tie too often.
+    The model that gains most is added in turn, and of the sets on this way the best one wins, where each further model
+    has to save `_WORTH`. Sets are compared on the images that all their models have answered, by wrong answers and lost
+    likelihood together: wrong answers alone tie too often.
 
     Args:
         answers: of each model.
@@ -36,15 +38,16 @@ def choose_members(answers: Sequence[Answers], labels: NDArray[np.int64], *, mos
     for index in range(1, len(answers)):
         if _gain([answers[best]], [answers[index]], labels) > 0:
             best = index
-    chosen = [best]
+    chosen, gain, kept, highest = [best], 0.0, 1, 0.0
     while len(chosen) < min(most, len(answers)):
         present = [answers[index] for index in chosen]
         others = [index for index in range(len(answers)) if index not in chosen]
         gains = [_gain(present, [*present, answers[index]], labels) for index in others]
-        if max(gains) < _least_gain(present, labels):
-            break
         chosen.append(others[int(np.argmax(gains))])
-    return chosen
+        gain += max(gains) - _WORTH
+        if gain > highest:
+            kept, highest = len(chosen), gain
+    return chosen[:kept]
 
 
 def wrong_answers(answers: Answers, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -72,9 +75,3 @@ def _loss(models: Sequence[Answers], labels: NDArray[np.int64], rows: NDArray[np
     mean = np.mean([answers[rows] for answers in models], axis=0)
     likelihoods = mean[np.arange(len(mean)), labels[rows]]
     return float(wrong_answers(mean, labels[rows]).sum() - np.log(np.maximum(likelihoods, _TINY)).sum())
-
-
-def _least_gain(models: Sequence[Answers], labels: NDArray[np.int64]) -> float:
-    rows = answered(models)
-    wrong = wrong_answers(np.mean([answers[rows] for answers in models], axis=0), labels[rows])
-    return max(1.0, 0.5 * float(wrong.sum()) ** 0.5)

@@ -267,9 +267,9 @@ class PreparedTransfer(Prepared):
             computed = self.cache.get(key)
             if computed is None:
                 images = self._pictures(features.image_size, part)
-                network, began = self._network(backbone, features.image_size), time.perf_counter()
+                network, began = self._network(backbone, features.image_size), time.monotonic()
                 computed = compute_features(network, images, flipped=flipped)
-                self._picture_s = (time.perf_counter() - began) / len(images)
+                self._picture_s = (time.monotonic() - began) / len(images)
                 self.cache.put(key, computed)
             self._features[key] = computed
             while len(self._features) > 1 and sum(entry.nbytes for entry in self._features.values()) > _FEATURE_BYTES:

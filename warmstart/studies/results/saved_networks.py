@@ -62,7 +62,7 @@ def train_best(
         for trial in _best_first(trials):
             model = None if networks is None else networks.load(trial.config, trial.seed)
             error, seconds = trial.error, workload.seconds_again(trial.config, trial.duration or 0.0)
-            if model is None and len(models) < k and (not models or seconds <= remaining()):
+            if model is None and len(models) < k and (not models or not seconds or seconds <= remaining()):
                 result = prepared.train(trial.config, seed=trial.seed, budget=budget, keep=True)
                 model, error = result.model, result.error
             if model is not None:
