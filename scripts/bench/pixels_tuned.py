@@ -32,7 +32,7 @@ from warmstart.metafeat.pretrained.features import compute_features, open_networ
 from warmstart.metafeat.pretrained.heads import HeadSearch, LinearHead, TrainingFeatures, head_specs, softmax
 from warmstart.training.workloads.transfer.budget import TransferBudget
 from warmstart.training.workloads.transfer.config import Tuning
-from warmstart.training.workloads.transfer.finetune import TunedNetwork, TuningImages, fine_tune, logits
+from warmstart.training.workloads.transfer.finetune import TrainingClock, TunedNetwork, TuningImages, fine_tune, logits
 from warmstart.training.workloads.transfer.frozen import draw_pool, draw_split
 
 CONFIGS = Path(__file__).with_name("pixels_configs.json")
@@ -218,7 +218,7 @@ def measure(source: ImageSource, config: dict[str, Any]) -> tuple[dict[str, Any]
     try:
         with torch.random.fork_rng(devices=[]):
             status = fine_tune(
-                network, data, tuning, budget=budget, seed=0, report=report, seconds=data.training_seconds
+                network, data, tuning, budget=budget, seed=0, report=report, clock=TrainingClock(data.training_seconds)
             ).status.value
     except FlatCurve:
         pass

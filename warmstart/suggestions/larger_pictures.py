@@ -37,7 +37,7 @@ def larger_pictures_note(
     if side is None or measured is None or (larger := workload.space_for_larger(side, measured)) is None:
         return None
     name, largest = larger
-    step = f"`tune --workload {workload.name} --space {name}` tries {largest}."
+    step = f"`tune --workload {workload.name}` tries {largest}: its space is then {name}."
     if space is not None:
         here = workload.largest_image(space)
         if here is None or here <= measured:

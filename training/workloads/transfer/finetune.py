@@ -100,6 +100,40 @@ class TunedResult:
     outputs: NDArray[np.float64] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingClock:
+    """Seconds of a training.
+
+    Attributes:
+        seconds: clock of the work so far.
+        timeout_s: largest number of seconds of work.
+        until: `time.monotonic` at which it ends with its last answers, whatever a budget of time says.
+    """
+
+    seconds: Callable[[], float]
+    timeout_s: float = math.inf
+    until: float = math.inf
+
+    def progress_from_now(self, budget: TransferBudget, length: int, last_batches: float) -> Callable[[int], float]:
+        """Return a function that tells the finished share of a training after a step.
+
+        Args:
+            budget: upper limit.
+            length: steps.
+            last_batches: batches that are answered at the end.
+        """
+        started, began = self.seconds(), time.monotonic()
+
+        def progress(step: int) -> float:
+            if math.isinf(self.until):
+                return budget.progress(step, length, self.seconds() - started)
+            spent = time.monotonic() - began
+            answering = _ANSWER * last_batches * spent / step
+            return min(max(step / length, spent / max(self.until - began - answering, _ANSWER)), 1.0)
+
+        return progress
+
+
 def fine_tune(
     network: TunedNetwork,
     data: TuningImages,
@@ -108,9 +142,7 @@ def fine_tune(
     budget: TransferBudget,
     seed: int,
     report: Callable[[int, float], None],
-    seconds: Callable[[], float],
-    timeout_s: float = math.inf,
-    until: float = math.inf,
+    clock: TrainingClock,
 ) -> TunedResult:
     """Train a network in place: AdamW, warm-up and cosine, norms frozen.
 
@@ -121,16 +153,15 @@ def fine_tune(
         budget: upper limit.
         seed: of the order and of augmentation.
         report: called with each (step, error); its exceptions end the run.
-        seconds: clock of the work so far.
-        timeout_s: largest number of seconds of work.
-        until: `time.monotonic` at which it ends with its last answers, whatever a budget of time says.
+        clock: its seconds.
     """
     device = network.weight.device
     draws = torch.Generator().manual_seed(seed)
     beta = np.random.default_rng(seed)
     optimizers = _optimizers(network, tuning, to_pixels(data.images[:2], device))
-    length, started, began = budget.steps(tuning.steps), seconds(), time.monotonic()
     rows_at_end = np.arange(len(data.val_labels))
+    length, batches = budget.steps(tuning.steps), len(rows_at_end) / tuning.batch_size
+    share_after = clock.progress_from_now(budget, length, batches)
     watch = np.linspace(0, len(rows_at_end) - 1, min(WATCHED, len(rows_at_end))).astype(np.int64)
     queue = torch.empty(0, dtype=torch.int64)
     curve: list[tuple[int, float]] = []
@@ -146,12 +177,7 @@ def fine_tune(
         for optimizer, rate in optimizers:
             optimizer.step(rate * _schedule(progress))
         step += 1
-        if math.isinf(until):
-            progress = budget.progress(step, length, seconds() - started)
-        else:
-            spent = time.monotonic() - began
-            last = _ANSWER * len(rows_at_end) / tuning.batch_size * spent / step
-            progress = min(max(step / length, spent / max(until - began - last, _ANSWER)), 1.0)
+        progress = share_after(step)
         if progress * budget.curve_points >= marks + 1 or progress >= 1:
             marks = int(progress * budget.curve_points)
             chosen = rows_at_end if progress >= 1 else watch
@@ -160,7 +186,7 @@ def fine_tune(
                 return TunedResult(math.nan, Status.DIVERGED, tuple(curve))
             curve.append((step, float((outputs.argmax(1).numpy() != data.val_labels[chosen]).mean())))
             report(*curve[-1])
-        if progress < 1 and seconds() > timeout_s:
+        if progress < 1 and clock.seconds() > clock.timeout_s:
             return TunedResult(math.nan, Status.TIMEOUT, tuple(curve))
     return TunedResult(curve[-1][1], Status.OK, tuple(curve), outputs.double().numpy())
 

@@ -39,6 +39,7 @@ from warmstart.training.workloads.transfer.budget import TransferBudget, transfe
 from warmstart.training.workloads.transfer.classifier import TransferClassifier, TransferModel
 from warmstart.training.workloads.transfer.config import MORE, FeatureSet, TransferConfig
 from warmstart.training.workloads.transfer.finetune import (
+    TrainingClock,
     TunedNetwork,
     TuningImages,
     fine_tune,
@@ -163,10 +164,8 @@ class PreparedTransfer(Prepared):
         data = TuningImages(images, self._labels(self._training), self._pictures(size, "val"), self.val_labels)
         if math.isfinite(until):
             tuning = replace(tuning, steps=max(tuning.steps, MORE))
-        outcome = fine_tune(
-            network, data, tuning, budget=budget, seed=seed, seconds=seconds, timeout_s=timeout_s, report=report,
-            until=until,
-        )  # fmt: skip
+        clock = TrainingClock(seconds, timeout_s, until)
+        outcome = fine_tune(network, data, tuning, budget=budget, seed=seed, report=report, clock=clock)
         final = {Status.OK: outcome.error, Status.DIVERGED: self.constant_error()}.get(outcome.status, math.nan)
         model = None
         if outcome.outputs is not None:
