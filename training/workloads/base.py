@@ -285,7 +285,7 @@ class Workload(ABC):
         msg = f"workload {self.name!r}: expected a program that it writes for ({programs}), got {program!r}. {step}"
         raise UsageError(msg, param="format")
 
-    def run_plan(self, pictures: PictureFacts, *, seconds: float) -> RunPlan | None:  # noqa: ARG002  the interface
+    def run_plan(self, pictures: PictureFacts, *, seconds: float, core_share: float = 1.0) -> RunPlan | None:  # noqa: ARG002  the interface
         """Plan the runs of a limited time; None = the history's configurations and the search fill it.
 
         A workload with a plan takes a keyword ``until`` in `Prepared.train`: the `time.monotonic` at which a run whose
@@ -294,6 +294,7 @@ class Workload(ABC):
         Args:
             pictures: of the dataset.
             seconds: for all runs.
+            core_share: share of a core that a process has on the busy machine, in (0, 1].
         """
         return None
 

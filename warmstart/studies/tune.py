@@ -434,6 +434,8 @@ def warn_early_end(results: Sequence[TuneResult], limits: Limits, options: TuneO
 
 _JOIN_SHARE, _RETRAIN_SHARE = 0.05, 0.35
 """Largest shares of a call's time: for joining networks, and for training those of earlier calls again."""
+_LEAST_SHARE = 0.1
+"""Least share of a core that is believed of a busy machine."""
 _JOIN_S, _ANSWER_SHARE = 10.0, 0.02
 """Most seconds for joining networks after a workload's plan, and the share of the time by which its last run ends early."""
 
@@ -476,8 +478,12 @@ def _run_plan(
     if plan.workload is None or query is None or plan.initial or plan.related or plan.warm == "none":
         return None
     timed.saves = 0.0 if options.save_model is None else min(_JOIN_S, _JOIN_SHARE * timed.seconds)
-    run_plan = get_workload(plan.workload).run_plan(picture_facts(query.source), seconds=max(timed.left, 1.0))
-    if run_plan is not None and stored is None and all(Encoding(load_space(plan.space)).fits(run_plan.configs[:1])):
+    began, used = time.monotonic(), time.process_time()
+    facts, encoding = picture_facts(query.source), Encoding(load_space(plan.space))
+    share = (time.process_time() - used) / max(time.monotonic() - began, 1e-9)
+    workload = get_workload(plan.workload)
+    run_plan = workload.run_plan(facts, seconds=max(timed.left, 1.0), core_share=min(max(share, _LEAST_SHARE), 1.0))
+    if run_plan is not None and stored is None and all(encoding.fits(run_plan.configs[:1])):
         return run_plan
     known = set() if stored is None else {planned_key(design.config) for design in stored.configs}
     if run_plan is not None and planned_key(run_plan.configs[0]) in known:

@@ -16,8 +16,7 @@ _WORTH = 1.0
 
 def answered(answers: Sequence[Answers]) -> NDArray[np.bool_]:
     """Tell for each image whether all models have an answer."""
-    known: NDArray[np.bool_] = np.isfinite(answers).all(axis=(0, 2))
-    return known
+    return np.asarray(np.isfinite(answers).all(axis=(0, 2)))
 
 
 def choose_members(answers: Sequence[Answers], labels: NDArray[np.int64], *, most: int) -> list[int]:
@@ -52,8 +51,7 @@ def choose_members(answers: Sequence[Answers], labels: NDArray[np.int64], *, mos
 
 def wrong_answers(answers: Answers, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Tell which images are answered wrongly."""
-    wrong: NDArray[np.bool_] = answers.argmax(1) != labels
-    return wrong
+    return np.not_equal(answers.argmax(1), labels)
 
 
 def error_interval(wrong: int, n: int) -> tuple[float, float]:

@@ -61,9 +61,12 @@ class TransferPlan(RunPlan):
         pictures: of the dataset.
         backbones: of the space, the first one for the first head and the fine-tuning.
         seconds: for all runs.
+        core_share: share of a core that a process has on the busy machine.
     """
 
-    def __init__(self, pictures: PictureFacts, backbones: Sequence[str], *, seconds: float) -> None:
+    def __init__(
+        self, pictures: PictureFacts, backbones: Sequence[str], *, seconds: float, core_share: float = 1.0
+    ) -> None:
         self.seconds, self.pictures = seconds, pictures
         self.size = fitting_size(pictures.side)
         smaller = [size for size in SIZES if size < self.size][::-1][:2]
@@ -80,7 +83,7 @@ class TransferPlan(RunPlan):
             *(_features(first, size, depth) | tuning for size, depth in self._tunings),
         )
         of_picture = _PICTURE_S * (self.size / SIZES[-1]) ** 2
-        self.sample = Sample(max(_FEWEST, int(_FIRST_SHARE * seconds / of_picture)), self.size)
+        self.sample = Sample(max(_FEWEST, int(_FIRST_SHARE * core_share * seconds / of_picture)), self.size)
         count = "all pictures" if self.sample.most >= pictures.count else f"{self.sample.most} of the pictures"
         self.line = f"classifiers on the features of {count} at up to {self.size} pixels, then one fine-tuning at up to {top} pixels until the time is over"
 

@@ -109,9 +109,9 @@ class Transfer(Workload):
             config, program, dataset=dataset, n_train=n_train, n_classes=n_classes, skip_broken=skip_broken
         )
 
-    def run_plan(self, pictures: PictureFacts, *, seconds: float) -> RunPlan:
+    def run_plan(self, pictures: PictureFacts, *, seconds: float, core_share: float = 1.0) -> RunPlan:
         """Plan heads on frozen features and one fine-tuning."""
-        return TransferPlan(pictures, self.backbones, seconds=seconds)
+        return TransferPlan(pictures, self.backbones, seconds=seconds, core_share=core_share)
 
     def largest_image(self, space: ConfigurationSpace) -> int | None:
         """Return the largest valid `image_size` of a space."""
@@ -119,8 +119,8 @@ class Transfer(Workload):
         return max((size for size in sizes if SMALLEST <= size <= LARGEST), default=None)
 
     def space_for_larger(self, side: int, measured: int) -> tuple[str, int] | None:
-        """Return the space `large` for pictures that are larger than all images of the history."""
-        return (f"{self.name}:large", LARGER[-1]) if side > measured and measured < LARGER[-1] else None
+        """Return the space `large` for pictures larger than the usual images, unless the history has such."""
+        return (f"{self.name}:large", LARGER[-1]) if side > IMAGE_SIZES[-1] and measured < LARGER[-1] else None
 
     def canonical(self, config: Config) -> Config:
         """Return a configuration without hyperparameters of fine-tuning at 0 steps."""

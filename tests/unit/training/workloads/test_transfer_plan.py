@@ -70,6 +70,8 @@ def test_drawn_pictures_are_fine_tuned_at_few_pixels_and_not_mirrored():
 def test_many_pictures_are_sampled_by_the_time():
     assert plan_of(300.0, 12_000, 160).sample.most < 3000
     assert plan_of(36_000.0, 12_000, 160).sample.most > 12_000
+    busy = Transfer().run_plan(PictureFacts(12_000, 160, is_drawn=False), seconds=600.0, core_share=0.5)
+    assert busy.sample == plan_of(300.0, 12_000, 160).sample
     assert "all pictures" in plan_of().line
 
 
