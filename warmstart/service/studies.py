@@ -77,7 +77,7 @@ def post_study(body: StudyRequest, request: Request, response: Response, service
 
     def complete(plan: "StudySpec") -> "StudySpec":
         from warmstart.studies.history.warm_start import ask_history
-        from warmstart.studies.options import Sources
+        from warmstart.suggestions.lookup import Sources
 
         if plan.warm == "none" and plan.pruner != "history" and not plan.related:
             return plan
