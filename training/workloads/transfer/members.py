@@ -51,7 +51,7 @@ def choose_members(answers: Sequence[Answers], labels: NDArray[np.int64], *, mos
 
 def wrong_answers(answers: Answers, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Tell which images are answered wrongly."""
-    return np.not_equal(answers.argmax(1), labels)
+    return np.asarray(np.not_equal(answers.argmax(1), labels))
 
 
 def error_interval(wrong: int, n: int) -> tuple[float, float]:

@@ -121,8 +121,7 @@ class PreparedTransfer(Prepared):
         wrong = wrong_answers(answers, self._labels(self._seen))
         n_val = len(self.val_labels)
         metrics = {"left_out_error": float(wrong[:-n_val].mean()), "validation_error": float(wrong[-n_val:].mean())}
-        if self._picture_s is not None:  # wall seconds, for plans of time
-            metrics["picture_seconds"] = self._picture_s
+        metrics |= self._pass_seconds()
         if seconds() > timeout_s:
             return TrainingResult(math.nan, Status.TIMEOUT, seconds(), (), metrics)
         error = float(wrong.mean())
@@ -216,6 +215,10 @@ class PreparedTransfer(Prepared):
             msg = f"{self.dataset.location}: expected a model of its training, got one without answers. Train it with `keep`."
             raise ValueError(msg)
         return model.answers
+
+    def _pass_seconds(self) -> dict[str, float]:
+        """Return the wall seconds of a picture's features, for plans of time; empty if none were computed."""
+        return {} if self._picture_s is None else {"picture_seconds": self._picture_s}
 
     def _channels(self, features: FeatureSet) -> int:
         """Return the channels of the images, 1 or 3."""
