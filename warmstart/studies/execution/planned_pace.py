@@ -67,6 +67,8 @@ class PlannedPace(Pace):
 
     def _runs(self, queue: TrialQueue) -> tuple[Mapping[int, EndedRun], set[object]]:
         """Return the plan's runs so far by index, and the keys of configurations that are running."""
+        from warmstart.integrations.optuna.problem import is_uninformative
+
         assert self.run_plan is not None  # noqa: S101
         indices = {planned_key(config): index for index, config in enumerate(self.run_plan.configs)}
         runs = {index: EndedRun(None, 0.0, is_earlier=True) for index in self.unusable}
@@ -79,7 +81,8 @@ class PlannedPace(Pace):
                 running.add(key)
             elif number in self.began and number not in self.took:
                 self.took[number] = time.monotonic() - self.began[number]
-            if key in indices:
+            is_cut = number in self.earlier and is_uninformative(trial)  # by the end of its call: it is tried again
+            if key in indices and not is_cut:
                 outcome, is_earlier = trial.user_attrs.get(OUTCOME, {}), number in self.earlier
                 took, metrics = self.took.get(number, 0.0), outcome.get("metrics", {})
                 runs[indices[key]] = EndedRun(outcome.get("error"), took, is_earlier, metrics)

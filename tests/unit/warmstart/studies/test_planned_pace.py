@@ -75,3 +75,14 @@ def test_a_trial_that_lost_its_worker_goes_on():
 def test_what_the_space_of_a_study_lacks_counts_as_done(configs, expected):
     queue = queue_of(configs=configs)
     assert chosen(pace_of(queue), queue) == expected
+
+
+def test_a_trial_that_the_end_of_its_call_cut_off_is_tried_again():
+    from optuna.trial import TrialState
+
+    from warmstart.integrations.optuna.problem import CUT
+
+    attributes = {RUN: {"config": {"x": 0.1}}, CUT: 90.0}
+    cut = SimpleNamespace(number=0, state=TrialState.PRUNED, user_attrs=attributes, intermediate_values={})
+    assert chosen(pace_of(queue_of()), queue_of(cut)) == [0.001], "not in its own call"
+    assert chosen(pace_of(queue_of(cut)), queue_of(cut)) == [0.1]
