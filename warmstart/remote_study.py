@@ -17,7 +17,8 @@ from typing import Any, Literal, overload
 from warmstart.history_store.errors import LeaseLostError, UsageError, WarmstartError
 from warmstart.history_store.records import Value
 from warmstart.service.transport import Transport, segment
-from warmstart.studies.objectives.result import one_line, plain_number
+from warmstart.studies.objectives.metric import plain_number
+from warmstart.studies.objectives.result import one_line
 
 WAIT_S = 1.5
 """Seconds between two asks while the last trials run elsewhere: an ask costs the server about as much as a trial."""

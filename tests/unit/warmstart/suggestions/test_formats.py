@@ -8,7 +8,8 @@ import yaml
 
 from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.suggestions import formats
-from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
+from warmstart.suggestions.answer import Answer
+from warmstart.suggestions.records import Confidence, DatasetSummary, InitialDesign, Neighbour
 
 SPACE = json.dumps(
     {

@@ -14,8 +14,9 @@ from ConfigSpace import ForbiddenAndConjunction, ForbiddenEqualsClause
 from warmstart.history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.history_store.space_yaml import Source, build_space
 from warmstart.suggestions import formats
-from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign
+from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.initial_configs import convert_initial, read_initial
+from warmstart.suggestions.records import Confidence, DatasetSummary, InitialDesign
 
 CONFIGS: list[dict[str, Any]] = [
     {"log10_learning_rate": -3.0, "batch_size": 22, "flag": True, "model": "a"},
