@@ -48,7 +48,8 @@ class SavedModel:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""
-        return {**asdict(self), "trials": list(self.trials)}
+        interval = None if self.interval is None else list(self.interval)
+        return {**asdict(self), "trials": list(self.trials), "interval": interval}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
