@@ -276,7 +276,7 @@ def _paths(images: Any) -> list[PathLike]:
 def predict_validation(
     classifier: Classifier, model: PathLike, dataset: PathLike, *, skip_broken: SkipBroken = None
 ) -> Predictions:
-    """Classify the validation part of a dataset, on which `warmstart.tune` measured errors.
+    """Classify the pictures of a dataset on which `warmstart.tune` measured the error: the validation part, or more.
 
     Args:
         classifier: of the same classes.
@@ -293,7 +293,7 @@ def predict_validation(
 
     source = open_path(os.fspath(dataset))
     pictures = SourceDataset(source, skip_broken=skip_broken)
-    rows = pictures.rows("val")
+    rows = pictures.rows("val") if classifier.validated_rows is None else classifier.validated_rows
     indices = pictures.indices[rows]
     names = _names(source, indices.tolist())
     truths = [pictures.class_names[label] for label in pictures.labels[rows].tolist()]

@@ -26,7 +26,7 @@ from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.expectations import StudyExpectations
 from warmstart.studies.results.progress import RunningTrial, StudyProgress, warn_first_failure
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
-from warmstart.studies.results.saved_networks import check_savable, save_best
+from warmstart.studies.results.saved_networks import check_savable, save_best, saved_model
 from warmstart.studies.results.summary import JointResult, TuneResult
 from warmstart.studies.results.trial import Trial, Trials, best_of, check_any_error, failures
 from warmstart.studies.state.spec import StudySpec, WarmConfig, check_warm
@@ -78,10 +78,13 @@ def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) ->
     if save is None:
         return result
     saved = save_best(save, server_result.plan, result.trials, options.ensemble, options.on_message)
-    result = result if saved is None else replace(result, saved_model=saved.record)
-    if saved is not None and path is not None and result.report is not None and dataset is not None:
-        predictions = predict_validation(saved.judged, save, dataset, skip_broken=options.skip_broken)
-        _try_write(path, lambda: add_classifier(path, predictions, saved.record), options)
+    if saved is None:
+        return result
+    record = saved_model(save, saved)
+    result = replace(result, saved_model=record)
+    if path is not None and result.report is not None and dataset is not None:
+        predictions = predict_validation(saved, save, dataset, skip_broken=options.skip_broken)
+        _try_write(path, lambda: add_classifier(path, predictions, record), options)
     return result
 
 
@@ -112,12 +115,10 @@ def tune_several_on_server(paths: Sequence[str], options: TuneOptions, client: C
     )
     studies = []
     for result, server_result, file in zip(joint.studies, server_results, saved, strict=True):
-        saved_networks = (
-            None
-            if file is None
-            else save_best(file, server_result.plan, result.trials, options.ensemble, options.on_message)
-        )
-        studies.append(result if saved_networks is None else replace(result, saved_model=saved_networks.record))
+        if file is not None:
+            classifier = save_best(file, server_result.plan, result.trials, options.ensemble, options.on_message)
+            result = result if classifier is None else replace(result, saved_model=saved_model(file, classifier))
+        studies.append(result)
     joint = replace(joint, studies=tuple(studies))
     if report is not None and joint.report is not None and any(result.saved_model for result in studies):
         _try_write(report, lambda: write_joint_report(report, title, joint, plans), options)  # which names the files

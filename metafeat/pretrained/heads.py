@@ -2,7 +2,8 @@
 
 The best head for a set of features is chosen on the training images alone: each predicts every image with that image
 (and its flipped copy) left out. For ridge the predictions follow from the hat matrix, for neighbours and centroids by
-leaving out a row; none is fitted twice. Logistic regression is fitted on five folds instead.
+leaving out a row; none is fitted twice. Logistic regression, whose penalty is chosen in the same way, is fitted on folds
+instead.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.metafeat.pretrained.logistic import LogisticPath, fit_logistic_path
+
 HeadKind = Literal["ridge", "knn", "centroid", "logistic"]
 RIDGE_PENALTIES = (0.1, 0.3, 0.03, 1.0, 0.01, 3.0, 0.001, 10.0)
 """Relative to the mean squared length of a centred feature vector."""
 NEIGHBOURS = (5, 3, 10, 1)
-LOGISTIC_PENALTIES = (1e-3, 1e-2)
-FOLDS = 5
 VOTE_TEMPERATURE = 0.07
 """Of the weight of a neighbour, exp(cosine / temperature)."""
 _SCALES = 2.0 ** np.arange(-1, 9)
@@ -37,7 +38,8 @@ class HeadSpec:
     Attributes:
         kind: ridge, knn, centroid or logistic.
         standardise: divide each feature by its spread in the training part; else all by one number.
-        strength: the penalty of ridge and logistic regression, or the number of neighbours; 0 for centroids.
+        strength: the penalty of ridge, or the number of neighbours; 0 for centroids and for logistic regression, which
+            chooses its penalty itself.
     """
 
     kind: HeadKind
@@ -45,18 +47,18 @@ class HeadSpec:
     strength: float
 
     def __str__(self) -> str:
-        name = {"ridge": "ridge λ={:g}", "knn": "{:g}-nearest", "centroid": "centroid", "logistic": "logistic λ={:g}"}
+        name = {"ridge": "ridge λ={:g}", "knn": "{:g}-nearest", "centroid": "centroid", "logistic": "logistic"}
         return name[self.kind].format(self.strength) + (", standardised" if self.standardise else "")
 
 
 def head_specs(kinds: Sequence[HeadKind] = ("ridge", "knn", "centroid")) -> tuple[HeadSpec, ...]:
     """List the heads to compare; the earlier one wins a tie."""
-    strengths = {"ridge": RIDGE_PENALTIES, "knn": NEIGHBOURS, "centroid": (0,), "logistic": LOGISTIC_PENALTIES}
+    strengths = {"ridge": RIDGE_PENALTIES, "knn": NEIGHBOURS, "centroid": (0,), "logistic": (0,)}
     return tuple(
         HeadSpec(kind, standardise, float(strength))
         for kind in kinds
         for strength in strengths[kind]
-        for standardise in (True, False)
+        for standardise in ((True,) if kind == "logistic" else (True, False))
     )
 
 
@@ -111,7 +113,11 @@ class LinearHead:
 
     def probabilities(self, rows: NDArray[np.float32]) -> Matrix:
         """Compute the probabilities of the classes, `n x classes`."""
-        return softmax(self.scale * self.scores(rows))
+        return self.of_scores(self.scores(rows))
+
+    def of_scores(self, scores: Matrix) -> Matrix:
+        """Turn scores into probabilities."""
+        return softmax(self.scale * scores)
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
         """Return the head as tensors for `head_from_tensors`."""
@@ -152,7 +158,11 @@ class NeighbourHead:
 
     def probabilities(self, rows: NDArray[np.float32]) -> Matrix:
         """Compute the votes with one more vote shared by all classes."""
-        return (self.k * self.scores(rows) + 1 / self.n_classes) / (self.k + 1)
+        return self.of_scores(self.scores(rows))
+
+    def of_scores(self, scores: Matrix) -> Matrix:
+        """Turn votes into probabilities."""
+        return (self.k * scores + 1 / self.n_classes) / (self.k + 1)
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
         """Return the head as tensors for `head_from_tensors`."""
@@ -248,6 +258,7 @@ class _ScaledRows:
         self._neighbours: _Neighbours | None = None
         self._left_factors: tuple[Matrix, Matrix] | None = None
         self._right_factors: Matrix | None = None
+        self._path: LogisticPath | None = None
         self._query_cache: tuple[object, Matrix, _Neighbours] | None = None
 
     # Ridge.
@@ -338,17 +349,11 @@ class _ScaledRows:
 
     # Logistic regression.
 
-    def _logistic_left_out(self, spec: HeadSpec) -> Matrix:
-        m, classes = len(self.data.labels), self.data.n_classes
-        folds = np.empty(m, np.int64)
-        order = np.argsort(self.data.labels, kind="stable")
-        folds[order] = np.arange(m) % min(FOLDS, m)
-        out = np.zeros((m, classes))
-        for fold in range(min(FOLDS, m)):
-            train = np.tile(folds != fold, self.data.copies)
-            weight, bias = _logistic(self.rows[train], self.labels[train], classes, spec.strength)
-            out[folds == fold] = self.rows[:m][folds == fold] @ weight + bias
-        return out
+    def _logistic(self) -> tuple[LogisticPath, int]:
+        """Fit logistic regression; return all penalties and the place of the best."""
+        if self._path is None:
+            self._path = fit_logistic_path(self.rows, self.data.labels, n_classes=self.data.n_classes)
+        return self._path, self._path.best()
 
     # By kind.
 
@@ -356,7 +361,9 @@ class _ScaledRows:
         if spec.kind == "ridge":
             return self._ridge_left_out(spec)
         if spec.kind == "logistic":
-            return self._logistic_left_out(spec)
+            path, best = self._logistic()
+            scores: Matrix = path.left_out[best]
+            return scores
         if spec.kind == "centroid":
             return self._centroid_left_out()
         return self._neighbours_left_out().votes(int(spec.strength), self.data.n_classes)
@@ -385,7 +392,8 @@ class _ScaledRows:
             bias = np.zeros(self.data.n_classes)
             return LinearHead(self.mean, self.spread, self._centroids().T, bias, unit=True)
         if spec.kind == "logistic":
-            weight, bias = _logistic(self.rows, self.labels, self.data.n_classes, spec.strength)
+            path, best = self._logistic()
+            weight, bias = path.weight[best], path.bias[best]
         else:
             weight, bias = self._ridge(spec)
         return LinearHead(self.mean, self.spread, weight, bias)
@@ -447,29 +455,3 @@ def _nearest_rows(queries: Matrix, bank: Matrix, labels: Labels, *, copies: int 
         order = np.argsort(-values, axis=1, kind="stable")
         cosines[rows], chosen[rows] = np.take_along_axis(values, order, 1), np.take_along_axis(best, order, 1)
     return _Neighbours(cosines, labels[chosen])
-
-
-def _logistic(rows: Matrix, labels: Labels, n_classes: int, penalty: float) -> tuple[Matrix, Matrix]:
-    """Fit multinomial logistic regression; penalty times the squared weights is added to the mean loss.
-
-    Returns: weights `d x classes` and bias `classes`; a class without rows gets a bias that no score reaches.
-    """
-    from scipy.optimize import minimize
-
-    present = np.unique(labels)
-    targets = (labels[:, None] == present).astype(np.float64)
-    n, d = rows.shape
-
-    def loss(flat: Matrix) -> tuple[float, Matrix]:
-        weight, bias = flat[: -len(present)].reshape(d, -1), flat[-len(present) :]
-        scores = rows @ weight + bias
-        scores -= scores.max(1, keepdims=True)
-        logs = scores - np.log(np.exp(scores).sum(1, keepdims=True))
-        error = (np.exp(logs) - targets) / n
-        value = -float((targets * logs).sum()) / n + penalty * float((weight**2).sum())
-        return value, np.concatenate([(rows.T @ error + 2 * penalty * weight).ravel(), error.sum(0)])
-
-    fit = minimize(loss, np.zeros((d + 1) * len(present)), jac=True, method="L-BFGS-B", options={"maxiter": 200})
-    weight, bias = np.zeros((d, n_classes)), np.full(n_classes, -1e3)
-    weight[:, present], bias[present] = fit.x[: -len(present)].reshape(d, -1), fit.x[-len(present) :]
-    return weight, bias

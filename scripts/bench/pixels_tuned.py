@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from pixels_frozen import SPACES, UNREAD, USUAL_SIZE, logistic_path, native_size, sizes_for
 from transfer_frozen import LITE, packed
@@ -31,7 +32,7 @@ from warmstart.metafeat.pretrained.features import compute_features, open_networ
 from warmstart.metafeat.pretrained.heads import HeadSearch, LinearHead, TrainingFeatures, head_specs, softmax
 from warmstart.training.workloads.transfer.budget import TransferBudget
 from warmstart.training.workloads.transfer.config import Tuning
-from warmstart.training.workloads.transfer.finetune import TunedNetwork, TuningImages, fine_tune, logits
+from warmstart.training.workloads.transfer.finetune import TrainingClock, TunedNetwork, TuningImages, fine_tune, logits
 from warmstart.training.workloads.transfer.frozen import draw_pool, draw_split
 
 CONFIGS = Path(__file__).with_name("pixels_configs.json")
@@ -143,14 +144,14 @@ class AskedImages(TuningImages):
         """Return the CPU seconds without those of asking."""
         return self.seconds() - self.asking[0]
 
-    def change(self, network: TunedNetwork, rows: NDArray[np.int64]) -> float:  # noqa: ARG002  all of them are asked
-        """Count what is wrong on either half; NaN where outputs are not finite."""
+    def answer(self, network: TunedNetwork, rows: NDArray[np.int64]) -> torch.Tensor:
+        """Compute the logits of some images, and count what is wrong on either half of all."""
         spent, began = self.training_seconds(), self.seconds()
         found = logits(network, self.val_images)
         missed = found.argmax(1).numpy() != self.val_labels
         self.asking[0] += self.seconds() - began
         self.points.append((spent, int(missed[: self.n_first].sum()), int(missed[self.n_first :].sum())))
-        return float(missed.mean() - self.val_wrong.mean()) if bool(found.isfinite().all()) else float("nan")
+        return found[rows]
 
 
 def is_flat(points: list[tuple[float, int, int]], share: float) -> bool:
@@ -182,8 +183,6 @@ def starting_head(rows: NDArray[np.float32], labels: NDArray[np.int64], n_classe
 
 def measure(source: ImageSource, config: dict[str, Any]) -> tuple[dict[str, Any], dict[str, NDArray]]:
     """Fine-tune one configuration on the first split of a dataset: what is packed, and the probabilities at its end."""
-    import torch
-
     device = torch.device("cpu")
     pool = draw_pool(np.asarray(source.labels))
     labels, size = np.asarray(source.labels)[pool], int(config["image_size"])
@@ -204,12 +203,12 @@ def measure(source: ImageSource, config: dict[str, Any]) -> tuple[dict[str, Any]
     )
     started = time.process_time()
     data = AskedImages(
-        images[train], labels[train], images[asked], labels[asked], wrong,
+        images[train], labels[train], images[asked], labels[asked],
         n_first=n_first, seconds=lambda: time.process_time() - started,
     )  # fmt: skip
     steps: list[int] = []
 
-    def report(step: int, _change: float) -> None:
+    def report(step: int, _error: float) -> None:
         steps.append(step)
         if is_flat(data.points, step / config["steps"]) and step < config["steps"]:
             raise FlatCurve
@@ -219,7 +218,7 @@ def measure(source: ImageSource, config: dict[str, Any]) -> tuple[dict[str, Any]
     try:
         with torch.random.fork_rng(devices=[]):
             status = fine_tune(
-                network, data, tuning, budget=budget, seed=0, report=report, seconds=data.training_seconds
+                network, data, tuning, budget=budget, seed=0, report=report, clock=TrainingClock(data.training_seconds)
             ).status.value
     except FlatCurve:
         pass
@@ -247,8 +246,6 @@ def measure(source: ImageSource, config: dict[str, Any]) -> tuple[dict[str, Any]
 
 def collect(data: Path, out: Path, only: list[str] | None, numbers: list[int] | None, limit: int | None) -> None:
     """Measure what is not there yet, breadth first: every dataset under one configuration before the next; those of small pictures last."""
-    import torch
-
     torch.set_num_threads(1)
     paths = {path.stem: path for path in sorted(data.glob("*.zip")) if path.stem not in UNREAD}
     names = [name for name in paths if only is None or name in only]

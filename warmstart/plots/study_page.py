@@ -21,7 +21,6 @@ from warmstart.plots.study import PICTURES, study_pictures
 from warmstart.plots.style import styled
 from warmstart.prediction import thumbnails
 from warmstart.studies.objectives.base import TrialStatus
-from warmstart.studies.results.report import RETRAINED
 from warmstart.studies.results.study_record import StudyRecord, records_of_report
 from warmstart.studies.results.trial import Trial
 from warmstart.suggestions.formats import with_config
@@ -114,10 +113,12 @@ def _section(record: StudyRecord, notes: list[str], seed: int) -> str:
 
 def _classifier(classifier: Mapping[str, Any], dataset: str | None) -> str:
     """Return the section on the saved classifier: confusion matrix on the validation part, and its worst errors with pictures."""
-    since = RETRAINED if classifier.get("trained_on_validation") else ""
+    # Reports of 0.2 may have it.
+    since = ", before the saved file was trained on these images too" if classifier.get("trained_on_validation") else ""
+    ends = " ({:.3g} to {:.3g}, 80 %)".format(*classifier["interval"]) if classifier.get("interval") else ""
     n_images = sum(count for row in classifier["confusion"] for count in row.values() if isinstance(count, int))
     parts = [
-        f"<h2>The saved classifier</h2><p>{escape(classifier['model'])}, on the {n_images} images of the validation part: error {classifier['error']:.4g}{since}.</p>",
+        f"<h2>The saved classifier</h2><p>{escape(classifier['model'])}, on the {n_images} images that it had not seen: error {classifier['error']:.4g}{ends}{since}.</p>",
         f'<div class="wide">{table("A row for each true class, a column for each answer", classifier["confusion"])}</div>',
     ]
     if classifier["worst"]:

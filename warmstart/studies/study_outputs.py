@@ -17,11 +17,12 @@ from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.best_networks import BestNetworks
 from warmstart.studies.objectives.workload import WorkloadObjective
 from warmstart.studies.output_paths import check_distinct, check_log, check_report_path, log_beside, study_folder
-from warmstart.studies.results.saved_networks import SavedNetworks, check_savable, save_best
+from warmstart.studies.results.saved_networks import CANDIDATES, check_savable, save_best, saved_model
 from warmstart.studies.results.summary import TuneResult
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import Store, local_path
 from warmstart.studies.tune_options import TuneOptions
+from warmstart.training.workloads import Classifier, Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,13 @@ class StudyOutputs:
         record: name of its dataset in the history.
         save_model: file of its networks.
         networks: of the best trials, while the study runs.
+        sample: of the pictures that the trials see; None = all.
     """
 
     record: str | None
     save_model: Path | None
     networks: BestNetworks | None = None
+    sample: Sample | None = None
 
     def with_networks(self, target: Objective) -> Objective:
         """Return an objective that keeps its networks, if it is a workload."""
@@ -52,7 +55,7 @@ class StudyOutputs:
 
     def record_and_save(
         self, result: TuneResult, plan: StudySpec, options: TuneOptions, *, deadline: float = math.inf
-    ) -> tuple[TuneResult, SavedNetworks | None]:
+    ) -> tuple[TuneResult, Classifier | None]:
         """Add a study to the history and save its networks, as far as the options say and the time allows.
 
         Args:
@@ -78,9 +81,11 @@ class StudyOutputs:
             options.on_message,
             remaining=lambda: deadline - time.monotonic(),
             networks=self.networks,
-            threads=options.workers or 1 if options.cluster is None else 1,
+            sample=self.sample,
         )
-        return (result, None) if saved is None else (replace(result, saved_model=saved.record), saved)
+        if saved is None:
+            return result, None
+        return replace(result, saved_model=saved_model(self.save_model, saved)), saved
 
 
 def network_folder(options: TuneOptions, stack: ExitStack) -> BestNetworks | None:
@@ -88,7 +93,7 @@ def network_folder(options: TuneOptions, stack: ExitStack) -> BestNetworks | Non
     if options.save_model is None or options.cluster is not None:
         return None
     folder = stack.enter_context(TemporaryDirectory(prefix="warmstart-networks-", ignore_cleanup_errors=True))
-    return BestNetworks(folder, options.ensemble)
+    return BestNetworks(folder, max(options.ensemble, CANDIDATES))
 
 
 def check_outputs(options: TuneOptions, plans: Mapping[str, StudySpec], outputs: Mapping[str, StudyOutputs]) -> None:

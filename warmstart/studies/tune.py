@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warmstart.arguments import check_path
+from warmstart.bo.space.encoding import Encoding
 from warmstart.history_store.canonical import canonical
 from warmstart.history_store.deprecation import renamed
 from warmstart.history_store.errors import UsageError, WarmstartError
@@ -22,8 +23,8 @@ from warmstart.locations import PathLike
 from warmstart.option import about
 from warmstart.prediction import predict_validation
 from warmstart.studies.execution.first_failures import ALIKE, fail_alike
-from warmstart.studies.execution.last_training import LastTraining
 from warmstart.studies.execution.local_workers import run_workers
+from warmstart.studies.execution.planned_pace import planned_key
 from warmstart.studies.execution.worker import Job, Limits, Runners, work
 from warmstart.studies.history.time_plan import TimedCall, plan_lines, warn_idle_cores, warn_unrun_plan
 from warmstart.studies.history.warm_start import check_history
@@ -31,6 +32,7 @@ from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.best_networks import BestNetworks
 from warmstart.studies.objectives.function import check_not_importing
 from warmstart.studies.objectives.metric import Metric
+from warmstart.studies.objectives.workload import WorkloadObjective
 from warmstart.studies.options import GROUPS, Group, pick_from
 from warmstart.studies.results.comparison import Comparison, compare_with_uniform
 from warmstart.studies.results.progress import Watch
@@ -54,10 +56,13 @@ from warmstart.studies.study_outputs import (
     with_log,
 )
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
+from warmstart.suggestions.larger_pictures import picture_facts
+from warmstart.training.workloads import DEFAULT, get_workload
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
     from warmstart.suggestions.query import Query
+    from warmstart.training.workloads.time_plan import RunPlan
 
 
 def tune(  # noqa: D417  the texts of the options are put in below
@@ -177,8 +182,9 @@ def _tune_single(
 ) -> TuneResult:
     """Tune on one dataset, and write the outputs."""
     named = NamedStudies({name: dataset}, {name: outputs}, datasets, title=name)
-    store, outcomes = _run_studies(options, named, began=began)
+    store, outcomes, run_plan = _run_studies(options, named, began=began)
     result, plan = outcomes[0]
+    outputs = outputs if run_plan is None else replace(outputs, sample=run_plan.sample)
     if options.time is not None and result.best is None:
         options.on_message(f"{name}: no trial has ended with an error in this time: give it more.")
     result = replace(result, seconds=time.monotonic() - began)
@@ -190,10 +196,10 @@ def _tune_single(
     result, saved = outputs.record_and_save(result, plan, options, deadline=began + options.check_time())
     if saved is not None and result.report is not None and dataset is not None:
         path = Path(result.report)
-        predictions = predict_validation(
-            saved.judged, options.save_model or "", dataset, skip_broken=options.skip_broken
-        )
-        try_write_report(path, lambda: add_classifier(path, predictions, saved.record), options)
+        predictions = predict_validation(saved, options.save_model or "", dataset, skip_broken=options.skip_broken)
+        record = result.saved_model
+        assert record is not None  # noqa: S101  of what was saved
+        try_write_report(path, lambda: add_classifier(path, predictions, record), options)
     return result
 
 
@@ -272,7 +278,7 @@ def _tune_several(
     # Whatever the order of the call, ties are broken alike.
     studies: dict[str, str | None] = dict(sorted(zip(names, paths, strict=True)))
     named = NamedStudies(studies, outputs, datasets, title, tuple(studies), split)
-    store, outcomes = _run_studies(options, named, began=began)
+    store, outcomes, _ = _run_studies(options, named, began=began)
     outcomes.sort(key=lambda each: names.index(each[0].study))
     joint = JointResult(
         store.display_name,
@@ -322,8 +328,8 @@ class NamedStudies:
 
 def _run_studies(
     options: TuneOptions, named: NamedStudies, *, began: float
-) -> tuple[Store, list[tuple[TuneResult, StudySpec]]]:
-    """Run the trials of studies; return the results and plans."""
+) -> tuple[Store, list[tuple[TuneResult, StudySpec]], RunPlan | None]:
+    """Run the trials of studies; return the results and plans, and a workload's plan."""
     paths, outputs, members, title = named.paths, named.outputs, named.members, named.title
     limits = options.limits()
     store = None if is_new_storage(options.storage) else open_store(options.storage)
@@ -340,6 +346,9 @@ def _run_studies(
     targets = tuple(outputs[name].with_networks(options.target(plan)) for name, plan in plans.items())
     check_outputs(options, plans, outputs)
     timed = None if options.time is None else _timed_call(options, targets[0], began)
+    if timed is not None and not members:
+        timed.run_plan = _run_plan(timed, options, plans[title], stored[title], queries[title])
+        targets = tuple(_within(target, timed) for target in targets)
 
     def complete(plan: StudySpec) -> StudySpec:
         name = next(name for name, candidate in plans.items() if candidate is plan)
@@ -373,7 +382,8 @@ def _run_studies(
         outcomes = [(summarise(queue), _local_plan(queue, paths, options)) for queue in group.queues]
     warn_early_end([result for result, _ in outcomes], limits, options)
     warn_unrun_plan(timed, *outcomes[0], trials=limits.trials)
-    return store, [(_with_comparison(result, plan, timed, limits), plan) for result, plan in outcomes]
+    compared = [(_with_comparison(result, plan, timed, limits), plan) for result, plan in outcomes]
+    return store, compared, None if timed is None else timed.run_plan
 
 
 def _local_plan(queue: TrialQueue, paths: Mapping[str, str | None], options: TuneOptions) -> StudySpec:
@@ -396,7 +406,11 @@ def warn_early_end(results: Sequence[TuneResult], limits: Limits, options: TuneO
 
 
 _JOIN_SHARE, _RETRAIN_SHARE = 0.05, 0.35
-"""Largest shares of a call's time: for joining networks; for retraining earlier ones, and the best on all images."""
+"""Largest shares of a call's time: for joining networks, and for training those of earlier calls again."""
+_LEAST_SHARE = 0.1
+"""Least share of a core that is believed of a busy machine."""
+_JOIN_S, _ANSWER_SHARE = 10.0, 0.02
+"""Most seconds for joining networks after a workload's plan, and the share of the time by which its last run ends early."""
 
 
 def _with_time_limits(
@@ -410,23 +424,53 @@ def _with_time_limits(
 ) -> Limits:
     """Return limits that end all trials within the time of a call, and print its plan."""
     pace = timed.pace(queue, sources=options.sources, query=query)
-    if options.save_model is not None:  # what was not kept is trained again in the end, and what is quick in any case
+    if (
+        options.save_model is not None and timed.run_plan is None
+    ):  # what was not kept is trained again in the end, and what is quick in any case
         configs = [design.config for design in queue.plan.configs] or [
             load_space(queue.plan.space).get_default_configuration()
         ]
         seconds = pace.forecast(load_space(queue.plan.space), configs)
         reserved = options.ensemble * max((design.high for design in seconds), default=0.0)
         if networks is not None:  # of this call; what earlier ones trained is trained again
-            last = LastTraining.of(queue.plan)
-            earlier = seconds_of_best(last.workload, ended_trials(queue.trials()), options.ensemble)
+            workload = get_workload(queue.plan.workload or DEFAULT)
+            earlier = seconds_of_best(workload, ended_trials(queue.trials()), options.ensemble)
             reserved = min(reserved, _JOIN_SHARE * timed.seconds) + min(earlier, _RETRAIN_SHARE * timed.seconds)
-            pace = replace(pace, again=_RETRAIN_SHARE * timed.seconds, last=last, saved=options.ensemble)
         pace = replace(pace, ends=pace.ends - reserved, over=pace.over - reserved)
     for line in plan_lines(timed, pace, queue.plan, n_ended=len(ended_trials(queue.trials()))):
         options.on_message(line)
     if queue.plan.workload is not None and options.workers is None:
         warn_idle_cores(timed, device=options.device)
     return replace(limits, until=min(limits.until, pace.ends), pace=pace)
+
+
+def _run_plan(
+    timed: TimedCall, options: TuneOptions, plan: StudySpec, stored: StudySpec | None, query: Query | None
+) -> RunPlan | None:
+    """Return the workload's own plan for a call; None without one, or for a study that began in another way."""
+    if plan.workload is None or query is None or plan.initial or plan.related or plan.warm == "none":
+        return None
+    timed.saves = 0.0 if options.save_model is None else min(_JOIN_S, _JOIN_SHARE * timed.seconds)
+    began, used = time.monotonic(), time.process_time()
+    facts, encoding = picture_facts(query.source), Encoding(load_space(plan.space))
+    share = (time.process_time() - used) / max(time.monotonic() - began, 1e-9)
+    workload = get_workload(plan.workload)
+    run_plan = workload.run_plan(facts, seconds=max(timed.left, 1.0), core_share=min(max(share, _LEAST_SHARE), 1.0))
+    if run_plan is not None and stored is None and all(encoding.fits(run_plan.configs[:1])):
+        return run_plan
+    known = set() if stored is None else {planned_key(design.config) for design in stored.configs}
+    if run_plan is not None and planned_key(run_plan.configs[0]) in known:
+        return run_plan
+    timed.saves = 0.0
+    return None
+
+
+def _within(target: Objective, timed: TimedCall) -> Objective:
+    """Return an objective whose last run ends with the time of a workload's plan, and that sees its pictures."""
+    if timed.run_plan is None or not isinstance(target, WorkloadObjective):
+        return target
+    until = timed.ends - _ANSWER_SHARE * timed.seconds
+    return replace(target, sample=timed.run_plan.sample, until=until)
 
 
 def _run(
@@ -492,6 +536,8 @@ def _load_runners(options: TuneOptions, targets: Sequence[Objective], stack: Exi
 def _with_comparison(result: TuneResult, plan: StudySpec, timed: TimedCall | None, limits: Limits) -> TuneResult:
     """Return a result with the time plan, and with the comparison if there is time for it."""
     planned = None if timed is None else timed.plan
+    if timed is not None and timed.run_plan is not None:
+        return result
     if timed is not None and limits.pace is not None and time.monotonic() + limits.pace.slowest > timed.over:
         return replace(result, plan=planned)
     return replace(result, comparison=compare_study(result, plan), plan=planned)

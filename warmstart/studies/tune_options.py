@@ -17,7 +17,7 @@ from warmstart.arguments import check_not_none
 from warmstart.bo.transfer.strategies import STRATEGIES
 from warmstart.glance import glance
 from warmstart.history_store.errors import UsageError
-from warmstart.history_store.space import dump_space, load_space
+from warmstart.history_store.space import dump_space, load_space, same_space
 from warmstart.locations import PathLike, history_path
 from warmstart.option import about
 from warmstart.studies.execution.worker import Limits
@@ -41,7 +41,7 @@ from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
 from warmstart.suggestions.lookup import Sources
 from warmstart.training.collection.plan import parse_time
-from warmstart.training.workloads import DEFAULT, WORKLOADS, get_workload, measures, workload_named_by
+from warmstart.training.workloads import DEFAULT, WORKLOADS, Workload, get_workload, measures, workload_named_by
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
@@ -168,7 +168,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
             raise UsageError(msg, param="strategy", given=self.strategy, choices=STRATEGIES)
         counts: Warm = self.warm if dataset is not None or self.initial else "none"
         _check_space(self.space, self.own_workload)
-        space = _space_text(self.space, stored_plan, self.history, workload=self.own_workload)
+        space = _space_text(self.space, stored_plan, self.history, workload=self.own_workload, query=query)
         plan = StudySpec(
             space=space,
             objective=_objective_text(self.objective, self.command, self.workload, self.target_budget),
@@ -343,9 +343,17 @@ def _check_space(space: SpaceLike | None, workload: str | None) -> None:
 
 
 def _space_text(
-    space: SpaceLike | None, stored_plan: StudySpec | None, history: PathLike | None, *, workload: str | None
+    space: SpaceLike | None,
+    stored_plan: StudySpec | None,
+    history: PathLike | None,
+    *,
+    workload: str | None,
+    query: Query | None,
 ) -> str:
-    """Return the space of the call, the study or the history; the workload's default if the history's is another's."""
+    """Return the space of the call, the study or the history; the workload's default if the history's is another's.
+
+    Pictures with more pixels than the images of the workload's usual space get its larger one.
+    """
     from warmstart.spaces import space_text
 
     if space is not None:
@@ -359,6 +367,19 @@ def _space_text(
         if measured_workload is not None:
             msg = f"expected the workload that {path} measured, {measured_workload}, got {DEFAULT}, which is meant where none is named. Give `workload` {measured_workload}, or name a `space`."
             raise UsageError(msg, param="workload")
-    if workload in (None, DEFAULT) or measures(history_space, workload):
+    if workload in (None, DEFAULT):
         return history_space
-    return dump_space(get_workload(workload).space())
+    if not measures(history_space, workload):
+        return dump_space(get_workload(workload).space())
+    return _space_of_pictures(history_space, get_workload(workload), query) or history_space
+
+
+def _space_of_pictures(history_space: str, workload: Workload, query: Query | None) -> str | None:
+    """Return a larger space for larger pictures; None if the history's fits, or is not the workload's usual one."""
+    from warmstart.suggestions.larger_pictures import typical_picture_side
+
+    if query is None or not same_space(history_space, dump_space(workload.space())):
+        return None
+    largest, side = workload.largest_image(load_space(history_space)), typical_picture_side(query.source)
+    larger = None if largest is None or side is None else workload.space_for_larger(side, largest)
+    return None if larger is None else dump_space(workload.space(larger[0].partition(":")[2]))

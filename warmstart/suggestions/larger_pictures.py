@@ -1,4 +1,4 @@
-"""A note for pictures with more pixels than a history has measured."""
+"""The pixels of pictures, and a note for those with more than a history has measured."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -8,11 +8,14 @@ import numpy as np
 from warmstart.history_store.images import ImageSource
 from warmstart.history_store.readers.base import Source
 from warmstart.training.workloads import Workload
+from warmstart.training.workloads.time_plan import PictureFacts, are_drawn
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
 _SAMPLED = 9
+_LOOKED_AT, _LOOK_SIZE = 24, 64
+"""Pictures, and pixels of a side, by which drawn pictures are told from photographs."""
 
 
 def larger_pictures_note(
@@ -34,7 +37,7 @@ def larger_pictures_note(
     if side is None or measured is None or (larger := workload.space_for_larger(side, measured)) is None:
         return None
     name, largest = larger
-    step = f"`tune --workload {workload.name} --space {name}` tries {largest}."
+    step = f"`tune --workload {workload.name}` tries {largest}: its space is then {name}."
     if space is not None:
         here = workload.largest_image(space)
         if here is None or here <= measured:
@@ -54,3 +57,10 @@ def typical_picture_side(source: ImageSource) -> int | None:
     rows = np.unique(np.linspace(0, len(source) - 1, _SAMPLED).astype(int)).tolist()
     sides = [side for row in rows if (side := source.side(row)) is not None]
     return int(np.median(sides)) if sides else None
+
+
+def picture_facts(source: ImageSource) -> PictureFacts:
+    """Return what a workload's plan asks of a dataset, by a few of its pictures."""
+    rows = np.unique(np.linspace(0, len(source) - 1, _LOOKED_AT).astype(int))
+    images = source.read(rows, size=_LOOK_SIZE, skip_broken=True).images
+    return PictureFacts(len(source), typical_picture_side(source), len(images) > 0 and are_drawn(images))

@@ -89,15 +89,6 @@ def test_the_best_head_misses_fewest_and_the_first_wins_a_tie():
     assert search.best() == search.specs[int(np.flatnonzero(wrong == wrong.min())[0])]
 
 
-def test_logistic_is_at_its_optimum():
-    data = drawn()
-    spec = HeadSpec("logistic", standardise=False, strength=0.01)
-    head = HeadSearch(data, [spec]).fit(spec)
-    rows = (data.rows - head.mean) / head.spread
-    error = (softmax(rows @ head.weight + head.bias) - data.targets()) / len(rows)
-    np.testing.assert_allclose(rows.T @ error + 0.02 * head.weight, 0, atol=1e-4)
-
-
 def test_features_without_any_spread_and_a_class_of_one_image_are_no_error():
     labels = np.array([0, 0, 0, 1])
     search = HeadSearch(TrainingFeatures(np.ones((4, 5), np.float32), labels, 2), head_specs(KINDS))

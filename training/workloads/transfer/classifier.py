@@ -20,7 +20,7 @@ from warmstart.history_store.picture import square_arrays
 from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.pretrained.backbones import has_fixed_size, make_network
 from warmstart.metafeat.pretrained.depths import Depth
-from warmstart.metafeat.pretrained.features import FeatureNetwork, compute_features
+from warmstart.metafeat.pretrained.features import FeatureNetwork, Features, compute_features
 from warmstart.metafeat.pretrained.heads import Head, head_from_tensors
 from warmstart.training.workloads.base import Classifier, Member
 from warmstart.training.workloads.classifier_file import not_a_classifier, read_header, to_metadata
@@ -41,6 +41,9 @@ class TransferModel:
         depth: of the features.
         image_size: pixels of a side.
         origin: of the backbone and its weights, for the header: ``architecture``, ``weights``, ``licence``, ``tuned``.
+        answers: `n x classes` probabilities of the images of its dataset (see `PreparedTransfer.seen`) by a model that
+            has not seen them; NaN for others; None = unknown.
+        channels: of the images, 1 or 3.
     """
 
     network: FeatureNetwork
@@ -48,11 +51,22 @@ class TransferModel:
     depth: Depth
     image_size: int
     origin: Mapping[str, Any]
+    answers: NDArray[np.float64] | None = None
+    channels: int = 3
+
+    @property
+    def pass_key(self) -> tuple[str, int]:
+        """Return a key that is shared by models with the same features before the choice of depth."""
+        weights = f"tuned {id(self.network)}" if self.origin["tuned"] else str(self.origin["weights"])
+        return weights, self.image_size
+
+    def features(self, images: NDArray[np.uint8]) -> Features:
+        """Compute the features of images of any side."""
+        return compute_features(self.network, square_arrays(images, self.image_size))
 
     def probabilities(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Compute the probabilities of the classes of images of any side, `n x classes`."""
-        features = compute_features(self.network, square_arrays(images, self.image_size))
-        return self.head.probabilities(features.at(self.depth))
+        return self.head.probabilities(self.features(images).at(self.depth))
 
 
 class TransferClassifier(Classifier):
@@ -63,7 +77,8 @@ class TransferClassifier(Classifier):
         classes: names in the order of the probabilities.
         size: image size, pixels of a side: the largest of the models, resized for the others.
         channels: 1 or 3.
-        error: validation error of the average.
+        error: of the average, on images that no model has seen.
+        interval: of the error, 80 %; None = unknown.
         training_images: least number of training images; None = unknown, as in old files.
         votes: weight of each model in the average; equal in old files.
     """
@@ -85,8 +100,10 @@ class TransferClassifier(Classifier):
         error: float,
         training_images: int | None = None,
         votes: Sequence[float] | None = None,
+        interval: tuple[float, float] | None = None,
     ) -> None:
         self.members, self.classes, self.training_images = tuple(members), tuple(classes), training_images
+        self.interval = interval
         self.votes = tuple(1.0 for _ in models) if votes is None else tuple(votes)
         self.size, self.channels, self.error = max(model.image_size for model in models), channels, error
         self._models = [replace(model, network=_on_cpu(model.network)) for model in models]
@@ -107,7 +124,11 @@ class TransferClassifier(Classifier):
         inputs = fitted_images(images, self.size, self.channels)
         if not len(inputs):
             return np.zeros((0, len(self.classes)))
-        return self.average([model.probabilities(inputs) for model in self._models])
+        models = {model.pass_key: model for model in self._models}
+        features = {key: model.features(inputs) for key, model in models.items()}
+        return self.average(
+            [model.head.probabilities(features[model.pass_key].at(model.depth)) for model in self._models]
+        )
 
     def average(self, probabilities: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         """Average the probabilities of the models, smoothed by one vote for all classes beside the training images'.
@@ -136,6 +157,8 @@ class TransferClassifier(Classifier):
                 tensors |= {prefixes[key] + name: tensor.contiguous().clone() for name, tensor in state.items()}
             for name, array in model.head.tensors().items():
                 tensors[f"{PREFIX}{i}.head.{name}"] = torch.from_numpy(np.ascontiguousarray(array))
+            if model.answers is not None:
+                tensors[f"{PREFIX}{i}.answers"] = torch.from_numpy(model.answers)
             described.append({**_describe(model), "prefix": prefixes[key]})
         header = {
             "members": [member.to_dict() for member in self.members],
@@ -143,6 +166,7 @@ class TransferClassifier(Classifier):
             "size": self.size,
             "channels": self.channels,
             "error": self.error,
+            "interval": self.interval,
             "dataset": self.dataset,
             "training_images": self.training_images,
             "votes": list(self.votes),
@@ -173,13 +197,20 @@ class TransferClassifier(Classifier):
                     {name: tensor.numpy() for name, tensor in _part(tensors, f"{PREFIX}{i}.head.").items()}
                 )
                 origin = {key: record[key] for key in ("architecture", "weights", "licence", "tuned")}
+                answers = tensors.get(f"{PREFIX}{i}.answers")
                 models.append(
-                    TransferModel(networks[network_key], head, record["depth"], int(record["image_size"]), origin)
-                )
+                    TransferModel(
+                        networks[network_key], head, record["depth"], int(record["image_size"]), origin,
+                        None if answers is None else answers.numpy(), int(header["channels"]),
+                    )
+                )  # fmt: skip
             members = [Member(**member) for member in header["members"]]
             settings = {name: header[name] for name in ("classes", "channels", "error")}
             training_images, votes = header.get("training_images"), header.get("votes")
-            return cls(members, models, **settings, training_images=training_images, votes=votes)
+            return cls(
+                members, models, **settings, training_images=training_images, votes=votes,
+                interval=tuple(header["interval"]) if header.get("interval") else None,
+            )  # fmt: skip
         except WarmstartError:
             raise
         except (

@@ -31,23 +31,8 @@ WARM_UP = 0.1
 """Share of a fine-tuning in which the learning rate rises; afterwards it falls as a cosine to zero."""
 FIRST_RATE = 0.01
 """Offset of the finished share in the warm-up, so that the first step has a rate above 0."""
-MANY, MORE = 400, 1200
-"""Steps from which the last training has up to `MORE` steps: time ends most such trials, and the last one has more of
-it."""
-
-_GAIN = 0.15
-"""Exponent of the fall of errors with steps, a cautious one: 0.15 to 0.5 on three of four image sets between 400 and
-1,100 steps at 64 pixels, and 0.25 on one between 110 and 380 at 128; on the fourth errors do not fall."""
-
-
-def final_steps(steps: int) -> int:
-    """Return the steps of the last training before a network is saved, in all the remaining time."""
-    return max(steps, MORE) if steps >= MANY else steps
-
-
-def final_error(error: float, steps: float, more: float) -> float:
-    """Extrapolate the error of a fine-tuning after `steps` > 0 to more steps; the result is not larger."""
-    return error * float(max(more / steps, 1.0) ** -_GAIN)
+MORE = 1200
+"""Most steps of a fine-tuning that is given a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +87,8 @@ class TransferConfig:
 
     Attributes:
         features: of the head.
-        head: ``auto`` = the best of ridge, nearest neighbours and centroids on left-out training images; or one kind.
+        head: ``auto`` = the best of logistic regression, ridge, nearest neighbours and centroids on left-out training
+            images, before a fine-tuning of the first two; or one kind.
         tuning: None = frozen features.
     """
 
@@ -161,7 +147,7 @@ def _tuning(steps: int, values: dict[str, Any]) -> Tuning:
 def _ranges(config: TransferConfig, steps: int) -> list[tuple[bool, str, object]]:
     """Return for every hyperparameter whether it is in its range, the range as text, and the value."""
     features, tuning = config.features, config.tuning
-    heads, condition = (HEADS, "") if tuning is None else (("auto", "ridge"), " with steps > 0")
+    heads, condition = (HEADS, "") if tuning is None else (("auto", "ridge", "logistic"), " with steps > 0")
     checks: list[tuple[bool, str, object]] = [
         (bool(features.backbone), "the name of a backbone", features.backbone),
         (features.depth in DEPTHS, f"depth one of {', '.join(DEPTHS)}", features.depth),

@@ -1,4 +1,4 @@
-"""Fine-tuning of a pretrained network, from the ridge head on its frozen features."""
+"""Fine-tuning of a pretrained network, from a linear head on its frozen features."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from warmstart.training.workloads.transfer.config import FIRST_RATE, WARM_UP, Tu
 
 WATCHED = 64
 """Most validation images in points of the curve, to save time; the last point uses all."""
+_ANSWER = 0.4
+"""Seconds of answering a batch, at most, in seconds of a training step."""
 
 
 class TunedNetwork(nn.Module):
@@ -69,20 +71,16 @@ class TuningImages:
         labels: `n` int64.
         val_images: `v x s x s x c` uint8.
         val_labels: `v` int64.
-        val_wrong: `v` bool, errors of the head on frozen features.
     """
 
     images: NDArray[np.uint8]
     labels: NDArray[np.int64]
     val_images: NDArray[np.uint8]
     val_labels: NDArray[np.int64]
-    val_wrong: NDArray[np.bool_]
 
-    def change(self, network: TunedNetwork, rows: NDArray[np.int64]) -> float:
-        """Compute the error of validation images less that of the head; NaN for outputs that are not finite."""
-        return validation_error(network, self.val_images[rows], self.val_labels[rows]) - float(
-            self.val_wrong[rows].mean()
-        )
+    def answer(self, network: TunedNetwork, rows: NDArray[np.int64]) -> torch.Tensor:
+        """Compute the logits of validation images, `r x classes`."""
+        return logits(network, self.val_images[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +88,50 @@ class TunedResult:
     """Result of a fine-tuning.
 
     Attributes:
-        change: of the validation error, from the head to the end; NaN unless ok.
+        error: at the end, of all validation images; NaN unless ok.
         status: ok, diverged or timeout.
-        curve: pairs (step, change), on `WATCHED` images except the last.
+        curve: pairs (step, error), on `WATCHED` images except the last.
+        outputs: logits of the validation images at the end, `v x classes`; None unless ok.
     """
 
-    change: float
+    error: float
     status: Status
     curve: tuple[tuple[int, float], ...]
+    outputs: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingClock:
+    """Seconds of a training.
+
+    Attributes:
+        seconds: clock of the work so far.
+        timeout_s: largest number of seconds of work.
+        until: `time.monotonic` at which it ends with its last answers, whatever a budget of time says.
+    """
+
+    seconds: Callable[[], float]
+    timeout_s: float = math.inf
+    until: float = math.inf
+
+    def progress_from_now(self, budget: TransferBudget, length: int, last_batches: float) -> Callable[[int], float]:
+        """Return a function that tells the finished share of a training after a step.
+
+        Args:
+            budget: upper limit.
+            length: steps.
+            last_batches: batches that are answered at the end.
+        """
+        started, began = self.seconds(), time.monotonic()
+
+        def progress(step: int) -> float:
+            if math.isinf(self.until):
+                return budget.progress(step, length, self.seconds() - started)
+            spent = time.monotonic() - began
+            answering = _ANSWER * last_batches * spent / step
+            return min(max(step / length, spent / max(self.until - began - answering, _ANSWER)), 1.0)
+
+        return progress
 
 
 def fine_tune(
@@ -108,8 +142,7 @@ def fine_tune(
     budget: TransferBudget,
     seed: int,
     report: Callable[[int, float], None],
-    seconds: Callable[[], float],
-    timeout_s: float = math.inf,
+    clock: TrainingClock,
 ) -> TunedResult:
     """Train a network in place: AdamW, warm-up and cosine, norms frozen.
 
@@ -119,16 +152,17 @@ def fine_tune(
         tuning: hyperparameters.
         budget: upper limit.
         seed: of the order and of augmentation.
-        report: called with each (step, change); its exceptions end the run.
-        seconds: clock of the work so far.
-        timeout_s: largest number of seconds of work.
+        report: called with each (step, error); its exceptions end the run.
+        clock: its seconds.
     """
     device = network.weight.device
     draws = torch.Generator().manual_seed(seed)
     beta = np.random.default_rng(seed)
     optimizers = _optimizers(network, tuning, to_pixels(data.images[:2], device))
-    length, started = budget.steps(tuning.steps), seconds()
-    watch = np.linspace(0, len(data.val_labels) - 1, min(WATCHED, len(data.val_labels))).astype(np.int64)
+    rows_at_end = np.arange(len(data.val_labels))
+    length, batches = budget.steps(tuning.steps), len(rows_at_end) / tuning.batch_size
+    share_after = clock.progress_from_now(budget, length, batches)
+    watch = np.linspace(0, len(rows_at_end) - 1, min(WATCHED, len(rows_at_end))).astype(np.int64)
     queue = torch.empty(0, dtype=torch.int64)
     curve: list[tuple[int, float]] = []
     step, progress, marks = 0, 0.0, 0
@@ -143,18 +177,18 @@ def fine_tune(
         for optimizer, rate in optimizers:
             optimizer.step(rate * _schedule(progress))
         step += 1
-        progress = budget.progress(step, length, seconds() - started)
+        progress = share_after(step)
         if progress * budget.curve_points >= marks + 1 or progress >= 1:
             marks = int(progress * budget.curve_points)
-            chosen = np.arange(len(data.val_labels)) if progress >= 1 else watch
-            change = data.change(network, chosen)
-            if math.isnan(change) or not math.isfinite(loss.item()):
+            chosen = rows_at_end if progress >= 1 else watch
+            outputs = data.answer(network, chosen)
+            if not bool(torch.isfinite(outputs).all()) or not math.isfinite(loss.item()):
                 return TunedResult(math.nan, Status.DIVERGED, tuple(curve))
-            curve.append((step, change))
-            report(step, change)
-        if progress < 1 and seconds() > timeout_s:
+            curve.append((step, float((outputs.argmax(1).numpy() != data.val_labels[chosen]).mean())))
+            report(*curve[-1])
+        if progress < 1 and clock.seconds() > clock.timeout_s:
             return TunedResult(math.nan, Status.TIMEOUT, tuple(curve))
-    return TunedResult(curve[-1][1], Status.OK, tuple(curve))
+    return TunedResult(curve[-1][1], Status.OK, tuple(curve), outputs.double().numpy())
 
 
 @torch.inference_mode()
@@ -163,14 +197,6 @@ def logits(network: TunedNetwork, images: NDArray[np.uint8]) -> torch.Tensor:
     device = network.weight.device
     starts = range(0, len(images), BATCH)
     return torch.cat([network(to_pixels(images[start : start + BATCH], device)).float().cpu() for start in starts])
-
-
-def validation_error(network: TunedNetwork, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> float:
-    """Compute the share of wrong answers; NaN for outputs that are not finite."""
-    outputs = logits(network, images)
-    if not bool(torch.isfinite(outputs).all()):
-        return math.nan
-    return int((outputs.argmax(1).numpy() != labels).sum()) / len(labels)
 
 
 def process_seconds(device: torch.device) -> Callable[[], float]:

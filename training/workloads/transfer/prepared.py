@@ -23,21 +23,30 @@ from warmstart.metafeat.pretrained.features import (
     compute_features,
     open_network,
 )
-from warmstart.metafeat.pretrained.heads import Head, HeadKind, HeadSearch, LinearHead, TrainingFeatures, head_specs
+from warmstart.metafeat.pretrained.heads import (
+    Head,
+    HeadKind,
+    HeadSearch,
+    LinearHead,
+    Matrix,
+    TrainingFeatures,
+    best_scale,
+    head_specs,
+)
 from warmstart.training.workloads.base import Budget, Classifier, Member, Prepared, Report, TrainingResult
 from warmstart.training.workloads.dataset import Dataset
 from warmstart.training.workloads.transfer.budget import TransferBudget, transfer_budget
 from warmstart.training.workloads.transfer.classifier import TransferClassifier, TransferModel
-from warmstart.training.workloads.transfer.config import FeatureSet, TransferConfig, final_steps
+from warmstart.training.workloads.transfer.config import MORE, FeatureSet, TransferConfig
 from warmstart.training.workloads.transfer.finetune import (
+    TrainingClock,
     TunedNetwork,
     TuningImages,
     fine_tune,
     process_seconds,
 )
+from warmstart.training.workloads.transfer.members import answered, choose_members, error_interval, wrong_answers
 
-_LEAST_S = 1.0
-"""Least seconds of a fine-tuning, also with little time left."""
 _MOST_NETWORKS = 2
 """Most networks in memory."""
 _PICTURE_BYTES = 1_000_000_000
@@ -70,6 +79,8 @@ class PreparedTransfer(Prepared):
         self._images: dict[tuple[int, Split], NDArray[np.uint8]] = {}
         self._networks: dict[tuple[str, int], FeatureNetwork] = {}
         self._features: dict[str, Features] = {}
+        self._n_channels: int | None = None
+        self._picture_s: float | None = None
 
     def train(
         self,
@@ -80,21 +91,50 @@ class PreparedTransfer(Prepared):
         report: Report | None = None,
         timeout_s: float = math.inf,
         keep: bool = False,
+        until: float = math.inf,
     ) -> TrainingResult:
-        """Fit the heads, and fine-tune from the ridge head if the configuration has steps.
+        """Fit the heads to all images that are not held out, or fine-tune from a linear head on the training images.
 
-        The error of a head is its share of wrong answers among the validation images and the left-out training images.
-        These are several times as many images as the validation part alone, so chance decides less between
-        configurations. Fine-tuning adds its change on the validation part. The curve starts with the head's error at
-        step 0. Metrics: ``validation_error`` and the head's ``left_out_error``, of either part alone.
+        The error is always of images that the model has not seen: a head's of all images, each left out in turn (by
+        folds for logistic regression); that of a fine-tuning of the validation images. Its curve starts with the error of
+        the head there. Metrics: ``validation_error`` and the head's ``left_out_error`` on the training images alone.
         """
         parsed, checked_budget = TransferConfig.of(config), transfer_budget(budget)
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            return self._train(
-                parsed, checked_budget, seed, report or _ignore_report, timeout_s, parts=self._training, keep=keep
-            )
+            train = self._fit_head if parsed.tuning is None else self._fine_tune
+            return train(parsed, checked_budget, seed, report or _ignore_report, timeout_s, keep=keep, until=until)
 
-    def _train(
+    def _fit_head(
+        self,
+        config: TransferConfig,
+        budget: TransferBudget,  # noqa: ARG002  one signature
+        seed: int,  # noqa: ARG002
+        report: Report,
+        timeout_s: float,
+        *,
+        keep: bool,
+        until: float,  # noqa: ARG002
+    ) -> TrainingResult:
+        seconds, features, self._picture_s = process_seconds(self.device), config.features, None
+        backbone = find_backbone(features.backbone)
+        head, answers = self._head(config, backbone, parts=self._seen)
+        wrong = wrong_answers(answers, self._labels(self._seen))
+        n_val = len(self.val_labels)
+        metrics = {"left_out_error": float(wrong[:-n_val].mean()), "validation_error": float(wrong[-n_val:].mean())}
+        metrics |= self._pass_seconds()
+        if seconds() > timeout_s:
+            return TrainingResult(math.nan, Status.TIMEOUT, seconds(), (), metrics)
+        error = float(wrong.mean())
+        report(0, error)
+        model = None
+        if keep:
+            network, origin = self._network(backbone, features.image_size), _origin(backbone, tuned=False)
+            model = TransferModel(
+                network, head, features.depth, features.image_size, origin, answers, self._channels(features)
+            )
+        return TrainingResult(error, Status.OK, seconds(), ((0, error),), metrics, model)
+
+    def _fine_tune(
         self,
         config: TransferConfig,
         budget: TransferBudget,
@@ -103,102 +143,91 @@ class PreparedTransfer(Prepared):
         timeout_s: float,
         *,
         keep: bool,
-        parts: tuple[Split, ...],
-        wall: float = math.inf,
+        until: float,
     ) -> TrainingResult:
-        """Train on parts of the images; with `wall`, a budget of time counts wall seconds."""
-        seconds, began = process_seconds(self.device), time.monotonic()
-        backbone = find_backbone(config.features.backbone)
-        head, left_out = self._head(config, backbone, parts=parts)
-        rows = self._of(config.features, backbone, "val").at(config.features.depth)
-        wrong = head.scores(rows).argmax(1) != self.val_labels
-        validation = int(wrong.sum()) / len(wrong)
+        assert config.tuning is not None  # noqa: S101  of configurations with steps
+        seconds, features, tuning = process_seconds(self.device), config.features, config.tuning
+        backbone, size = find_backbone(features.backbone), features.image_size
+        head, answers = self._head(config, backbone, parts=self._training)
+        assert isinstance(head, LinearHead)  # noqa: S101  fine-tuning starts from a linear one
+        rows = self._of(features, backbone, "val").at(features.depth)
+        validation = float(wrong_answers(head.scores(rows), self.val_labels).mean())
+        left_out = float(wrong_answers(answers, self._labels(self._training)).mean())
         metrics = {"left_out_error": left_out, "validation_error": validation}
         if seconds() > timeout_s:
             return TrainingResult(math.nan, Status.TIMEOUT, seconds(), (), metrics)
-        n_left, n_val = len(self._labels(parts)), len(self.val_labels)
-        error = (left_out * n_left + validation * n_val) / (n_left + n_val)
-
-        def of_both(change: float) -> float:
-            return min(max(error + change, 0.0), 1.0)
-
-        report(0, error)
-        if config.tuning is None:
-            model = self._model(config.features, backbone, head) if keep else None
-            return TrainingResult(error, Status.OK, seconds(), ((0, error),), metrics, model)
-        assert isinstance(head, LinearHead)  # noqa: S101  fine-tuning starts from ridge
-        body = open_network(backbone, size=config.features.image_size, device=self.device)
-        network = TunedNetwork(body, head, config.features.depth).to(self.device)
-        size = config.features.image_size
-        images = np.concatenate([self._pictures(size, part) for part in parts])
-        data = TuningImages(images, self._labels(parts), self._pictures(size, "val"), self.val_labels, wrong)
-        tuning = config.tuning
-        if math.isfinite(wall) and budget.name == "time":
-            budget, seconds = replace(budget, amount=max(wall - time.monotonic() + began, _LEAST_S)), time.monotonic
-            tuning = replace(tuning, steps=final_steps(tuning.steps))
-        outcome = fine_tune(
-            network, data, tuning, budget=budget, seed=seed, seconds=seconds, timeout_s=timeout_s,
-            report=lambda step, change: report(step, of_both(change)),
-        )  # fmt: skip
-        final = {Status.OK: of_both(outcome.change), Status.DIVERGED: self.constant_error()}.get(
-            outcome.status, math.nan
-        )
-        if math.isfinite(outcome.change):
-            metrics["validation_error"] = validation + outcome.change
-        curve = tuple((step, of_both(change)) for step, change in outcome.curve)
-        tuned = TransferModel(body, network.linear_head(), network.depth, size, _origin(backbone, tuned=True))
-        model = tuned if keep and outcome.status is Status.OK else None  # a diverged one is useless
-        return TrainingResult(final, outcome.status, seconds(), ((0, error), *curve), metrics, model)
+        report(0, validation)
+        body = open_network(backbone, size=size, device=self.device)
+        network = TunedNetwork(body, head, features.depth).to(self.device)
+        images = np.concatenate([self._pictures(size, part) for part in self._training])
+        data = TuningImages(images, self._labels(self._training), self._pictures(size, "val"), self.val_labels)
+        if math.isfinite(until):
+            tuning = replace(tuning, steps=max(tuning.steps, MORE))
+        clock = TrainingClock(seconds, timeout_s, until)
+        outcome = fine_tune(network, data, tuning, budget=budget, seed=seed, report=report, clock=clock)
+        final = {Status.OK: outcome.error, Status.DIVERGED: self.constant_error()}.get(outcome.status, math.nan)
+        model = None
+        if outcome.outputs is not None:
+            metrics["validation_error"] = outcome.error
+            scale = best_scale(outcome.outputs, self.val_labels)
+            tuned_head = replace(network.linear_head(), scale=scale)
+            known = np.full((len(self._labels(self._seen)), len(self.dataset.class_names)), np.nan)
+            known[-len(self.val_labels) :] = tuned_head.of_scores(outcome.outputs)
+            origin = _origin(backbone, tuned=True)
+            model = TransferModel(body, tuned_head, features.depth, size, origin, known, self._channels(features))
+        curve = ((0, validation), *outcome.curve)
+        return TrainingResult(final, outcome.status, seconds(), curve, metrics, model if keep else None)
 
     def constant_error(self) -> float:
         """Compute the validation error of the most frequent training class."""
         majority = int(np.bincount(self._labels(self._training)).argmax())
         return int((self.val_labels != majority).sum()) / len(self.val_labels)
 
-    def combine(
-        self,
-        members: Sequence[Member],
-        models: Sequence[object],
-        *,
-        error: float | None = None,
-        leading: int | None = None,
-    ) -> Classifier:
-        """Join models to a classifier, which averages their probabilities."""
+    def combine(self, members: Sequence[Member], models: Sequence[object], *, error: float | None = None) -> Classifier:
+        """Join models to a classifier, which averages their probabilities.
+
+        An unknown error is that of the images that no model has seen.
+        """
         transfer_models = [model for model in models if isinstance(model, TransferModel)]
-        size = max(model.image_size for model in transfer_models)
-        images = self._pictures(size, "val")
+        kept = transfer_models if error is not None else [replace(model, answers=None) for model in transfer_models]
         classifier = TransferClassifier(
-            members, transfer_models, classes=self.dataset.class_names, channels=images.shape[3], error=error or 0.0,
-            training_images=len(self._labels(self._training)), votes=_votes(len(transfer_models), leading),
+            members, kept, classes=self.dataset.class_names, channels=transfer_models[0].channels, error=error or 0.0,
+            training_images=len(self._labels(self._training)),
         )  # fmt: skip
         if error is None:
-            pairs = zip(members, transfer_models, strict=True)
-            by_model = [self._probabilities(member, model, images) for member, model in pairs]
-            classifier.validated = classifier.average(by_model)
-            classifier.error, classifier.first_error = self._error(classifier.validated), self._error(by_model[0])
+            answers = [self._answers(model) for model in transfer_models]
+            rows, labels = np.flatnonzero(answered(answers)), self._labels(self._seen)
+            classifier.validated = classifier.average([each[rows] for each in answers])
+            seen = np.concatenate([self.dataset.rows(part) for part in self._seen])[rows]
+            classifier.validated_rows = seen if self.dataset.sampled_rows is None else self.dataset.sampled_rows[seen]
+            wrong = int(wrong_answers(classifier.validated, labels[rows]).sum())
+            classifier.error, classifier.interval = wrong / len(rows), error_interval(wrong, len(rows))
         return classifier
 
-    def _error(self, probabilities: NDArray[np.float64]) -> float:
-        """Return the share of wrong answers among the validation images."""
-        return int((probabilities.argmax(1) != self.val_labels).sum()) / len(self.val_labels)
+    def select(self, models: Sequence[object], most: int) -> list[int]:
+        """Choose the models whose average is best by answers to images that they had not seen."""
+        answers = [self._answers(model) for model in models if isinstance(model, TransferModel)]
+        return choose_members(answers, self._labels(self._seen), most=most)
 
-    def _probabilities(self, member: Member, model: TransferModel, images: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Compute a model's probabilities of the validation images; a frozen model uses cached features."""
-        if model.origin["tuned"] or model.image_size != images.shape[1]:
-            return model.probabilities(images)
-        features = TransferConfig.of(member.config).features
-        rows = self._of(features, find_backbone(features.backbone), "val").at(features.depth)
-        return model.head.probabilities(rows)
+    def _answers(self, model: TransferModel) -> Matrix:
+        """Return the probabilities of the images by a model that has not seen them."""
+        if model.answers is None:
+            msg = f"{self.dataset.location}: expected a model of its training, got one without answers. Train it with `keep`."
+            raise ValueError(msg)
+        return model.answers
 
-    def refit(self, member: Member, model: object, *, budget: Budget, seconds: float = math.inf) -> object:
-        """Fit head and fine-tuning to all images outside a test part; return the old model if that diverges."""
-        config, sparse_budget = TransferConfig.of(member.config), replace(transfer_budget(budget), curve_points=1)
-        parts: tuple[Split, ...] = (*self._training, "val")
-        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            result = self._train(
-                config, sparse_budget, member.seed, _ignore_report, math.inf, parts=parts, keep=True, wall=seconds
-            )
-        return model if result.model is None or result.status is not Status.OK else result.model
+    def _pass_seconds(self) -> dict[str, float]:
+        """Return the wall seconds of a picture's features, for plans of time; empty if none were computed."""
+        return {} if self._picture_s is None else {"picture_seconds": self._picture_s}
+
+    def _channels(self, features: FeatureSet) -> int:
+        """Return the channels of the images, 1 or 3."""
+        return self.dataset.images(features.image_size).shape[3] if self._n_channels is None else self._n_channels
+
+    @property
+    def _seen(self) -> tuple[Split, ...]:
+        """Return the parts that are not held out, validation last."""
+        return (*self._training, "val")
 
     @property
     def _training(self) -> tuple[Split, ...]:
@@ -208,8 +237,8 @@ class PreparedTransfer(Prepared):
     def _labels(self, parts: Sequence[Split]) -> NDArray[np.int64]:
         return np.concatenate([self.dataset.labels[self.dataset.rows(part)] for part in parts])
 
-    def _head(self, config: TransferConfig, backbone: Backbone, *, parts: tuple[Split, ...]) -> tuple[Head, float]:
-        """Fit the head of a configuration, and return it with its leave-one-out error."""
+    def _head(self, config: TransferConfig, backbone: Backbone, *, parts: tuple[Split, ...]) -> tuple[Head, Matrix]:
+        """Fit the head of a configuration, and return it with the probabilities of its images, each left out."""
         features = config.features
         labels = self._labels(parts)
         copies = (False, True) if features.flip_copies else (False,)
@@ -221,7 +250,7 @@ class PreparedTransfer(Prepared):
             ]
         )
         kinds: dict[str, tuple[HeadKind, ...]] = {
-            "auto": ("ridge",) if config.tuning else ("ridge", "knn", "centroid"),
+            "auto": ("logistic", "ridge") if config.tuning else ("logistic", "ridge", "knn", "centroid"),
             "ridge": ("ridge",),
             "knn": ("knn",),
             "centroid": ("centroid",),
@@ -229,7 +258,8 @@ class PreparedTransfer(Prepared):
         }
         data = TrainingFeatures(rows, labels, len(self.dataset.class_names))
         search = HeadSearch(data, head_specs(kinds[config.head]))
-        return search.fit(), int(search.error_counts().min()) / len(labels)
+        head = search.fit()
+        return head, head.of_scores(search.left_out_scores(search.best()))
 
     def _of(self, features: FeatureSet, backbone: Backbone, part: Split, *, flipped: bool = False) -> Features:
         """Return features of a part of the images, from memory, from disk, or computed."""
@@ -239,7 +269,9 @@ class PreparedTransfer(Prepared):
             computed = self.cache.get(key)
             if computed is None:
                 images = self._pictures(features.image_size, part)
-                computed = compute_features(self._network(backbone, features.image_size), images, flipped=flipped)
+                network, began = self._network(backbone, features.image_size), time.monotonic()
+                computed = compute_features(network, images, flipped=flipped)
+                self._picture_s = (time.monotonic() - began) / len(images)
                 self.cache.put(key, computed)
             self._features[key] = computed
             while len(self._features) > 1 and sum(entry.nbytes for entry in self._features.values()) > _FEATURE_BYTES:
@@ -249,7 +281,9 @@ class PreparedTransfer(Prepared):
     def _pictures(self, size: int, part: Split) -> NDArray[np.uint8]:
         """Return the images of a part at a size, cached for the next configuration."""
         if (size, part) not in self._images:
-            self._images[size, part] = self.dataset.images(size)[self.dataset.rows(part)]
+            images = self.dataset.images(size)
+            self._n_channels = images.shape[3]
+            self._images[size, part] = images[self.dataset.rows(part)]
             for oldest in dict.fromkeys(stored_size for stored_size, _ in self._images if stored_size != size):
                 if sum(array.nbytes for array in self._images.values()) <= _PICTURE_BYTES:
                     break
@@ -262,15 +296,6 @@ class PreparedTransfer(Prepared):
             _make_room(self._networks)
             self._networks[backbone.name, size] = open_network(backbone, size=size, device=self.device)
         return self._networks[backbone.name, size]
-
-    def _model(self, features: FeatureSet, backbone: Backbone, head: Head) -> TransferModel:
-        network = self._network(backbone, features.image_size)
-        return TransferModel(network, head, features.depth, features.image_size, _origin(backbone, tuned=False))
-
-
-def _votes(n: int, leading: int | None) -> list[float]:
-    """Return the votes of n models: one each, for the leading one as many as all others together."""
-    return [float(max(n - 1, 1)) if index == leading else 1.0 for index in range(n)]
 
 
 def _origin(backbone: Backbone, *, tuned: bool) -> dict[str, Any]:

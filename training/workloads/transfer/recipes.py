@@ -259,7 +259,7 @@ def _python(
     # Shares of training pictures, and of validation pictures among the rest; a dataset with a test part gets no other.
     shares = (train / (train + val), 1.0) if folders else (train, val / (val + test))
     heads = {
-        "auto": "the best of ridge, nearest neighbours and centroids",
+        "auto": "the best of logistic regression, ridge, nearest neighbours and centroids",
         "knn": "nearest neighbours",
         "centroid": "centroids",
         "logistic": "logistic regression",

@@ -16,6 +16,7 @@ from warmstart.metafeat.pretrained.backbones import build_backbone, check_archit
 from warmstart.training.workloads.base import Budget as AnyBudget
 from warmstart.training.workloads.base import Classifier, Prepared, Workload
 from warmstart.training.workloads.dataset import Dataset
+from warmstart.training.workloads.time_plan import PictureFacts, RunPlan
 from warmstart.training.workloads.transfer.budget import BUDGETS, TransferBudget, transfer_budget
 from warmstart.training.workloads.transfer.config import (
     BATCH_SIZE,
@@ -24,8 +25,6 @@ from warmstart.training.workloads.transfer.config import (
     SMALLEST,
     TUNING_NAMES,
     TransferConfig,
-    final_error,
-    final_steps,
 )
 from warmstart.training.workloads.transfer.recipes import RECIPES, write_recipe
 from warmstart.training.workloads.transfer.space import (
@@ -37,6 +36,7 @@ from warmstart.training.workloads.transfer.space import (
     SpaceName,
     transfer_space,
 )
+from warmstart.training.workloads.transfer.time_plan import TransferPlan
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -99,17 +99,6 @@ class Transfer(Workload):
         """Estimate the seconds of a second training: 0 for a head, whose features are cached."""
         return 0.0 if TransferConfig.of(config).tuning is None else duration
 
-    def steps_again(self, config: Config, budget: AnyBudget) -> int:
-        """Return the steps of the last fine-tuning, on all images, and longer if time ended the trial; 0 for heads."""
-        tuning, checked_budget = TransferConfig.of(config).tuning, transfer_budget(budget)
-        if tuning is None:
-            return 0
-        return final_steps(tuning.steps) if checked_budget.name == "time" else checked_budget.steps(tuning.steps)
-
-    def error_again(self, config: Config, error: float, *, budget: AnyBudget, steps: float, longer: float) -> float:
-        """Estimate the error after the last fine-tuning, which has more steps."""
-        return final_error(error, steps, min(self.steps_again(config, budget), steps * longer))
-
     def recipe(
         self, config: Config, program: str, *, dataset: str, n_train: int, n_classes: int, skip_broken: bool = False
     ) -> str:
@@ -120,14 +109,18 @@ class Transfer(Workload):
             config, program, dataset=dataset, n_train=n_train, n_classes=n_classes, skip_broken=skip_broken
         )
 
+    def run_plan(self, pictures: PictureFacts, *, seconds: float, core_share: float = 1.0) -> RunPlan:
+        """Plan heads on frozen features and one fine-tuning."""
+        return TransferPlan(pictures, self.backbones, seconds=seconds, core_share=core_share)
+
     def largest_image(self, space: ConfigurationSpace) -> int | None:
         """Return the largest valid `image_size` of a space."""
         sizes = (int(value) for value in _numbers(space.get("image_size")))
         return max((size for size in sizes if SMALLEST <= size <= LARGEST), default=None)
 
     def space_for_larger(self, side: int, measured: int) -> tuple[str, int] | None:
-        """Return the space `large` for pictures of its size, if the history has only smaller images."""
-        return (f"{self.name}:large", LARGER[-1]) if side >= LARGER[0] > measured else None
+        """Return the space `large` for pictures larger than the usual images, unless the history has such."""
+        return (f"{self.name}:large", LARGER[-1]) if side > IMAGE_SIZES[-1] and measured < LARGER[-1] else None
 
     def canonical(self, config: Config) -> Config:
         """Return a configuration without hyperparameters of fine-tuning at 0 steps."""

@@ -16,7 +16,6 @@ from warmstart.bo.transfer.time_plan import SURE
 from warmstart.history_store.one_thread import one_thread
 from warmstart.history_store.records import Config
 from warmstart.history_store.wording import exact_duration
-from warmstart.studies.execution.last_training import Candidate, LastTraining
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.spec import warm_of
 from warmstart.studies.state.trial_queue import OUTCOME, RUN, WORKER, Run, TrialQueue
@@ -43,8 +42,6 @@ _OVERRUN = 1.15
 """A trial is too slow if its rest takes more than so many times the remaining time."""
 _SHORTER = 0.8
 """Largest share of a trial's seconds for a shorter replacement."""
-_RETRAIN_FACTOR = 1.5
-"""Largest factor of the seconds for retraining on more images."""
 _N_SPREAD = 128
 """Configurations spread over the space that are checked for one that would end in time."""
 
@@ -59,11 +56,6 @@ class Pace:
         timed_runs: seconds of a short run on this machine.
         over: `time.monotonic` at which the whole call must end.
         choices: seconds of each choice of a trial so far; the end of the call fits the same model once more.
-        again: largest number of seconds that are reserved for retraining a network.
-        last: the retraining; None = no networks are saved.
-        saved: number of networks to save; the time goes to the one that gains by it, or else to the first that is
-            retrained.
-        reserves: seconds reserved for retraining after each trial, the latest last.
     """
 
     ends: float
@@ -71,10 +63,6 @@ class Pace:
     timed_runs: tuple[TimedRun, ...] = ()
     over: float = math.inf
     choices: list[float] = field(default_factory=list)
-    again: float = 0.0
-    last: LastTraining | None = None
-    saved: int = 1
-    reserves: list[float] = field(default_factory=list)
 
     @property
     def slowest(self) -> float:
@@ -84,24 +72,7 @@ class Pace:
     @property
     def left(self) -> float:
         """Return the remaining seconds for trials, at least 0."""
-        again = self.reserves[-1] if self.reserves else 0.0
-        return max(min(self.ends, self.over - self.slowest) - again - time.monotonic(), 0.0)
-
-    def update_reserve(self, trials: Sequence[FrozenTrial]) -> None:
-        """Update the seconds that are reserved for retraining a network of the best trials."""
-        if not self.again or self.last is None:
-            return
-        ended = _candidates(trials)
-        chosen = [ended[index] for index in self.last.choose(ended, self.saved, seconds=self.again)]
-        leading = self.last.leading(chosen, seconds=self.again)
-        if leading is not None:
-            chosen = [chosen[leading]]
-        for trial in chosen:
-            if steps := self.last.steps(trial):
-                seconds = trial.seconds * max(steps / trial.steps, 1.0) if trial.steps else trial.seconds
-                self.reserves.append(min(self.again, _RETRAIN_FACTOR * seconds))
-                return
-        self.reserves.append(0.0)
+        return max(min(self.ends, self.over - self.slowest) - time.monotonic(), 0.0)
 
     def fits(self, queue: TrialQueue, space: ConfigurationSpace, configs: Sequence[Config]) -> list[bool]:
         """Tell for each configuration whether it is likely to end in time; all do if no durations are known.
@@ -110,7 +81,6 @@ class Pace:
         warm ones too. Then even an unlikely one may be begun, if it is the surest.
         """
         trials = queue.trials()
-        self.update_reserve(trials)
         timed_runs, left = self._all_timed_runs(space, trials), self.left
         if timed_runs is None:
             return [left > 0] * len(configs)
@@ -140,7 +110,6 @@ class Pace:
     def watch(self, queue: TrialQueue, space: ConfigurationSpace, run: Run) -> PacedRun:
         """Return the observer of a trial that begins now."""
         trials = queue.trials()
-        self.update_reserve(trials)
         timed_runs, has_error = self._all_timed_runs(space, trials), has_result(trials)
         expected = self._forecast(space, [run.config], timed_runs)
         shorter = math.inf
@@ -274,21 +243,6 @@ def _untried(queue: TrialQueue, trials: Sequence[FrozenTrial]) -> list[Config]:
         dict(design.config)
         for design in queue.plan.configs
         if not any(design is tried_config for tried_config in tried_warm)
-    ]
-
-
-def _candidates(trials: Sequence[FrozenTrial]) -> list[Candidate]:
-    """Return the ended trials with an error, as candidates for saving."""
-    outcomes = [(trial.user_attrs.get(OUTCOME, {}), trial) for trial in trials]
-    return [
-        Candidate(
-            trial.user_attrs[RUN]["config"],
-            outcome["error"],
-            outcome.get("duration") or 0.0,
-            max(trial.intermediate_values, default=0),
-        )
-        for outcome, trial in outcomes
-        if outcome.get("status") == TrialStatus.OK.value and outcome.get("error") is not None
     ]
 
 

@@ -15,6 +15,7 @@ from warmstart.history_store.wording import counted, exact_duration
 from warmstart.locations import history_path
 from warmstart.measured_with import workload_of
 from warmstart.studies.execution.pace import Pace, finished_here
+from warmstart.studies.execution.planned_pace import PlannedPace
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.execution.worker import Runners
 from warmstart.studies.objectives.base import Objective, TrialStatus
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from warmstart.studies.results.summary import TuneResult
     from warmstart.suggestions.location import Location
     from warmstart.suggestions.query import Query
+    from warmstart.training.workloads.time_plan import RunPlan
 
 FINISH_S, FINISH_SHARE, BUSY_SHARE = 10.0, 0.2, 0.25
 """Reserve for the end of a call (stopping a trial, the report, its pictures): seconds, at most the first share of its
@@ -57,6 +59,8 @@ class TimedCall:
         plan: of the history's configurations, if the study begins with them.
         start: seconds from the beginning of the call to this object.
         loads: seconds in which several workers load their objectives.
+        run_plan: the workload's own plan, instead of the history's configurations and the search; None = it has none.
+        saves: seconds that are kept for saving networks.
     """
 
     began: float
@@ -68,6 +72,8 @@ class TimedCall:
     plan: TimePlan | None = None
     start: float = field(init=False)
     loads: float = field(default=0.0, init=False)
+    run_plan: RunPlan | None = None
+    saves: float = 0.0
 
     def __post_init__(self) -> None:
         """Record how long the start took, as an estimate of the end."""
@@ -77,7 +83,7 @@ class TimedCall:
     def ends(self) -> float:
         """Return `time.monotonic` at which the last trial must have ended."""
         usual, busy = min(FINISH_S, FINISH_SHARE * self.seconds), min(self.start, BUSY_SHARE * self.seconds)
-        return self.began + self.seconds - max(usual, busy)
+        return self.began + self.seconds - max(usual, busy) - self.saves
 
     def runs_by(self, load: Callable[[], Runners | None]) -> Runners | None:
         """Load the runners of the trials, and use the first for short runs; None on a cluster.
@@ -152,6 +158,10 @@ class TimedCall:
             sources: the history.
             query: the dataset of the study, if it is open.
         """
+        if self.run_plan is not None:
+            return PlannedPace(self.ends, no_durations(load_space(queue.plan.space)), over=self.over).of(
+                self.run_plan, queue
+            )
         if self.plan is not None:
             return Pace(self.ends, self.plan.durations, self.plan.timed_runs, self.over)
         spec, space = queue.plan, load_space(queue.plan.space)
@@ -241,6 +251,8 @@ def plan_lines(call: TimedCall, pace: Pace, spec: StudySpec, *, n_ended: int) ->
         n_ended: trials that ended before.
     """
     left, plan = max(call.left, 0.0), call.plan
+    if call.run_plan is not None:
+        return [f"Plan: {exact_duration(left)} for {call.run_plan.line}."]
     if plan is None:
         if not pace.timed_runs and not pace.durations.forecaster.knows_level and not n_ended:
             return [f"Plan: {exact_duration(left)} for trials; the first ones tell how long each takes."]

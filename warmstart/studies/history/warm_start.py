@@ -66,6 +66,9 @@ def ask_history(
     def locate() -> Location:
         return advisor().locate(query or plan.dataset, strategy=plan.strategy)
 
+    if timed is not None and timed.run_plan is not None:
+        warn_of_images(query, on_message, skip_broken=plan.skip_broken)
+        return replace(plan, configs=tuple(WarmConfig(config, measured=False) for config in timed.run_plan.configs))
     is_young = _is_young(plan, sources.history)
     has_images = not is_young and (plan.has_images or query is not None)
     spec = ask_related(plan, locate, history=sources.history, has_images=has_images)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -10,7 +11,16 @@ from warmstart.history_store.errors import WarmstartError
 from warmstart.history_store.records import Config
 from warmstart.studies.objectives.base import Report
 from warmstart.studies.objectives.best_networks import BestNetworks
-from warmstart.training.workloads import DEFAULT, Member, Prepared, SourceDataset, Workload, get_workload
+from warmstart.training.workloads import (
+    DEFAULT,
+    Member,
+    Prepared,
+    Sample,
+    SampledDataset,
+    SourceDataset,
+    Workload,
+    get_workload,
+)
 
 
 @dataclass(slots=True)
@@ -27,6 +37,8 @@ class WorkloadObjective:
         threads: of torch on a CPU.
         skip_broken: go on without pictures that cannot be decoded: all, none (False), or a few (None).
         networks: store of the best trials' networks; None = not stored.
+        sample: of the pictures that trials see; None = all.
+        until: `time.monotonic` at which a trial whose length is a time ends; infinite = by its budget.
     """
 
     dataset: str
@@ -36,6 +48,8 @@ class WorkloadObjective:
     threads: int = 1
     skip_broken: SkipBroken = False
     networks: BestNetworks | None = None
+    sample: Sample | None = None
+    until: float = math.inf
     _prepared: Prepared | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -60,7 +74,11 @@ class WorkloadObjective:
 
         torch.set_num_threads(self.threads)
         self._prepared = prepare(
-            get_workload(self.workload), self.dataset, device=self.device, skip_broken=self.skip_broken
+            get_workload(self.workload),
+            self.dataset,
+            device=self.device,
+            skip_broken=self.skip_broken,
+            sample=self.sample,
         )
 
     def __call__(self, config: Config, *, seed: int, budget: float | None, report: Report) -> object:
@@ -70,9 +88,9 @@ class WorkloadObjective:
         assert self._prepared is not None  # noqa: S101  prepared
         workload = get_workload(self.workload)
         length = workload.budget(self.budget, amount=budget)
-        keep = self.networks is not None
-        result = self._prepared.train(config, seed=seed, budget=length, report=report, keep=keep)
-        if result.model is not None and workload.seconds_again(config, result.duration):
+        keep, timed = self.networks is not None, {} if math.isinf(self.until) else {"until": self.until}
+        result = self._prepared.train(config, seed=seed, budget=length, report=report, keep=keep, **timed)
+        if result.model is not None:
             self._save_network(Member(0, dict(config), seed, result.error), result.model)
         outcome = {"error": result.error, "duration": result.duration, "status": result.status.value}
         return {**result.metrics, **outcome}
@@ -85,8 +103,15 @@ class WorkloadObjective:
                 self.networks.save(self._prepared, member, model)
 
 
-def prepare(workload: Workload, dataset: str, *, device: str = "auto", skip_broken: SkipBroken = False) -> Prepared:
-    """Open a dataset and prepare it for a workload.
+def prepare(
+    workload: Workload,
+    dataset: str,
+    *,
+    device: str = "auto",
+    skip_broken: SkipBroken = False,
+    sample: Sample | None = None,
+) -> Prepared:
+    """Open a dataset and prepare it, or a sample of it, for a workload.
 
     Raises:
         MissingPathError: the path does not exist.
@@ -97,4 +122,5 @@ def prepare(workload: Workload, dataset: str, *, device: str = "auto", skip_brok
     from warmstart.suggestions.query import open_path
 
     device_name = resolve_device(device)
-    return workload.prepare(SourceDataset(open_path(dataset), skip_broken=skip_broken), device=device_name)
+    pictures = SourceDataset(open_path(dataset), skip_broken=skip_broken)
+    return workload.prepare(pictures if sample is None else SampledDataset(pictures, sample), device=device_name)

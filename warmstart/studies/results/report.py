@@ -21,8 +21,6 @@ from warmstart.suggestions.formats import with_config
 if TYPE_CHECKING:
     from warmstart.bo.transfer.expected_error import ExpectedError
 
-RETRAINED = ", before the saved file was trained on these images too"
-
 
 TITLE, JOINT_TITLE = "# Study ", "# Datasets tuned together: "
 """First words of reports."""
@@ -40,11 +38,11 @@ def write_report(path: Path, result: TuneResult, plan: StudySpec) -> None:
 
 
 def add_classifier(path: Path, predictions: Predictions, saved: SavedModel) -> None:
-    """Add the saved classifier to a report: its confusion matrix and worst errors on the validation part.
+    """Add the saved classifier to a report: its confusion matrix and worst errors on pictures that it had not seen.
 
     Args:
         path: of the report.
-        predictions: on the validation part.
+        predictions: on these pictures.
         saved: the file.
 
     Raises:
@@ -56,12 +54,12 @@ def add_classifier(path: Path, predictions: Predictions, saved: SavedModel) -> N
     ]
     summary = {
         "model": predictions.model,
-        "error": predictions.error,
+        "error": saved.validation_error,
+        "interval": saved.interval,
         "confusion": predictions.confusion(),
         "worst": worst,
     }
     summary["trained_on_validation"] = saved.retrained
-    since = RETRAINED if saved.retrained else ""
     json_path = path.with_suffix(".json")
     document = {
         **json.loads(json_path.read_text(encoding="utf-8")),
@@ -73,7 +71,7 @@ def add_classifier(path: Path, predictions: Predictions, saved: SavedModel) -> N
         "",
         "## The saved classifier",
         "",
-        f"`{predictions.model}`, on the {len(predictions.rows)} images of the validation part: error {predictions.error:.4g}{since}. A row for each true class, a column for each answer:",
+        f"`{predictions.model}`, on {len(predictions.rows)} images that it had not seen: error {saved.validation_error:.4g}{_ends(saved)}. A row for each true class, a column for each answer:",
         "",
         *_table(predictions.confusion()),
         "",
@@ -82,6 +80,11 @@ def add_classifier(path: Path, predictions: Predictions, saved: SavedModel) -> N
         *_table(worst),
     ]
     _write(path, path.read_text(encoding="utf-8") + "\n".join(lines) + "\n")
+
+
+def _ends(saved: SavedModel) -> str:
+    """Return the interval of the error as text."""
+    return "" if saved.interval is None else " ({:.3g} to {:.3g}, 80 %)".format(*saved.interval)
 
 
 def write_joint_report(path: Path, title: str, joint: JointResult, plans: Sequence[StudySpec]) -> None:

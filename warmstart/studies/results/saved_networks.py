@@ -1,34 +1,31 @@
-"""Save the networks of a study's best trials as one classifier, retrained where needed."""
+"""Save the networks of a study's best trials as one classifier, trained again where they were not kept."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from warmstart.arguments import check_replaceable
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.wording import counted
 from warmstart.metafeat.device import cpu_threads
-from warmstart.studies.execution.last_training import Candidate, LastTraining
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.best_networks import BestNetworks
 from warmstart.studies.objectives.workload import prepare
 from warmstart.studies.output_paths import check_writable
 from warmstart.studies.results.summary import SavedModel
 from warmstart.studies.results.trial import Trial
-from warmstart.training.workloads import Classifier, Member
+from warmstart.training.workloads import DEFAULT, Classifier, Member, get_workload
 from warmstart.training.workloads.classifier_file import read_header
 
 if TYPE_CHECKING:
     from warmstart.studies.state.spec import StudySpec
-    from warmstart.training.workloads import Budget, Prepared, Workload
+    from warmstart.training.workloads import Sample, Workload
 
-_WRITING_SHARE = 1.0
-"""Time reserved for writing the networks and the report, as a share of the time that their predictions took."""
+CANDIDATES = 8
+"""Most networks among which those to save are chosen."""
 
 
 def train_best(
@@ -38,12 +35,11 @@ def train_best(
     k: int,
     remaining: Callable[[], float] = lambda: math.inf,
     networks: BestNetworks | None = None,
-    threads: int = 1,
-) -> tuple[Classifier, Classifier] | None:
-    """Join the k best models of a workload's study (see `LastTraining.choose`): stored, else retrained by their seeds.
+    sample: Sample | None = None,
+) -> Classifier | None:
+    """Join at most k of the best models of a workload's study, as `Prepared.select` chooses them.
 
-    On the study's device retraining gives the trials' models. If the workload supports it, each model is then retrained
-    on all images that are not held out; in a limited time first the one that gains most, else the best, in all of it.
+    Models that were not kept are trained again by their seeds; on the study's device that gives the trials' models.
 
     Args:
         plan: of the study.
@@ -51,45 +47,33 @@ def train_best(
         k: models; fewer if fewer trials ended well or fit into the time: the best one is always trained.
         remaining: returns the remaining seconds.
         networks: stored networks of trials.
-        threads: of torch on a CPU in the last training.
-
-    Returns: the classifier as validated, and the one to use, which may be trained on validation images too; or None.
+        sample: of the pictures that the trials saw; None = all.
 
     Raises:
         DataError: the dataset cannot be read any more.
     """
     assert plan.dataset is not None  # noqa: S101  a workload has one
-    last = LastTraining.of(plan)
-    valid, budget = _in_saving_order(last, _best_first(trials), k, remaining()), last.budget
-    candidates: list[_Network] = []
+    workload = get_workload(plan.workload or DEFAULT)
+    budget = workload.budget(plan.objective["target_budget"], amount=plan.budget)
+    members: list[Member] = []
+    models: list[object] = []
     with cpu_threads(1):
-        prepared = prepare(last.workload, plan.dataset, device=plan.device, skip_broken=plan.skip_broken)
-        for trial in valid:
-            seconds = last.workload.seconds_again(trial.config, trial.duration or 0.0)
+        prepared = prepare(workload, plan.dataset, device=plan.device, skip_broken=plan.skip_broken, sample=sample)
+        for trial in _best_first(trials):
             model = None if networks is None else networks.load(trial.config, trial.seed)
-            error = trial.error
-            # Enough time: for this network again and on all images, and for the best one on all images.
-            if model is None and (not candidates or not seconds or 2 * seconds + candidates[0].seconds <= remaining()):
+            error, seconds = trial.error, workload.seconds_again(trial.config, trial.duration or 0.0)
+            if model is None and len(models) < k and (not models or not seconds or seconds <= remaining()):
                 result = prepared.train(trial.config, seed=trial.seed, budget=budget, keep=True)
                 model, error = result.model, result.error
             if model is not None:
-                member = Member(trial.number, dict(trial.config), trial.seed, error or 0.0)
-                candidates.append(_Network(member, model, seconds, _candidate(trial)))
-            if len(candidates) == k:
+                members.append(Member(trial.number, dict(trial.config), trial.seed, error or 0.0))
+                models.append(model)
+            if len(models) == max(k, CANDIDATES):
                 break
-        if not candidates:
+        if not models:
             return None
-        began = time.monotonic()
-        members = [network.member for network in candidates]
-        leading = last.leading([network.trial for network in candidates], seconds=remaining())
-        votes: dict[str, Any] = {} if leading is None else {"leading": leading}
-        judged = prepared.combine(members, [network.model for network in candidates], **votes)
-        reserved = _WRITING_SHARE * (time.monotonic() - began)
-    with cpu_threads(threads):
-        refitted = _refit(prepared, candidates, budget, lambda: remaining() - reserved, leading=leading)
-        if all(network.model is model for network, model in zip(candidates, refitted, strict=True)):
-            return judged, judged
-        return judged, prepared.combine(members, refitted, error=judged.error, **votes)
+        chosen = prepared.select(models, k)
+        return prepared.combine([members[index] for index in chosen], [models[index] for index in chosen])
 
 
 def seconds_of_best(workload: Workload, trials: Sequence[Trial], k: int) -> float:
@@ -101,67 +85,6 @@ def _best_first(trials: Sequence[Trial]) -> list[Trial]:
     """Return the trials whose networks may be saved, the least error first."""
     valid = (trial for trial in trials if trial.status is TrialStatus.OK and trial.feasible)
     return sorted(valid, key=lambda trial: (trial.error, trial.number))
-
-
-def _in_saving_order(last: LastTraining, valid: Sequence[Trial], k: int, seconds: float) -> list[Trial]:
-    """Return the trials, first those to save; the others replace one that gives no network."""
-    chosen = last.choose([_candidate(trial) for trial in valid], k, seconds=seconds)
-    return [valid[row] for row in (*chosen, *(row for row in range(len(valid)) if row not in chosen))]
-
-
-def _candidate(trial: Trial) -> Candidate:
-    steps = max((step for step, _ in trial.curve), default=0.0)
-    return Candidate(trial.config, trial.error or 0.0, trial.duration or 0.0, steps)
-
-
-@dataclass(frozen=True, slots=True)
-class SavedNetworks:
-    """The saved networks of a study.
-
-    Attributes:
-        path: of the file.
-        judged: the classifier as validated.
-        is_retrained: whether it was then trained on these images too.
-    """
-
-    path: Path
-    judged: Classifier
-    is_retrained: bool
-
-    @property
-    def record(self) -> SavedModel:
-        """Return the record of the file for a study's result."""
-        trials = tuple(member.trial for member in self.judged.members)
-        return SavedModel(str(self.path), trials, self.judged.error, self.is_retrained)
-
-
-@dataclass(frozen=True, slots=True)
-class _Network:
-    """A trial's model, and the seconds of retraining it: 0 = negligible."""
-
-    member: Member
-    model: object
-    seconds: float
-    trial: Candidate
-
-
-def _refit(
-    prepared: Prepared,
-    networks: Sequence[_Network],
-    budget: Budget,
-    remaining: Callable[[], float],
-    *,
-    leading: int | None,
-) -> list[object]:
-    """Retrain models on all images that are not held out, in the time: without cost, the leading one, then the best."""
-    models = [network.model for network in networks]
-    for i in sorted(range(len(networks)), key=lambda i: (networks[i].seconds > 0, i != leading)):
-        network, seconds = networks[i], remaining()
-        if network.seconds <= max(seconds, 0.0):
-            models[i] = prepared.refit(
-                network.member, network.model, budget=budget, seconds=seconds if network.seconds else math.inf
-            )
-    return models
 
 
 def check_savable(path: Path, *, is_custom: bool) -> None:
@@ -191,9 +114,9 @@ def save_best(
     *,
     remaining: Callable[[], float] = lambda: math.inf,
     networks: BestNetworks | None = None,
-    threads: int = 1,
-) -> SavedNetworks | None:
-    """Join the best networks of a study and write them; return them as validated, None if there are none.
+    sample: Sample | None = None,
+) -> Classifier | None:
+    """Join the best networks of a study and write them; return the classifier, None if there is none.
 
     Args:
         path: of the file.
@@ -203,40 +126,46 @@ def save_best(
         on_message: called with each message line.
         remaining: returns the remaining seconds.
         networks: stored networks of trials.
-        threads: see `train_best`.
+        sample: see `train_best`.
     """
     n_valid = sum(trial.status is TrialStatus.OK and trial.feasible for trial in trials)
     if not n_valid:
         on_message(f"{path}: not written: no trial ended well and met its constraints.")
         return None
-    trained = train_best(plan, trials, k=k, remaining=remaining, networks=networks, threads=threads)
-    if trained is None:
+    classifier = train_best(plan, trials, k=k, remaining=remaining, networks=networks, sample=sample)
+    if classifier is None:
         on_message(
             f"{path}: not written: of {counted(n_valid, 'trial')} that ended well none gave a network when it was trained again. The study itself is kept; the same call tries once more."
         )
         return None
-    judged, final = trained
-    final.dataset = plan.fingerprint
-    final.save(path)
-    saved = SavedNetworks(path, judged, is_retrained=final is not judged)
-    shortfall = _why_fewer(len(judged.members), k, n_valid, is_timed=math.isfinite(remaining()))
-    on_message(" ".join(filter(None, [f"{path}: {_summary(saved)}", shortfall, _better_alone(judged)])))
-    return saved
+    classifier.dataset = plan.fingerprint
+    classifier.save(path)
+    shortfall = _why_fewer(classifier, k, n_valid, is_timed=math.isfinite(remaining()))
+    on_message(" ".join(filter(None, [f"{path}: {_summary(classifier)}", shortfall, _better_alone(classifier)])))
+    return classifier
 
 
-def _summary(saved: SavedNetworks) -> str:
-    """Return the number of networks and their validation error as text."""
-    judged = saved.judged
-    jointly = " together" if len(judged.members) > 1 else ""
-    since = ", before it was trained on the validation images too" if saved.is_retrained else ""
-    of_images = "" if judged.validated is None else f" of {counted(len(judged.validated), 'image')}"
-    return f"{counted(len(judged.members), 'network')}, validation error {judged.error:.4g}{of_images}{jointly}{since}."
+def saved_model(path: Path, classifier: Classifier) -> SavedModel:
+    """Return the record of a saved classifier for a study's result."""
+    trials = tuple(member.trial for member in classifier.members)
+    return SavedModel(str(path), trials, classifier.error, retrained=False, interval=classifier.interval)
 
 
-def _why_fewer(n: int, k: int, n_valid: int, *, is_timed: bool) -> str:
+def _summary(classifier: Classifier) -> str:
+    """Return the number of networks and their error as text."""
+    jointly = " together" if len(classifier.members) > 1 else ""
+    of_images = "" if classifier.validated is None else f" of {counted(len(classifier.validated), 'image')}"
+    ends = "" if classifier.interval is None else " ({:.3g} to {:.3g}, 80 %)".format(*classifier.interval)
+    return f"{counted(len(classifier.members), 'network')}, validation error {classifier.error:.4g}{ends}{of_images}{jointly}."
+
+
+def _why_fewer(classifier: Classifier, k: int, n_valid: int, *, is_timed: bool) -> str:
     """Return why fewer networks were saved than wanted; empty if they are as many."""
+    n = len(classifier.members)
     if n >= k:
         return ""
+    if classifier.interval is not None:  # it chose them by answers
+        return f"Up to {k} were asked for; more would not answer better."
     if n == n_valid:
         return f"{k} were asked for, but no more trials ended well."
     return f"{k} were asked for, but {'no time was left to train the others' if is_timed else 'the others failed when they were trained'} again."

@@ -36,17 +36,20 @@ class SavedModel:
         path: of the file.
         trials: numbers of the trials of its networks, best first.
         validation_error: of the networks together, in [0, 1].
-        retrained: whether they were trained on the validation images too, after validation.
+        retrained: whether they were trained on the validation images too, after validation; not since 0.2.
+        interval: of the error, 80 %; None = unknown.
     """
 
     path: str
     trials: tuple[int, ...]
     validation_error: float
     retrained: bool
+    interval: tuple[float, float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""
-        return {**asdict(self), "trials": list(self.trials)}
+        interval = None if self.interval is None else list(self.interval)
+        return {**asdict(self), "trials": list(self.trials), "interval": interval}
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -160,7 +160,7 @@ def test_the_page_shows_what_a_saved_classifier_takes_for_another_class(tmp_path
     write_page(tmp_path / "s.html", [study], title="s", classifier=said)
     text = (tmp_path / "s.html").read_text()
     heading, since = "<h2>The saved classifier</h2>", "before the saved file was trained on these images too"
-    assert f"{heading}<p>&lt;clf&gt;, on the 3 images of the validation part: error 0.6667, {since}.</p>" in text
+    assert f"{heading}<p>&lt;clf&gt;, on the 3 images that it had not seen: error 0.6667, {since}.</p>" in text
     assert "<td>cat</td><td>1</td><td>1</td>" in text
     assert text.count("cat, taken for dog; probability of the truth 0.1235<br>cat/") == 2
     (shot,) = re.findall(r"image/png;base64,([\w+/=]+)", text)  # that of the file that is there

@@ -5,7 +5,6 @@ import socket
 import time
 from dataclasses import replace
 from datetime import timedelta
-from types import SimpleNamespace
 
 import numpy as np
 import optuna
@@ -15,7 +14,6 @@ from ConfigSpace import ConfigurationSpace, Float
 from warmstart.bo.transfer.duration_forecast import TimedRun
 from warmstart.integrations.optuna.problem import CUT
 from warmstart.integrations.optuna.sampler import WarmStartSampler
-from warmstart.studies.execution.last_training import LastTraining
 from warmstart.studies.execution.pace import Pace, cut_here, finished_here
 from warmstart.studies.history.time_plan import TimedCall
 from warmstart.studies.objectives.base import Outcome, TrialStatus
@@ -164,44 +162,6 @@ def test_slow_choices_are_reserved_for():
     assert call.left == pytest.approx(60, abs=0.5), "there is time for it after the trials"
     call.choices.append(8.0)
     assert call.left == pytest.approx(57, abs=0.5)
-
-
-class TrainsAgain:
-    """A workload that trains what lies above 0.5 for 100 steps in the end."""
-
-    def steps_again(self, config, budget):
-        return 100 * (config["x"] > 0.5)
-
-    def error_again(self, config, error, *, budget, steps, longer):
-        return error * min(steps / 100, 1.0)
-
-
-def test_time_is_kept_for_training_the_best_once_more_where_that_takes_long(monkeypatch):
-    monkeypatch.setattr("warmstart.studies.execution.pace.time", SimpleNamespace(monotonic=lambda: 0.0))
-    call = Pace(60.0, no_durations(SPACE), (), 65.0, again=25.0, last=LastTraining(TrainsAgain(), None))
-    queue = Queue()
-    assert call.fits(queue, SPACE, [{"x": 0.0}]) == [True]
-    assert call.left == pytest.approx(60)
-    long = Trial(0.9, error=0.3, seconds=10)
-    queue = Queue(long, Trial(0.1, error=0.4), Trial(0.2))
-    call.fits(queue, SPACE, [{"x": 0.0}])
-    assert call.left == pytest.approx(45), "half as long again: there are more images"
-    long.intermediate_values = {20: 0.4, 80: 0.3}
-    call.fits(queue, SPACE, [{"x": 0.0}])
-    assert call.left == pytest.approx(60 - 15 / 0.8), "its budget ended it before its last step"
-    long.intermediate_values = {30: 0.3}
-    call.fits(queue, SPACE, [{"x": 0.0}])
-    assert call.left == pytest.approx(35), "and no more than so long"
-    queue = Queue(Trial(0.9, error=0.3), Trial(0.1, error=0.2))
-    call.watch(queue, SPACE, Run(0, 0, {"x": 0.3}, 0))
-    assert call.left == pytest.approx(60), "a better one that takes no time"
-    queue = Queue(Trial(0.9, error=0.3, seconds=10), Trial(0.1, error=0.2), Trial(0.8, error=0.31, seconds=12))
-    both = replace(call, saved=2)
-    both.update_reserve(queue.trials())
-    assert both.left == pytest.approx(45), "which is saved beside it: the first of these that takes time"
-    queue = Queue(*queue.trials(), Trial(0.2, error=0.2))
-    both.update_reserve(queue.trials())
-    assert both.left == pytest.approx(60), "and the third best is not"
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(10.0, 2.0), (45.0, 9.0), (600.0, 10.0), (3600.0, 10.0)])

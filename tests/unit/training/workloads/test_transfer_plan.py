@@ -1,0 +1,139 @@
+"""The plan of a limited time, and the choice of what is saved."""
+
+import numpy as np
+import pytest
+
+from warmstart.training.workloads import Sample, SampledDataset, SourceDataset
+from warmstart.training.workloads.time_plan import EndedRun, PictureFacts, are_drawn
+from warmstart.training.workloads.transfer import Transfer
+from warmstart.training.workloads.transfer.members import choose_members, error_interval
+from warmstart.training.workloads.transfer.time_plan import fitting_size
+
+
+def plan_of(seconds=600.0, count=700, side=300, *, is_drawn=False):
+    return Transfer().run_plan(PictureFacts(count, side, is_drawn), seconds=seconds)
+
+
+def played(plan, seconds, *, picture_seconds=0.025, earlier=()):
+    """Return the configurations of a call, each of which takes `seconds` of it."""
+    runs = {index: EndedRun(0.1, 0.0, is_earlier=True) for index in earlier}
+    found, left = [], plan.seconds
+    while (index := plan.next(runs, left=left)) is not None:
+        found.append(plan.configs[index])
+        took = left if found[-1]["steps"] else seconds(found[-1])
+        left -= took
+        runs[index] = EndedRun(0.1, took, is_earlier=False, metrics={"picture_seconds": picture_seconds})
+    return found
+
+
+def of_size(config):
+    return 20.0 * (config["image_size"] / 224) ** 2 * (2 if config["backbone"].endswith("2") else 1)
+
+
+@pytest.mark.parametrize(
+    ("side", "size"), [(None, 128), (28, 128), (128, 128), (150, 160), (177, 160), (180, 224), (3000, 224)]
+)
+def test_the_size_fits_the_pictures(side, size):
+    assert fitting_size(side) == size
+    assert plan_of(side=side).configs[0]["image_size"] == size
+
+
+def test_heads_come_first_and_one_fine_tuning_last():
+    configs = played(plan_of(), of_size)
+    assert (configs[0]["backbone"], configs[0]["image_size"]) == ("tf_efficientnet_lite0", 224)
+    *heads, tuned = configs
+    assert len(heads) > 3
+    assert not any(head["steps"] for head in heads)
+    assert sum(map(of_size, heads)) < 0.35 * 600
+    assert (tuned["image_size"], tuned["tuned_stages"]) == (224, "all")
+    assert tuned["learning_rate"] * tuned["body_lr_multiplier"] == pytest.approx(1e-4)
+    again = plan_of()
+    known = [again.configs.index(config) for config in configs]
+    (other,) = [config for config in played(again, of_size, earlier=known) if config["steps"]]
+    assert other not in configs, "another call trains another one"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "picture_seconds", "size"),
+    [(600.0, 0.025, 224), (100.0, 0.025, 160), (50.0, 0.025, 128), (20.0, 0.1, None)],
+)
+def test_a_fine_tuning_has_steps_enough_or_is_left_out(seconds, picture_seconds, size):
+    configs = played(plan_of(seconds), lambda _: 1.0, picture_seconds=picture_seconds)
+    assert [config["image_size"] for config in configs if config["steps"]] == ([] if size is None else [size])
+
+
+def test_drawn_pictures_are_fine_tuned_at_few_pixels_and_not_mirrored():
+    tuned = played(plan_of(is_drawn=True), of_size)[-1]
+    assert (tuned["steps"] > 0, tuned["image_size"], tuned["random_flip"]) == (True, 128, False)
+
+
+def test_many_pictures_are_sampled_by_the_time():
+    assert plan_of(300.0, 12_000, 160).sample.most < 3000
+    assert plan_of(36_000.0, 12_000, 160).sample.most > 12_000
+    busy = Transfer().run_plan(PictureFacts(12_000, 160, is_drawn=False), seconds=600.0, core_share=0.5)
+    assert busy.sample == plan_of(300.0, 12_000, 160).sample
+    assert "all pictures" in plan_of().line
+
+
+def test_every_configuration_of_the_plan_is_one_of_the_larger_space():
+    from warmstart.bo.space.encoding import Encoding
+
+    assert all(Encoding(Transfer().space("large")).fits(plan_of().configs))
+    assert all(Encoding(Transfer().space()).fits(plan_of(side=100).configs))
+
+
+def test_drawings_are_told_from_photographs():
+    rng = np.random.default_rng(0)
+    pages = np.full((6, 32, 32, 1), 250, np.uint8)
+    pages[:, 10:14, 4:28] = 20
+    assert are_drawn(pages)
+    assert are_drawn(np.repeat(pages, 3, axis=3))
+    assert not are_drawn(np.concatenate([pages, pages, 255 - pages], axis=3)), "coloured"
+    assert not are_drawn(rng.integers(0, 256, (6, 32, 32, 1), dtype=np.uint8))
+
+
+def test_a_sample_holds_every_class_and_part_and_is_decoded_once(monkeypatch):
+    from warmstart.history_store.readers import open_arrays
+
+    rng = np.random.default_rng(0)
+    images, labels = rng.integers(0, 256, (200, 16, 16), dtype=np.uint8), [f"c{n % 4}" for n in range(200)]
+    whole = SourceDataset(open_arrays(images, labels))
+    drawn, all_of_it = SampledDataset(whole, Sample(50, 12)), SampledDataset(whole, Sample(1000, 12))
+    assert abs(len(drawn) - 50) <= 2
+    assert len(all_of_it) == 200
+    for part in ("train", "val", "test"):
+        assert set(drawn.labels[drawn.rows(part)]) == {0, 1, 2, 3}
+    np.testing.assert_array_equal(whole.labels[drawn.sampled_rows], drawn.labels)
+    np.testing.assert_array_equal(drawn.images(12), whole.images(12)[drawn.sampled_rows])
+    monkeypatch.setattr(whole, "read", None)
+    assert drawn.images(8).shape == (len(drawn), 8, 8, 1)
+    assert drawn.fingerprint() != all_of_it.fingerprint() != whole.fingerprint()
+
+
+def answers_of(right, labels, sure, rng):
+    """Return answers of two classes of which some are right."""
+    chance = np.clip(sure + 0.1 * rng.standard_normal(len(labels)), 0.55, 0.95)
+    chance = np.where(right, chance, 1 - chance)
+    return np.where(labels[:, None] == np.arange(2), chance[:, None], 1 - chance[:, None])
+
+
+def test_a_model_joins_only_where_the_mean_is_better():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 300)
+    mistakes = [rng.random(300) < 0.2 for _ in range(4)]
+    different = [answers_of(~missed, labels, 0.7, rng) for missed in mistakes]
+    assert len(choose_members(different, labels, most=4)) >= 3, "their mistakes are not the same"
+    assert len(choose_members(different, labels, most=2)) == 2
+    alike = [different[0]] * 4
+    assert choose_members(alike, labels, most=4) == [0]
+    good = answers_of(np.ones(300, bool), labels, 0.9, rng)
+    assert choose_members([*different, good], labels, most=4) == [4], "one where one is as good"
+    partly = np.where(np.arange(300)[:, None] < 240, np.nan, good)
+    assert choose_members([*different, partly], labels, most=1) == [4], "by the images that both have answered"
+
+
+def test_the_interval_of_an_error_may_begin_at_0():
+    assert error_interval(0, 100)[0] == 0
+    low, high = error_interval(10, 100)
+    assert 0.05 < low < 0.1 < high < 0.16
+    assert error_interval(4, 4)[1] == 1

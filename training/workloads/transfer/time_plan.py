@@ -1,0 +1,126 @@
+"""Plan of a limited time: heads on frozen features first, then one fine-tuning until the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+from warmstart.history_store.records import Config
+from warmstart.training.workloads.dataset import Sample
+from warmstart.training.workloads.time_plan import EndedRun, PictureFacts, RunPlan
+from warmstart.training.workloads.transfer.config import BATCH_SIZE
+
+SIZES = (64, 96, 128, 160, 224)
+"""Image sizes of a plan, pixels of a side."""
+SMALLEST_FIT = 128
+"""Size for small pictures, which are enlarged: fine-tunings of 28 to 64 pixels did best at it."""
+DRAWN_SIZE = 128
+"""Largest size of a fine-tuning of drawn pictures: at 224 digits lost 4 points, for want of steps."""
+_NEARLY = 0.9
+"""Share of the pictures' side at which a size is large enough."""
+_FIRST_SHARE = 0.15
+"""Share of the time that the first head may take: it bounds the number of pictures."""
+_PICTURE_S = 0.035
+"""Seconds of reading a picture and computing its features in the first network at 224 pixels, on a slow core."""
+_FEWEST = 300
+"""Pictures that are seen whatever the time."""
+_HEADS_SHARE = 0.3
+"""Share of the time for all heads; their mean is a cheap ensemble, but a fine-tuning gains more by more steps."""
+_OTHER_NETWORK = 2.0
+"""Seconds of the last network in those of the first."""
+_STEP_PASSES = 4.5
+"""Seconds of a training step in those of a batch's features."""
+_LEAST_STEPS = 60
+"""Steps below which a fine-tuning at a size gains too little: then a smaller size is taken, or none."""
+RECIPE: Config = {
+    "steps": 400,
+    "learning_rate": 1e-3,
+    "body_lr_multiplier": 0.1,
+    "tuned_stages": "all",
+    "weight_decay": 1e-2,
+    "random_flip": True,
+    "crop_scale": 0.8,
+    "mixup_alpha": 0.0,
+    "label_smoothing": 0.0,
+}
+"""Of the fine-tuning."""
+
+
+def fitting_size(side: int | None) -> int:
+    """Return the image size for pictures of a side: the smallest that has nearly all of their pixels."""
+    if side is None:
+        return SMALLEST_FIT
+    large_enough = (size for size in SIZES if size >= max(_NEARLY * side, SMALLEST_FIT))
+    return next(large_enough, SIZES[-1])
+
+
+class TransferPlan(RunPlan):
+    """Plan of one call.
+
+    Args:
+        pictures: of the dataset.
+        backbones: of the space, the first one for the first head and the fine-tuning.
+        seconds: for all runs.
+        core_share: share of a core that a process has on the busy machine.
+    """
+
+    def __init__(
+        self, pictures: PictureFacts, backbones: Sequence[str], *, seconds: float, core_share: float = 1.0
+    ) -> None:
+        self.seconds, self.pictures = seconds, pictures
+        self.size = fitting_size(pictures.side)
+        smaller = [size for size in SIZES if size < self.size][::-1][:2]
+        first, last = backbones[0], backbones[-1]
+        heads = [(first, self.size, "full"), (first, self.size, "s16+full"), (last, self.size, "full")]
+        heads += [(network, size, "full") for size, network in product(smaller, (first, last))]
+        self._heads = list(dict.fromkeys(heads))
+        top = min(self.size, DRAWN_SIZE) if pictures.is_drawn else self.size
+        sizes = [size for size in SIZES if size <= top][::-1]
+        self._tunings = list(product(sizes, ("full", "s16+full")))
+        tuning = {**RECIPE, "random_flip": not pictures.is_drawn}
+        self.configs = (
+            *(_features(*head) | {"steps": 0} for head in self._heads),
+            *(_features(first, size, depth) | tuning for size, depth in self._tunings),
+        )
+        of_picture = _PICTURE_S * (self.size / SIZES[-1]) ** 2
+        self.sample = Sample(max(_FEWEST, int(_FIRST_SHARE * core_share * seconds / of_picture)), self.size)
+        count = "all pictures" if self.sample.most >= pictures.count else f"{self.sample.most} of the pictures"
+        self.line = f"classifiers on the features of {count} at up to {self.size} pixels, then one fine-tuning at up to {top} pixels until the time is over"
+
+    def next(self, runs: Mapping[int, EndedRun], *, left: float) -> int | None:
+        """Choose the next head while heads have time, then one fine-tuning."""
+        n_heads = len(self._heads)
+        if not runs or 0 not in runs:
+            return 0
+        spent = sum(run.seconds for index, run in runs.items() if index < n_heads and not run.is_earlier)
+        if any(index >= n_heads and not run.is_earlier for index, run in runs.items()):
+            return None
+        for index in range(1, n_heads):
+            if index not in runs and spent + self._head_seconds(index, runs) <= _HEADS_SHARE * self.seconds:
+                return index
+        return self._tuning(runs, left)
+
+    def _head_seconds(self, index: int, runs: Mapping[int, EndedRun]) -> float:
+        """Estimate the seconds of a head by those of the first."""
+        network, size, depth = self._heads[index]
+        if depth != "full":  # only the head is new
+            return 0.3 * runs[0].seconds
+        ratio = 1.0 if network == self._heads[0][0] else _OTHER_NETWORK
+        return ratio * (size / self.size) ** 2 * runs[0].seconds
+
+    def _tuning(self, runs: Mapping[int, EndedRun], left: float) -> int | None:
+        """Choose the largest size that leaves enough steps, at the depth whose head was better."""
+        usual = _PICTURE_S * (self.size / SIZES[-1]) ** 2
+        step = _STEP_PASSES * BATCH_SIZE * runs[0].metrics.get("picture_seconds", usual)
+        errors = [runs[index].error if index in runs else None for index in (0, 1)]
+        is_deep = errors[1] is None or (errors[0] is not None and errors[0] <= errors[1])
+        for number, (size, depth) in enumerate(self._tunings):
+            index = len(self._heads) + number
+            enough = left >= _LEAST_STEPS * step * (size / self.size) ** 2
+            if enough and index not in runs and (depth == "full") == is_deep:
+                return index
+        return None
+
+
+def _features(backbone: str, size: int, depth: str) -> dict[str, str | int | bool | float]:
+    return {"backbone": backbone, "image_size": size, "depth": depth, "flip_copies": False}
