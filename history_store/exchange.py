@@ -10,7 +10,6 @@ the hyperparameters, whose names may go without the prefix.
 from __future__ import annotations
 
 import csv
-import io
 import json
 import math
 import os
@@ -31,6 +30,7 @@ from warmstart.history_store.history import History
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.limits import check_parquet
 from warmstart.history_store.made_history import removed_unless_filled
+from warmstart.history_store.quoting import from_csv, in_csv
 from warmstart.history_store.records import DatasetInfo, Evaluation, Value
 from warmstart.history_store.space import same_space, space_names, with_logarithms
 from warmstart.history_store.wording import in_words
@@ -57,12 +57,13 @@ class Imported:
     datasets: tuple[str, ...]
 
 
-def export_history(history: History, path: str | Path) -> None:
+def export_history(history: History, path: str | Path, *, raw: bool = False) -> None:
     """Write all evaluations, and everything else needed to rebuild the history except images and embeddings.
 
     Args:
         history: stays as it is.
         path: ends in `.csv` (a `.json` file is written beside it) or `.parquet`; replaced where it exists, a link's target where it is one.
+        raw: leave texts that a spreadsheet takes for formulas as they are, as `in_csv` says.
 
     Raises:
         UsageError: another ending.
@@ -81,7 +82,7 @@ def export_history(history: History, path: str | Path) -> None:
     }
     with durable.storage_errors(path):
         if form == "csv":
-            _write(path, _csv(history))
+            _write(path, _csv(history, raw=raw))
             _write(path.with_suffix(".json"), (json.dumps(metadata, ensure_ascii=False) + "\n").encode())
         else:
             _write(path, _parquet(history, json.dumps(metadata, ensure_ascii=False)))
@@ -213,17 +214,13 @@ def _plain_columns(history: History) -> dict[str, list[Any]]:
     }
 
 
-def _csv(history: History) -> bytes:
+def _csv(history: History, *, raw: bool) -> bytes:
     table = history.table()
     points = list(zip(table.curve_step.tolist(), table.curve_error.tolist(), strict=True))
     starts, ends = np.concatenate([[0], table.curve_end[:-1]]).astype(int).tolist(), table.curve_end.tolist()
     columns = _plain_columns(history)
     columns["curve"] = [json.dumps(points[start:end]) for start, end in zip(starts, ends, strict=False)]
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue().encode()
+    return in_csv(columns, zip(*columns.values(), strict=True), raw=raw).encode()
 
 
 def _parquet(history: History, metadata: str) -> bytes:
@@ -278,7 +275,7 @@ def _read_csv(path: Path) -> tuple[bytes | None, Rows]:
     csv.field_size_limit(2**31 - 1)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            header, *rows = (row for row in csv.reader(file, strict=True) if row)
+            header, *rows = ([*map(from_csv, row)] for row in csv.reader(file, strict=True) if row)
     except (ValueError, csv.Error, OSError) as error:
         msg = f"{path}: expected a CSV file in UTF-8 with a header, got {_csv_fault(error)}. Save it anew as CSV."
         raise DataError(msg) from error

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
+from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.space import shown
 from warmstart.history_store.wording import in_short
 
@@ -21,8 +21,8 @@ def answer_html(answer: Answer) -> str:
     """Return an answer as HTML: confidence, configurations, neighbours, reasons."""
     about = answer.dataset
     parts = [
-        f"<p>{escape(about.path)}: {about.n_images} images, {about.n_classes} classes. {escape(answer.confidence.note)}</p>",
-        *(f"<p>{escape(note)}</p>" for note in answer.notes if note != answer.confidence.note),
+        f"<p>{in_markup(about.path)}: {about.n_images} images, {about.n_classes} classes. {in_markup(answer.confidence.note)}</p>",
+        *(f"<p>{in_markup(note)}</p>" for note in answer.notes if note != answer.confidence.note),
     ]
     if answer.suggestions:
         rows = [
@@ -41,11 +41,11 @@ def answer_html(answer: Answer) -> str:
         by = answer.strategy if is_of_history else "no strategy: nothing of the space is known"
         parts.append(table(f"Configurations to try first, by {by}", rows))
         if answer.plan is not None:
-            parts.append(f"<p>{escape(answer.plan.line)}</p>")
+            parts.append(f"<p>{in_markup(answer.plan.line)}</p>")
         if is_of_history and answer.measured_with is not None and answer.measured_with.line:
-            parts.append(f"<p>{escape(answer.measured_with.line)}</p>")
+            parts.append(f"<p>{in_markup(answer.measured_with.line)}</p>")
     if answer.expected_line:
-        parts.append(f"<p>{escape(answer.expected_line)}</p>")
+        parts.append(f"<p>{in_markup(answer.expected_line)}</p>")
     parts.append(table("Datasets that it resembles most", [item.to_row() for item in answer.neighbours]))
     reasons = (
         []
@@ -53,15 +53,15 @@ def answer_html(answer: Answer) -> str:
         else why.in_words(answer.suggestions, is_timed=answer.plan is not None)
     )
     for heading, lines in reasons:
-        parts.append(f"<p>{escape(heading)}</p><ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>")
+        parts.append(f"<p>{in_markup(heading)}</p><ul>{''.join(f'<li>{in_markup(line)}</li>' for line in lines)}</ul>")
     return section(parts)
 
 
 def predictions_html(predictions: Predictions) -> str:
     """Return predictions as HTML: the confusion matrix if classes are known, else the first pictures."""
-    parts = [f"<p>{escape(predictions.line)}</p>"]
+    parts = [f"<p>{in_markup(predictions.line)}</p>"]
     if predictions.error is not None:
-        parts += [f"<p>{escape(line)}</p>" for line in predictions.remarks]
+        parts += [f"<p>{in_markup(line)}</p>" for line in predictions.remarks]
         parts.append(table("Answers (columns) by true class (rows)", predictions.confusion()))
         return section(parts)
     rows = [
@@ -80,9 +80,9 @@ def table(caption: str, rows: Sequence[Mapping[str, Any]]) -> str:
     heads = [
         head for head in dict.fromkeys(head for row in rows for head in row) if any(row.get(head) is not None for row in rows)
     ]  # fmt: skip
-    top = "".join(f'<th scope="col">{escape(str(head))}</th>' for head in heads)
+    top = "".join(f'<th scope="col">{in_markup(head)}</th>' for head in heads)
     body = "".join(f"<tr>{''.join(f'<td>{_cell(row.get(head))}</td>' for head in heads)}</tr>" for row in rows)
-    return f"<table><caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<table><caption>{in_markup(caption)}</caption><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def section(parts: Sequence[str]) -> str:
@@ -91,4 +91,4 @@ def section(parts: Sequence[str]) -> str:
 
 
 def _cell(value: object) -> str:
-    return "" if value is None else escape(in_short(value))
+    return "" if value is None else in_markup(in_short(value))

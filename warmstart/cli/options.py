@@ -43,6 +43,12 @@ SuggestFormatOption = Annotated[
     SuggestFormat, typer.Option("--format", "-f", help="Format of the result on stdout; docs/cli.md shows each.")
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of everything random.")]
+RawOption = Annotated[
+    bool,
+    typer.Option(
+        "--raw", help="In CSV, leave texts that a spreadsheet takes for formulas without an apostrophe before them."
+    ),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Write only errors to stderr.")]
 VerboseOption = Annotated[
     int,

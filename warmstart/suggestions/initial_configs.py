@@ -13,6 +13,7 @@ import numpy as np
 
 from warmstart.history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.history_store.hyperparameter_names import meaning_of
+from warmstart.history_store.quoting import from_csv
 from warmstart.history_store.records import Value
 from warmstart.suggestions.formats import PREFIX, RESULT_COLUMNS
 
@@ -152,7 +153,7 @@ def _read_file(path: Path) -> list[Any]:
     text = path.read_text(encoding="utf-8-sig", errors="replace")
     if path.suffix.lower() == ".csv":
         try:
-            rows = list(csv.DictReader(io.StringIO(text)))
+            rows = list(csv.DictReader(io.StringIO(text, newline="")))
         except csv.Error as error:
             msg = f"expected a CSV file of configurations, got one that cannot be read ({error}). Save it as CSV."
             raise DataError(msg, param="initial") from error
@@ -193,7 +194,7 @@ def _cells(row: Mapping[Any, Any], origin: str) -> dict[str, Any]:
         raise DataError(msg)
     result_columns = RESULT_COLUMNS if {"rank", "from"} <= row.keys() else ()
     return {
-        name.removeprefix(PREFIX): plain_value(text)
+        from_csv(name).removeprefix(PREFIX): plain_value(from_csv(text))
         for name, text in row.items()
         if text and name not in result_columns
     }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
+from warmstart.history_store.quoting import in_markup
 from warmstart.html import section, table
 from warmstart.studies.results.report import best_rows
 
@@ -24,12 +24,12 @@ def joint_html(joint: JointResult) -> str:
 
 def _study(result: TuneResult) -> str:
     counts = result.counts_line or "no trial yet"
-    parts = [f"<p>Study {escape(result.study)} in {escape(result.storage)}: {escape(counts)}.</p>"]
+    parts = [f"<p>Study {in_markup(result.study)} in {in_markup(result.storage)}: {in_markup(counts)}.</p>"]
     rows = best_rows(result)
     if rows:
         parts.append(table("Best trials", rows))
     if result.comparison is not None:
-        parts.append(f"<p>{escape(result.comparison_line)}</p>")
+        parts.append(f"<p>{in_markup(result.comparison_line)}</p>")
     if result.expected is not None:
-        parts.append(f"<p>{escape(result.expected_line)}</p>")
+        parts.append(f"<p>{in_markup(result.expected_line)}</p>")
     return "".join(parts)
