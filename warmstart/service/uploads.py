@@ -74,7 +74,7 @@ def _describe(file: Path, kind: str, service: Service) -> dict[str, Any]:
     settings = service.settings
     sizes = [str(4 * settings.most_upload_bytes), str(settings.most_pixels)]
     model = usual_model(history_path(settings.history), settings.model)
-    command = [sys.executable, "-m", "warmstart.service.upload_file", str(file), kind, str(model)]
+    command = [sys.executable, "-P", "-m", "warmstart.service.upload_file", str(file), kind, str(model)]
     try:
         process = subprocess.run(  # noqa: S603  our own module
             [*command, *sizes], capture_output=True, timeout=TIME_S, check=False
