@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
     from numpy.typing import NDArray
 
+CONDITIONS = 250
+"""The most hyperparameters with conditions, of which each makes ConfigSpace look at all."""
 DEPTH = 10
 """Of conditions on hyperparameters that have conditions, at most one less."""
 CHOICES = 10_001
@@ -72,9 +74,12 @@ def check_conditions(parents: Mapping[str, Iterable[str]], location: str) -> Non
         location: begins messages.
 
     Raises:
-        DataError: they are too deep.
+        DataError: they are too many, or too deep.
         CycleError: they run in a circle.
     """
+    if len(parents) > CONDITIONS:
+        msg = f"{location}: expected at most {CONDITIONS} hyperparameters with conditions, got {len(parents):,}. Leave some out."
+        raise DataError(msg)
     work: dict[str, int] = {}
     for name in TopologicalSorter(parents).static_order():
         work[name] = 2 * sum(work[parent] for parent in parents[name]) + 1 if name in parents else 0
