@@ -17,7 +17,6 @@ import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from warmstart.bo.acquisition.optimize import best_free
 from warmstart.bo.space.encoding import Encoding
 from warmstart.bo.surrogates.base import Standardised
 from warmstart.history_store.errors import UsageError
+from warmstart.history_store.extras import require_extra
 
 if TYPE_CHECKING:
     from warmstart.bo.evaluation_log import EvaluationLog
@@ -56,10 +56,7 @@ def check_engine(surrogate: str, acquisition: str, *, incumbent: str, ei_varianc
     if surrogate not in MODELS or acquisition not in ACQUISITIONS:
         msg = f"Optimizer: expected engine='gpyopt' with a surrogate among {', '.join(MODELS)} and an acquisition among {', '.join(ACQUISITIONS)}, got {surrogate!r} and {acquisition!r}. Name one of those, or leave engine out."
         raise UsageError(msg)
-    missing = [name for name in ("GPyOpt", "GPy") if find_spec(name) is None]
-    if missing:
-        msg = f"Optimizer: expected GPyOpt for engine='gpyopt', got an installation without {' and '.join(missing)}. Install the extra: pip install 'warmstart[gpyopt]'."
-        raise UsageError(msg)
+    require_extra("gpyopt", "engine='gpyopt'")
 
 
 def propose(

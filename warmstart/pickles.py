@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 MOVED = {
     "bo": "warmstart.bo",
@@ -31,6 +31,26 @@ MOVED = {
 }
 """Modules of 0.1 and 0.2, or packages above them, and their present names."""
 
+RENAMED = {
+    "bo.restarts.Elsewhere": "FreshProcess",
+    "bo.surrogates.gp.coregionalised._Last": "_CachedCorrelation",
+    "warmstart.integrations.optuna.problem.Known": "TrialData",
+}
+"""Classes that pickles of 0.2 hold, and their present names."""
+ATTRIBUTES = {
+    "bo.constraints.gp_classifier.GPClassifier": {"_kept": "_latent_samples", "_shown": "_train_inputs"},
+    "bo.evaluation_log.EvaluationLog": {"told": "observations"},
+    "bo.forecasts.Forecasts": {"_known": "_forecasts"},
+    "bo.models.SurrogateModels": {"_kept": "_models"},
+    "bo.optimizer.Optimizer": {"_asked": "_ask_count"},
+    "bo.restarts.Elsewhere": {"own": "keys"},
+    "bo.restarts.Restarts": {"elsewhere": "fresh"},
+    "bo.surrogates.gp.coregionalised.Coregionalised": {"_own": "_target_shape", "_places": "_positions"},
+    "bo.surrogates.gp.coregionalised._Last": {"_known": "_cache"},
+    "bo.surrogates.gp.coregionalised._Points": {"own": "target"},
+}
+"""Attributes of these classes, in pickles of 0.2, and their present names."""
+
 
 def load_pickle(file: BinaryIO) -> Any:
     """Load a pickle of this or an earlier version: of a sampler, a pruner, an optimiser or a result.
@@ -44,16 +64,41 @@ def load_pickle(file: BinaryIO) -> Any:
         pickle.UnpicklingError, EOFError: not a whole pickle.
         ModuleNotFoundError, AttributeError: it names something that no longer exists.
     """
-    return _Unpickler(file).load()
+    try:
+        return _Unpickler(file).load()
+    except IndexError as error:
+        raise pickle.UnpicklingError(str(error)) from error
 
 
-class _Unpickler(pickle.Unpickler):
-    """An unpickler that finds classes in their present modules."""
+class _Unpickler(pickle._Unpickler):  # noqa: SLF001  the one in Python, whose steps can be overridden
+    """An unpickler that finds classes in their present modules and attributes under their present names."""
+
+    dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)  # noqa: SLF001
+    stack: list[Any]
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(file)
+        self._attributes: dict[type, Mapping[str, str]] = {}
 
     def find_class(self, module: str, name: str) -> Any:
         """Return the class or function of a module and a name."""
-        target = super().find_class(current_module(module), name)
+        old = f"{module}.{name}"
+        target = super().find_class(current_module(module), RENAMED.get(old, name))
+        if old in ATTRIBUTES:
+            self._attributes[target] = ATTRIBUTES[old]
         return _imports_current(target) if (module, name) == ("cloudpickle.cloudpickle", "subimport") else target
+
+    def load_build(self) -> None:
+        """Set the state of an object: the top of the stack, the object below it."""
+        *_, instance, state = self.stack
+        if names := self._attributes.get(type(instance)):
+            # With slots the state is a pair: attributes without slots, attributes with slots.
+            parts = state if isinstance(state, tuple) else (state,)
+            renamed = [part and {names.get(name, name): value for name, value in part.items()} for part in parts]
+            self.stack[-1] = tuple(renamed) if isinstance(state, tuple) else renamed[0]
+        super().load_build()  # type: ignore[misc]  # its stub lacks it
+
+    dispatch[pickle.BUILD[0]] = load_build
 
 
 def current_module(module: str) -> str:

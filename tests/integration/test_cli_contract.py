@@ -63,6 +63,8 @@ def test_every_command_has_help_with_an_example_and_the_common_options(path, cli
     run = cli(*path, "--help")
     assert run.code == 0
     assert f"Example:\n    warmstart {' '.join(path)}" in run.out
+    run = cli(*path, "--help-all")
+    assert run.code == 0
     for option in () if path == ("serve",) else ("--format", "--seed", "--quiet", "--verbose", "-q", "-v"):
         assert option in run.out
 

@@ -18,7 +18,6 @@ ALLOWED = {
     "warmstart/client.py:Client.record": PUBLIC,
     "warmstart/integrations/optuna/sampler.py:WarmStartSampler.__init__": PUBLIC,
     "warmstart/integrations/optuna/warm_trials.py:warm_start": PUBLIC,
-    "warmstart/studies/tune.py:tune": PUBLIC,
     "training/collection/collect.py:collect": PUBLIC,
     "training/siamese/from_history.py:train_from_history": PUBLIC,
     "training/siamese/train.py:train_siamese": PUBLIC,

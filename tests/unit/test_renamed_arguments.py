@@ -1,7 +1,5 @@
 """Keywords of 0.1 work for one release, say what they are now, and are refused beside nothing else."""
 
-import inspect
-
 import pytest
 from ConfigSpace import ConfigurationSpace
 from objectives import letter
@@ -47,11 +45,6 @@ def test_tune_takes_startup_and_tell(tmp_path, monkeypatch):
     again = []
     warmstart.tune(**call, storage=tmp_path / "b.db", n_startup_trials=2, on_message=again.append)
     assert again == said
-
-
-def test_many_take_them_too():
-    shown = inspect.signature(warmstart.tune_many).parameters
-    assert {"startup", "tell", "n_startup_trials", "on_message"} <= set(shown)
 
 
 def test_the_command_has_both_names(cli, tmp_path, no_pictures):

@@ -9,6 +9,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from warmstart.cli.grouped_help import GroupedCommand
+
 
 class Entry(NamedTuple):
     """A command: group, name, ``module:function``, line in the group's help, examples."""
@@ -323,7 +325,9 @@ def make_app(command: tuple[str, ...] | None = None) -> typer.Typer:
         words = (entry.group, entry.name) if entry.group else (entry.name,)
         is_called = command is None or command[: len(words)] == words
         run = _function(entry.target) if is_called else _not_called
-        groups[entry.group].command(entry.name, short_help=entry.line, epilog=_example(entry.example))(run)
+        groups[entry.group].command(
+            entry.name, cls=GroupedCommand, short_help=entry.line, epilog=_example(entry.example)
+        )(run)
     for name, line in GROUPS.items():
         tree.add_typer(groups[name], name=name, help=line)
     return tree

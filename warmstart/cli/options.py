@@ -38,25 +38,49 @@ class ScaleName(StrEnum):
     ANY = "any"
 
 
-FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Format of the result on stdout.")]
-SuggestFormatOption = Annotated[
-    SuggestFormat, typer.Option("--format", "-f", help="Format of the result on stdout; docs/cli.md shows each.")
+FormatOption = Annotated[
+    Format, typer.Option("--format", "-f", help="Format of the result on stdout.", rich_help_panel="Output")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of everything random.")]
+SuggestFormatOption = Annotated[
+    SuggestFormat,
+    typer.Option(
+        "--format", "-f", help="Format of the result on stdout; docs/cli.md shows each.", rich_help_panel="Output"
+    ),
+]
+SeedOption = Annotated[
+    int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of everything random.", rich_help_panel="Output")
+]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Write only errors to stderr.", rich_help_panel="Output")
+]
 RawOption = Annotated[
     bool,
     typer.Option(
-        "--raw", help="In CSV, leave texts that a spreadsheet takes for formulas without an apostrophe before them."
+        "--raw",
+        help="In CSV, leave texts that a spreadsheet takes for formulas without an apostrophe before them.",
+        rich_help_panel="Output",
     ),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Write only errors to stderr.")]
 VerboseOption = Annotated[
     int,
-    typer.Option("--verbose", "-v", count=True, show_default=False, help="Write more to stderr; -vv shows tracebacks."),
+    typer.Option(
+        "--verbose",
+        "-v",
+        count=True,
+        show_default=False,
+        help="Write more to stderr; -vv shows tracebacks.",
+        rich_help_panel="Output",
+    ),
 ]
-DeviceOption = Annotated[str, typer.Option("--device", help="Where networks run: cpu, cuda, cuda:1, ... or auto.")]
-ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="CPU threads of the networks.")]
-NoCacheOption = Annotated[bool, typer.Option("--no-cache", help="Do not use the cache of meta-features.")]
+DeviceOption = Annotated[
+    str, typer.Option("--device", help="Where networks run: cpu, cuda, cuda:1, ... or auto.", rich_help_panel="Running")
+]
+ThreadsOption = Annotated[
+    int, typer.Option("--threads", min=1, help="CPU threads of the networks.", rich_help_panel="Running")
+]
+NoCacheOption = Annotated[
+    bool, typer.Option("--no-cache", help="Do not use the cache of meta-features.", rich_help_panel="History")
+]
 _DATASET = typer.Option(
     "--dataset",
     "-d",
@@ -70,45 +94,82 @@ LabelsOption = Annotated[
 ]
 LabelsColumnOption = Annotated[
     str | None,
-    typer.Option("--labels-column", help="Which column of the CSV file, or of a table, holds the labels."),
+    typer.Option(
+        "--labels-column", help="Which column of the CSV file, or of a table, holds the labels.", rich_help_panel="Data"
+    ),
 ]
 DatasetOption = Annotated[str, _DATASET]
 MaybeDatasetOption = Annotated[str | None, _DATASET]
 DatasetArgument = Annotated[str | None, typer.Argument(metavar="DATASET", help="The same as --dataset.")]
 RayOption = Annotated[
     bool,
-    typer.Option("--ray", help="Run trials on Ray: $RAY_ADDRESS, else a cluster on this machine; see docs/ray.md."),
+    typer.Option(
+        "--ray",
+        help="Run trials on Ray: $RAY_ADDRESS, else a cluster on this machine; see docs/ray.md.",
+        rich_help_panel="Running",
+    ),
 ]
 RayAddressOption = Annotated[
     str | None,
-    typer.Option("--ray-address", help="Run trials on this Ray cluster: HOST:PORT, ray://HOST:PORT or auto."),
+    typer.Option(
+        "--ray-address",
+        help="Run trials on this Ray cluster: HOST:PORT, ray://HOST:PORT or auto.",
+        rich_help_panel="Running",
+    ),
 ]
 CpusOption = Annotated[
-    float | None, typer.Option("--cpus-per-trial", min=0, help="With Ray: CPUs that each trial takes; 1 when left out.")
+    float | None,
+    typer.Option(
+        "--cpus-per-trial",
+        min=0,
+        help="With Ray: CPUs that each trial takes; 1 when left out.",
+        rich_help_panel="Running",
+    ),
 ]
 GpusOption = Annotated[
-    float | None, typer.Option("--gpus-per-trial", min=0, help="With Ray: GPUs that each trial takes; 0 when left out.")
+    float | None,
+    typer.Option(
+        "--gpus-per-trial",
+        min=0,
+        help="With Ray: GPUs that each trial takes; 0 when left out.",
+        rich_help_panel="Running",
+    ),
 ]
 HistoryOption = Annotated[
     str | None,
-    typer.Option("--history", help="The history file; $WARMSTART_HISTORY or the shipped one when left out."),
+    typer.Option(
+        "--history",
+        help="The history file; $WARMSTART_HISTORY or the shipped one when left out.",
+        rich_help_panel="History",
+    ),
 ]
 ModelOption = Annotated[
     str | None,
-    typer.Option("--model", help="The meta-feature model; $WARMSTART_MODEL or the shipped one when left out."),
+    typer.Option(
+        "--model",
+        help="The meta-feature model; $WARMSTART_MODEL or the shipped one when left out.",
+        rich_help_panel="History",
+    ),
 ]
 ExcludeGroupOption = Annotated[
     list[str] | None,
-    typer.Option("--exclude-group", help="Leave out a sibling group of the history; may be repeated."),
+    typer.Option(
+        "--exclude-group", help="Leave out a sibling group of the history; may be repeated.", rich_help_panel="History"
+    ),
 ]
 WorkloadOption = Annotated[
     str | None,
     typer.Option("--workload", help="What is trained: cnn, transfer; what the history measured when left out."),
 ]
 SkipBrokenOption = Annotated[
-    bool, typer.Option("--skip-broken", help="Leave out pictures that cannot be decoded, and name them.")
+    bool,
+    typer.Option(
+        "--skip-broken", help="Leave out pictures that cannot be decoded, and name them.", rich_help_panel="Data"
+    ),
 ]
-DownloadOption = Annotated[bool, typer.Option("--download", help="Allow torchvision to download torchvision:NAME.")]
+DownloadOption = Annotated[
+    bool, typer.Option("--download", help="Allow torchvision to download torchvision:NAME.", rich_help_panel="Data")
+]
 MetricOption = Annotated[
     str | None,
     typer.Option(

@@ -66,8 +66,10 @@ def serve(
     verbose: VerboseOption = 0,  # noqa: ARG001  every command has it
 ) -> None:
     """Serve suggestions and studies over HTTP. Pictures stay with the clients; no code of theirs runs here."""
+    from warmstart.history_store.extras import require_extra
+
     shell = Shell(format, quiet=quiet)
-    _check_installed()
+    require_extra("serve", "`warmstart serve`")
     if new_token is not None:
         secret = _new_token(new_token, scope, token_file)
         if format is Format.TABLE:
@@ -123,15 +125,3 @@ def _new_token(name: str, scope: str, token_file: Path | None) -> str:
         msg = f"expected one of {', '.join(SCOPES)}, got {scope!r}. Leave it out for run."
         raise UsageError(msg, param="scope")
     return add_token(token_file, name, valid_scope)
-
-
-def _check_installed() -> None:
-    """Raise unless the extra `serve` is installed."""
-    from importlib.util import find_spec
-
-    from warmstart.history_store.errors import UsageError
-
-    missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
-    if missing:
-        msg = f"serve: expected the extra `serve`, got an installation without {' and '.join(missing)}. Run `pip install 'warmstart[serve]'`."
-        raise UsageError(msg)

@@ -1,38 +1,33 @@
 """`suggest` and `neighbours`: first configurations for a dataset, and the datasets nearest to it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from warmstart.cli.options import (
     DatasetArgument,
-    DeviceOption,
-    DownloadOption,
-    ExcludeGroupOption,
     Format,
     FormatOption,
-    HistoryOption,
     LabelsColumnOption,
     LabelsOption,
     MaybeDatasetOption,
-    ModelOption,
     NoCacheOption,
     QuietOption,
     RawOption,
-    SeedOption,
     ServerOption,
-    SkipBrokenOption,
     SuggestFormat,
     SuggestFormatOption,
-    ThreadsOption,
     VerboseOption,
     WorkloadOption,
 )
+from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, write, write_program
 from warmstart.history_store.wording import counted
+from warmstart.suggestions.lookup import Lookup
 
 
+@takes_options({"History": Lookup})
 def suggest(
     path: DatasetArgument = None,
     *,
@@ -59,9 +54,6 @@ def suggest(
         list[str] | None,
         typer.Option("--rename", metavar="HISTORY=OURS", help="With --space: which name is which; may be repeated."),
     ] = None,
-    history: HistoryOption = None,
-    model: ModelOption = None,
-    exclude_group: ExcludeGroupOption = None,
     workload: WorkloadOption = None,
     time: Annotated[
         str | None,
@@ -73,28 +65,23 @@ def suggest(
     explain: Annotated[
         bool, typer.Option("--explain", help="Say why: what the neighbours are, how the configurations did around.")
     ] = False,
-    skip_broken: SkipBrokenOption = False,
-    download: DownloadOption = False,
     server: ServerOption = None,
     labels: LabelsOption = None,
     labels_column: LabelsColumnOption = None,
     format: SuggestFormatOption = SuggestFormat.TABLE,  # noqa: A002
     raw: RawOption = False,
-    seed: SeedOption = 0,
-    device: DeviceOption = "cpu",
-    threads: ThreadsOption = 1,
     no_cache: NoCacheOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
+    options: dict[str, Any],
 ) -> None:
     """Suggest configurations for a dataset, from those that won on the datasets it resembles."""
-    arguments = locals()
     from warmstart.history_store.readers.csv_labels import labelled
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     source, renamed = labelled(_dataset_path(path, dataset), labels, labels_column), _parse_rename(rename, space)
     with shell.images_progress() as progress:
-        advisor = _make_advisor(arguments, progress)
+        advisor = _make_advisor(server, options | {"cache": not no_cache, "progress": progress})
         more = {"workload": workload, "explain": explain} | _time_argument(server, time)
         answer = advisor.suggest(source, k, strategy=strategy, space=space, rename=renamed, **more)
     _print_notes(shell, answer)
@@ -116,15 +103,13 @@ def suggest(
             SuggestFormat.CONFIGSPACE: lambda: formats.to_configspace(answer),
         }
         write_program(
-            texts[format]() if format in texts else formats.to_recipe(answer, format.value, skip_broken=skip_broken)
+            texts[format]()
+            if format in texts
+            else formats.to_recipe(answer, format.value, skip_broken=options["skip_broken"])
         )
 
 
-_ADVISOR_OPTIONS = ("skip_broken", "seed", "device", "threads", "download")
-"""Options of a command that are also arguments of `Advisor`."""
-
-
-def _make_advisor(arguments: Mapping[str, Any], progress: Callable[[float, float], None]) -> Any:
+def _make_advisor(server: str | None, options: Mapping[str, Any]) -> Any:
     """Return the advisor of a command: over the local history, or a server's client.
 
     Raises:
@@ -132,22 +117,16 @@ def _make_advisor(arguments: Mapping[str, Any], progress: Callable[[float, float
     """
     from warmstart.suggestions.advisor import Advisor
 
-    server, history, model = arguments["server"], arguments["history"], arguments["model"]
-    options: dict[str, Any] = {name: arguments[name] for name in _ADVISOR_OPTIONS}
-    options |= {
-        "exclude_group": arguments["exclude_group"] or (),
-        "cache": not arguments["no_cache"],
-        "progress": progress,
-    }
+    arguments = {**options, "exclude_group": options["exclude_group"] or ()}
     if server is None:
-        return Advisor(history, model, **options)
+        return Advisor(**arguments)
     from warmstart.client import Client
     from warmstart.history_store.errors import UsageError
 
-    if history is not None:
+    if options["history"] is not None:
         msg = "cannot be used with `history`: the server uses its own."
         raise UsageError(msg, param="server")
-    return Client(server, advisor=Advisor(None, model, **options))
+    return Client(server, advisor=Advisor(**arguments))
 
 
 def _time_argument(server: str | None, time: str | None) -> dict[str, str]:
@@ -205,36 +184,29 @@ def _parse_rename(rename: list[str] | None, space: str | None) -> dict[str, str]
     return parse_pairs("rename", rename)
 
 
+@takes_options({"History": Lookup})
 def neighbours(
     path: DatasetArgument = None,
     *,
     dataset: MaybeDatasetOption = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many datasets.")] = 10,
-    history: HistoryOption = None,
-    model: ModelOption = None,
-    exclude_group: ExcludeGroupOption = None,
     workload: WorkloadOption = None,
-    skip_broken: SkipBrokenOption = False,
-    download: DownloadOption = False,
     server: ServerOption = None,
     labels: LabelsOption = None,
     labels_column: LabelsColumnOption = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,
-    device: DeviceOption = "cpu",
-    threads: ThreadsOption = 1,
     no_cache: NoCacheOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
+    options: dict[str, Any],
 ) -> None:
     """List the datasets of the history that a dataset resembles, nearest first."""
-    arguments = locals()
     from warmstart.history_store.readers.csv_labels import labelled
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     source = labelled(_dataset_path(path, dataset), labels, labels_column)
     with shell.images_progress() as progress:
-        advisor = _make_advisor(arguments, progress)
+        advisor = _make_advisor(server, options | {"cache": not no_cache, "progress": progress})
         answer = advisor.neighbours(source, k, workload=workload)
     _print_notes(shell, answer)
     document = {name: value for name, value in answer.to_dict().items() if name not in ("suggestions", "strategy")}

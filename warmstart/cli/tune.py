@@ -9,31 +9,23 @@ import typer
 
 from warmstart.cli.options import (
     CpusOption,
-    DownloadOption,
-    ExcludeGroupOption,
     Format,
     FormatOption,
     GpusOption,
-    HistoryOption,
     LabelsColumnOption,
     LabelsOption,
-    MaximizeOption,
-    MetricOption,
-    ModelOption,
     NoCacheOption,
     QuietOption,
     RayAddressOption,
     RayOption,
-    ScaleOption,
-    SeedOption,
-    SkipBrokenOption,
     VerboseOption,
 )
+from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, display_path, write
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.wording import counted, in_short
 from warmstart.status import ALL_FAILED
-from warmstart.studies.options import Execution, Outputs, Problem, Search, WarmStart
+from warmstart.studies.options import GROUPS, WarmStart
 
 if TYPE_CHECKING:
     from warmstart.bo.transfer.expected_error import ExpectedError
@@ -47,14 +39,6 @@ if TYPE_CHECKING:
     from warmstart.studies.tune_options import TuneOptions
 
 
-class WarmName(StrEnum):
-    """Roles of warm configurations in the design; see docs/tuning.md."""
-
-    DESIGN = "design"
-    INITIAL = "initial"
-    EXTRA = "extra"
-
-
 class SplitName(StrEnum):
     """Ways to share the trials between datasets; see docs/tuning.md."""
 
@@ -62,21 +46,11 @@ class SplitName(StrEnum):
     GAIN = "gain"
 
 
-class PrunerName(StrEnum):
-    """Pruners, which stop hopeless trials early; see docs/tuning.md."""
-
-    NONE = "none"
-    MEDIAN = "median"
-    ASHA = "asha"
-    HYPERBAND = "hyperband"
-    HISTORY = "history"
-
-
 _PAGE_S = 2.0
 """Least seconds to draw the page with pictures; a busy machine adds to it as it adds to loading."""
-_WARM, _PRUNER = WarmName(WarmStart.warm), PrunerName(Search.pruner)
 
 
+@takes_options(GROUPS)
 def tune(
     *,
     dataset: Annotated[
@@ -87,177 +61,43 @@ def tune(
             help="Your images, as in `suggest`; the objective gets the path. Repeat it to tune several datasets at once.",
         ),
     ] = None,
+    labels: LabelsOption = None,
+    labels_column: LabelsColumnOption = None,
     split: Annotated[
         SplitName,
         typer.Option(
             "--split",
             help="With several datasets: equal shares of the trials, or more where the expected gain is larger.",
+            rich_help_panel="Search",
         ),
     ] = SplitName.EQUAL,
-    objective: Annotated[
-        str | None,
-        typer.Option("--objective", help="module:function or file.py:function; the workload when left out."),
-    ] = None,
-    command: Annotated[
-        str | None,
-        typer.Option("--command", help='A program that prints its error: "python train.py --lr {learning_rate}".'),
-    ] = None,
-    space: Annotated[
-        str | None,
-        typer.Option("--space", help="A file (YAML, JSON), compact or paper; the history's when left out."),
-    ] = None,
-    trials: Annotated[
-        int | None,
-        typer.Option("--trials", min=1, help="Total number of trials of the study; 50, or what the time allows."),
-    ] = Execution.trials,
-    timeout: Annotated[str | None, typer.Option("--timeout", help="Start no trial after this time, e.g. 30m.")] = None,
-    time: Annotated[
-        str | None,
-        typer.Option(
-            "--time", help="Time of the whole command, e.g. 30m: a plan is shown, and only what ends in time is begun."
-        ),
-    ] = None,
-    storage: Annotated[
-        str | None,
-        typer.Option("--storage", help="Path (SQLite, or .journal) or URL; warmstart-studies.db when left out."),
-    ] = None,
-    study: Annotated[
-        str | None, typer.Option("--study", help="Name of the study; from the dataset and the objective when left out.")
-    ] = Execution.study,
-    warm: Annotated[
-        WarmName,
-        typer.Option(
-            "--warm",
-            help="Warm configurations replace the Sobol design (design), begin it (initial), or precede it (extra).",
-        ),
-    ] = _WARM,
-    no_warm: Annotated[bool, typer.Option("--no-warm", help="Do not use the history's suggestions.")] = False,
-    k: Annotated[int, typer.Option("-k", min=1, help="Number of warm configurations.")] = WarmStart.k,
-    n_startup_trials: Annotated[
-        int,
-        typer.Option(
-            "--n-startup-trials",
-            "--startup",
-            min=1,
-            help="Points of the Sobol design, for initial, extra and --no-warm.",
-        ),
-    ] = WarmStart.n_startup_trials,
-    strategy: Annotated[
-        str | None, typer.Option("--strategy", help="Strategy for the warm configurations; see `warmstart suggest`.")
-    ] = WarmStart.strategy,
-    history: HistoryOption = None,
-    model: ModelOption = None,
-    exclude_group: ExcludeGroupOption = None,
-    rename: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--rename",
-            metavar="HISTORY=OURS",
-            help="The name in --space of a hyperparameter of the history; may be repeated.",
-        ),
-    ] = None,
-    initial: Annotated[
-        str | None,
-        typer.Option(
-            "--initial", help="Start from these configurations: a file of `suggest --format json`, yaml or csv."
-        ),
-    ] = None,
-    related: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--related", help="Also learn from this dataset of the history, or auto: the nearest. May be repeated."
-        ),
-    ] = None,
-    neighbours: Annotated[
-        int, typer.Option("--neighbours", min=1, help="Number of datasets for --related auto.")
-    ] = WarmStart.neighbours,
-    surrogate: Annotated[
-        str, typer.Option("--surrogate", help="gp, gp-map, dngo or bohamiann; see docs/optimiser.md.")
-    ] = Search.surrogate,
-    acquisition: Annotated[
-        str, typer.Option("--acquisition", help="ei, pi, lcb or ei-per-second.")
-    ] = Search.acquisition,
-    pruner: Annotated[PrunerName, typer.Option("--pruner", help="Stop trials early by their reports.")] = _PRUNER,
-    budget: Annotated[
-        float | None, typer.Option("--budget", help="Budget of each trial, in the objective's own unit.")
-    ] = Search.budget,
-    workload: Annotated[
-        str,
-        typer.Option(
-            "--workload", help="What to train without an objective: cnn, transfer, or one of an installed package."
-        ),
-    ] = Problem.workload,
-    metric: MetricOption = Search.metric,
-    maximize: MaximizeOption = Search.maximize,
-    scale: ScaleOption = None,
-    target_budget: Annotated[
-        str | None,
-        typer.Option(
-            "--target-budget",
-            help="Length of a training run of the workload; for cnn: compact-400 or paper; for transfer: time or steps.",
-        ),
-    ] = Problem.target_budget,
-    trial_timeout: Annotated[
-        str | None, typer.Option("--trial-timeout", help="Stop a trial after this time, e.g. 30m; it counts as failed.")
-    ] = None,
-    trial_memory: Annotated[
-        str | None,
-        typer.Option("--trial-memory", help="Stop a trial that uses more memory, e.g. 4G; it counts as failed."),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option("--workers", min=1, help="Processes that run trials: 1 when left out; with Ray, as many as fit."),
-    ] = Execution.workers,
+    no_warm: Annotated[
+        bool,
+        typer.Option("--no-warm", help="Do not use the history's suggestions.", rich_help_panel="Warm start"),
+    ] = False,
+    no_cache: NoCacheOption = False,
     ray: RayOption = False,
     ray_address: RayAddressOption = None,
     cpus_per_trial: CpusOption = None,
     gpus_per_trial: GpusOption = None,
-    log: Annotated[
-        str | None,
-        typer.Option("--log", help="Append the output of the trials to this file; beside the report when left out."),
-    ] = None,
-    record: Annotated[
-        str | None,
-        typer.Option("--record", help="At the end, add the dataset and its trials to the history under this name."),
-    ] = Outputs.record,
-    report: Annotated[
-        str | None,
-        typer.Option(
-            "--report",
-            help="Markdown file of the report, JSON and HTML beside it; in the folder STORAGE-reports when left out.",
-        ),
-    ] = None,
-    save_model: Annotated[
-        str | None,
-        typer.Option(
-            "--save-model", help="At the end, train the workload's best network again and save it to this file."
-        ),
-    ] = None,
-    ensemble: Annotated[
-        int, typer.Option("--ensemble", min=1, help="Number of the best networks that --save-model keeps.")
-    ] = Outputs.ensemble,
-    download: DownloadOption = False,
-    skip_broken: SkipBrokenOption = Problem.skip_broken,
     server: Annotated[
         str | None,
         typer.Option(
-            "--server", metavar="URL", help="Keep the study on a server of `warmstart serve`; trials run here."
+            "--server",
+            metavar="URL",
+            help="Keep the study on a server of `warmstart serve`; trials run here.",
+            rich_help_panel="Running",
         ),
     ] = None,
-    labels: LabelsOption = None,
-    labels_column: LabelsColumnOption = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = Search.seed,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ... or auto.")] = Execution.device,
-    no_cache: NoCacheOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
+    options: dict[str, Any],
 ) -> None:
     """Tune, starting from what won on similar datasets.
 
     Run the same command again to resume after any interruption.
     """
-    arguments = locals()
     import contextlib
     import sys
     from time import monotonic
@@ -274,7 +114,7 @@ def tune(
     from warmstart.studies.tune_options import TuneOptions
 
     shell, loaded = Shell(format, quiet=quiet, verbose=verbose), monotonic() - began
-    objective_metric = Metric(metric, maximize, None if scale is None else scale.value)
+    objective_metric = Metric(options["metric"], options["maximize"], options["scale"])
     if not dataset and (name := "labels" if labels else "labels_column" if labels_column else None):
         msg = "needs `dataset`."
         raise UsageError(msg, param=name)
@@ -292,36 +132,32 @@ def tune(
                 shell.detail(prefix + _line(trial, objective_metric, now.expected))
 
         try:
-            overrides = {
-                "warm": _warm(warm, no_warm=no_warm),
-                "pruner": pruner.value,
-                "exclude_group": exclude_group or (),
-                "related": related or (),
-                "rename": parse_pairs("rename", rename or ()),
-                "initial": initial or (),
+            changes = {
+                "warm": _warm(options["warm"], no_warm=no_warm),
+                "rename": parse_pairs("rename", options["rename"] or ()),
                 "cluster": chosen_cluster(
                     ray_address, use_ray=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial
                 ),
                 "scale": objective_metric.scale,
-                "report": report or True,
+                "report": options["report"] or True,
                 "cache": not no_cache,
                 "progress": update,
                 "on_message": shell.note,
             }
-            options = TuneOptions.of({**arguments, **overrides})
+            call = TuneOptions.of(options | changes)
             if server is not None:
-                result = _tune_on_server(server, paths, options, split.value)
+                result = _tune_on_server(server, paths, call, split.value)
             elif len(paths) > 1:
-                result = tune_datasets(paths, options, split=split.value)
+                result = tune_datasets(paths, call, split=split.value)
             else:
-                result = tune_dataset(paths[0] if paths else None, options, began=began)
+                result = tune_dataset(paths[0] if paths else None, call, began=began)
         except KeyboardInterrupt:
             ended = latest[0].done if latest else 0
             shell.note(
                 f"Stopped after {counted(ended, 'trial')}; all are kept. Run the same command again to continue."
             )
             raise
-    if time is None or began + options.check_time() - monotonic() > _PAGE_S + 3 * loaded:
+    if call.time is None or began + call.check_time() - monotonic() > _PAGE_S + 3 * loaded:
         _write_page(shell, result)
     else:
         shell.note("No page with pictures was written: the time is over. `warmstart studies plot` draws them.")
@@ -330,7 +166,7 @@ def tune(
     else:
         _print_joint(shell, result)
     studies = [result] if isinstance(result, TuneResult) else result.studies
-    if save_model is not None and any(study.best is None for study in studies):
+    if call.save_model is not None and any(study.best is None for study in studies):
         # The model to save does not exist.
         raise typer.Exit(ALL_FAILED)
 
@@ -367,16 +203,16 @@ def _write_page(shell: Shell, result: "TuneResult | JointResult") -> None:
         shell.note(f"{result.report}: no page with pictures could be written: {error}")
 
 
-def _warm(warm: WarmName, *, no_warm: bool) -> str:
+def _warm(warm: str, *, no_warm: bool) -> str:
     """Return the value of `warm` from --warm and --no-warm.
 
     Raises:
         UsageError: both are given.
     """
-    if no_warm and warm is not _WARM:
-        msg = f"cannot be used with --warm {warm.value}."
+    if no_warm and warm != WarmStart.warm:
+        msg = f"cannot be used with --warm {warm}."
         raise UsageError(msg, param="no_warm")
-    return "none" if no_warm else warm.value
+    return "none" if no_warm else warm
 
 
 def _report_line(report: str) -> str:

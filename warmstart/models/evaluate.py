@@ -1,12 +1,12 @@
 """Evaluate suggestions on a history or on tables of errors, and write the report."""
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warmstart.arguments import check_replaceable
 from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.extras import require_extra
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.wording import some_of
 from warmstart.metafeat.cache import cache_folder
@@ -313,9 +313,8 @@ def check_outputs(out: Path | None, plots: Path | None) -> None:
         if folder is not None and not folder.is_dir():
             msg = f"expected a place in a folder that exists, got {folder}. Make the folder first."
             raise UsageError(msg, param=param)
-    if plots is not None and find_spec("matplotlib") is None:
-        msg = "expected matplotlib, got none. Install it with pip install 'warmstart[plots]'."
-        raise UsageError(msg, param="plots")
+    if plots is not None:
+        require_extra("plots", "A plot")
 
 
 def write_outputs(reports: Sequence[Mapping[str, Any]], out: Path | None, plots: Path | None) -> list[str]:

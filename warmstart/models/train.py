@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warmstart.arguments import check_replaceable
 from warmstart.history_store.errors import StorageError, UsageError
+from warmstart.history_store.extras import has_extra, missing_extra
 from warmstart.history_store.json_text import finite
 from warmstart.history_store.wording import some_of, suggest_names
 from warmstart.models.recipe import Recipe
@@ -166,8 +166,8 @@ def _save(trained: "TrainedSiamese", out: Path) -> list[str]:
     """Write the model and its curves; return notes."""
     trained.curves.save(out.with_name(out.name + ".curves.json"))
     trained.model.save(out)
-    if find_spec("matplotlib") is None:
-        return ["The curves were not drawn: that needs matplotlib, pip install 'warmstart[plots]'."]
+    if not has_extra("plots"):
+        return [missing_extra("plots", "A picture of the curves").message]
     trained.curves.plot(out.with_name(out.name + ".curves.png"))
     return []
 

@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from warmstart.exports import START
 from warmstart.history_store.errors import WarmstartError
+from warmstart.history_store.extras import has_extra, missing_extra
 from warmstart.history_store.quoting import in_markup
 from warmstart.html import table
 from warmstart.metafeat.files import replace_file
@@ -142,8 +142,8 @@ def _png_url(pixels: NDArray[np.uint8]) -> str:
 
 
 def _figures(record: StudyRecord, notes: list[str], seed: int) -> str:
-    if find_spec("matplotlib") is None:
-        notes.append("The page has no pictures: matplotlib is not installed. Install the extra: pip install 'warmstart[plots]'.")  # fmt: skip
+    if not has_extra("plots"):
+        notes.append(missing_extra("plots", "A page with pictures").message)
         return ""
     parts = []
     try:

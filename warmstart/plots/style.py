@@ -8,12 +8,12 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from warmstart.history_store.errors import UsageError
+from warmstart.history_store.extras import require_extra
 from warmstart.history_store.quoting import in_lines
 from warmstart.metafeat.files import replace_file
 
@@ -89,9 +89,7 @@ def check_target(path: Path) -> None:
     Raises:
         UsageError: matplotlib is not installed, the ending is neither .png nor .svg, or the folder does not exist.
     """
-    if find_spec("matplotlib") is None:
-        msg = "plot: expected matplotlib, got an installation without it. Install the extra: pip install 'warmstart[plots]'."
-        raise UsageError(msg)
+    require_extra("plots", "A plot")
     if path.suffix.lower() not in FORMATS:
         msg = f"expected a file that ends in .png or .svg, got {str(path)!r}. The ending says what is written."
         raise UsageError(msg, param="out")

@@ -92,7 +92,7 @@ def _begin_study(body: StudyRequest, service: Service) -> tuple[bool, dict[str, 
 
     def complete(plan: "StudySpec") -> "StudySpec":
         from warmstart.studies.history.warm_start import ask_history
-        from warmstart.studies.options import Sources
+        from warmstart.suggestions.lookup import Sources
 
         if plan.warm == "none" and plan.pruner != "history" and not plan.related:
             return plan

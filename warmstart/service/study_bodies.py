@@ -1,13 +1,17 @@
 """Bodies of requests and responses on studies and trials."""
 
 import re
+from dataclasses import Field as DataclassField
+from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 from fastapi import Header, Path
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
+from warmstart.option import about
 from warmstart.service.bodies import KEY, Body, Name
-from warmstart.service.suggestions import DescriptorOrId, Seed, StrategyName
+from warmstart.service.suggestions import DescriptorOrId, Seed
+from warmstart.studies.options import Search, WarmStart
 
 NAME = r"^(\.{0,2}[^./\x00-\x1f\x7f][^/\x00-\x1f\x7f]*|\.{3,}[^/\x00-\x1f\x7f]*)$"
 """Pattern of names: no slash, no control character, and neither . nor .., which clients take for folders."""
@@ -44,7 +48,45 @@ AskKey = Annotated[
 Config = Annotated[dict[str, int | float | str | bool], Field(min_length=1, max_length=1000)]
 
 
-class StudyRequest(Body):
+def _option_type(item: DataclassField[Any]) -> Any:
+    """Return the type of an option in a request: that of the record, with its limits."""
+    option = about(item)
+    if option.choices and item.name != "surrogate":  # checked with the related datasets in view
+        choices = option.choices if isinstance(option.choices, tuple) else tuple(option.choices())
+        return Literal[choices] if item.default is not None else Literal[choices] | None
+    types = {
+        "seed": Seed,
+        "exclude_group": Annotated[list[Name], Field(max_length=200)],
+        "related": Annotated[list[Name], Field(max_length=100)],
+        "rename": Annotated[dict[Name, Name], Field(max_length=200)],
+        "initial": Annotated[list[Config], Field(max_length=1000)],
+        "neighbours": Annotated[int, Field(ge=1, le=100)],
+        "budget": Annotated[float, Field(gt=0, le=3e38)] | None,
+        "maximize": bool,
+    }
+    if item.name in types:
+        return types[item.name]
+    if option.least is not None:
+        return Annotated[int, Field(ge=option.least, le=1000)]
+    text = Annotated[str, Field(max_length=200)]
+    return text if item.default is not None else text | None
+
+
+def _option_field(item: DataclassField[Any]) -> tuple[Any, Any]:
+    default: dict[str, Any] = {"default": item.default}
+    if item.default == ():
+        default = {"default_factory": dict if item.name == "rename" else list}
+    return _option_type(item), Field(**default, description=about(item).help)
+
+
+RENAMED = {"n_startup_trials": "startup"}
+"""Options that have another name in requests."""
+_OPTIONS: dict[str, Any] = {
+    RENAMED.get(item.name, item.name): _option_field(item) for group in (Search, WarmStart) for item in fields(group)
+}
+
+
+class StudyRequest(create_model("_StudyOptions", __base__=Body, **_OPTIONS)):  # type: ignore[misc]  # made from records
     """A study to begin, or to return if it exists; the options are those of `warmstart tune`."""
 
     model_config = ConfigDict(
@@ -73,32 +115,6 @@ class StudyRequest(Body):
     )
     workload: Name | None = Field(None, description="Instead of these: what workers train; never trained here.")
     target_budget: Name | None = None
-    seed: Seed = 0
-    surrogate: Annotated[str, Field(max_length=100)] = Field(
-        "gp", description="gp, gp-map, dngo, bohamiann, or one of a plugin."
-    )
-    acquisition: Literal["ei", "pi", "lcb", "ei-per-second"] = "ei"
-    pruner: Literal["none", "median", "asha", "hyperband", "history"] = "none"
-    budget: Annotated[float, Field(gt=0, le=3e38)] | None = None
-    metric: Annotated[str, Field(max_length=200)] | None = None
-    maximize: bool = False
-    scale: Literal["fraction", "percent", "any"] | None = None
-    warm: Literal["design", "initial", "extra", "none"] = "design"
-    k: Annotated[int, Field(ge=1, le=1000)] = 3
-    strategy: StrategyName | None = None
-    exclude_group: Annotated[list[Name], Field(max_length=200, default_factory=list)]
-    startup: Annotated[int, Field(ge=1, le=1000)] = 3
-    rename: Annotated[dict[Name, Name], Field(max_length=200, default_factory=dict)]
-    initial: Annotated[list[Config], Field(max_length=1000, default_factory=list)]
-    related: Annotated[
-        list[Name],
-        Field(
-            max_length=100,
-            default_factory=list,
-            description="Datasets of the history whose runs the surrogate learns from too; auto, alone: the nearest to the descriptor.",
-        ),
-    ]
-    neighbours: Annotated[int, Field(ge=1, le=100, description="How many auto stands for.")] = 3
     members: Annotated[
         list[StudyId],
         Field(

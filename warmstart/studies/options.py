@@ -1,8 +1,11 @@
-"""The options of tuning: name, type, default, and whether a value identifies the study.
+"""The options of tuning: each is stated once, as a field of a record.
 
-The groups have no slots, so that ``Search.surrogate`` is the default of the option ``surrogate``. A new option is a field here,
-a keyword of `warmstart.tune` and a parameter of the command. What decides the outcome of a study belongs to `Search` or
-`WarmStart`: only these are stored in the study.
+A field has the option's type, default, help, limits and whether it identifies the study. The command line
+(`warmstart.cli.record_options`), the keywords and the documentation of `warmstart.tune`, and the bodies of the service
+are made from the fields. What decides the outcome of a study belongs to `Search` or `WarmStart`: only these are stored
+in the study.
+
+The groups have no slots, so that ``Search.surrogate`` is the default of the option ``surrogate``.
 """
 
 from __future__ import annotations
@@ -11,12 +14,27 @@ import logging
 import os
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from warmstart.arguments import (
+    check_callable,
+    check_flag,
+    check_length,
+    check_names,
+    check_objective,
+    check_path,
+    check_positive,
+    check_report,
+    check_seed,
+    check_space,
+    check_text,
+)
 from warmstart.locations import PathLike
+from warmstart.option import option
 from warmstart.studies.objectives.metric import Scale
 from warmstart.studies.related_dataset import AUTO, NEIGHBOURS
+from warmstart.suggestions.lookup import Sources
 
 if TYPE_CHECKING:
     from warmstart.integrations.ray.cluster import Cluster
@@ -29,82 +47,173 @@ Initial = PathLike | tuple[Any, ...]
 """Configurations to evaluate first, or a file of them; those of a plan fit its space."""
 Pruner = Literal["none", "median", "asha", "hyperband", "history"]
 
-_IDENTITY = "identity"
 _log = logging.getLogger("warmstart")
 
 
-def identity(*values: tuple[str, Callable[[Any], object]] | Callable[[Any], object]) -> dict[str, Any]:
-    """Return the metadata of a field that identifies a study.
+def _workloads() -> Iterable[str]:
+    from warmstart.training.workloads import WORKLOADS
 
-    Args:
-        values: functions of the record whose values are compared, with their labels if there are several. The field's
-            value and name when left out.
-    """
-    return {_IDENTITY: values}
+    return WORKLOADS
 
 
-def identity_of(record: Any) -> dict[str, object]:
-    """Return the fields that identify a study: values by label, in the order of the fields."""
-    identities: dict[str, object] = {}
-    for option in fields(record):
-        if _IDENTITY not in option.metadata:
-            continue
-        for value in option.metadata[_IDENTITY] or (lambda record, name=option.name: getattr(record, name),):
-            label, read = value if isinstance(value, tuple) else (f"`{option.name}`", value)
-            identities[label] = read(record)
-    return identities
+def _acquisitions() -> Iterable[str]:
+    from warmstart.bo.models import ACQUISITIONS
+
+    return ACQUISITIONS
+
+
+def _surrogates() -> Iterable[str]:
+    from warmstart.bo.surrogates import SURROGATES
+
+    return (name for name in SURROGATES if not name.startswith("mt-"))
+
+
+def _strategies() -> Iterable[str]:
+    from warmstart.bo.transfer.strategies import STRATEGIES
+
+    return STRATEGIES
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """The objective and its space; see `warmstart.tune` for every option of every group."""
+    """The objective and its space."""
 
-    objective: str | Callable[..., object] | None = None
-    command: str | None = None
-    space: SpaceLike | None = None
-    workload: str = "cnn"
-    """`warmstart.training.workloads.DEFAULT`, whose package imports numpy: the command line reads the defaults for its help."""
-    target_budget: str | None = None
-    skip_broken: bool = False
+    objective: str | Callable[..., object] | None = option(
+        None,
+        "A function: module:function or file.py:function; see docs/tuning.md for its arguments. "
+        "Without it and without a command, the workload is trained.",
+        check=check_objective,
+    )
+    command: str | None = option(
+        None,
+        'A program that prints its error, with {names} where values go: "python train.py --lr {learning_rate}".',
+        check=check_text,
+        is_main=True,
+    )
+    space: SpaceLike | None = option(
+        None, "A file (YAML, JSON), compact or paper; the history's when left out.", check=check_space, is_main=True
+    )
+    # `warmstart.training.workloads.DEFAULT`, whose package imports numpy: help is shown without it.
+    workload: str = option(
+        "cnn",
+        "What to train without an objective: cnn, transfer, or one of an installed package.",
+        choices=_workloads,
+        is_main=True,
+    )
+    target_budget: str | None = option(
+        None,
+        "Length of a training run of the workload; for cnn: compact-400 or paper; for transfer: time or steps.",
+        check=check_text,
+    )
+    skip_broken: bool = option(False, "Leave out pictures that cannot be decoded, and name them.", check=check_flag)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
     """Options of the search; stored in the study."""
 
-    seed: int = field(default=0, metadata=identity())
-    surrogate: str = field(default="gp", metadata=identity())
-    acquisition: str = field(default="ei", metadata=identity())
-    pruner: Pruner = field(default="none", metadata=identity())
-    budget: float | None = field(default=None, metadata=identity())
-    metric: str | None = field(default=None, metadata=identity())
-    maximize: bool = field(default=False, metadata=identity())
-    scale: Scale | None = field(default=None, metadata=identity())
+    seed: int = option(0, "Seed of everything random, of the trials too.", check=check_seed, least=0, identity=())
+    surrogate: str = option(
+        "gp",
+        "Model of the error: gp, gp-map, dngo or bohamiann; see docs/optimiser.md.",
+        check=check_text,
+        choices=_surrogates,
+        identity=(),
+    )
+    acquisition: str = option(
+        "ei",
+        "What the next trial maximises: ei, pi, lcb or ei-per-second.",
+        check=check_text,
+        choices=_acquisitions,
+        identity=(),
+    )
+    pruner: Pruner = option(
+        "none",
+        "Stop hopeless trials by their reports: median, asha, hyperband, or history: by its learning curves.",
+        check=check_text,
+        choices=get_args(Pruner),
+        identity=(),
+    )
+    budget: float | None = option(
+        None, "Budget of each trial, in the objective's own unit.", check=check_positive, type=float, identity=()
+    )
+    metric: str | None = option(
+        None,
+        "What the script gives instead of an error: a JSON key, last, regex:PATTERN or file:PATH:KEY.",
+        identity=(),
+        is_main=True,
+    )
+    maximize: bool = option(False, "A larger metric is better.", identity=())
+    scale: Scale | None = option(
+        None,
+        "Range of the metric: fraction (0 to 1), percent (0 to 100) or any number.",
+        check=check_text,
+        choices=get_args(Scale),
+        identity=(),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class WarmStart:
     """Options of the warm start; stored in the study. An option without effect does not identify it."""
 
-    warm: Warm = field(default="design", metadata=identity())
-    k: int = field(default=3, metadata=identity(lambda record: record.k if record.warm != "none" else 0))
-    strategy: str | None = field(
-        default=None, metadata=identity(lambda record: record.strategy if record.warm != "none" else None)
+    warm: Warm = option(
+        "design",
+        "Warm configurations replace the Sobol design (design), begin it (initial), precede it (extra); or none.",
+        check=check_text,
+        choices=get_args(Warm),
+        identity=(),
     )
-    exclude_group: tuple[str, ...] = field(
-        default=(),
-        metadata=identity(lambda record: record.exclude_group if record.warm != "none" or record.related else ()),
+    k: int = option(
+        3,
+        "Number of warm configurations.",
+        least=1,
+        flags=("-k",),
+        identity=(lambda record: record.k if record.warm != "none" else 0,),
     )
-    n_startup_trials: int = field(
-        default=3, metadata=identity(lambda record: record.n_startup_trials if record.warm != "design" else 0)
+    strategy: str | None = option(
+        None,
+        "Strategy for the warm configurations; see `warmstart suggest`.",
+        check=check_text,
+        choices=_strategies,
+        identity=(lambda record: record.strategy if record.warm != "none" else None,),
     )
-    rename: tuple[tuple[str, str], ...] = field(
-        default=(), metadata=identity(lambda record: _equations(record.rename) if record.warm != "none" else "")
+    exclude_group: tuple[str, ...] = option(
+        (),
+        "Leave out a sibling group of the history, or several.",
+        check=check_names,
+        identity=(lambda record: record.exclude_group if record.warm != "none" or record.related else (),),
     )
-    initial: Initial = field(default=(), metadata=identity(lambda record: _digest(record.initial)))
-    related: tuple[str, ...] = field(default=(), metadata=identity())
-    neighbours: int = field(
-        default=NEIGHBOURS, metadata=identity(lambda record: record.neighbours if record.related == (AUTO,) else 0)
+    n_startup_trials: int = option(
+        3,
+        "Points of the Sobol design, for initial, extra and none.",
+        least=1,
+        flags=("--n-startup-trials", "--startup"),
+        identity=(lambda record: record.n_startup_trials if record.warm != "design" else 0,),
+    )
+    rename: tuple[tuple[str, str], ...] = option(
+        (),
+        "Names in the space of hyperparameters of the history.",
+        metavar="HISTORY=OURS",
+        identity=(lambda record: _equations(record.rename) if record.warm != "none" else "",),
+    )
+    initial: Initial = option(
+        (),
+        "Start from these configurations instead: a file of `suggest --format json`, yaml or csv.",
+        type=str,
+        identity=(lambda record: _digest(record.initial),),
+    )
+    related: tuple[str, ...] = option(
+        (),
+        "Also learn from this dataset of the history, or several, or auto: the nearest.",
+        check=check_names,
+        identity=(),
+    )
+    neighbours: int = option(
+        NEIGHBOURS,
+        "Number of datasets, each of another group, for related auto.",
+        least=1,
+        identity=(lambda record: record.neighbours if record.related == (AUTO,) else 0,),
     )
 
     def __post_init__(self) -> None:
@@ -117,47 +226,88 @@ class WarmStart:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sources:
-    """The history, the model of meta-features, and how datasets are loaded."""
-
-    history: PathLike | None = None
-    model: PathLike | None = None
-    cache: bool = True
-    download: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class Execution:
     """Where trials run, and their limits; calls of one study may differ."""
 
-    trials: int | None = None
-    timeout: str | float | None = None
-    time: str | float | None = None
-    trial_timeout: str | float | None = None
-    trial_memory: str | int | None = None
-    workers: int | None = None
-    cluster: Cluster | None = None
-    device: str = "auto"
-    storage: PathLike | None = None
-    study: str | None = None
+    trials: int | None = option(
+        None, "Trials of the study in all; 50, or what the time allows.", type=int, least=1, is_main=True
+    )
+    timeout: str | float | None = option(None, "Start no trial after this time, e.g. 30m.", check=check_length)
+    time: str | float | None = option(
+        None,
+        "Time of the whole call, e.g. 30m: a plan is shown, only what ends in time is begun, and late trials are stopped.",
+        check=check_length,
+        is_main=True,
+    )
+    trial_timeout: str | float | None = option(
+        None, "Stop a trial after this time, e.g. 30m; it counts as failed.", check=check_length
+    )
+    trial_memory: str | int | None = option(
+        None, "Stop a trial that uses more memory, e.g. 4G; it counts as failed.", check=check_length
+    )
+    workers: int | None = option(
+        None,
+        "Processes that run trials: 1 when left out; with Ray, as many as fit.",
+        type=int,
+        least=1,
+        is_main=True,
+    )
+    cluster: Cluster | None = option(
+        None, "Of Ray, for the trials; its workers need the storage and the objective.", on_command_line=False
+    )
+    device: str = option("auto", "Where networks run: cpu, cuda, cuda:1, ... or auto.", check=check_text)
+    storage: PathLike | None = option(
+        None, "Path (SQLite, or .journal) or URL; warmstart-studies.db when left out.", check=check_path
+    )
+    study: str | None = option(
+        None, "Name of the study; from the dataset and the objective when left out.", check=check_text, is_main=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
     """Files to write and messages to people."""
 
-    log: PathLike | None = None
-    record: str | None = None
-    report: PathLike | Literal[True] | None = None
-    save_model: PathLike | None = None
-    ensemble: int = 1
-    progress: Callable[[StudyProgress], None] | None = None
-    on_message: Callable[[str], object] = _log.warning
+    log: PathLike | None = option(
+        None, "Append the output of the trials to this file; beside the report when left out.", check=check_path
+    )
+    record: str | None = option(
+        None, "At the end, add the dataset and its trials to the history under this name.", check=check_text
+    )
+    report: PathLike | Literal[True] | None = option(
+        None,
+        "Markdown file of the report, JSON and HTML beside it; True, or left out on the command line: in the folder "
+        "STORAGE-reports.",
+        check=check_report,
+    )
+    save_model: PathLike | None = option(
+        None,
+        "At the end, train the workload's best network again and save it to this file.",
+        check=check_path,
+        is_main=True,
+    )
+    ensemble: int = option(1, "Number of the best networks that the saved file has.", least=1)
+    progress: Callable[[StudyProgress], None] | None = option(
+        None, "Called when a trial begins, reports or ends.", check=check_callable, on_command_line=False
+    )
+    on_message: Callable[[str], object] = option(
+        _log.warning,
+        "Called with each message line; logged by the logger `warmstart` when left out.",
+        check=check_callable,
+        on_command_line=False,
+    )
 
 
-def pick(group: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a group's fields, by name."""
-    return {option.name: values[option.name] for option in fields(group) if option.init and option.name in values}
+GROUPS = {
+    "Your script": Problem,
+    "Search": Search,
+    "Warm start": WarmStart,
+    "History": Sources,
+    "Running": Execution,
+    "Files": Outputs,
+}
+"""Every group, by the title that people see."""
+Group = Problem | Search | WarmStart | Sources | Execution | Outputs
 
 
 def pick_from(group: type[Any], record: object) -> dict[str, Any]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import os
+import textwrap
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from warmstart.arguments import check_path
 from warmstart.history_store.deprecation import renamed
@@ -17,6 +18,7 @@ from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.history_store.space import load_space
 from warmstart.history_store.wording import counted
 from warmstart.locations import PathLike
+from warmstart.option import about
 from warmstart.prediction import predict_validation
 from warmstart.studies.execution.first_failures import ALIKE, fail_alike
 from warmstart.studies.execution.last_training import LastTraining
@@ -27,19 +29,10 @@ from warmstart.studies.history.warm_start import check_history
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.best_networks import BestNetworks
 from warmstart.studies.objectives.function import check_not_importing
-from warmstart.studies.objectives.metric import Metric, Scale
-from warmstart.studies.options import (
-    Execution,
-    Outputs,
-    Problem,
-    Pruner,
-    Search,
-    Sources,
-    Warm,
-    WarmStart,
-)
+from warmstart.studies.objectives.metric import Metric
+from warmstart.studies.options import GROUPS, Group, pick_from
 from warmstart.studies.results.comparison import Comparison, compare_with_uniform
-from warmstart.studies.results.progress import StudyProgress, Watch
+from warmstart.studies.results.progress import Watch
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
 from warmstart.studies.results.saved_networks import seconds_of_best
 from warmstart.studies.results.summary import JointResult, TuneResult, summarise
@@ -61,60 +54,21 @@ from warmstart.studies.study_outputs import (
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
 
 if TYPE_CHECKING:
-    from warmstart.integrations.ray.cluster import Cluster
     from warmstart.spaces import SpaceLike
     from warmstart.suggestions.query import Query
 
 
-def tune(
+def tune(  # noqa: D417  the texts of the options are put in below
     dataset: PathLike | None = None,
-    *,
-    objective: str | Callable[..., object] | None = Problem.objective,
-    command: str | None = Problem.command,
-    space: SpaceLike | None = Problem.space,
-    trials: int | None = Execution.trials,
-    timeout: str | float | None = Execution.timeout,
-    time: str | float | None = Execution.time,
-    storage: PathLike | None = Execution.storage,
-    study: str | None = Execution.study,
-    warm: Warm = WarmStart.warm,
-    k: int = WarmStart.k,
-    n_startup_trials: int = WarmStart.n_startup_trials,
-    strategy: str | None = WarmStart.strategy,
-    history: PathLike | None = Sources.history,
-    model: PathLike | None = Sources.model,
-    exclude_group: str | Collection[str] | None = WarmStart.exclude_group,
-    rename: Mapping[str, str] | tuple[tuple[str, str], ...] = WarmStart.rename,
-    initial: PathLike | Sequence[Any] = WarmStart.initial,
-    related: str | Collection[str] = WarmStart.related,
-    neighbours: int = WarmStart.neighbours,
-    surrogate: str = Search.surrogate,
-    acquisition: str = Search.acquisition,
-    pruner: Pruner = Search.pruner,
-    budget: float | None = Search.budget,
-    workload: str = Problem.workload,
-    metric: str | None = Search.metric,
-    maximize: bool = Search.maximize,
-    scale: Scale | None = Search.scale,
-    target_budget: str | None = Problem.target_budget,
-    skip_broken: bool = Problem.skip_broken,
-    trial_timeout: str | float | None = Execution.trial_timeout,
-    trial_memory: str | int | None = Execution.trial_memory,
-    workers: int | None = Execution.workers,
-    cluster: Cluster | None = Execution.cluster,
-    seed: int = Search.seed,
-    device: str = Execution.device,
-    log: PathLike | None = Outputs.log,
-    record: str | None = Outputs.record,
-    report: PathLike | Literal[True] | None = Outputs.report,
-    save_model: PathLike | None = Outputs.save_model,
-    ensemble: int = Outputs.ensemble,
-    cache: bool = Sources.cache,
-    download: bool = Sources.download,
-    progress: Callable[[StudyProgress], None] | None = Outputs.progress,
-    on_message: Callable[[str], object] = Outputs.on_message,
-    startup: int | None = None,
-    tell: Callable[[str], object] | None = None,
+    *groups: Group,
+    objective: str | Callable[..., object] | None = None,
+    command: str | None = None,
+    space: SpaceLike | None = None,
+    trials: int | None = None,
+    time: str | float | None = None,
+    storage: PathLike | None = None,
+    study: str | None = None,
+    **options: Any,
 ) -> TuneResult:
     """Tune an objective, starting from configurations that won on similar datasets.
 
@@ -125,74 +79,32 @@ def tune(
     Args:
         dataset: path of images, as in `warmstart.suggest`; passed to the objective. Your own objective without a warm
             start may have any path.
-        objective: a function, ``module:function`` or ``file.py:function``; see docs/tuning.md for its arguments.
-            Without `objective` and `command`: the workload on the dataset.
-        command: a program with placeholders, ``python train.py --lr {learning_rate}``, which prints its error.
-        space: to search, in any form that `warmstart.spaces.read_space` takes; the history's when left out.
-        trials: of the study, with those of earlier calls; 50 without a time or time-out.
-        timeout: seconds, or ``30m``, after which this call begins no trial.
-        time: seconds, or ``30m``, of the whole call, instead of `timeout`. Of the history's configurations those are
-            planned that fit and pay per minute; only trials that are likely to end in time are begun, and late ones are
-            stopped.
-        storage: path or URL; see `warmstart.studies.state.storage.open_store`.
-        study: its name; from the names of the dataset and the objective when left out.
-        warm: ``design``: the warm configurations are the whole initial design; ``initial``: they are the first of
-            `n_startup_trials`; ``extra``: they come before `n_startup_trials`; the others are a Sobol sequence;
-            ``none``.
-        k: number of warm configurations.
-        n_startup_trials: see `warm`; size of the initial design without warm configurations.
-        strategy: of the warm start; see `warmstart.suggest`.
-        history: of the suggestions; see `warmstart.suggest`.
-        model: of the meta-features; see `warmstart.suggest`.
-        exclude_group: of the history; see `warmstart.suggest`.
-        rename: names of the space by the history's, or by those of `initial`; see `warmstart.suggest`.
-        initial: first configurations instead of the history's: a file of ``warmstart suggest --format json``, ``yaml``
-            or ``csv``, configurations, or the result of `warmstart.suggest`. They are translated into the space; `k` is
-            ignored.
-        related: datasets of the history whose evaluations the surrogate uses too, or ``auto``: the nearest ones.
-        neighbours: number of datasets for ``auto``, each of another group.
-        surrogate: a name in `warmstart.bo.surrogates.SURROGATES`; with related datasets, ``gp``, ``dngo`` or ``bohamiann``.
-        acquisition: a name in `warmstart.bo.models.ACQUISITIONS`.
-        pruner: stops hopeless trials by their reports: ``none``, ``median``, ``asha``, ``hyperband``, or ``history``:
-            by the history's learning curves.
-        budget: of each trial, in the objective's unit.
-        metric: if the result is no error: a key of the objective's result; of a command also ``last``,
-            ``regex:PATTERN`` or ``file:PATH:KEY``; see docs/tuning.md.
-        maximize: larger is better.
-        scale: of the metric: ``fraction`` (0 to 1), ``percent`` (0 to 100) or ``any``; when left out any, but at most 1
-            if larger is better.
-        workload: to train without your own objective: a name in `warmstart.training.workloads.WORKLOADS`.
-        target_budget: name of a budget of the workload; None = the default one.
-        skip_broken: skip pictures that cannot be decoded; your own objective must do that itself.
-        trial_timeout: seconds, or ``30m``, after which a trial is stopped and counts as failed.
-        trial_memory: bytes, or ``4G``, above which a trial is stopped and counts as failed.
-        workers: processes on this machine, 1 when left out; with a cluster, on its nodes, as many as fit.
-        cluster: of Ray, for the trials; None = this machine. Its workers need the storage and the objective.
-        seed: of everything random, the trials' seeds among it.
-        device: of the networks.
-        log: file to which the output of the trials is appended; with a report, ``trials.log`` beside it when left out.
-        record: name of the dataset in the history, to which the trials are added at the end.
-        report: Markdown file to write at the end, JSON beside it; True = beside the storage, named after the study.
-        save_model: file for the best network; see `warmstart.training.workloads.load_classifier`.
-        ensemble: number of the best networks in that file.
-        cache: use the cache of meta-features.
-        download: let torchvision fetch missing files.
-        progress: called when a trial begins, reports or ends.
-        on_message: called with each message line; logged by the logger ``warmstart`` when left out.
-        startup: the name of `n_startup_trials` in 0.1.
-        tell: the name of `on_message` in 0.1.
+        groups: options as records: `Search`, `WarmStart`, `Sources`, `Execution`, `Outputs` of
+            `warmstart.studies.options`, at most one of each.
+        {options}
 
     Raises:
+        TypeError: an option that does not exist, or one that is given twice.
         UsageError: arguments that do not fit, an objective that cannot be loaded, a study of another space or objective.
         MissingPathError: a path that does not exist.
         DataError: a dataset that cannot be used, a study of another program.
         StorageError: a storage or history that is damaged, locked, gone, read-only or full.
         AllTrialsFailedError: every trial of the study failed.
     """
-    options = TuneOptions.of(_current_keywords(locals()))
+    direct = {
+        "objective": objective,
+        "command": command,
+        "space": space,
+        "trials": trials,
+        "time": time,
+        "storage": storage,
+        "study": study,
+    }
+    options |= {name: value for name, value in direct.items() if value is not None}
+    call = TuneOptions.of(_with_groups(groups, _current_keywords(options)))
     if dataset is not None:
         check_path("dataset", dataset)
-    return tune_dataset(None if dataset is None else os.fspath(dataset), options)
+    return tune_dataset(None if dataset is None else os.fspath(dataset), call)
 
 
 _OLD_NAMES = {"startup": "n_startup_trials", "tell": "on_message"}
@@ -206,6 +118,26 @@ def _current_keywords(values: Mapping[str, Any]) -> dict[str, Any]:
         if values.get(old) is not None:
             keywords[new] = renamed(old, values[old], new=new, value=keywords.get(new), stacklevel=4)
     return keywords
+
+
+def _with_groups(groups: Sequence[Group], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of groups and keywords together.
+
+    Raises:
+        TypeError: an argument that is no group, or an option that is given twice.
+    """
+    values: dict[str, Any] = {}
+    for group in groups:
+        if type(group) not in GROUPS.values():
+            names = ", ".join(item.__name__ for item in GROUPS.values())
+            msg = f"tune() expected a dataset, then groups of options ({names}), got {group!r}"
+            raise TypeError(msg)
+        options = pick_from(type(group), group)
+        if twice := sorted(options.keys() & (values.keys() | keywords.keys())):
+            msg = f"tune() got {twice[0]!r} twice, once in {type(group).__name__}"
+            raise TypeError(msg)
+        values |= options
+    return {**values, **keywords}
 
 
 def tune_dataset(dataset: str | None, options: TuneOptions, *, began: float | None = None) -> TuneResult:
@@ -249,7 +181,7 @@ def _tune_single(
     return result
 
 
-def tune_many(datasets: Sequence[PathLike], *, split: Split = "equal", **options: Any) -> JointResult:
+def tune_many(datasets: Sequence[PathLike], *groups: Group, split: Split = "equal", **options: Any) -> JointResult:
     """Tune several datasets at once: they share a number of trials and learn from each other's results.
 
     Every dataset has a study of its own, begun with its own warm start. See docs/tuning.md for who gets the next trial.
@@ -257,6 +189,7 @@ def tune_many(datasets: Sequence[PathLike], *, split: Split = "equal", **options
     Args:
         datasets: at least two, as in `tune`; the same call again, in any order, continues where an earlier one stopped.
         split: ``equal``: in turn; ``gain``: the next trial goes to the largest expected improvement of the error.
+        groups: as in `tune`.
         options: keywords of `tune`. `trials` is the total; the name of each dataset is added to `study`, `record` and
             `save_model`.
 
@@ -264,28 +197,36 @@ def tune_many(datasets: Sequence[PathLike], *, split: Split = "equal", **options
         UsageError: fewer than two datasets, a repeated one, studies that were begun with others, or as `tune`.
         WarmstartError: as `tune`; `AllTrialsFailedError` if every trial of every dataset failed.
     """
-    if unknown := sorted(options.keys() - TuneOptions.__dataclass_fields__.keys() - _OLD_NAMES.keys()):
-        msg = f"tune_many() got an unexpected keyword argument {unknown[0]!r}"
-        raise TypeError(msg)
     if isinstance(datasets, str | os.PathLike) or not isinstance(datasets, Collection):
         msg = f"tune_many: expected several paths, got {datasets!r}. For one dataset there is `warmstart.tune`."
         raise UsageError(msg)
     for dataset in datasets:
         check_path("dataset", dataset)
-    return tune_datasets(
-        [os.fspath(dataset) for dataset in datasets], TuneOptions.of(_current_keywords(options)), split=split
-    )
+    call = TuneOptions.of(_with_groups(groups, _current_keywords(options)))
+    return tune_datasets([os.fspath(dataset) for dataset in datasets], call, split=split)
 
 
-# What `help` and editors show: `split`, then the keywords of `tune`.
-_tune_signature = inspect.signature(tune)
-_tune_many_signature = inspect.signature(tune_many)
-tune_many.__signature__ = _tune_many_signature.replace(  # type: ignore[attr-defined]
-    parameters=[
-        *(param for param in _tune_many_signature.parameters.values() if param.kind is not param.VAR_KEYWORD),
-        *(param for param in _tune_signature.parameters.values() if param.kind is param.KEYWORD_ONLY),
+def _show_options(function: Callable[..., object]) -> None:
+    """Let `help` and notebooks show every option as a keyword, and its text in the place of ``{options}``."""
+    items = [item for group in GROUPS.values() for item in fields(group)]
+    keywords = [
+        inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=item.default, annotation=item.type)
+        for item in items
     ]
-)
+    signature = inspect.signature(function)
+    direct = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.name not in TuneOptions.__dataclass_fields__ and parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    function.__signature__ = signature.replace(parameters=[*direct, *keywords])  # type: ignore[attr-defined]
+    if function.__doc__ is not None:  # no documentation under -OO
+        lines = [textwrap.fill(f"{item.name}: {about(item).help}", 108, subsequent_indent="    ") for item in items]
+        function.__doc__ = function.__doc__.replace("{options}", textwrap.indent("\n".join(lines), " " * 8).lstrip())
+
+
+_show_options(tune)
+_show_options(tune_many)
 
 
 def tune_datasets(paths: Sequence[str], options: TuneOptions, *, split: Split) -> JointResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
 import re
@@ -12,27 +13,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from warmstart.arguments import (
-    Check,
-    check_arguments,
-    check_callable,
-    check_flag,
-    check_length,
-    check_names,
-    check_not_none,
-    check_objective,
-    check_path,
-    check_positive,
-    check_report,
-    check_seed,
-    check_space,
-    check_text,
-)
+from warmstart.arguments import check_not_none
 from warmstart.bo.transfer.strategies import STRATEGIES
 from warmstart.glance import glance
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import dump_space, load_space
 from warmstart.locations import PathLike, history_path
+from warmstart.option import about
 from warmstart.studies.execution.worker import Limits
 from warmstart.studies.history.warm_start import ask_history
 from warmstart.studies.objectives.base import Objective
@@ -43,15 +30,14 @@ from warmstart.studies.options import (
     Outputs,
     Problem,
     Search,
-    Sources,
     Warm,
     WarmStart,
-    pick,
     pick_from,
 )
 from warmstart.studies.related_dataset import AUTO
 from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
+from warmstart.suggestions.lookup import Sources
 from warmstart.training.collection.plan import parse_time
 from warmstart.training.workloads import DEFAULT, WORKLOADS, get_workload, measures, workload_named_by
 
@@ -63,18 +49,6 @@ if TYPE_CHECKING:
 TRIALS = 50
 """Trials of a call that limits neither their number nor the time."""
 
-_CHECKS: Mapping[str, Check] = (
-    dict.fromkeys(("storage", "history", "model", "log", "save_model"), check_path)
-    | dict.fromkeys(("study", "command", "target_budget", "warm", "strategy", "surrogate", "acquisition"), check_text)
-    | dict.fromkeys(("pruner", "device", "record", "scale"), check_text)
-    | dict.fromkeys(("exclude_group", "related"), check_names)
-    | dict.fromkeys(("timeout", "time", "trial_timeout", "trial_memory"), check_length)
-    | dict.fromkeys(("cache", "download", "skip_broken"), check_flag)
-    | dict.fromkeys(("progress", "on_message"), check_callable)
-    | {"objective": check_objective, "space": check_space, "seed": check_seed, "budget": check_positive}
-    | {"report": check_report}
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
@@ -82,19 +56,28 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Read options from values by name; other names are left out.
+        """Read options from values by name.
 
         Raises:
-            UsageError: an option of a wrong type, or options that exclude each other.
+            TypeError: an unknown name.
+            UsageError: a value of a wrong type, or options that exclude each other.
         """
-        check_arguments(_CHECKS, values)
+        known = {item.name: about(item) for item in fields(cls)}
+        for name, value in values.items():
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f". Did you mean {near[0]!r}?" if near else ""
+                msg = f"tune() got an unexpected keyword argument {name!r}{hint}"
+                raise TypeError(msg)
+            if value is not None and (check := known[name].check) is not None:
+                check(name, value)
         if values.get("cluster") is not None:
             from warmstart.integrations.ray.cluster import Cluster
 
             if not isinstance(values["cluster"], Cluster):
                 msg = f"cluster: expected a warmstart.integrations.ray.cluster.Cluster, got {values['cluster']!r}. Leave it out for this machine."
                 raise UsageError(msg)
-        options = cls(**pick(cls, values))
+        options = cls(**values)
         if options.initial and options.warm == "none":
             msg = "cannot be used with `warm` none."
             raise UsageError(msg, param="initial")

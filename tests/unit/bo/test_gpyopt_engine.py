@@ -4,6 +4,7 @@
 
 import json
 import logging
+import sys
 import warnings
 from importlib.util import find_spec
 
@@ -14,6 +15,7 @@ from problems import bowl, mixed, plane
 
 from warmstart.bo import Optimizer, gpyopt_engine
 from warmstart.bo.space.encoding import Encoding
+from warmstart.history_store import extras
 from warmstart.history_store.errors import SpaceExhaustedError, UsageError
 
 missing = find_spec("GPyOpt") is None or find_spec("GPy") is None
@@ -34,10 +36,8 @@ def run(optimizer, error, n):
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(gpyopt_engine, "find_spec", lambda name: None)
-    with pytest.raises(
-        UsageError, match=r"without GPyOpt and GPy. Install the extra: pip install 'warmstart\[gpyopt\]'"
-    ):
+    monkeypatch.setitem(sys.modules, "GPyOpt", None)
+    with pytest.raises(UsageError, match=r"needs the extra `gpyopt`: pip install 'warmstart\[gpyopt\]'"):
         Optimizer(plane(), engine="gpyopt")
 
 
@@ -51,7 +51,7 @@ def test_what_it_does_not_have_is_refused(wrong):
 
 @pytest.mark.parametrize("setting", [{"incumbent": "observed"}, {"ei_variance": "predictive"}])
 def test_what_it_would_take_no_notice_of_is_refused_but_for_runs_of_before(setting, monkeypatch):
-    monkeypatch.setattr(gpyopt_engine, "find_spec", lambda name: name)
+    monkeypatch.setattr(extras, "find_spec", lambda name: name)
     (name,) = setting
     with pytest.raises(UsageError, match=rf"^{name}: expected '.*' beside engine='gpyopt', which has no other, got"):
         Optimizer(plane(), engine="gpyopt", **setting)

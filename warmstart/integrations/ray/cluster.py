@@ -18,7 +18,7 @@ from numbers import Real
 from typing import Any, Generic, TypeVar
 
 from warmstart.history_store.errors import AllTrialsFailedError, UsageError
-from warmstart.history_store.wording import in_words
+from warmstart.history_store.extras import missing_extra
 from warmstart.training.processes.executor import FALSE_STARTS, TRIES, Done, Lost
 
 T = TypeVar("T")
@@ -350,9 +350,8 @@ class _Actor:
 def _load() -> Any:
     try:
         import ray
-    except ImportError as error:
-        msg = f'expected Ray to be installed, got {in_words(error)}. Install it with pip install "warmstart[ray]".'
-        raise UsageError(msg, param="ray") from error
+    except ModuleNotFoundError as error:
+        raise missing_extra("ray", "Ray") from error  # noqa: EM101  an extra's name
     return ray
 
 

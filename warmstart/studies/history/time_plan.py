@@ -18,11 +18,11 @@ from warmstart.studies.execution.pace import Pace, finished_here
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.execution.worker import Runners
 from warmstart.studies.objectives.base import Objective, TrialStatus
-from warmstart.studies.options import Sources
 from warmstart.studies.own_workload import OwnScript
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.trial_queue import TrialQueue
 from warmstart.suggestions.durations import Durations, fit_history, no_durations
+from warmstart.suggestions.lookup import Sources
 from warmstart.suggestions.short_run import LONGER_SHARE, ShortRun, short_run_by
 from warmstart.suggestions.time_plan import TimeLimit, TimePlan
 from warmstart.training.workloads import get_workload

@@ -19,8 +19,8 @@ from warmstart.history_store.wording import counted
 from warmstart.locations import history_path, usual_model
 from warmstart.studies.history.history_state import history_state
 from warmstart.studies.history.related import ask_related
-from warmstart.studies.options import Sources
 from warmstart.studies.state.spec import StudySpec, WarmConfig
+from warmstart.suggestions.lookup import Sources
 from warmstart.training.workloads import DEFAULT, get_workload, measures
 
 if TYPE_CHECKING:

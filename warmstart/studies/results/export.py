@@ -80,12 +80,9 @@ def trial_rows(record: StudyRecord) -> list[dict[str, Any]]:
 def _parquet(rows: list[dict[str, Any]]) -> bytes:
     from io import BytesIO
 
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        msg = "expected pyarrow for Parquet, got an installation without it. Run `pip install pyarrow`, or write .csv."
-        raise UsageError(msg, param="out") from error
+    import pyarrow as pa
+    from pyarrow import parquet
+
     names = list(rows[0]) if rows else HEADS
     columns = {name: _column([row[name] for row in rows]) for name in names}
     buffer = BytesIO()

@@ -13,8 +13,9 @@ from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.records import Config, Value
 from warmstart.history_store.space import same_space, space_difference
 from warmstart.history_store.wording import in_words
+from warmstart.option import identity, identity_of
 from warmstart.studies.objectives.metric import Metric
-from warmstart.studies.options import Pruner, Search, Warm, WarmStart, identity, identity_of
+from warmstart.studies.options import Pruner, Search, Warm, WarmStart
 from warmstart.studies.related_dataset import RelatedDataset, optional_tuple
 from warmstart.studies.state.split import Split
 from warmstart.training.workloads import DEFAULT, get_workload

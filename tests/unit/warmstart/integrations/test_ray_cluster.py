@@ -49,7 +49,10 @@ def test_options_choose_a_cluster():
 
 def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UsageError, match=r'Install it with pip install "warmstart\[ray\]"'), Cluster().connect():
+    with (
+        pytest.raises(UsageError, match=r"Ray needs the extra `ray`: pip install 'warmstart\[ray\]'"),
+        Cluster().connect(),
+    ):
         pass
 
 

@@ -56,7 +56,7 @@ def test_what_cannot_be_drawn_is_refused_beforehand(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="out: expected a file in a folder that exists"):
         check_target(tmp_path / "none" / "a.png")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UsageError, match=r"expected matplotlib, .* pip install 'warmstart\[plots\]'"):
+    with pytest.raises(UsageError, match=r"A plot needs the extra `plots`: pip install 'warmstart\[plots\]'"):
         check_target(tmp_path / "a.svg")
 
 

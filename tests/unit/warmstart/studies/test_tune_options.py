@@ -2,7 +2,8 @@
 
 import inspect
 import json
-from dataclasses import MISSING, fields
+import re
+from dataclasses import fields
 
 import pytest
 import typer
@@ -12,13 +13,13 @@ from warmstart.cli.app import app
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.space import dump_space
-from warmstart.studies.options import Execution, Outputs, Problem, Search, Sources, WarmStart, identity_of
+from warmstart.option import identity_of
+from warmstart.studies.options import GROUPS, Problem, Search, WarmStart
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.tune_options import TuneOptions
 from warmstart.training.workloads import DEFAULT, get_workload
 
-GROUPS = (Problem, Search, WarmStart, Sources, Execution, Outputs)
-NAMES = [each.name for group in GROUPS for each in fields(group)]
+NAMES = [each.name for group in GROUPS.values() for each in fields(group)]
 COMMAND = typer.main.get_command(app).commands["tune"]
 KEYWORDS = inspect.signature(warmstart.tune).parameters
 
@@ -28,11 +29,35 @@ def test_no_option_is_in_two_groups_and_the_options_of_a_call_are_all_of_them():
     assert {each.name for each in fields(TuneOptions)} == set(NAMES)
 
 
-def test_the_keywords_of_tune_are_the_options_with_their_defaults():
-    apart = {"dataset", "startup", "tell"}  # the last two by their names of 0.1
-    keywords = {name: each.default for name, each in KEYWORDS.items() if name not in apart}
-    assert keywords == {each.name: each.default for group in GROUPS for each in fields(group)}
-    assert MISSING not in keywords.values()
+def test_every_option_is_a_keyword_with_its_default_and_its_text():
+    keywords = {name: each.default for name, each in KEYWORDS.items() if name not in ("dataset", "groups")}
+    assert keywords == {each.name: each.default for group in GROUPS.values() for each in fields(group)}
+    for name in NAMES:
+        assert f"        {name}: " in warmstart.tune.__doc__
+
+
+def test_options_come_as_keywords_or_in_groups(tmp_path):
+    calls = []
+    call = {"objective": lambda config: config["x"], "space": {"x": [0, 1.0]}, "trials": 1, "on_message": calls.append}
+    one = warmstart.tune(**call, warm="none", surrogate="gp-map", storage=tmp_path / "a.db")
+    two = warmstart.tune(None, Search(surrogate="gp-map"), WarmStart(warm="none"), **call, storage=tmp_path / "b.db")
+    assert [trial.config for trial in one.trials] == [trial.config for trial in two.trials]
+
+
+@pytest.mark.parametrize(
+    ("groups", "keywords", "words"),
+    [
+        ((), {"surogate": "dngo"}, "unexpected keyword argument 'surogate'. Did you mean 'surrogate'?"),
+        ((), {"zzz": 1}, "unexpected keyword argument 'zzz'"),
+        ((Search(),), {"surrogate": "dngo"}, "'surrogate' twice, once in Search"),
+        ((Search(), Search()), {}, "'acquisition' twice"),
+        (("photos",), {}, "then groups of options (Problem, Search"),
+    ],
+)
+def test_an_option_that_does_not_exist_or_comes_twice_is_refused(groups, keywords, words):
+    for tune in (warmstart.tune, warmstart.tune_many):
+        with pytest.raises(TypeError, match=re.escape(words)):
+            tune(None if tune is warmstart.tune else ["a", "b"], *groups, **keywords)
 
 
 def test_the_workload_that_is_meant_without_one_is_the_usual_one():
@@ -41,16 +66,14 @@ def test_the_workload_that_is_meant_without_one_is_the_usual_one():
 
 def test_tune_many_shows_the_keywords_of_tune_and_split():
     shown = inspect.signature(warmstart.tune_many).parameters
-    assert list(shown) == ["datasets", "split", *(name for name in KEYWORDS if name != "dataset")]
-    with pytest.raises(TypeError, match="unexpected keyword argument 'trails'"):
-        warmstart.tune_many(["a", "b"], trails=3)
+    assert list(shown) == ["datasets", "groups", "split", *NAMES]
 
 
 def test_every_option_is_one_of_the_command_with_the_same_default():
     elsewhere = {"cluster", "cache", "progress", "on_message"}  # --ray and its like, --no-cache, what is shown
     known = {param.name: param for param in COMMAND.params}
     assert set(NAMES) - set(known) == elsewhere
-    for group in GROUPS:
+    for group in GROUPS.values():
         for each in fields(group):
             if each.name not in elsewhere:
                 assert (known[each.name].default or None) == (each.default or None), each.name
@@ -59,7 +82,7 @@ def test_every_option_is_one_of_the_command_with_the_same_default():
 def test_what_is_searched_is_kept_in_the_study_by_being_in_its_group():
     kept = {each.name for each in fields(StudySpec)}
     assert {each.name for group in (Search, WarmStart) for each in fields(group)} <= kept
-    assert all(each.metadata for group in (Search, WarmStart) for each in fields(group))
+    assert all(each.metadata["option"].identity is not None for group in (Search, WarmStart) for each in fields(group))
 
 
 def test_names_may_be_one_name_or_several_in_any_order():

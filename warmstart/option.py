@@ -1,0 +1,73 @@
+"""An option, stated once: a field of a record, from which command line, documentation and service are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from warmstart.arguments import Check
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What users are told of an option, and what is checked.
+
+    Attributes:
+        help: of the command line and of `warmstart.tune`.
+        check: raises `UsageError` for a value of a wrong type; takes the name and the value.
+        least: smallest number.
+        choices: the allowed values; of a registry, a function that returns its names.
+        flags: on the command line; ``--name`` when empty.
+        metavar: the value on the command line; its type when empty.
+        type: on the command line; that of the default when None.
+        is_main: shown by a plain ``--help``.
+        on_command_line: None for an option of Python alone.
+        identity: functions of the record whose values identify the study, with their labels if there are several;
+            the option's name and value when empty, nothing when None.
+    """
+
+    help: str
+    check: Check | None = None
+    least: int | None = None
+    choices: tuple[str, ...] | Callable[[], Iterable[str]] = ()
+    flags: tuple[str, ...] = ()
+    metavar: str | None = None
+    type: Any = None
+    is_main: bool = False
+    on_command_line: bool = True
+    identity: tuple[tuple[str, Callable[[Any], object]] | Callable[[Any], object], ...] | None = None
+
+
+def option(default: Any, help: str, **about: Any) -> Any:  # noqa: A002
+    """Return the field of an option.
+
+    Args:
+        default: of the option.
+        help: see `Option`.
+        about: other fields of `Option`.
+    """
+    return field(default=default, metadata={"option": Option(help, **about)})
+
+
+def identity(*values: tuple[str, Callable[[Any], object]] | Callable[[Any], object]) -> dict[str, Any]:
+    """Return the metadata of a field that identifies a study and is no option; see `Option.identity`."""
+    return {"option": Option("", identity=values)}
+
+
+def identity_of(record: Any) -> dict[str, object]:
+    """Return the fields that identify a study: values by label, in the order of the fields."""
+    identities: dict[str, object] = {}
+    for item in fields(record):
+        about = item.metadata.get("option")
+        if about is None or about.identity is None:
+            continue
+        for value in about.identity or (lambda record, name=item.name: getattr(record, name),):
+            label, read = value if isinstance(value, tuple) else (f"`{item.name}`", value)
+            identities[label] = read(record)
+    return identities
+
+
+def about(item: Any) -> Option:
+    """Return what is stated of a field of a group."""
+    return item.metadata["option"]  # type: ignore[no-any-return]
