@@ -351,6 +351,8 @@ def _condition(space: ConfigurationSpace, name: str, condition: Any, source: Sou
             siblings = ", ".join(sibling for sibling in space if sibling != name) or "there is none"
             raise source.error(path, f"another hyperparameter of the space ({siblings})", parent, "Correct its name.")
         values = condition_value if isinstance(condition_value, list) else [condition_value]
+        for value in values:
+            _check_plain(path, value, source)
         values = [
             choice if choice is None or space[parent].legal_value(choice) else _unquoted(choice) for choice in values
         ]
