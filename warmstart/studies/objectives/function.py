@@ -129,9 +129,8 @@ class FunctionObjective:
         folder = self.folder
         if module.endswith(".py"):
             folder, module = self.folder / Path(module).parent, Path(module).stem
-        sys.path.insert(_after_standard_library(), str(folder.absolute()))
         try:
-            with _importing(text):
+            with _importing(text), _first_in_path(str(folder.absolute())):
                 loaded = importlib.import_module(module)
         except ModuleNotFoundError as error:
             # The module exists, but imports a missing one: that error says more.
@@ -196,6 +195,17 @@ def _pickled(function: Callable[..., object]) -> str | bytes:
 
 def _function_name(function: object) -> str:
     return str(getattr(function, "__qualname__", None) or repr(function))
+
+
+@contextmanager
+def _first_in_path(folder: str) -> Iterator[None]:
+    """Look for modules in a folder first, as Python does for a script; afterwards no file there replaces one of Python's own."""
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+        sys.path.insert(_after_standard_library(), folder)
 
 
 def _after_standard_library() -> int:
