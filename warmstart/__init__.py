@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from warmstart.studies.results.summary import JointResult, TuneResult
     from warmstart.studies.tune import tune, tune_many
     from warmstart.suggestions.advisor import Advisor
-    from warmstart.suggestions.answer import Answer, Confidence, InitialDesign, Neighbour
+    from warmstart.suggestions.answer import Answer
     from warmstart.suggestions.location import Location
+    from warmstart.suggestions.records import Confidence, InitialDesign, Neighbour
 
     __version__: str
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from warmstart.locations import PathLike
 from warmstart.suggestions.advisor import Advisor
-from warmstart.suggestions.answer import Answer, InitialDesign, Neighbour
+from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.query import dataset_of
+from warmstart.suggestions.records import InitialDesign, Neighbour
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from warmstart.history_store.errors import DataError
 from warmstart.metafeat.class_signal import ClassSignal
 from warmstart.metafeat.sample_statistics import SampleStatistics
-from warmstart.suggestions.answer import DatasetSummary
+from warmstart.suggestions.records import DatasetSummary
 
 SCHEMA_VERSION = 1
 MOST_BYTES = 50_000

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from warmstart.history_store.errors import BrokenImagesError, DataError, LabelError, MissingPathError, UsageError
 from warmstart.history_store.images import SPLITS
+from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.wording import counted
+from warmstart.html import section, table
 
 if TYPE_CHECKING:
     from warmstart.history_store.images import BrokenImage, ImageSource
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 SCHEMA = 1
 _CHUNK = 256
 _MAX_LISTED = 5
+_MAX_ROWS = 20
+"""Most pictures in an HTML table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +143,7 @@ class Predictions:
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: the confusion matrix if classes are known, else the first predictions."""
-        from warmstart.html import predictions_html
-
-        return predictions_html(self)
+        return _html(self)
 
     def worst(self, n: int) -> list[Prediction]:
         """Return at most n wrong predictions, lowest probability of the true class first."""
@@ -475,3 +477,16 @@ def _error(rows: Sequence[Prediction]) -> float | None:
     """Return the error on pictures with a known class; None without any."""
     labelled = [row for row in rows if row.truth is not None]
     return sum(row.label != row.truth for row in labelled) / len(labelled) if labelled else None
+
+
+def _html(predictions: Predictions) -> str:
+    """Return predictions as HTML: the confusion matrix if classes are known, else the first pictures."""
+    parts = [f"<p>{in_markup(predictions.line)}</p>"]
+    if predictions.error is not None:
+        parts += [f"<p>{in_markup(line)}</p>" for line in predictions.remarks]
+        parts.append(table("Answers (columns) by true class (rows)", predictions.confusion()))
+        return section(parts)
+    rows = [
+        {"image": row.image, "class": row.label, "probability": row.probability} for row in predictions.rows[:_MAX_ROWS]
+    ]
+    return section([*parts, table("First pictures" if len(predictions.rows) > _MAX_ROWS else "Pictures", rows)])

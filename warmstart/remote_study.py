@@ -19,7 +19,8 @@ from warmstart.history_store.records import Value
 from warmstart.history_store.space import to_unit
 from warmstart.service.shapes import OFFERED, REPORTED, STUDY, TRIAL
 from warmstart.service.transport import Transport, segment
-from warmstart.studies.objectives.result import one_line, plain_number
+from warmstart.studies.objectives.metric import plain_number
+from warmstart.studies.objectives.result import one_line
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

@@ -22,10 +22,10 @@ from nonsense_families import FAMILIES, Case, halves
 from warmstart.history_store.readers import open_arrays
 from warmstart.locations import history_path, model_path
 from warmstart.metafeat.embed import embed_source
-from warmstart.suggestions.answer import Confidence
 from warmstart.suggestions.confidence import judge_query
 from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
 from warmstart.suggestions.location import distances_to
+from warmstart.suggestions.records import Confidence
 
 DRAWS = (50, 200, None)
 

@@ -12,9 +12,17 @@ from pathlib import Path
 
 from warmstart.history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.history_store.wording import in_words
+from warmstart.metafeat.cache import cache_folder
 
 CHUNK = 1 << 18
 TIMEOUT_S = 30.0
+
+
+def data_folder() -> Path:
+    """Return the folder of downloads: $WARMSTART_DATA, else `datasets` in the cache folder."""
+    if folder := os.environ.get("WARMSTART_DATA"):
+        return Path(folder)
+    return cache_folder() / "datasets"
 
 
 def download(url: str, path: str | Path, *, sha256: str, max_bytes: int) -> Path:

@@ -7,7 +7,7 @@ SCHEME = "torchvision"
 
 
 def _open(location: Place) -> ImageSource:
-    from warmstart.training.sources.obtain import open_torchvision
+    from warmstart.training.sources.torchvision_source import open_torchvision
 
     return open_torchvision(location.name, download=location.download)
 

@@ -153,8 +153,8 @@ def _locate(
 ) -> "Location":
     """Locate a dataset as `suggest` does; one without images (`query` is None) by its stored embedding."""
     from warmstart.suggestions.advisor import Advisor
-    from warmstart.suggestions.answer import DatasetSummary
     from warmstart.suggestions.location import locate_vector
+    from warmstart.suggestions.records import DatasetSummary
 
     assert embedded.model is not None  # noqa: S101  checked above
     if query is not None:

@@ -11,8 +11,9 @@ from typing import Any
 from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.history_store.matching import Match
 from warmstart.measured_with import MeasuredWith
-from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
+from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.explanation import ConfigReason, Explanation, NeighbourReason
+from warmstart.suggestions.records import Confidence, DatasetSummary, InitialDesign, Neighbour
 
 
 def answer_to_wire(answer: Answer) -> dict[str, Any]:

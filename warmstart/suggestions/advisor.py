@@ -27,13 +27,14 @@ from warmstart.history_store.splits import count_parts
 from warmstart.locations import PathLike, history_path, measured_history, model_path, never_measured, usual_model
 from warmstart.metafeat.embed import SourceEmbedding, embed_source, feature_names
 from warmstart.metafeat.model_file import ModelHeader, read_header
-from warmstart.suggestions.answer import Answer, DatasetSummary
+from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
 from warmstart.suggestions.embeddings import store_embeddings
 from warmstart.suggestions.location import Location, locate_vector, locate_without_distances, name_in_history
 from warmstart.suggestions.neighbours import list_neighbours
 from warmstart.suggestions.query import Dataset, Query, open_query
 from warmstart.suggestions.recommendation import compose_answer, recommend
+from warmstart.suggestions.records import DatasetSummary
 from warmstart.suggestions.request import NEEDS_NO_MODEL, Request
 from warmstart.suggestions.without_history import usual_answer
 from warmstart.training.workloads import DEFAULT, get_workload, measures, named_space, workload_named_by
@@ -335,7 +336,7 @@ class Advisor:
         if workload is not None and limit is None:
             from warmstart.suggestions.durations import with_seconds
 
-            answer = with_seconds(answer, location)
+            answer = replace(answer, suggestions=with_seconds(answer.suggestions, location))
         return replace(answer, workload=workload)
 
     @staticmethod

@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.bo.transfer.novelty import TYPICAL_PERCENTILE, judge_novelty
-from warmstart.suggestions.answer import Confidence
 from warmstart.suggestions.doubts import DISTANCES_UNRELIABLE, NO_EXPECTED_ERROR, Code, Doubt, find_doubts
 from warmstart.suggestions.embedded_history import SPREAD, EmbeddedHistory, nearest_positions
-from warmstart.suggestions.norms import norms_of
+from warmstart.suggestions.records import Confidence
 
 if TYPE_CHECKING:
     from warmstart.metafeat.sample_statistics import SampleStatistics
@@ -35,7 +34,7 @@ def judge_query(
     if len(rows) > SPREAD:
         near = nearest_positions(distances)
         rows, distances = rows[near], distances[near]
-    norms = norms_of(embedded, rows)
+    norms = embedded.norms_of(rows)
     # Between two groups there is one distance, which says nothing of how far others may lie.
     verdict = judge_novelty(float(distances.min()), norms.nearest if norms.n_groups >= LEAST_GROUPS else ())
     nearest = f"{norms.names[int(distances.argmin())]!r} at distance {verdict.nearest:.3g}"

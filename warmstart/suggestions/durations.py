@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from warmstart.bo.transfer.duration_forecast import ExpectedSeconds
     from warmstart.history_store.history import History
     from warmstart.history_store.records import DatasetInfo
-    from warmstart.suggestions.answer import Answer
     from warmstart.suggestions.location import Location
+    from warmstart.suggestions.records import InitialDesign
 
 Floats = NDArray[np.float64]
 
@@ -185,15 +185,14 @@ def read_durations(history: History, names: Sequence[str]) -> tuple[Floats, str]
     return np.where(numbers > 0, np.exp(totals / np.maximum(numbers, 1)), np.nan), origin
 
 
-def with_seconds(answer: Answer, location: Location) -> Answer:
-    """Add to suggestions their expected seconds on the history's machine, where the history has them.
+def with_seconds(designs: Sequence[InitialDesign], location: Location) -> tuple[InitialDesign, ...]:
+    """Add to configurations their expected seconds on the history's machine, where the history has them.
 
     For a configuration changed for another space they are unknown.
     """
     by_column = measured_durations(**_duration_table(location)[0])
     seconds = {config_key(config): by_column.get(column) for column, config in enumerate(location.embedded.configs)}
-    designs = [replace(design, seconds=seconds.get(config_key(design.config))) for design in answer.suggestions]
-    return replace(answer, suggestions=tuple(designs))
+    return tuple(replace(design, seconds=seconds.get(config_key(design.config))) for design in designs)
 
 
 def varied_names(space: ConfigurationSpace) -> tuple[str, ...]:

@@ -15,7 +15,9 @@ from warmstart.history_store.records import Config, DatasetInfo
 from warmstart.history_store.wording import counted, in_shell, some_of, suggest_names
 from warmstart.measured_with import MeasuredWith, measured_with
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
+from warmstart.metafeat.sample import SAMPLE
 from warmstart.suggestions.embeddings import Embeddings, embed_missing, incomparable_names
+from warmstart.suggestions.norms import MANY, Norms, spread_rows
 from warmstart.suggestions.references import (
     References,
     join_references,
@@ -28,10 +30,7 @@ from warmstart.suggestions.smaller_parts import SmallerParts, read_smaller_parts
 if TYPE_CHECKING:
     from warmstart.bo.transfer.expected_error import ErrorForecaster
     from warmstart.history_store.history import History
-    from warmstart.suggestions.norms import Norms
 
-MANY = 2000
-"""Of a larger history only this many nearest datasets are used."""
 CACHE_SIZE = 4
 """Histories kept in memory."""
 SPREAD = 10_000
@@ -60,7 +59,7 @@ class EmbeddedHistory:
         smaller_parts: errors on parts of the datasets, where the history holds such.
         all_groups: groups of all datasets of the history.
         measured_with: network, optimiser, image size and budget of its runs.
-        norms: results of `warmstart.suggestions.norms.norms_of`, by row selection.
+        norms: results of `norms_of`, by row selection.
         forecasters: results of `warmstart.suggestions.expectations.forecaster_of`, by row selection.
     """
 
@@ -82,7 +81,7 @@ class EmbeddedHistory:
     smaller_parts: SmallerParts | None = None
     all_groups: frozenset[str] = frozenset()
     measured_with: MeasuredWith | None = None
-    norms: "RowMemory[Norms]" = field(default_factory=RowMemory, init=False, compare=False, repr=False)
+    norms: RowMemory[Norms] = field(default_factory=RowMemory, init=False, compare=False, repr=False)
     forecasters: "RowMemory[ErrorForecaster | None]" = field(
         default_factory=RowMemory, init=False, compare=False, repr=False
     )
@@ -113,6 +112,22 @@ class EmbeddedHistory:
         """Keep the rows with runs; all rows if none has any."""
         has_runs = self.has_runs[rows]
         return rows[has_runs] if has_runs.any() else rows
+
+    def norms_of(self, rows: NDArray[np.int64]) -> Norms:
+        """Return the norms of the datasets in some rows, computed once for the same rows."""
+        return self.norms.recall(rows, lambda: self._norms_of(rows))
+
+    def _norms_of(self, rows: NDArray[np.int64]) -> Norms:
+        is_whole = len(rows) == len(self.names)
+        sampled = rows[spread_rows(len(rows))].tolist()
+        draw_sizes = () if self.references is None else self.references.sizes
+        return Norms.of(
+            self.vectors if is_whole else self.vectors[rows],
+            groups=self.groups if is_whole else [self.groups[row] for row in rows.tolist()],
+            names=self.names if is_whole else [self.names[row] for row in rows.tolist()],
+            fewest_images=min(*(self.about[row].n_train for row in sampled), *draw_sizes, SAMPLE),
+            references=self.references,
+        )
 
 
 class _Records(Sequence[DatasetInfo]):

@@ -16,7 +16,7 @@ from warmstart.history_store.wording import in_short
 from warmstart.suggestions.embedded_history import EmbeddedHistory, nearest_positions
 
 if TYPE_CHECKING:
-    from warmstart.suggestions.answer import InitialDesign
+    from warmstart.suggestions.records import InitialDesign
 
 NEIGHBOURHOOD = 5
 BY_SECONDS = "In this order each lowers the expected best error most per second, after those before it."

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
     from warmstart.bo.space.completion import Completion
-    from warmstart.suggestions.answer import InitialDesign
+    from warmstart.suggestions.records import InitialDesign
     from warmstart.suggestions.translation import Translation
 
     InitialInput = str | os.PathLike[str] | Iterable[Mapping[str, Value] | InitialDesign]

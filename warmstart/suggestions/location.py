@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from warmstart.history_store.images import ImageSource
 from warmstart.metafeat.sample import SAMPLE
-from warmstart.suggestions.answer import Confidence, DatasetSummary
 from warmstart.suggestions.confidence import judge_query
 from warmstart.suggestions.doubts import DISTANCES_UNRELIABLE, Code
-from warmstart.suggestions.embedded_history import MANY, EmbeddedHistory
+from warmstart.suggestions.embedded_history import EmbeddedHistory
+from warmstart.suggestions.norms import MANY
 from warmstart.suggestions.query import Query
+from warmstart.suggestions.records import Confidence, DatasetSummary
 
 if TYPE_CHECKING:
     from warmstart.metafeat.sample_statistics import SampleStatistics

@@ -5,8 +5,8 @@ from collections.abc import Collection
 import numpy as np
 
 from warmstart.history_store.error_tables import least_error
-from warmstart.suggestions.answer import Neighbour
 from warmstart.suggestions.location import Location
+from warmstart.suggestions.records import Neighbour
 
 
 def list_neighbours(location: Location, least: int, *, used: Collection[int | None] = ()) -> tuple[Neighbour, ...]:

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.bo.transfer.novelty import FEW_GROUPS, PixelNorms, nearest_other_group_of
-from warmstart.metafeat.sample import SAMPLE
 from warmstart.metafeat.sample_statistics import ABOUT
-from warmstart.suggestions.embedded_history import MANY, EmbeddedHistory
 from warmstart.suggestions.references import References
 
+MANY = 2000
+"""Datasets above which some computations take a part of them."""
 MAX_SAMPLED = 1000
 """Datasets, evenly spread over a history larger than `MANY`, whose nearest distances are computed."""
 
@@ -57,24 +57,6 @@ class Norms:
                 pixels = PixelNorms.of(rows, siblings, asked=spread_rows(len(rows)))
         nearest = nearest_other_group_of(vectors, groups, asked=spread_rows(len(groups)))
         return cls(tuple(names), len(set(groups)), nearest, fewest_images, statistics, pixels)
-
-
-def norms_of(embedded: EmbeddedHistory, rows: NDArray[np.int64]) -> Norms:
-    """Return the norms of the datasets in some rows of a history, computed once for the same rows."""
-    return embedded.norms.recall(rows, lambda: _norms_of(embedded, rows))
-
-
-def _norms_of(embedded: EmbeddedHistory, rows: NDArray[np.int64]) -> Norms:
-    is_whole = len(rows) == len(embedded.names)
-    sampled = rows[spread_rows(len(rows))].tolist()
-    draw_sizes = () if embedded.references is None else embedded.references.sizes
-    return Norms.of(
-        embedded.vectors if is_whole else embedded.vectors[rows],
-        groups=embedded.groups if is_whole else [embedded.groups[row] for row in rows.tolist()],
-        names=embedded.names if is_whole else [embedded.names[row] for row in rows.tolist()],
-        fewest_images=min(*(embedded.about[row].n_train for row in sampled), *draw_sizes, SAMPLE),
-        references=embedded.references,
-    )
 
 
 def spread_rows(m: int) -> NDArray[np.int64]:

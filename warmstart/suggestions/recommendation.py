@@ -18,13 +18,14 @@ from warmstart.history_store.error_tables import fill_failed
 from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.space import natural
 from warmstart.measured_with import workload_of
-from warmstart.suggestions.answer import WHY_UNTRIED, Answer, InitialDesign, Neighbour
+from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.doubts import NO_EXPECTED_ERROR
 from warmstart.suggestions.embedded_history import EmbeddedHistory, nearest_positions, spread_positions
 from warmstart.suggestions.explanation import explain_answer
 from warmstart.suggestions.larger_pictures import larger_pictures_note
 from warmstart.suggestions.location import Location
 from warmstart.suggestions.neighbours import list_neighbours
+from warmstart.suggestions.records import WHY_UNTRIED, InitialDesign, Neighbour
 from warmstart.suggestions.request import NEEDS_NO_MODEL, Request
 from warmstart.suggestions.tuned_before import TunedBefore, find_tuned_before
 

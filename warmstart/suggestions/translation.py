@@ -11,7 +11,7 @@ from warmstart.history_store.hyperparameter_names import BROADER_RULE
 from warmstart.history_store.mapping import NO_PLACE, Match, Wishes, describe_space, match_columns
 from warmstart.history_store.records import Value
 from warmstart.history_store.space import dump_space, load_space, natural
-from warmstart.suggestions.answer import WHY_EVEN, InitialDesign
+from warmstart.suggestions.records import WHY_EVEN, InitialDesign
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

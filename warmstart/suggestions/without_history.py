@@ -9,8 +9,9 @@ from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import dump_space, natural
 from warmstart.history_store.splits import count_parts
 from warmstart.history_store.wording import in_shell
-from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign
+from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.query import open_query
+from warmstart.suggestions.records import Confidence, DatasetSummary, InitialDesign
 from warmstart.training.workloads import get_workload
 
 if TYPE_CHECKING:

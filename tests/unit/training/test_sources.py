@@ -23,9 +23,10 @@ from warmstart.history_store.records import DatasetInfo, Evaluation
 from warmstart.history_store.space import dump_space, load_space, sobol_configs
 from warmstart.history_store.splits import split_codes
 from warmstart.training.collection.add_sources import add_sources, part_name, rebuild, restore_images
-from warmstart.training.sources.download import download, hash_file, unpack
-from warmstart.training.sources.obtain import data_folder, open_manifest, open_torchvision
+from warmstart.training.sources.download import data_folder, download, hash_file, unpack
+from warmstart.training.sources.obtain import open_manifest
 from warmstart.training.sources.torchvision_parts import draw_labels, voc_labels
+from warmstart.training.sources.torchvision_source import open_torchvision
 from warmstart.training.workloads.cnn.space import target_space
 
 ROOT = Path(__file__).resolve().parents[3]

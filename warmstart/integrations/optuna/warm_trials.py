@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from warmstart.locations import PathLike
     from warmstart.spaces import SpaceLike
-    from warmstart.suggestions.answer import InitialDesign
+    from warmstart.suggestions.records import InitialDesign
 
 ORIGIN = "warmstart"
 """User attribute of an enqueued trial: the source of its configuration."""

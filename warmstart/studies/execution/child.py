@@ -18,7 +18,8 @@ from typing import Any
 from warmstart.history_store.errors import BrokenImagesError, UsageError, WarmstartError
 from warmstart.history_store.records import Config
 from warmstart.studies.objectives.base import Objective, Outcome, Pruned, TrialStatus
-from warmstart.studies.objectives.result import one_line, plain_number, read_result, safe_repr
+from warmstart.studies.objectives.metric import plain_number
+from warmstart.studies.objectives.result import one_line, read_result, safe_repr
 from warmstart.training.processes.memory import out_of_memory
 
 STEPS = 2.0**63

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from warmstart.descriptor import Descriptor
     from warmstart.studies.history.time_plan import TimedCall
     from warmstart.suggestions.advisor import Advisor
-    from warmstart.suggestions.answer import Answer, InitialDesign
+    from warmstart.suggestions.answer import Answer
     from warmstart.suggestions.location import Location
     from warmstart.suggestions.query import Query
+    from warmstart.suggestions.records import InitialDesign
 
 
 def ask_history(

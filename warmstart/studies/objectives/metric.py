@@ -58,6 +58,25 @@ def _words(name: str) -> set[str]:
     return set(re.split(r"[\W_]+", name.lower()))
 
 
+def plain_number(value: object) -> float | None:
+    """Return a value as a float; None if it is not one number."""
+    value = python_value(value)
+    if isinstance(value, bool) or not hasattr(value, "__float__") or isinstance(value, str | bytes):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None
+
+
+def python_value(value: object) -> object:
+    """Return the Python value of a number or one-element array of numpy or torch; other values unchanged."""
+    try:
+        return value.item()  # type: ignore[attr-defined]  # what has none is no such number
+    except (AttributeError, ValueError, RuntimeError, TypeError):
+        return value
+
+
 class ContradictionError(ValueError):
     """A number outside the range of its metric."""
 
@@ -184,8 +203,6 @@ class Metric:
 
     def result(self, result: object) -> object:
         """Return an objective's result with the error added, for `read_result`."""
-        from warmstart.studies.objectives.result import plain_number
-
         if isinstance(result, Mapping):
             status = result.get("status", "ok")
             if status not in ("ok", "diverged"):

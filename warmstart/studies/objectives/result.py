@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from warmstart.studies.objectives.base import Outcome, TrialStatus
-from warmstart.studies.objectives.metric import is_larger_better
+from warmstart.studies.objectives.metric import is_larger_better, plain_number, python_value
 
 NOTE_CHARS = 300
 
@@ -73,25 +73,6 @@ def _read(value: object, duration: float) -> Outcome:
     )
 
 
-def plain_number(value: object) -> float | None:
-    """Return a value as a float; None if it is not one number."""
-    value = _item(value)
-    if isinstance(value, bool) or not hasattr(value, "__float__") or isinstance(value, str | bytes):
-        return None
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError, RuntimeError):
-        return None
-
-
-def _item(value: object) -> object:
-    """Return the Python value of a number or one-element array of numpy or torch; other values unchanged."""
-    try:
-        return value.item()  # type: ignore[attr-defined]  # what has none is no such number
-    except (AttributeError, ValueError, RuntimeError, TypeError):
-        return value
-
-
 def _number(value: object, label: str) -> float:
     number = plain_number(value)
     if number is None or not math.isfinite(number):
@@ -109,7 +90,7 @@ def _seconds(value: object) -> float:
 
 
 def _violation(name: object, value: Any) -> float:
-    truth = _item(value)
+    truth = python_value(value)
     if isinstance(truth, bool):
         return 0.0 if truth else 1.0
     return _number(value, f"a constraint {str(name)!r}")

@@ -15,15 +15,13 @@ from warmstart.history_store.space import shown
 from warmstart.history_store.wording import counted, in_short
 from warmstart.metafeat.files import replace_file
 from warmstart.prediction import Predictions
-from warmstart.studies.results.summary import JointResult, SavedModel, TuneResult
+from warmstart.studies.results.summary import MAX_ROWS, JointResult, SavedModel, TuneResult
 from warmstart.studies.state.spec import StudySpec, WarmConfig
 from warmstart.suggestions.formats import with_config
 
 if TYPE_CHECKING:
     from warmstart.bo.transfer.expected_error import ExpectedError
 
-MAX_ROWS = 10
-"""Rows of best trials, and of failures, in the Markdown."""
 RETRAINED = ", before the saved file was trained on these images too"
 
 
@@ -171,7 +169,7 @@ def _markdown(result: TuneResult, plan: StudySpec) -> str:
         "",
         "## Best",
         "",
-        *_table(best_rows(result)),
+        *_table(result.best_rows()),
         "",
         "## Warm configurations",
         "",
@@ -185,18 +183,6 @@ def _markdown(result: TuneResult, plan: StudySpec) -> str:
         lines += ["", "## What went wrong", "", f"{counted(len(failures), 'trial')}; the last of them:", ""]
         lines += [f"- trial {t.number}, {t.status.value}: {in_markdown(t.note)}" for t in failures[-MAX_ROWS:]]
     return "\n".join(lines) + "\n"
-
-
-def best_rows(result: TuneResult) -> list[dict[str, Any]]:
-    """Return rows of the best trials: metric, error if that is another number, configuration."""
-    trials = [trial for trial in result.trials if trial.error is not None and trial.feasible]
-    trials.sort(key=lambda trial: trial.error or 0.0)
-    name = result.metric.name
-    rows = [
-        {"trial": trial.number, **({} if name == "error" else {"error": trial.error}), name: result.value(trial)}
-        for trial in trials[:MAX_ROWS]
-    ]
-    return [with_config(row, shown(trial.config)) for row, trial in zip(rows, trials, strict=False)]
 
 
 def _metric_text(result: TuneResult) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.space import natural, shown
 from warmstart.history_store.wording import in_short
+from warmstart.html import section, table
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.related_dataset import RelatedDataset
@@ -17,11 +19,13 @@ from warmstart.studies.state.lease import is_extra
 from warmstart.studies.state.spec import WarmConfig
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.trial_queue import TrialQueue
+from warmstart.suggestions.formats import with_config
 
 if TYPE_CHECKING:
     from warmstart.suggestions.time_plan import TimePlan
 
 SCHEMA_VERSION = 1
+MAX_ROWS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +152,31 @@ class TuneResult:
 
     def _repr_html_(self) -> str:
         """Return the HTML for notebooks: the best trials as a table."""
-        from warmstart.studies.results.html import tune_html
+        return section([self.html])
 
-        return tune_html(self)
+    @property
+    def html(self) -> str:
+        """Return the paragraphs and the table of this study in HTML."""
+        counts = self.counts_line or "no trial yet"
+        parts = [f"<p>Study {in_markup(self.study)} in {in_markup(self.storage)}: {in_markup(counts)}.</p>"]
+        if rows := self.best_rows():
+            parts.append(table("Best trials", rows))
+        if self.comparison is not None:
+            parts.append(f"<p>{in_markup(self.comparison_line)}</p>")
+        if self.expected is not None:
+            parts.append(f"<p>{in_markup(self.expected_line)}</p>")
+        return "".join(parts)
+
+    def best_rows(self) -> list[dict[str, Any]]:
+        """Return rows of the best trials: metric, error if that is another number, configuration."""
+        trials = [trial for trial in self.trials if trial.error is not None and trial.feasible]
+        trials.sort(key=lambda trial: trial.error or 0.0)
+        name = self.metric.name
+        rows = [
+            {"trial": trial.number, **({} if name == "error" else {"error": trial.error}), name: self.value(trial)}
+            for trial in trials[:MAX_ROWS]
+        ]
+        return [with_config(row, shown(trial.config)) for row, trial in zip(rows, trials, strict=False)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document of ``warmstart tune --format json``, native types only."""
@@ -231,9 +257,7 @@ class JointResult:
 
     def _repr_html_(self) -> str:
         """Return the HTML for notebooks: a table a dataset."""
-        from warmstart.studies.results.html import joint_html
-
-        return joint_html(self)
+        return section([study.html for study in self.studies])
 
     @property
     def gains(self) -> tuple[float | None, ...]:

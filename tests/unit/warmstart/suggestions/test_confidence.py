@@ -8,7 +8,6 @@ import pytest
 from warmstart.bo.transfer.novelty import judge_novelty
 from warmstart.suggestions import confidence
 from warmstart.suggestions.advisor import Advisor
-from warmstart.suggestions.norms import norms_of
 
 
 @pytest.mark.parametrize("share", [0.5, 1.01, 3.0])
@@ -17,7 +16,7 @@ def test_what_few_images_add_to_a_distance_is_said(monkeypatch, share):
     monkeypatch.setattr(confidence, "find_doubts", lambda *_: ())
     embedded = Advisor().embedded
     rows = embedded.rows_without((), None)
-    limit = judge_novelty(0.0, norms_of(embedded, rows).nearest).limit
+    limit = judge_novelty(0.0, embedded.norms_of(rows).nearest).limit
     slack = embedded.references.slack(30)
     assert 0.02 * limit < slack < limit
     distances = np.full(len(rows), 9.0)

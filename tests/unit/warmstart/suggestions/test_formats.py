@@ -9,7 +9,8 @@ import yaml
 from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.history_store.quoting import in_json, in_yaml
 from warmstart.suggestions import formats
-from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
+from warmstart.suggestions.answer import Answer
+from warmstart.suggestions.records import Confidence, DatasetSummary, InitialDesign, Neighbour
 
 SPACE = json.dumps(
     {

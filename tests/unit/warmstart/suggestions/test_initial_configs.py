@@ -15,8 +15,9 @@ from warmstart.history_store.errors import DataError, MissingPathError, UsageErr
 from warmstart.history_store.quoting import in_json, in_yaml
 from warmstart.history_store.space_yaml import Source, build_space
 from warmstart.suggestions import formats
-from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign
+from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.initial_configs import convert_initial, read_initial
+from warmstart.suggestions.records import Confidence, DatasetSummary, InitialDesign
 
 CONFIGS: list[dict[str, Any]] = [
     {"log10_learning_rate": -3.0, "batch_size": 22, "flag": True, "model": "a"},

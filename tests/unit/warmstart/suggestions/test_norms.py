@@ -7,7 +7,7 @@ from all_pairs import nearest_other_group
 
 from warmstart.suggestions import norms
 from warmstart.suggestions.advisor import Advisor
-from warmstart.suggestions.norms import Norms, norms_of, spread_rows
+from warmstart.suggestions.norms import Norms, spread_rows
 
 
 def test_of_a_small_history_all_datasets_say_what_is_usual():
@@ -35,13 +35,13 @@ def test_as_few_pictures_are_known_as_distances_were_measured_with():
     embedded = Advisor().embedded
     every = embedded.rows_without((), None)
     assert min(about.n_train for about in embedded.about) > 50
-    assert norms_of(embedded, every).fewest_images == 50
+    assert embedded.norms_of(every).fewest_images == 50
     bare = replace(embedded, references=None)  # which begins with nothing remembered
-    assert norms_of(bare, every).fewest_images == min(about.n_train for about in embedded.about)
+    assert bare.norms_of(every).fewest_images == min(about.n_train for about in embedded.about)
 
 
 def test_the_same_rows_are_looked_at_once():
     embedded = Advisor().embedded
     every = embedded.rows_without((), None)
-    assert norms_of(embedded, every) is norms_of(embedded, every.copy())
-    assert norms_of(embedded, every[1:]) is not norms_of(embedded, every)
+    assert embedded.norms_of(every) is embedded.norms_of(every.copy())
+    assert embedded.norms_of(every[1:]) is not embedded.norms_of(every)

@@ -25,7 +25,7 @@ from warmstart.bo.transfer.strategies import Choice
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.space import sobol_configs
 from warmstart.history_store.space_yaml import Source, build_space
-from warmstart.suggestions.answer import InitialDesign
+from warmstart.suggestions.records import InitialDesign
 from warmstart.suggestions.translation import TranslatedConfig, Translation, translate_configs
 from warmstart.training.workloads.cnn.space import target_space
 
