@@ -4,6 +4,7 @@
 
     WarmstartError
     ├── UsageError (ValueError)                 a wrong call: option, name, number
+    │   ├── OtherStudyError                     a study of that name was asked something else
     │   ├── SpaceExhaustedError                 asking on after every configuration was proposed
     │   └── LeaseLostError                      a report on a trial that its client does not hold, or no longer
     ├── MissingPathError (FileNotFoundError)    a path that is not there
@@ -65,6 +66,15 @@ class UsageError(WarmstartError, ValueError):
 
 class MissingExtraError(UsageError, ImportError):
     """What was asked needs packages of an extra that is not installed."""
+
+
+class OtherStudyError(UsageError):
+    """A study of the same name that was asked something else."""
+
+    @property
+    def differences(self) -> str:
+        """Return in words what differs."""
+        return self.message.partition("got another ")[2].partition(". Give the same")[0]
 
 
 class SpaceExhaustedError(UsageError):

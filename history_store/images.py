@@ -134,9 +134,13 @@ class ImageSource(Protocol):
         ...
 
 
-def read_all(source: ImageSource, size: int, *, skip_broken: bool) -> tuple[ImageSet, Mapping[str, NDArray[np.int64]]]:
+def read_all(
+    source: ImageSource, size: int, *, skip_broken: bool | None
+) -> tuple[ImageSet, Mapping[str, NDArray[np.int64]]]:
     """Read a whole collection, and its splits as rows of the result; raises as `ImageSource.read`."""
-    images = source.read(np.arange(len(source)), size=size, skip_broken=skip_broken)
+    from warmstart.history_store.broken import read_images
+
+    images = read_images(source, np.arange(len(source)), size=size, skip_broken=skip_broken)
     if not images.broken:
         return images, source.splits
     # Pictures were left out, so rows have moved.

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store.broken import SkipBroken, check_few_broken, read_images
 from warmstart.history_store.images import BrokenImage, ImageSource
+from warmstart.metafeat.broken_rows import reason_of_row
 from warmstart.metafeat.cache import EmbeddingCache, cache_folder
 from warmstart.metafeat.device import cpu_threads, resolve_device
 from warmstart.metafeat.images import to_size
@@ -50,8 +52,8 @@ class Embedder(Protocol):
         ...
 
 
-_STATISTICS, _FEATURES = "statistics=1 ", "features=1 "
-"""Prefixes of the cache's keys of a sample's statistics and features; another number when they change."""
+_STATISTICS, _FEATURES, _BROKEN = "statistics=1 ", "features=1 ", "broken=1 "
+"""Prefixes of the cache's keys of a sample's statistics, features and broken rows; another number when they change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def embed_source(
     *,
     fingerprint: str,
     seed: int = 0,
-    skip_broken: bool = False,
+    skip_broken: SkipBroken = False,
     cache: bool = True,
     device: str = "cpu",
     threads: int | None = None,
@@ -83,7 +85,7 @@ def embed_source(
         model: the model's header; its weights are read only where the cache does not know the collection.
         fingerprint: of the source, ``listing:...``.
         seed: of the images chosen and of the draws.
-        skip_broken: go on without pictures that cannot be decoded.
+        skip_broken: go on without pictures that cannot be decoded: all, none (False), or a few (None).
         cache: read and write the cache.
         device: where the network runs.
         threads: CPU threads of the network.
@@ -106,11 +108,16 @@ def embed_source(
             store.get(fingerprint, model.hash, prefix + key) for prefix in ("", _STATISTICS, _FEATURES)
         )
         if cached is not None and statistics is not None and cached_features is not None:
+            known = store.get(fingerprint, model.hash, _BROKEN + key)
+            lost = [] if known is None else known[1:].astype(np.int64).tolist()
+            broken = tuple(reason_of_row(source, row) for row in lost)
+            n_read = 0 if known is None else int(known[0])
+            check_few_broken(broken, n_read, source.location, skip_broken=skip_broken)
             return SourceEmbedding(
-                cached, SampleStatistics.from_vector(statistics), cached_features.astype(np.float64), ()
+                cached, SampleStatistics.from_vector(statistics), cached_features.astype(np.float64), broken
             )
     rows = sample_rows(source.labels, np.asarray(source.splits.get("train", np.arange(len(source)))), seed=seed)
-    pictures = source.read(rows, size=model.spec.image_size, skip_broken=skip_broken)
+    pictures = read_images(source, rows, size=model.spec.image_size, skip_broken=skip_broken)
     check_contrast(pictures.labels, source.location)
     features = describe_images(
         pictures.images, pictures.labels, model, seed=seed, device=device, threads=threads, progress=progress
@@ -119,7 +126,10 @@ def embed_source(
         pictures.images, pictures.labels, model, seed=seed, features=features, device=device, threads=threads
     )
     sample = sample_statistics(pictures.images, pictures.labels)
-    if store is not None and not pictures.broken:
+    if store is not None:
+        if pictures.broken:
+            lost_rows = rows[~np.isin(rows, pictures.whole(source, rows))]
+            store.put(fingerprint, model.hash, _BROKEN + key, np.array([len(rows), *lost_rows], dtype=np.float32))
         store.put(fingerprint, model.hash, key, vector)
         store.put(fingerprint, model.hash, _STATISTICS + key, sample.to_vector().astype(np.float32))
         store.put(fingerprint, model.hash, _FEATURES + key, features.astype(np.float32))

@@ -75,6 +75,8 @@ class Sample(NamedTuple):
 
 
 SAMPLES: dict[str, tuple[Sample, ...]] = {
+    "example": (Sample("digits", "1797", ("digits/0", "digits/9")),),
+    "classify": (Sample("--help", "--group-column"),),
     "history create": (Sample("own.h5 --space compact --configs 4"), Sample("other.h5 --space compact")),
     "history add": tuple(
         Sample(f"own.h5 --dataset photos{kind} --name photos{kind} --group group{kind // 2}") for kind in range(6)
@@ -156,6 +158,8 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
     "studies export": tuple(
         Sample(f"trials.{ending} gp", leaves=(f"trials.{ending}",)) for ending in ("csv", "parquet", "json", "html")
     ),
+    "studies rename": (Sample("gp process", "process"),),
+    "studies delete": (Sample("process --yes", "process"),),
     "history bundle": (Sample("own.h5 --out own.gz", leaves=("own.gz",)),),
     "history merge": (Sample("other.h5 own.gz --dry-run"), Sample("other.h5 own.gz", "contributed_runs")),
     "history quarantine": (Sample("other.h5"),),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from warmstart.api import answer, neighbours, suggest
+    from warmstart.classification.classify import classify
     from warmstart.client import Client
     from warmstart.descriptor import Descriptor
     from warmstart.pickles import load_pickle
@@ -34,6 +35,7 @@ _HOMES = {
     "Predictions": "warmstart.prediction",
     "TuneResult": "warmstart.studies.results.summary",
     "answer": "warmstart.api",
+    "classify": "warmstart.classification.classify",
     "load_pickle": "warmstart.pickles",
     "neighbours": "warmstart.api",
     "predict": "warmstart.prediction",
@@ -57,6 +59,7 @@ __all__ = [
     "TuneResult",
     "__version__",
     "answer",
+    "classify",
     "load_pickle",
     "neighbours",
     "predict",

@@ -28,7 +28,7 @@ def suggest(
     space: "SpaceLike | None" = None,
     rename: Mapping[str, str] | None = None,
     exclude_group: str | Collection[str] | None = None,
-    skip_broken: bool = False,
+    skip_broken: bool | None = None,
     seed: int = 0,
     device: str = "cpu",
     threads: int | None = None,
@@ -71,7 +71,7 @@ def neighbours(
     model: PathLike | None = None,
     exclude_group: str | Collection[str] | None = None,
     workload: str | None = None,
-    skip_broken: bool = False,
+    skip_broken: bool | None = None,
     seed: int = 0,
     device: str = "cpu",
     threads: int | None = None,
@@ -109,7 +109,7 @@ def answer(
     space: "SpaceLike | None" = None,
     rename: Mapping[str, str] | None = None,
     exclude_group: str | Collection[str] | None = None,
-    skip_broken: bool = False,
+    skip_broken: bool | None = None,
     seed: int = 0,
     device: str = "cpu",
     threads: int | None = None,
@@ -138,7 +138,8 @@ def answer(
         rename: names of that space by the history's, where they differ.
         exclude_group: sibling group or groups of the history to leave out. A dataset of the history itself
             (``FILE.h5::name``) is never its own neighbour.
-        skip_broken: go on without pictures that cannot be decoded, and name them in `notes`.
+        skip_broken: go on without pictures that cannot be decoded, and name them in `notes`: all (True), none (False), or
+            up to 5 % of them when left out.
         seed: of the images chosen.
         device: where the network runs: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
         threads: CPU threads of the network; torch decides when left out.

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store.broken import SkipBroken, check_few_broken
 from warmstart.history_store.errors import BrokenImagesError, DataError, LabelError, MissingPathError, UsageError
-from warmstart.history_store.images import SPLITS
+from warmstart.history_store.images import SPLITS, BrokenImage
 from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.wording import counted
 from warmstart.html import section, table
 
 if TYPE_CHECKING:
-    from warmstart.history_store.images import BrokenImage, ImageSource
+    from warmstart.history_store.images import ImageSource
     from warmstart.locations import PathLike
     from warmstart.suggestions.query import Dataset
     from warmstart.training.workloads import Classifier
@@ -135,6 +136,16 @@ class Predictions:
         subject = f"{counted(len(self.rows) - len(remainder.rows), 'picture')} of classes that the model does not know"
         return f"{subject} ({', '.join(unknown[:_MAX_LISTED])}{more}): every answer is wrong there.{without}"
 
+    def __len__(self) -> int:
+        """Return the number of pictures."""
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield a row a picture, so that pandas takes them as a table."""
+        for row in self.rows:
+            known = {} if row.truth is None else {"truth": row.truth}
+            yield {"image": row.image, "class": row.label, "probability": row.probability, **known}
+
     def __repr__(self) -> str:
         """Return a few lines: number of pictures, errors, first predictions."""
         first = [f"  {row.image}: {row.label} ({row.probability:.4g})" for row in self.rows[:_MAX_LISTED]]
@@ -176,8 +187,9 @@ def predict(
     images: PathLike | Sequence[PathLike] | NDArray[Any] = (),
     *,
     dataset: Dataset | None = None,
-    skip_broken: bool = False,
+    skip_broken: SkipBroken = None,
     download: bool = False,
+    device: str = "auto",
     progress: Callable[[int, int], object] | None = None,
 ) -> Predictions:
     """Classify pictures with a saved classifier.
@@ -188,8 +200,10 @@ def predict(
             `n x h x w [x c]` uint8, uint16, bool or floats in [0, 1].
         dataset: labelled pictures instead, in any layout of ``warmstart.suggest``, as ``photos/::labels=labels.csv``,
             ``(images, labels)`` or a torch Dataset; they give the error too.
-        skip_broken: leave out pictures that cannot be decoded.
+        skip_broken: leave out pictures that cannot be decoded: all (True), none (False), or up to 5 % of them when left
+            out.
         download: let torchvision fetch what is missing of a dataset.
+        device: where pretrained networks run: ``auto``, ``cpu``, ``cuda``; others always run on the CPU.
         progress: called with the numbers of pictures classified and of all.
 
     Raises:
@@ -213,6 +227,7 @@ def predict(
     if pictures:
         tell(0, len(pictures))
     classifier = load_classifier(os.fspath(model))
+    _move(classifier, device)
     broken: list[tuple[str, str]] = []
     was_tuned_on = False
     if dataset is not None:
@@ -233,6 +248,17 @@ def predict(
     return Predictions(os.fspath(model), classifier.classes, tuple(rows), tuple(broken), tuned_error)
 
 
+def _move(classifier: Classifier, device: str) -> None:
+    """Move the pretrained networks of a classifier to a device."""
+    from warmstart.metafeat.device import open_device, resolve_device
+
+    networks = [model.network for model in classifier.models if hasattr(model, "network")]
+    if networks:
+        target = open_device(resolve_device(device))
+        for network in networks:
+            network.to(target)
+
+
 def _paths(images: Any) -> list[PathLike]:
     """Return the paths as a list.
 
@@ -248,7 +274,7 @@ def _paths(images: Any) -> list[PathLike]:
 
 
 def predict_validation(
-    classifier: Classifier, model: PathLike, dataset: PathLike, *, skip_broken: bool = False
+    classifier: Classifier, model: PathLike, dataset: PathLike, *, skip_broken: SkipBroken = None
 ) -> Predictions:
     """Classify the validation part of a dataset, on which `warmstart.tune` measured errors.
 
@@ -343,7 +369,7 @@ def list_pictures(paths: Sequence[PathLike]) -> list[str]:
 
 
 def _predict_files(
-    classifier: Classifier, files: Sequence[str], tell: Callable[[int, int], object], *, skip_broken: bool
+    classifier: Classifier, files: Sequence[str], tell: Callable[[int, int], object], *, skip_broken: SkipBroken
 ) -> tuple[list[Prediction], list[tuple[str, str]]]:
     rows: list[Prediction] = []
     broken: list[tuple[str, str]] = []
@@ -360,16 +386,12 @@ def _predict_files(
         if read:
             rows += _predictions(classifier, names, classifier.predict(np.stack(read)))
         tell(min(start + _CHUNK, len(files)), len(files))
-    if broken and (not skip_broken or not rows):
+    if broken and not rows:
         named = "; ".join(f"{file} ({reason})" for file, reason in broken[:_MAX_LISTED])
         more = f"; and {len(broken) - _MAX_LISTED} more" if len(broken) > _MAX_LISTED else ""
-        step = (
-            "Repair or remove them, or go on without them: `skip_broken`."
-            if rows
-            else "Not one is left: check the files; archives and tables are named by `dataset`."
-        )
-        msg = f"expected pictures that can be decoded, got {len(broken)} broken of {len(files)}: {named}{more}. {step}"
+        msg = f"expected pictures that can be decoded, got {len(broken)} broken of {len(files)}: {named}{more}. Not one is left: check the files; archives and tables are named by `dataset`."
         raise BrokenImagesError(msg, [file for file, _ in broken])
+    check_few_broken([BrokenImage(*each) for each in broken], len(files), "", skip_broken=skip_broken)
     return rows, broken
 
 
@@ -412,7 +434,7 @@ def _read(file: str, classifier: Classifier) -> NDArray[np.uint8] | str:
 
 
 def _predict_dataset(
-    classifier: Classifier, source: ImageSource, tell: Callable[[int, int], object], *, skip_broken: bool
+    classifier: Classifier, source: ImageSource, tell: Callable[[int, int], object], *, skip_broken: SkipBroken
 ) -> tuple[list[Prediction], list[tuple[str, str]]]:
     from warmstart.training.workloads.classifier_images import to_channels
 
@@ -430,9 +452,9 @@ def _predict_dataset(
         tell(start, len(source))
         indices = np.arange(start, min(start + _CHUNK, len(source)))
         try:
-            read = source.read(indices, size=classifier.size, skip_broken=skip_broken)
+            read = source.read(indices, size=classifier.size, skip_broken=skip_broken is not False)
         except BrokenImagesError:
-            if not skip_broken:
+            if skip_broken is False:
                 raise
             waiting.append(indices)
             continue
@@ -446,6 +468,7 @@ def _predict_dataset(
     # Together with a whole picture the reader gives the reasons; without any it would refuse again.
     for indices in waiting:
         broken += source.read([*whole[:1], *indices], size=classifier.size, skip_broken=True).broken
+    check_few_broken(broken, len(source), source.location, skip_broken=skip_broken)
     tell(len(source), len(source))
     return rows, [(picture.path, picture.reason) for picture in broken]
 

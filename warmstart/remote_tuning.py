@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -14,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warmstart.client import Client
-from warmstart.history_store.errors import LeaseLostError, StorageError, UsageError, WarmstartError
+from warmstart.history_store.canonical import canonical
+from warmstart.history_store.errors import LeaseLostError, OtherStudyError, StorageError, UsageError, WarmstartError
 from warmstart.history_store.space import load_space
 from warmstart.history_store.wording import duration, some_of
 from warmstart.prediction import predict_validation
@@ -30,11 +30,12 @@ from warmstart.studies.results.progress import RunningTrial, StudyProgress, warn
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
 from warmstart.studies.results.saved_networks import check_savable, save_best
 from warmstart.studies.results.summary import JointResult, TuneResult
-from warmstart.studies.results.trial import Trial, best_of, check_any_error, failures
+from warmstart.studies.results.trial import Trial, Trials, best_of, check_any_error, failures
 from warmstart.studies.state.spec import StudySpec, WarmConfig, check_warm
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.study_group import check_different
 from warmstart.studies.state.trial_queue import Run, Wait
+from warmstart.studies.study_names import candidate_names, explicit_names, new_study_line
 from warmstart.studies.tune import compare_study, warn_early_end
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
 
@@ -67,9 +68,8 @@ def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) ->
     """
     began = time.monotonic()
     options.check_time(server=True)
-    name = options.study or options.name(dataset)
     save = None if options.save_model is None else Path(options.save_model)
-    server_result = _run_studies({name: dataset}, options, client, saved=[save], split="equal")[0]
+    (name,), (server_result,) = _run_named([dataset], options, client, saved=[save], split="equal")
     result = replace(server_result.result, seconds=time.monotonic() - began)
     path = _report_path(options)
     if path is not None:
@@ -92,11 +92,10 @@ def tune_several_on_server(paths: Sequence[str], options: TuneOptions, client: C
     """Tune several datasets together on a server, with one worker on this machine. Raises as `tune_on_server`."""
     began = time.monotonic()
     options.check_time(datasets=len(paths), server=True)
-    check_different(paths, [os.path.realpath(path) for path in paths])
+    check_different(paths, [canonical(path) for path in paths])
     labels, study = dataset_labels(paths), options.study
-    names = [f"{study}-{label}" if study else options.name(label) for label in labels]
     saved = [None if options.save_model is None else with_label(Path(options.save_model), label) for label in labels]
-    server_results = _run_studies(dict(zip(names, paths, strict=True)), options, client, saved=saved, split=split)
+    _, server_results = _run_named(paths, options, client, saved=saved, split=split)
     joint = JointResult(
         client.transport.url,
         split,
@@ -135,6 +134,34 @@ class _ServerResult:
     result: TuneResult
     plan: StudySpec
     n_design: int
+
+
+def _run_named(
+    paths: Sequence[str | None],
+    options: TuneOptions,
+    client: Client,
+    *,
+    saved: Sequence[Path | None],
+    split: Split,
+) -> tuple[tuple[str, ...], list[_ServerResult]]:
+    """Run the studies of datasets under `study`, else under the first default names that are free or ask the same."""
+    if options.study is not None:
+        names = explicit_names(paths, options.study)
+        return names, _run_studies(dict(zip(names, paths, strict=True)), options, client, saved=saved, split=split)
+    _check(options, saved)
+    existing, earlier = {study["name"] for study in client.studies()}, None
+    for names, may_begin in candidate_names(paths, options):
+        is_new = existing.isdisjoint(names)
+        if is_new and not may_begin:
+            continue
+        if is_new and earlier is not None:
+            options.on_message(new_study_line(names[0], *earlier))
+        try:
+            studies = dict(zip(names, paths, strict=True))
+            return names, _run_studies(studies, options, client, saved=saved, split=split)
+        except OtherStudyError as error:
+            earlier = names[0], error.differences
+    raise AssertionError
 
 
 def _run_studies(
@@ -484,7 +511,7 @@ def _result(queue: _Queue, record: Mapping[str, Any]) -> TuneResult:
         queue.study.transport.url,
         plan.dataset,
         best_of(ended),
-        ended,
+        Trials(ended),
         plan.configs,
         related,
         exhausted=bool(status["exhausted"]),

@@ -10,6 +10,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,13 @@ _MAX_NAMED = 5
 
 
 class CsvSource(BlobSource):
-    """Pictures labelled by a CSV file; other pictures of the folder are left out, with a warning."""
+    """Pictures labelled by a CSV file; other pictures of the folder are left out, with a warning.
+
+    Attributes:
+        columns: of the table by name, a cell a picture.
+    """
+
+    columns: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     def __init__(
         self,
@@ -128,7 +135,7 @@ def open_labelled(location: str, folder: str, labels: str, column: str | None) -
     names = [files[row] for row in rows]
     _check_distinct(names, table_name)
     _warn_left_out(root, table_name, unlabelled=len(files) - len(rows), names=set(files))
-    return CsvSource(
+    source = CsvSource(
         location,
         str(root),
         str(table),
@@ -137,6 +144,8 @@ def open_labelled(location: str, folder: str, labels: str, column: str | None) -
         class_names=encoding.class_names,
         splits=_splits(columns, rows),
     )
+    source.columns = {name: [cells[row] for row in rows] for name, cells in columns.items()}
+    return source
 
 
 def _table_of(root: Path, labels: str) -> Path:

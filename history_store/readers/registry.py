@@ -316,6 +316,7 @@ READERS: Registry[Reader] = Registry(
     "warmstart.readers",
     "reader",
     {
+        "arranged": _lazy_reader("arranged", may_match=lambda location: "::arranged=" in location.text),
         "csv": _lazy_reader("csv_labels", may_match=lambda location: "::labels=" in location.text),
         "column": _lazy_reader("hf_table", may_match=lambda location: "::column=" in location.text),
         "history": Reader(lambda location: location.path is None and "::" in location.text, _open_stored),

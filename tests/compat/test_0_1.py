@@ -176,7 +176,15 @@ def test_a_study_that_is_done_says_the_same_and_can_be_made_longer(storage, arch
 
 
 def test_another_plan_is_still_refused(archive, cli):
-    run = cli(*STUDIES["done.db"], "--storage", "done.db", "--acquisition", "pi")
+    run = cli(
+        *STUDIES["done.db"],
+        "--storage",
+        "done.db",
+        "--acquisition",
+        "pi",
+        "--study",
+        "sklearn-digits-objective.py-of_images",
+    )
     assert run.code == 2
     assert "got another --acquisition pi" in run.err
 

@@ -305,7 +305,15 @@ def test_a_failed_study_fails_again(unpack, cli):
 
 def test_another_plan_is_still_refused(unpack, cli):
     unpack("studies")
-    run = cli(*STUDIES["done.db"], "--storage", "done.db", "--acquisition", "pi")
+    run = cli(
+        *STUDIES["done.db"],
+        "--storage",
+        "done.db",
+        "--acquisition",
+        "pi",
+        "--study",
+        "digits.npz-objective.py-of_images",
+    )
     assert run.code == 2
     assert "got another --acquisition pi" in run.err
 

@@ -12,13 +12,19 @@ from warmstart.history_store.readers.registry import _TORCHVISION
 from warmstart.training.sources.torchvision_parts import PARTS
 
 
-@pytest.mark.parametrize("group", [(), ("history",), ("plot",)])
+@pytest.mark.parametrize("group", [("history",), ("plot",)])
 def test_a_command_without_arguments_shows_its_help_once(group, cli):
     run = cli(*group)
     assert (run.code, run.out) == (2, "")
     assert run.err.count("Usage:") == 1
     assert "error" not in run.err.split("Commands:")[0]
     assert len(run.err.splitlines()) > 8
+
+
+def test_without_a_command_two_to_begin_with_are_shown(cli):
+    run = cli()
+    assert (run.code, run.out) == (2, "")
+    assert [line.split()[1] for line in run.err.splitlines() if line.startswith("  warmstart")] == ["classify", "tune"]
 
 
 def test_the_dataset_may_be_positional(photos, use_tiny, cli):
@@ -66,10 +72,6 @@ def test_did_you_mean(args, hint, cli, use_tiny):
         (("tune", "--budget=much"), "error: --budget: expected a number, got 'much'. Correct it."),
         (("tune", "--trials"), "error: --trials: expected a value, got none. Write it after that."),
         (("suggest", "a", "b"), "error: expected nothing more, got b. Put what has spaces in quotes."),
-        (
-            ("tune", "photos"),
-            "error: expected nothing more, got photos. Put what has spaces in quotes. Images are named with --dataset.",
-        ),
         (("history", "nothing"), "error: expected a command, got 'nothing'. `--help` lists them."),
         (("history", "add"), "error: HISTORY: expected a value, got none. `--help` tells of it."),
         (("cache", "--xyz"), "error: expected an option of the command, got --xyz. `--help` lists them."),

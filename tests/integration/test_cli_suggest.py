@@ -222,9 +222,11 @@ def test_no_cache_writes_nothing(cli, photos, tmp_path, monkeypatch):
 def test_broken_pictures_are_refused_or_left_out_and_named(cli, tmp_path):
     folder = write_folder(tmp_path / "some", *pictures(9))
     (folder / "class1" / "bad.png").write_text("hello")
-    refused = cli("suggest", "--dataset", folder)
+    refused = cli("suggest", "--dataset", folder, "--strict")
     assert refused.code == 3
     assert "bad.png" in refused.err
+    few = cli("suggest", "--dataset", folder)
+    assert (few.code, "left out class1/bad.png: not a picture" in few.err) == (0, True)
     for _ in range(2):  # the cache must not swallow what was left out
         run = cli("suggest", "--dataset", folder, "--skip-broken", "--format", "json")
         assert run.json()["dataset"]["n_images"] == 41

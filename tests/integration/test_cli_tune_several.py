@@ -121,22 +121,12 @@ def test_calls_that_are_refused(cli, folder, photos):
     refused(*TWO, *ARGS, "--save-model", "net.safetensors", told="--save-model cannot be used with your own objective")
     refused(*TWO, *ARGS, "--split", "best", told="--split")
     assert cli("tune", *TWO, *ARGS, "--trials", "1").code == 0
-    refused(
-        *TWO,
-        "-d",
-        "c",
-        *ARGS,
-        told="set of datasets tuned together, a-studies-objective, b-studies-objective, c-studies",
-    )
-    refused(
-        "-d",
-        "a",
-        *ARGS,
-        told="set of datasets tuned together, none (the study has a-studies-objective, b-studies-objective)",
-    )
-    refused(*TWO, *ARGS[:-2], told="--split equal (the study has gain)")
-    refused(*TWO, *ARGS, "--seed", "6", told="--seed 6 (the study has 5)")
     assert cli("tune", "-d", "b", "-d", "a", *ARGS, "--trials", "1").code == 0
+    assert cli("tune", *TWO, *ARGS, "--study", "s", "--trials", "1").code == 0
+    refused(*TWO, *ARGS[:-2], "--study", "s", told="--split equal (the study has gain)")
+    refused("-d", "a", *ARGS, "--study", "s-a", told="set of datasets tuned together, none (the study has s-a, s-b)")
+    other = cli("tune", *TWO, *ARGS, "--seed", "6", "--trials", "1")
+    assert "a-studies-objective-2 is a new study: --seed 6 instead of 5" in other.err
 
 
 def test_every_trial_of_every_dataset_failed(cli, folder):

@@ -43,7 +43,7 @@ def tune(cli, *args):
 def test_the_command_ends_in_time_and_a_trial_that_does_not_is_no_failure(cli, folder):
     (folder / "slow.py").write_text(SLOW.format(seconds=600))
     began = time.monotonic()
-    run = tune(cli, "--objective", "slow:objective", "--time", 12)
+    run = tune(cli, "--objective", "slow:objective", "--time", "12s")
     assert time.monotonic() - began < 60  # on a busy machine; the trial alone asks for ten minutes
     assert run.code == 0, run.err
     assert "Plan: " in run.err

@@ -9,10 +9,11 @@ ROOT = Path(__file__).parents[2]
 MOST_LINES, MOST_PARAMETERS = 64, 8
 
 COMMAND = "a command: its parameters are its options"
-PUBLIC = "a public function: keywords of 0.1, handed on as one record"
+PUBLIC = "a public function: keywords, handed on as one record"
 SURROGATE = "a public constructor: hyperparameters by name, each documented"
 ALLOWED = {
     "warmstart/api.py:answer": PUBLIC,
+    "warmstart/classification/classify.py:classify": PUBLIC,
     "warmstart/api.py:neighbours": PUBLIC,
     "warmstart/api.py:suggest": PUBLIC,
     "warmstart/client.py:Client.record": PUBLIC,
@@ -28,6 +29,7 @@ ALLOWED = {
     "bo/surrogates/dngo/model.py:DNGO.__init__": SURROGATE,
     "bo/surrogates/gp/model.py:GaussianProcess.__init__": SURROGATE,
     "bo/surrogates/gp/multitask.py:MultiTaskGaussianProcess.__init__": SURROGATE,
+    "warmstart/cli/classify.py:classify": COMMAND,
     "warmstart/cli/collect.py:collect": COMMAND,
     "warmstart/cli/evaluate.py:evaluate": COMMAND,
     "warmstart/cli/evaluations.py:add": COMMAND,

@@ -140,8 +140,14 @@ def wall_seconds_left(
     return left_s * (elapsed_s + usual_s) / max(expected_s + usual_s, 1e-9)
 
 
+_UNITS = {"h": 3600, "m": 60, "s": 1}
+_PART = r"(\d+(?:\.\d+)?)\s*(h|hours?|hrs?|m|mins?|minutes?|s|secs?|seconds?)"
+
+
 def parse_time(text: str | float | None, *, param: str) -> float:
-    """Parse a length of time: seconds, or a text like ``3h``, ``90m``, ``1h30m``, ``45s``; None is endless.
+    """Parse a length of time: seconds, or a text like ``3h``, ``90 min``, ``1h30m``, ``45s``; None is endless.
+
+    A text without a unit is refused as `time`, where people mean minutes; elsewhere it is seconds.
 
     Raises:
         UsageError: when the argument is no positive length of time.
@@ -150,11 +156,17 @@ def parse_time(text: str | float | None, *, param: str) -> float:
         return math.inf
     seconds = 0.0
     if isinstance(text, str):
-        number = r"(\d+(?:\.\d+)?)"
-        match = re.fullmatch(rf"(?:{number}h)?(?:{number}m)?(?:{number}s)?|{number}", text.strip())
-        if match:  # 1h30 is refused: it could mean minutes or seconds
-            hours, minutes, rest, alone = (float(part or 0) for part in match.groups())
-            seconds = 3600 * hours + 60 * minutes + rest + alone
+        words = text.strip().lower()
+        if re.fullmatch(r"\d+(\.\d+)?", words):
+            if param == "time" and float(words) > 0:
+                msg = f"expected a length of time with its unit, got {text!r}. `{words}m` or `{words}s`?"
+                raise UsageError(msg, param=param)
+            seconds = float(words)
+        elif re.fullmatch(rf"({_PART}\s*)+", words):  # 1h30 is refused: it could mean minutes or seconds
+            parts = [(float(number), unit[0]) for number, unit in re.findall(_PART, words)]
+            units = [unit for _, unit in parts]
+            if units == sorted(set(units), key="hms".index):
+                seconds = sum(number * _UNITS[unit] for number, unit in parts)
     else:
         seconds = float(text)
     if not seconds > 0:

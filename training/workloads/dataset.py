@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.images import BrokenImage, ImageSource, read_all
+from warmstart.history_store.broken import SkipBroken
+from warmstart.history_store.images import BrokenImage, ImageSource
 from warmstart.history_store.picture import square_arrays
 from warmstart.history_store.splits import split_codes
 from warmstart.history_store.subsample import SPLIT_NAMES
+from warmstart.metafeat.broken_rows import left_out_pictures
 from warmstart.metafeat.labels import check_contrast
 
 if TYPE_CHECKING:
     from warmstart.history_store.file.stored_images import Split, StoredImages
-
-_LOOK = 32
-"""Image size of the search for broken pictures, pixels of a side."""
 
 
 class Dataset(ABC):
@@ -93,27 +92,24 @@ class SourceDataset(Dataset):
 
     Args:
         source: of the images.
-        skip_broken: leave out pictures that cannot be decoded; the constructor searches for them.
+        skip_broken: leave out pictures that cannot be decoded: all, none (False), or a few (None); the constructor
+            searches for them.
 
     Raises:
         LabelError: when fewer than two classes, two training images or one validation image are left.
         BrokenImagesError: when no picture can be decoded.
     """
 
-    def __init__(self, source: ImageSource, *, skip_broken: bool = False) -> None:
+    def __init__(self, source: ImageSource, *, skip_broken: SkipBroken = False) -> None:
         check_contrast(source.labels, source.location)
-        self._source, self._skip_broken, self._read = source, skip_broken, {}
-        self.broken, self.indices = (), np.arange(len(source))
-        labels, splits = source.labels, source.splits
+        self._source, self._read = source, {}
         self.size = None
         self.location, self.class_names = source.location, tuple(source.class_names)
-        if skip_broken:
-            read, splits = read_all(source, _LOOK, skip_broken=True)
-            labels = read.labels
-            check_contrast(labels, source.location)
-            self.broken, self.indices = read.broken, read.whole(source, range(len(source)))
-            self._read = {_LOOK: read.images}
-        self.labels = np.asarray(labels)
+        self.broken, self.indices = left_out_pictures(source, skip_broken)
+        self.labels, splits = np.asarray(source.labels)[self.indices], source.splits
+        if self.broken:
+            check_contrast(self.labels, source.location)
+            splits = {name: np.flatnonzero(np.isin(self.indices, rows)) for name, rows in splits.items()}
         self.split, _ = split_codes(self.labels, splits, location=self.location)
         self.test_is_spare = not len((splits or {}).get("test", ())) and len(self.rows("test")) > 0
 
@@ -126,7 +122,7 @@ class SourceDataset(Dataset):
     def images(self, size: int) -> NDArray[np.uint8]:
         """Decode all images; the images of the last size are cached."""
         if size not in self._read:
-            self._read = {size: read_all(self._source, size, skip_broken=self._skip_broken)[0].images}
+            self._read = {size: self._source.read(self.indices, size=size).images}
         return self._read[size]
 
     def fingerprint(self) -> str:

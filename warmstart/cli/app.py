@@ -25,10 +25,27 @@ class Entry(NamedTuple):
 GROUPS = {
     "history": "Create, fill, show and repair a history.",
     "plot": "Draw histories, evaluations and runs.",
-    "studies": "List, show, draw and export studies.",
+    "studies": "List, show, draw, export, rename and delete studies.",
 }
 
 COMMANDS = (
+    Entry(
+        "",
+        "classify",
+        "classify:classify",
+        "Train a classifier of your pictures, and say how good it is.",
+        (
+            "warmstart classify photos/",
+            "warmstart classify photos/ --time 30m --test held_out/",
+        ),
+    ),
+    Entry(
+        "",
+        "example",
+        "example:example",
+        "Write pictures to try with: handwritten digits as class folders.",
+        ("warmstart example photos/",),
+    ),
     Entry(
         "",
         "suggest",
@@ -299,6 +316,20 @@ COMMANDS = (
             "warmstart studies export trials.csv photos --storage runs.db",
             "warmstart studies export photos.html photos",
         ),
+    ),
+    Entry(
+        "studies",
+        "delete",
+        "studies:delete",
+        "Delete a study with its trials.",
+        ("warmstart studies delete photos-transfer --storage runs.db",),
+    ),
+    Entry(
+        "studies",
+        "rename",
+        "studies:rename",
+        "Give a study another name.",
+        ("warmstart studies rename photos-transfer first-try",),
     ),
 )
 

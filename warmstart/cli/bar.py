@@ -174,15 +174,20 @@ class Bar:
         return Group(grid, Text(self.doing)) if self.doing else grid
 
 
+def is_terminal() -> bool:
+    """Tell whether stderr is a terminal that can move its cursor."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in ("", "dumb", "unknown")
+
+
 @contextmanager
-def progress_on_stderr(title: str) -> Iterator[Show]:
+def progress_on_stderr(title: str | Bar) -> Iterator[Show]:
     """Show the progress of a command: a bar on a terminal that can move its cursor, elsewhere a line per minute.
 
     Args:
-        title: the command in a word.
+        title: the command in a word, or its own bar.
     """
-    bar = Bar(title)
-    if sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in ("", "dumb", "unknown"):
+    bar = title if isinstance(title, Bar) else Bar(title)
+    if is_terminal():
         with _redraw(bar):
             yield bar.show
         return

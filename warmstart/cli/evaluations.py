@@ -8,18 +8,20 @@ from typing import Annotated
 import typer
 
 from warmstart.cli.options import (
-    DatasetOption,
+    DatasetArgument,
     DownloadOption,
     Format,
     FormatOption,
     HistoryFile,
     LabelsColumnOption,
     LabelsOption,
+    MaybeDatasetOption,
     QuietOption,
     RawOption,
     SeedOption,
     SkipBrokenOption,
     VerboseOption,
+    needed_dataset,
 )
 from warmstart.cli.record_run import RecordCall, record_run
 from warmstart.cli.shell import Shell
@@ -35,8 +37,9 @@ class Outside(StrEnum):
 
 def add(
     history: HistoryFile,
+    images: DatasetArgument = None,
     *,
-    dataset: DatasetOption,
+    dataset: MaybeDatasetOption = None,
     name: Annotated[str, typer.Option("--name", help="Name of the dataset in the history.")],
     group: Annotated[
         str, typer.Option("--group", help="Sibling group: datasets that share images, drawers or a source.")
@@ -79,6 +82,7 @@ def add(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
+    dataset = needed_dataset(images, dataset)
     source = open_path(labelled(dataset, labels, labels_column), download=download)
     request = ImportRequest(dataset=name, metric=metric, error_range=error_range)
     runs_read = None if runs is None else read_import_source(runs, request)

@@ -26,6 +26,15 @@ from warmstart.status import INTERRUPTED, SUCCESS, UNEXPECTED, USAGE, exit_code
 
 COMPLETING = "_WARMSTART_COMPLETE"
 """Environment variable by which a shell asks for completions."""
+_TO_BEGIN = """\
+A classifier of your pictures (a folder with a folder a class):
+  warmstart classify photos/
+
+The best settings of your own training script:
+  warmstart tune --command "python train.py --lr {lr}" --space space.yaml
+
+All commands: warmstart --help. Pictures to try with: warmstart example photos/
+"""
 GC_THRESHOLD = 50_000
 """Threshold of the garbage collector: importing torch creates many objects, and all of them stay."""
 
@@ -90,6 +99,9 @@ def _run(args: list[str]) -> object:
     if call is not None:
         record_run(call)
         return SUCCESS
+    if not args and COMPLETING not in os.environ:
+        sys.stderr.write(_TO_BEGIN)
+        return USAGE
     from warmstart.cli.app import make_app
 
     command = None if COMPLETING in os.environ else named_command(args)

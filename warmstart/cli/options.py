@@ -98,7 +98,6 @@ LabelsColumnOption = Annotated[
         "--labels-column", help="Which column of the CSV file, or of a table, holds the labels.", rich_help_panel="Data"
     ),
 ]
-DatasetOption = Annotated[str, _DATASET]
 MaybeDatasetOption = Annotated[str | None, _DATASET]
 DatasetArgument = Annotated[str | None, typer.Argument(metavar="DATASET", help="The same as --dataset.")]
 RayOption = Annotated[
@@ -170,6 +169,15 @@ SkipBrokenOption = Annotated[
 DownloadOption = Annotated[
     bool, typer.Option("--download", help="Allow torchvision to download torchvision:NAME.", rich_help_panel="Data")
 ]
+BrokenOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--skip-broken/--strict",
+        show_default=False,
+        help="Leave out all pictures that cannot be decoded, or none; up to 5 % of them, named, when left out.",
+        rich_help_panel="Data",
+    ),
+]
 MetricOption = Annotated[
     str | None,
     typer.Option(
@@ -189,6 +197,35 @@ HistoryArgument = Annotated[
     str | None,
     typer.Argument(metavar="HISTORY", help="The history file; $WARMSTART_HISTORY or the shipped one when left out."),
 ]
+
+
+def one_dataset(path: str | None, dataset: str | None) -> str | None:
+    """Return the dataset named by the argument or by --dataset.
+
+    Raises:
+        UsageError: both name one, and they differ.
+    """
+    from warmstart.history_store.errors import UsageError
+
+    if None not in (path, dataset) and path != dataset:
+        msg = f"expected one dataset, got {path!r} and --dataset {dataset!r}. Leave one out."
+        raise UsageError(msg)
+    return path or dataset
+
+
+def needed_dataset(path: str | None, dataset: str | None) -> str:
+    """Return the dataset as `one_dataset`.
+
+    Raises:
+        UsageError: neither names one, too.
+    """
+    from warmstart.history_store.errors import UsageError
+
+    named = one_dataset(path, dataset)
+    if named is None:
+        msg = "Give your images: `warmstart suggest photos/`."
+        raise UsageError(msg)
+    return named
 
 
 def one_history(path: str | None, history: str | None) -> str | None:

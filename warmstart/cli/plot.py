@@ -5,6 +5,8 @@ from typing import Annotated
 import typer
 
 from warmstart.cli.options import (
+    BrokenOption,
+    DatasetArgument,
     DeviceOption,
     DownloadOption,
     Format,
@@ -15,9 +17,9 @@ from warmstart.cli.options import (
     NoCacheOption,
     QuietOption,
     SeedOption,
-    SkipBrokenOption,
     ThreadsOption,
     VerboseOption,
+    one_dataset,
 )
 from warmstart.cli.shell import Shell
 
@@ -25,6 +27,7 @@ MostOption = Annotated[int, typer.Option("--most", min=0, help="Rows of the pict
 
 
 def map_(
+    images: DatasetArgument = None,
     *,
     dataset: Annotated[
         str | None,
@@ -36,7 +39,7 @@ def map_(
     history: HistoryOption = None,
     workload: HistoryWorkloadOption = None,
     model: ModelOption = None,
-    skip_broken: SkipBrokenOption = False,
+    skip_broken: BrokenOption = None,
     download: DownloadOption = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
@@ -70,7 +73,7 @@ def map_(
         threads=threads,
         cache=not no_cache,
     ).of_workload(workload)
-    dataset_map, memory, notes = map_history(dataset, advisor=advisor)
+    dataset_map, memory, notes = map_history(one_dataset(images, dataset), advisor=advisor)
     for note in notes:
         shell.note(note)
     draw_map(dataset_map, Path(out))

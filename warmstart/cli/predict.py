@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from warmstart.cli.options import (
+    BrokenOption,
     DownloadOption,
     Format,
     FormatOption,
@@ -13,7 +14,6 @@ from warmstart.cli.options import (
     MaybeDatasetOption,
     QuietOption,
     SeedOption,
-    SkipBrokenOption,
     ThreadsOption,
     VerboseOption,
 )
@@ -29,10 +29,13 @@ def predict(
     ] = None,
     *,
     dataset: MaybeDatasetOption = None,
-    skip_broken: SkipBrokenOption = False,
+    skip_broken: BrokenOption = None,
     download: DownloadOption = False,
     labels: LabelsOption = None,
     labels_column: LabelsColumnOption = None,
+    device: Annotated[
+        str, typer.Option("--device", help="Where pretrained networks run: cpu, cuda, cuda:1, ... or auto.")
+    ] = "auto",
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
     threads: ThreadsOption = 1,
@@ -47,7 +50,13 @@ def predict(
     with cpu_threads(threads), shell.images_progress("predicting") as progress:
         source = _labelled(dataset, labels, labels_column)
         prediction = predict_images(
-            model, images or (), dataset=source, skip_broken=skip_broken, download=download, progress=progress
+            model,
+            images or (),
+            dataset=source,
+            skip_broken=skip_broken,
+            download=download,
+            device=device,
+            progress=progress,
         )
     for image, reason in prediction.broken:
         shell.note(f"{image}: left out ({reason}).")

@@ -84,7 +84,7 @@ def _type(item: Field[Any]) -> Any:
 
 def _metavar(item: Field[Any]) -> str | None:
     """Return the word for an option's value in help; None for choices and flags."""
-    if isinstance(item.default, bool) or about(item).choices:
+    if isinstance(item.default, bool) or about(item).choices or about(item).type == bool | None:
         return None
     if _type(item) in (int, float):
         return "N"

@@ -80,6 +80,10 @@ class Shell:
         """Write sentences of the result to stdout, one per line, wrapped at spaces."""
         write(*sentences(in_options(text)), width=columns(sys.stdout) or WIDTH)
 
+    def line(self, text: str) -> None:
+        """Write a line of the result to stdout, wrapped at spaces."""
+        write(wrapped(in_options(text), columns(sys.stdout) or WIDTH))
+
     def result(
         self,
         document: Mapping[str, Any],

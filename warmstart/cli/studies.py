@@ -1,5 +1,6 @@
-"""`studies list | show | plot | export`: the studies of a storage."""
+"""`studies list | show | plot | export | delete | rename`: the studies of a storage."""
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +23,22 @@ StorageOption = Annotated[
 StudyArgument = Annotated[
     str | None, typer.Argument(metavar="[STUDY]", help="Its name; may be left out where there is one only.")
 ]
+
+StudyOption = Annotated[str | None, typer.Option("--study", help="The same as STUDY, by its name.")]
+
+
+def one_study(positional: str | None, option: str | None) -> str | None:
+    """Return the study that is named by its position or by --study.
+
+    Raises:
+        UsageError: both name one, and they differ.
+    """
+    from warmstart.history_store.errors import UsageError
+
+    if None not in (positional, option) and positional != option:
+        msg = f"expected one study, got {positional!r} and {option!r}. Leave one of the two out."
+        raise UsageError(msg, param="study")
+    return positional or option
 
 
 def list_(
@@ -65,6 +82,7 @@ def _study_row(store: Any, name: str, read: Any, shell: Shell) -> dict[str, Any]
 def show(
     study: StudyArgument = None,
     *,
+    named: StudyOption = None,
     storage: StorageOption = None,
     trials: Annotated[
         int, typer.Option("--trials", min=0, help="How many of the best trials are shown; 0 = all.")
@@ -80,7 +98,7 @@ def show(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     with open_to_read(storage) as store:
-        record = read_study_record(store, choose_study(store, study))
+        record = read_study_record(store, choose_study(store, one_study(study, named)))
         running, interrupted = unended_rows(store, record.name)
     every = record.rows()
     ranked = sorted(
@@ -118,7 +136,7 @@ def _trial_row(row: dict[str, Any], record: "StudyRecord") -> dict[str, Any]:
 def _title(record: "StudyRecord") -> list[str]:
     counts = record.counts_line or "no trial yet"
     lines = [f"{record.name} in {display_path(record.storage)}: {counts}"]
-    lines += [f"  dataset: {record.dataset}"] if record.dataset else []
+    lines += [f"  dataset: {record.row()['dataset']}"] if record.dataset else []
     lines += [f"  objective: {record.evaluated}" if record.evaluated else "  made by another program"]
     if record.settings:
         lines.append(f"  search: {', '.join(f'{name} {value}' for name, value in record.settings.items())}")
@@ -169,6 +187,7 @@ def _print_failures(shell: Shell, record: "StudyRecord", every: list[dict[str, A
 def plot(
     study: StudyArgument = None,
     *,
+    named: StudyOption = None,
     storage: StorageOption = None,
     out: Annotated[
         str | None,
@@ -190,7 +209,7 @@ def plot(
     if out is not None:
         check_target(Path(out))
     with open_to_read(storage) as store:
-        record = read_study_record(store, choose_study(store, study))
+        record = read_study_record(store, choose_study(store, one_study(study, named)))
     target = Path(out or f"{file_stem(record.name)}.png")
     check_target(target)
     draw(shell, record, target, seed=seed)
@@ -214,6 +233,7 @@ def export(
     ],
     study: StudyArgument = None,
     *,
+    named: StudyOption = None,
     storage: StorageOption = None,
     raw: RawOption = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
@@ -232,7 +252,7 @@ def export(
     target = Path(out)
     check_export(target)
     with open_to_read(storage) as store:
-        record = read_study_record(store, choose_study(store, study))
+        record = read_study_record(store, choose_study(store, one_study(study, named)))
     if target.suffix.lower() == ".html":
         from warmstart.plots.study_page import write_page
 
@@ -242,3 +262,75 @@ def export(
         write_trials(target, record, raw=raw)
     row = {"study": record.name, "to": out, "trials": len(record.trials)}
     shell.result({"schema_version": 1, "storage": record.storage, **row}, [row])
+
+
+def delete(
+    study: StudyArgument = None,
+    *,
+    named: StudyOption = None,
+    storage: StorageOption = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,  # noqa: ARG001  every command has it
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Delete a study with its trials. Asks first, unless --yes; its report stays."""
+    from warmstart.history_store.wording import counted
+    from warmstart.studies.results.study_record import choose_study, read_study_record
+    from warmstart.studies.state.reading import open_to_read
+    from warmstart.studies.state.removal import remove_study
+    from warmstart.studies.state.storage import open_store
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    with open_to_read(storage) as store:
+        record = read_study_record(store, choose_study(store, one_study(study, named)))
+    subject = f"{record.name!r} with its {counted(len(record.trials), 'trial')}"
+    if not confirmed(f"Delete {subject} from {display_path(record.storage)}?", subject, yes=yes):
+        shell.note("Nothing deleted.")
+        return
+    with closing(open_store(storage)) as store:
+        n_trials = remove_study(store, record.name)
+    row = {"study": record.name, "trials": n_trials, "deleted": True}
+    shell.result({"schema_version": 1, "storage": record.storage, **row}, [row])
+
+
+def rename(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="Its name.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name.")],
+    *,
+    storage: StorageOption = None,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,  # noqa: ARG001  every command has it
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Give a study another name; its report stays where it is."""
+    from warmstart.studies.results.study_record import choose_study
+    from warmstart.studies.state.reading import open_to_read
+    from warmstart.studies.state.removal import rename_study
+    from warmstart.studies.state.storage import open_store
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    with open_to_read(storage) as store:  # a wrong name makes no storage
+        name, storage_name = choose_study(store, study), store.display_name
+    with closing(open_store(storage)) as store:
+        n_trials = rename_study(store, name, new)
+    row = {"study": new, "before": name, "trials": n_trials}
+    shell.result({"schema_version": 1, "storage": storage_name, **row}, [row])
+
+
+def confirmed(question: str, subject: str, *, yes: bool) -> bool:
+    """Ask before something is deleted, unless --yes.
+
+    Raises:
+        UsageError: there is no terminal to ask in.
+    """
+    import sys
+
+    from warmstart.history_store.errors import UsageError
+
+    if not yes and not sys.stdin.isatty():
+        msg = f"studies delete: expected --yes, as there is no terminal to ask in, got none. Add --yes to delete {subject}."
+        raise UsageError(msg)
+    return yes or typer.confirm(question, err=True)

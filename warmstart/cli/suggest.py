@@ -20,6 +20,7 @@ from warmstart.cli.options import (
     SuggestFormatOption,
     VerboseOption,
     WorkloadOption,
+    needed_dataset,
 )
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, write, write_program
@@ -79,7 +80,7 @@ def suggest(
     from warmstart.history_store.readers.csv_labels import labelled
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    source, renamed = labelled(_dataset_path(path, dataset), labels, labels_column), _parse_rename(rename, space)
+    source, renamed = labelled(needed_dataset(path, dataset), labels, labels_column), _parse_rename(rename, space)
     with shell.images_progress() as progress:
         advisor = _make_advisor(server, options | {"cache": not no_cache, "progress": progress})
         more = {"workload": workload, "explain": explain} | _time_argument(server, time)
@@ -105,7 +106,7 @@ def suggest(
         write_program(
             texts[format]()
             if format in texts
-            else formats.to_recipe(answer, format.value, skip_broken=options["skip_broken"])
+            else formats.to_recipe(answer, format.value, skip_broken=bool(options["skip_broken"]))
         )
 
 
@@ -152,25 +153,6 @@ def _print_notes(shell: Shell, answer: Any) -> None:
             shell.note(note)
 
 
-def _dataset_path(path: str | None, dataset: str | None) -> str:
-    """Return the dataset named by the argument or by --dataset.
-
-    Raises:
-        UsageError: neither names it, or both name different ones.
-    """
-    if path is not None and dataset in (None, path):
-        return path
-    if path is None and dataset is not None:
-        return dataset
-    from warmstart.history_store.errors import UsageError
-
-    if path is None:
-        msg = "Give your images: `warmstart suggest photos/`."
-    else:
-        msg = f"expected one dataset, got {path!r} and --dataset {dataset!r}. Leave one out."
-    raise UsageError(msg)
-
-
 def _parse_rename(rename: list[str] | None, space: str | None) -> dict[str, str]:
     """Parse --rename, which needs --space."""
     if not rename:
@@ -204,7 +186,7 @@ def neighbours(
     from warmstart.history_store.readers.csv_labels import labelled
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    source = labelled(_dataset_path(path, dataset), labels, labels_column)
+    source = labelled(needed_dataset(path, dataset), labels, labels_column)
     with shell.images_progress() as progress:
         advisor = _make_advisor(server, options | {"cache": not no_cache, "progress": progress})
         answer = advisor.neighbours(source, k, workload=workload)

@@ -52,6 +52,7 @@ _PAGE_S = 2.0
 
 @takes_options(GROUPS)
 def tune(
+    paths: Annotated[list[str] | None, typer.Argument(metavar="[DATASET]...", help="The same as --dataset.")] = None,
     *,
     dataset: Annotated[
         list[str] | None,
@@ -115,10 +116,11 @@ def tune(
 
     shell, loaded = Shell(format, quiet=quiet, verbose=verbose), monotonic() - began
     objective_metric = Metric(options["metric"], options["maximize"], options["scale"])
+    dataset = [*(paths or ()), *(dataset or ())]
     if not dataset and (name := "labels" if labels else "labels_column" if labels_column else None):
         msg = "needs `dataset`."
         raise UsageError(msg, param=name)
-    paths, latest = [labelled(path, labels, labels_column) for path in dataset or []], list["StudyProgress"]()
+    paths, latest = [labelled(path, labels, labels_column) for path in dataset], list["StudyProgress"]()
     # Ray prints what befalls its nodes; stdout is for the result.
     with shell.progress("tuning") as show, contextlib.redirect_stdout(sys.stderr):
 

@@ -64,7 +64,7 @@ def add_source(
     card: DatasetCard,
     *,
     with_images: bool = True,
-    skip_broken: bool = False,
+    skip_broken: bool | None = False,
     seed: int = 0,
 ) -> tuple[DatasetInfo, tuple[BrokenImage, ...]]:
     """Store a dataset in a history: its record, its split and, by default, its images.

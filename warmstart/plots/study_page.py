@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.exports import START
+from warmstart.history_store.canonical import without_arrangement
 from warmstart.history_store.errors import WarmstartError
 from warmstart.history_store.extras import has_extra, missing_extra
 from warmstart.history_store.quoting import in_markup
@@ -82,12 +83,13 @@ def write_page(
     return list(dict.fromkeys(notes))
 
 
-def write_report_page(report: Path) -> list[str]:
-    """Write the HTML page of a report of `tune` next to its Markdown, from its JSON; as `write_page`."""
+def write_report_page(report: Path, page: Path | None = None) -> list[str]:
+    """Write the HTML page of a report of `tune`, next to its Markdown if left out, from its JSON; as `write_page`."""
     document = read_json(report.with_suffix(".json"), expected="the report of a study")
     studies = records_of_report(document, str(report))
     title = f"Study {studies[0].name}" if len(studies) == 1 else f"{len(studies)} datasets tuned together"
-    return write_page(report.with_suffix(".html"), studies, title=title, classifier=document.get("classifier"))
+    target = report.with_suffix(".html") if page is None else page
+    return write_page(target, studies, title=title, classifier=document.get("classifier"))
 
 
 def _section(record: StudyRecord, notes: list[str], seed: int) -> str:
@@ -95,7 +97,7 @@ def _section(record: StudyRecord, notes: list[str], seed: int) -> str:
     counts = record.counts_line or "none"
     facts: dict[str, Any] = {
         "Kept in": record.storage,
-        "Dataset": record.dataset,
+        "Dataset": None if record.dataset is None else without_arrangement(record.dataset),
         "Objective": record.evaluated or None,
         "Trials": counts,
         "Best": None if best is None else f"{record.metric.name} {record.value(best):.5g}, trial {best.number}",

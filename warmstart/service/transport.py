@@ -258,6 +258,8 @@ def _failure(status: int, content: bytes, url: str) -> WarmstartError:
         and error_class is not errors.BrokenImagesError
     ):
         return error_class(detail, param=params)
+    if title == "Another study":
+        return errors.OtherStudyError(f"{url}: {detail}")
     if title == "UnknownExtractorError":
         return DataError(f"{url}: {detail}")
     if status in (401, 403):

@@ -145,7 +145,7 @@ def main(arguments: list[str]) -> int:
             else:
                 dataset, notes = unpack(Path(file), kind, Path(folder), most_bytes=int(most_bytes))
                 check_pixels(dataset, int(most_pixels))
-            advisor = Advisor(None, model or None, skip_broken=True, threads=1, cache=False)
+            advisor = Advisor(None, model or None, threads=1, cache=False)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", DatasetWarning)
                 described = advisor.describe(dataset)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import os
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -105,7 +104,13 @@ class Problem:
         "Length of a training run of the workload; for cnn: compact-400 or paper; for transfer: time or steps.",
         check=check_text,
     )
-    skip_broken: bool = option(False, "Leave out pictures that cannot be decoded, and name them.", check=check_flag)
+    skip_broken: bool | None = option(
+        None,
+        "Leave out all pictures that cannot be decoded, or none; up to 5 % of them, named, when left out.",
+        check=check_flag,
+        flags=("--skip-broken/--strict",),
+        type=bool | None,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,6 +303,16 @@ class Outputs:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """What a caller within the package adds: no option of the command, nor a keyword of `tune`."""
+
+    threads: int = option(1, "Threads of torch on a CPU in each trial of a workload.", on_command_line=False)
+    before_saving: Callable[[], object] | None = option(
+        None, "Called when the trials ended, before the networks are trained a last time.", on_command_line=False
+    )
+
+
 GROUPS = {
     "Your script": Problem,
     "Search": Search,
@@ -323,9 +338,20 @@ def _equations(pairs: Iterable[tuple[str, str]]) -> str:
     return ", ".join(f"{old}={new}" for old, new in pairs)
 
 
-def _digest(configs: Any) -> str:
-    """Return the number and the checksum of configurations."""
-    return f"{len(configs)} configurations ({zlib.crc32(repr(configs).encode()):08x})" if configs else ""
+def _digest(configs: Any) -> object:
+    """Return the number of configurations, and their text, which is compared and not shown."""
+    return Digest(f"{len(configs)} configurations", repr(configs)) if configs else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A value that is compared as a whole and shown in short."""
+
+    words: str
+    whole: str
+
+    def __str__(self) -> str:
+        return self.words
 
 
 def _names(names: Any) -> tuple[str, ...]:

@@ -68,6 +68,8 @@ class StudyOutputs:
             options.on_message(record_study(path, self.record, plan, result.trials, download=options.download).line)
         if self.save_model is None:
             return result, None
+        if options.before_saving is not None:
+            options.before_saving()
         saved = save_best(
             self.save_model,
             plan,

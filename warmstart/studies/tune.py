@@ -6,13 +6,14 @@ import inspect
 import os
 import textwrap
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import fields, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warmstart.arguments import check_path
+from warmstart.history_store.canonical import canonical
 from warmstart.history_store.deprecation import renamed
 from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.history_store.space import load_space
@@ -39,9 +40,10 @@ from warmstart.studies.results.summary import JointResult, TuneResult, summarise
 from warmstart.studies.results.trial import check_any_error, ended_trials
 from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
-from warmstart.studies.state.storage import Store, is_new_storage, local_path, open_store
+from warmstart.studies.state.storage import Store, is_new_storage, local_path, open_store, quiet_optuna
 from warmstart.studies.state.study_group import StudyGroup, check_different
 from warmstart.studies.state.trial_queue import TrialQueue, find_plan
+from warmstart.studies.study_names import OpenedDatasets, begin_anew, choose_names, explicit_names
 from warmstart.studies.study_outputs import (
     StudyOutputs,
     check_outputs,
@@ -150,18 +152,32 @@ def tune_dataset(dataset: str | None, options: TuneOptions, *, began: float | No
     """
     began = time.monotonic() if began is None else began
     options.check_time()
-    name = options.study or options.name(dataset)
+    (name,), datasets = _named([dataset], options)
     with ExitStack() as stack:
         save = None if options.save_model is None else Path(options.save_model)
         output = StudyOutputs(options.record, save, network_folder(options, stack))
-        return _tune_single(name, dataset, output, options, began)
+        return _tune_single(name, dataset, output, options, datasets, began)
+
+
+def _named(
+    paths: Sequence[str | None], options: TuneOptions, split: Split = "equal"
+) -> tuple[tuple[str, ...], OpenedDatasets]:
+    """Return the names of the studies of a call, and its datasets, opened where that was needed."""
+    check_not_importing()
+    options.limits()  # raises for a wrong number before anything is opened
+    check_warm(options.warm)
+    datasets = OpenedDatasets(options)
+    if options.study is not None:
+        return explicit_names(paths, options.study), datasets
+    return choose_names(paths, options, datasets, split=split), datasets
 
 
 def _tune_single(
-    name: str, dataset: str | None, outputs: StudyOutputs, options: TuneOptions, began: float
+    name: str, dataset: str | None, outputs: StudyOutputs, options: TuneOptions, datasets: OpenedDatasets, began: float
 ) -> TuneResult:
     """Tune on one dataset, and write the outputs."""
-    store, outcomes = _run_studies(options, {name: dataset}, {name: outputs}, (), "equal", name, began=began)
+    named = NamedStudies({name: dataset}, {name: outputs}, datasets, title=name)
+    store, outcomes = _run_studies(options, named, began=began)
     result, plan = outcomes[0]
     if options.time is not None and result.best is None:
         options.on_message(f"{name}: no trial has ended with an error in this time: give it more.")
@@ -233,7 +249,7 @@ def tune_datasets(paths: Sequence[str], options: TuneOptions, *, split: Split) -
     """Tune on several datasets: `tune_many` with its options as one record."""
     began = time.monotonic()
     options.check_time(datasets=len(paths))
-    check_different(paths, [os.path.realpath(path) for path in paths])
+    check_different(paths, [canonical(path) for path in paths])
     with ExitStack() as stack:
         return _tune_several(paths, options, split, began, stack)
 
@@ -245,7 +261,7 @@ def _tune_several(
     study, record = options.study, options.record
     save = None if options.save_model is None else Path(options.save_model)
     labels = dataset_labels(paths)
-    names = [f"{study}-{label}" if study else options.name(label) for label in labels]
+    names, datasets = _named(paths, options, split)
     outputs = {
         name: StudyOutputs(
             record and f"{record}-{label}", save and with_label(save, label), network_folder(options, stack)
@@ -255,7 +271,8 @@ def _tune_several(
     title = study or f"{labels[0]}-and-{len(labels) - 1}-more"
     # Whatever the order of the call, ties are broken alike.
     studies: dict[str, str | None] = dict(sorted(zip(names, paths, strict=True)))
-    store, outcomes = _run_studies(options, studies, outputs, tuple(studies), split, title, began=began)
+    named = NamedStudies(studies, outputs, datasets, title, tuple(studies), split)
+    store, outcomes = _run_studies(options, named, began=began)
     outcomes.sort(key=lambda each: names.index(each[0].study))
     joint = JointResult(
         store.display_name,
@@ -282,27 +299,42 @@ def _tune_several(
     return joint
 
 
+@dataclass(frozen=True, slots=True)
+class NamedStudies:
+    """The studies of a call.
+
+    Attributes:
+        paths: of their datasets, by name.
+        outputs: by name.
+        datasets: of the call.
+        title: of all together.
+        members: their names, where several are tuned together.
+        split: of the trials between these.
+    """
+
+    paths: Mapping[str, str | None]
+    outputs: Mapping[str, StudyOutputs]
+    datasets: OpenedDatasets
+    title: str
+    members: tuple[str, ...] = ()
+    split: Split = "equal"
+
+
 def _run_studies(
-    options: TuneOptions,
-    paths: Mapping[str, str | None],
-    outputs: Mapping[str, StudyOutputs],
-    members: tuple[str, ...],
-    split: Split,
-    title: str,
-    *,
-    began: float,
+    options: TuneOptions, named: NamedStudies, *, began: float
 ) -> tuple[Store, list[tuple[TuneResult, StudySpec]]]:
-    """Run the trials of studies, by name and path of their datasets; return the results and plans."""
-    check_not_importing()
+    """Run the trials of studies; return the results and plans."""
+    paths, outputs, members, title = named.paths, named.outputs, named.members, named.title
     limits = options.limits()
     store = None if is_new_storage(options.storage) else open_store(options.storage)
     stored = {name: None if store is None else find_plan(store, name) for name in paths}
-    check_warm(options.warm)
-    queries = {name: options.open(path) for name, path in paths.items()}
+    queries = {name: named.datasets[path] for name, path in paths.items()}
     plans = {
-        name: options.plan(path, stored[name], query=queries[name], members=members, split=split)
+        name: options.plan(path, stored[name], query=queries[name], members=members, split=named.split)
         for name, path in paths.items()
     }
+    if store is not None:
+        stored |= dict.fromkeys(begin_anew(store, plans, stored, options.on_message))
     if members:
         check_different([path or "" for path in paths.values()], [plan.fingerprint for plan in plans.values()])
     targets = tuple(outputs[name].with_networks(options.target(plan)) for name, plan in plans.items())
@@ -323,7 +355,7 @@ def _run_studies(
         options = with_log(options, local_path(options.storage), title, members)
         runners = runners or (_load_runners(options, targets, trial_stack) if None in stored.values() else None)
         store = store or open_store(options.storage)
-        stack.enter_context(_quiet_optuna())
+        stack.enter_context(quiet_optuna())
         group = stack.enter_context(StudyGroup.begin(store, plans, complete))
         for old in stored.values():
             if old is not None:
@@ -476,16 +508,3 @@ def compare_study(result: TuneResult, plan: StudySpec) -> Comparison:
 def _timed_call(options: TuneOptions, target: Objective, began: float) -> TimedCall:
     """Return the time of a call, whose options limit it."""
     return TimedCall(began, options.check_time(), options.workers or 1, target, options.on_message)
-
-
-@contextmanager
-def _quiet_optuna() -> Iterator[None]:
-    """Silence Optuna's messages, which repeat ours; restore its log level afterwards."""
-    import optuna
-
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)

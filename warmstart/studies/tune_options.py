@@ -9,7 +9,7 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,9 +23,11 @@ from warmstart.option import about
 from warmstart.studies.execution.worker import Limits
 from warmstart.studies.history.warm_start import ask_history
 from warmstart.studies.objectives.base import Objective
-from warmstart.studies.objectives.load import load_objective, without_broken
+from warmstart.studies.objectives.load import load_objective
 from warmstart.studies.objectives.measured import with_metric
+from warmstart.studies.objectives.workload import WorkloadObjective
 from warmstart.studies.options import (
+    Caller,
     Execution,
     Outputs,
     Problem,
@@ -46,12 +48,14 @@ if TYPE_CHECKING:
     from warmstart.studies.history.time_plan import TimedCall
     from warmstart.suggestions.query import Query
 
+_NAMED_CLASSES = 200
+"""Classes of a dataset whose names a study keeps, so that it can say what changed."""
 TRIALS = 50
 """Trials of a call that limits neither their number nor the time."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
+class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Caller):
     """The options of a call, without its datasets."""
 
     @classmethod
@@ -163,13 +167,15 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             msg = f"expected one of {', '.join(STRATEGIES)}, got {self.strategy!r}. Leave it out for the default."
             raise UsageError(msg, param="strategy", given=self.strategy, choices=STRATEGIES)
         counts: Warm = self.warm if dataset is not None or self.initial else "none"
-        _check_space(self.space, self._own_workload())
-        space = _space_text(self.space, stored_plan, self.history, workload=self._own_workload())
+        _check_space(self.space, self.own_workload)
+        space = _space_text(self.space, stored_plan, self.history, workload=self.own_workload)
         plan = StudySpec(
             space=space,
             objective=_objective_text(self.objective, self.command, self.workload, self.target_budget),
             dataset=dataset,
             fingerprint=dataset if query is None else query.fingerprint,
+            pictures=0 if query is None else len(query.source),
+            classes=() if query is None else tuple(query.source.class_names)[:_NAMED_CLASSES],
             folder=str(Path.cwd()),
             skip_broken=self.skip_broken,
             device=self.device,
@@ -182,7 +188,8 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         plan.sampler()  # raises for a wrong name before anything is written
         return plan
 
-    def _own_workload(self) -> str | None:
+    @property
+    def own_workload(self) -> str | None:
         """Return the workload's name; None if the objective is the user's."""
         return None if self.objective is not None or self.command is not None else self.workload
 
@@ -216,7 +223,9 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         )
         if self.objective is None and self.command is None:
             get_workload(self.workload).check_space(load_space(plan.space))
-        return with_metric(without_broken(objective) if plan.skip_broken else objective, plan.measure)
+        if isinstance(objective, WorkloadObjective):
+            objective = replace(objective, skip_broken=plan.skip_broken, threads=self.threads)
+        return with_metric(objective, plan.measure)
 
     def complete(self, plan: StudySpec, query: Query | None = None, *, timed: TimedCall | None = None) -> StudySpec:
         """Complete the plan of a new study by the history's suggestions; raises as `ask_history`."""
@@ -247,7 +256,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         return open_query(dataset, download=self.download)
 
     def name(self, dataset: str | None) -> str:
-        """Return the default name of a study, from its dataset and objective.
+        """Return the default name of a study of 0.2, from its dataset and objective.
 
         Raises:
             UsageError: there is neither.
@@ -341,7 +350,7 @@ def _space_text(
 
     if space is not None:
         return space_text(space)
-    if stored_plan is not None:
+    if stored_plan is not None and stored_plan.workload == workload:
         return stored_plan.space
     path = history_path(history, workload=workload)
     history_space = glance(path).space_json

@@ -22,6 +22,7 @@ from warmstart.arguments import (
 )
 from warmstart.descriptor import Description, Descriptor, UnknownExtractorError, count_classes
 from warmstart.glance import glance
+from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.errors import DataError, ImagesMissingError, ModelMismatchError, UsageError
 from warmstart.history_store.splits import count_parts
 from warmstart.locations import PathLike, history_path, measured_history, model_path, never_measured, usual_model
@@ -69,7 +70,8 @@ class Advisor:
         model: the meta-feature model; ``$WARMSTART_MODEL`` or the shipped one when left out.
         exclude_group: sibling group or groups of the history to leave out. A dataset of the history itself
             (``FILE.h5::name``) is never its own neighbour.
-        skip_broken: go on without pictures that cannot be decoded.
+        skip_broken: go on without pictures that cannot be decoded: all (True), none (False), or up to 5 % of them
+            when left out.
         seed: of the images chosen, ≥ 0.
         device: where the network runs: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
         threads: CPU threads of the network; torch decides when left out.
@@ -83,7 +85,7 @@ class Advisor:
     model: PathLike | None = None
     _: KW_ONLY
     exclude_group: str | Collection[str] | None = None
-    skip_broken: bool = False
+    skip_broken: SkipBroken = None
     seed: int = 0
     device: str = "cpu"
     threads: int | None = None
@@ -98,7 +100,7 @@ class Advisor:
             UsageError: when one is of a wrong kind.
         """
         check_arguments(_CHECKS, {name: getattr(self, name) for name in _CHECKS})
-        check_not_none(self, "skip_broken", "device", "cache", "download")
+        check_not_none(self, "device", "cache", "download")
         check_whole("seed", self.seed, least=0)
         if self.threads is not None:
             check_whole("threads", self.threads, least=1)

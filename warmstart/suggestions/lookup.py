@@ -28,8 +28,12 @@ class Lookup(Sources):
     exclude_group: tuple[str, ...] = option(
         (), "Leave out a sibling group of the history, or several.", check=check_names
     )
-    skip_broken: bool = option(
-        default=False, help="Leave out pictures that cannot be decoded, and name them.", check=check_flag
+    skip_broken: bool | None = option(
+        None,
+        "Leave out all pictures that cannot be decoded, or none; up to 5 % of them, named, when left out.",
+        check=check_flag,
+        flags=("--skip-broken/--strict",),
+        type=bool | None,
     )
     seed: int = option(0, "Seed of the pictures that are looked at.", least=0)
     device: str = option("cpu", "Where networks run: cpu, cuda, cuda:1, ... or auto.", check=check_device)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from warmstart.bo.transfer.duration_forecast import whole_seconds
+from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.records import Config
 from warmstart.measured_with import workload_of
 
@@ -100,7 +101,7 @@ def short_run_by(train: Train, config: Config, amount: float, *, longer_s: float
 
 
 def measure_on(
-    source: ImageSource, *, device: str, threads: int | None, skip_broken: bool = False, longer_s: float = 0.0
+    source: ImageSource, *, device: str, threads: int | None, skip_broken: SkipBroken = False, longer_s: float = 0.0
 ) -> MeasureShortRun:
     """Return a function that measures short runs on a dataset in this process; `longer_s` as in `short_run_by`."""
 

@@ -38,7 +38,7 @@ def warm_start(
     space: SpaceLike | None = None,
     rename: Mapping[str, str] | None = None,
     exclude_group: str | Collection[str] | None = None,
-    skip_broken: bool = False,
+    skip_broken: bool | None = None,
     seed: int = 0,
     device: str = "cpu",
     threads: int | None = None,

@@ -90,7 +90,7 @@ def objective_of(plan: StudySpec) -> Objective:
         device=plan.device,
         folder=Path(plan.folder),
     )
-    return with_metric(without_broken(objective) if plan.skip_broken else objective, plan.measure)
+    return with_metric(without_broken(objective, plan.skip_broken), plan.measure)
 
 
 def work(

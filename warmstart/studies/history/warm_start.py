@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warmstart.glance import glance
+from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.records import Config, Value
@@ -121,22 +122,26 @@ def _advisor(plan: StudySpec, sources: Sources) -> Advisor:
     )
 
 
-def _warn_broken(query: Query | Descriptor | None, on_message: Callable[[str], object]) -> None:
+def _warn_broken(
+    query: Query | Descriptor | None, on_message: Callable[[str], object], skip_broken: SkipBroken
+) -> None:
     """Print the pictures of a dataset that cannot be decoded."""
+    from warmstart.metafeat.broken_rows import left_out_pictures
     from warmstart.suggestions.query import Query
 
     if isinstance(query, Query):
-        read = query.source.read(range(len(query.source)), skip_broken=True)
-        for picture in read.broken:
+        for picture in left_out_pictures(query.source, skip_broken)[0]:
             on_message(picture.left_out)
 
 
-def warn_of_images(query: Query | Descriptor | None, on_message: Callable[[str], object], *, skip_broken: bool) -> None:
+def warn_of_images(
+    query: Query | Descriptor | None, on_message: Callable[[str], object], *, skip_broken: SkipBroken
+) -> None:
     """Print the classes of a dataset with too few pictures, and the pictures that are skipped as broken."""
     from warmstart.suggestions.query import Query
 
-    if skip_broken:
-        _warn_broken(query, on_message)
+    if skip_broken is not False:
+        _warn_broken(query, on_message, skip_broken)
     for note in query.class_notes if isinstance(query, Query) else ():
         on_message(note)
 

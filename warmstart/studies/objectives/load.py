@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
+from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.errors import UsageError
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.command import CommandObjective
@@ -54,6 +55,6 @@ def load_objective(
     return WorkloadObjective(dataset, workload, target_budget, device)
 
 
-def without_broken(objective: Objective) -> Objective:
+def without_broken(objective: Objective, skip_broken: SkipBroken) -> Objective:
     """Return an objective that skips broken pictures, if it is a workload; a user's objective handles them itself."""
-    return replace(objective, skip_broken=True) if isinstance(objective, WorkloadObjective) else objective
+    return replace(objective, skip_broken=skip_broken) if isinstance(objective, WorkloadObjective) else objective

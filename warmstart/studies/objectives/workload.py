@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.errors import WarmstartError
 from warmstart.history_store.records import Config
 from warmstart.studies.objectives.base import Report
@@ -24,7 +25,7 @@ class WorkloadObjective:
         budget: name of one of its budgets; None = the usual one.
         device: ``cpu``, ``cuda`` or ``auto``.
         threads: of torch on a CPU.
-        skip_broken: go on without pictures that cannot be decoded.
+        skip_broken: go on without pictures that cannot be decoded: all, none (False), or a few (None).
         networks: store of the best trials' networks; None = not stored.
     """
 
@@ -33,7 +34,7 @@ class WorkloadObjective:
     budget: str | None = None
     device: str = "auto"
     threads: int = 1
-    skip_broken: bool = False
+    skip_broken: SkipBroken = False
     networks: BestNetworks | None = None
     _prepared: Prepared | None = field(default=None, repr=False, compare=False)
 
@@ -84,7 +85,7 @@ class WorkloadObjective:
                 self.networks.save(self._prepared, member, model)
 
 
-def prepare(workload: Workload, dataset: str, *, device: str = "auto", skip_broken: bool = False) -> Prepared:
+def prepare(workload: Workload, dataset: str, *, device: str = "auto", skip_broken: SkipBroken = False) -> Prepared:
     """Open a dataset and prepare it for a workload.
 
     Raises:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warmstart.history_store.canonical import without_arrangement
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.wording import in_short
 from warmstart.studies.objectives.base import TrialStatus
@@ -114,7 +115,7 @@ class StudyRecord:
         best = self.best
         return {
             "study": self.name,
-            "dataset": self.dataset,
+            "dataset": None if self.dataset is None else without_arrangement(self.dataset),
             "objective": self.evaluated or None,
             "trials": len(self.trials) + self.running,
             "running": self.running,

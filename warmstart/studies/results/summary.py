@@ -14,7 +14,7 @@ from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.comparison import Comparison
 from warmstart.studies.results.expectations import StudyExpectations, expectation_line, expectations_of
-from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials, say_counts
+from warmstart.studies.results.trial import Trial, Trials, best_of, count_statuses, ended_trials, say_counts
 from warmstart.studies.state.lease import is_extra
 from warmstart.studies.state.spec import WarmConfig
 from warmstart.studies.state.split import Split
@@ -303,7 +303,7 @@ def summarise(queue: TrialQueue) -> TuneResult:
         queue.store.display_name,
         plan.dataset,
         best_of(trials),
-        trials,
+        Trials(trials),
         plan.configs,
         plan.tasks,
         exhausted=queue.is_exhausted(all_trials),

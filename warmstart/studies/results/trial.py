@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from warmstart.history_store.errors import AllTrialsFailedError
+from warmstart.history_store.errors import AllTrialsFailedError, UsageError
 from warmstart.history_store.records import Value
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.state.trial_queue import OUTCOME, RUN
@@ -46,6 +46,38 @@ class Trial:
     curve: tuple[tuple[float, float], ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
     constraints: Mapping[str, float] = field(default_factory=dict)
+
+
+class Trials(tuple[Trial, ...]):
+    """Ended trials, in order of their numbers."""
+
+    __slots__ = ()
+
+    def to_frame(self) -> Any:
+        """Return them as a table of pandas: a row a trial, a column a hyperparameter.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            msg = "trials: expected pandas for a table, got none installed. Install it: pip install pandas."
+            raise UsageError(msg) from error
+        return pd.DataFrame(
+            [
+                {
+                    "trial": trial.number,
+                    "status": trial.status.value,
+                    "error": trial.error,
+                    "seconds": trial.duration,
+                    **trial.config,
+                    **trial.metrics,
+                    "note": trial.note,
+                }
+                for trial in self
+            ]
+        )
 
 
 def ended_trials(trials: Sequence[FrozenTrial]) -> tuple[Trial, ...]:

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, get_args
 
-from warmstart.history_store.errors import StorageError, UsageError
+from warmstart.history_store.broken import SkipBroken
+from warmstart.history_store.canonical import Place
+from warmstart.history_store.errors import OtherStudyError, StorageError, UsageError
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.records import Config, Value
 from warmstart.history_store.space import same_space, space_difference
-from warmstart.history_store.wording import in_words
+from warmstart.history_store.wording import counted, in_words, some_of
 from warmstart.option import identity, identity_of
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.options import Pruner, Search, Warm, WarmStart
@@ -45,10 +47,14 @@ _FIELDS_SINCE_0_2 = (
     "expected_error",
     "expectation",
     "skip_broken",
+    "pictures",
+    "classes",
 )
 """Fields that version 0.1 does not know: left out if empty, so that it can read the plan."""
-_EMPTY_VALUES: tuple[object, ...] = ((), {}, False)
+_EMPTY_VALUES: tuple[object, ...] = ((), {}, None, 0)
 """Values that count as empty."""
+_DATASET = "`dataset`:"
+"""Label of the dataset among the differences of two plans."""
 _STORED_NAMES = {"n_startup_trials": "startup"}
 """Names in stored plans of fields that were renamed; the stored names stay."""
 
@@ -121,7 +127,9 @@ class StudySpec(Search, WarmStart):
             `target_budget`.
         dataset: path, as in the call; other machines may have another one.
         fingerprint: of the dataset, if it has images.
-        skip_broken: without images that cannot be decoded.
+        pictures: number of the images; 0 = unknown.
+        classes: of the images.
+        skip_broken: without images that cannot be decoded: all (True), none (False) or a few (None).
         configs: the warm configurations, best first.
         history: `path`, `id` and `revision` of the history of the warm configurations; None without one.
         folder: first on the path of a function's import.
@@ -140,15 +148,17 @@ class StudySpec(Search, WarmStart):
     space: str
     objective: Mapping[str, str | None] = field(
         metadata=identity(
-            ("`objective`", lambda plan: plan.objective.get("function")),
+            ("`objective`", lambda plan: plan.place(plan.objective.get("function"))),
             ("`command`", lambda plan: plan.objective.get("command")),
             ("`workload`", lambda plan: plan.workload),
             ("`target_budget`", lambda plan: plan.objective.get("target_budget")),
         )
     )
     dataset: str | None
-    fingerprint: str | None = field(metadata=identity(("`dataset`, of fingerprint", lambda plan: plan.fingerprint)))
-    skip_broken: bool = field(default=False, metadata=identity())
+    fingerprint: str | None = field(metadata=identity((_DATASET, lambda plan: plan.identity_of_dataset)))
+    pictures: int = 0
+    classes: tuple[str, ...] = ()
+    skip_broken: SkipBroken = field(default=None, metadata=identity(lambda plan: bool(plan.skip_broken)))
     configs: tuple[WarmConfig, ...] = ()
     history: Mapping[str, str | int] | None = None
     folder: str = "."
@@ -207,6 +217,15 @@ class StudySpec(Search, WarmStart):
         """Tell whether the fingerprint is of the dataset's images, not its path."""
         return self.dataset is not None and self.fingerprint != self.dataset
 
+    @property
+    def identity_of_dataset(self) -> str | Place | None:
+        """Return the fingerprint of the dataset's images, else its place."""
+        return self.fingerprint if self.has_images else self.place(self.fingerprint)
+
+    def place(self, location: str | None) -> Place | None:
+        """Return a location, which was written in the folder in which the study was begun."""
+        return None if location is None else Place(location, self.folder)
+
     def to_json(self) -> str:
         """Return the plan as JSON; fields that version 0.1 does not know are left out if empty."""
         record = asdict(self) | {"configs": [config.to_dict() for config in self.configs]}
@@ -247,34 +266,43 @@ class StudySpec(Search, WarmStart):
                 msg = f"{source}: expected a study of version {SCHEMA}, got {version!r}. Upgrade warmstart."
                 raise StorageError(msg)
             configs = tuple(WarmConfig(**item) for item in record.pop("configs"))
-            members = tuple(record.pop("members", ()))
+            members, classes = tuple(record.pop("members", ())), tuple(record.pop("classes", ()))
             tasks = tuple(RelatedDataset.from_dict(item) for item in record.pop("tasks", ()))
             meta_feature = optional_tuple(record.pop("meta_feature", None))
             renamed = {
                 name: record.pop(stored_name) for name, stored_name in _STORED_NAMES.items() if stored_name in record
             }
-            return cls(**record, **renamed, configs=configs, tasks=tasks, meta_feature=meta_feature, members=members)
+            further = {"tasks": tasks, "meta_feature": meta_feature, "members": members, "classes": classes}
+            return cls(**record, **renamed, **further, configs=configs)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             msg = f"{source}: expected a study that warmstart made, got a damaged record ({in_words(error)}). Restore the storage, or begin another study with `study`."
             raise StorageError(msg) from error
 
-    def check_same(self, plan: StudySpec, location: str) -> None:
-        """Check that the plan of a call is the plan of this study.
-
-        Raises:
-            UsageError: it differs in an option that identifies the study; the message names it.
-        """
+    def differences(self, plan: StudySpec) -> list[str]:
+        """Return in words how the plan of a call differs from this study; empty for the same question."""
+        if self.workload != plan.workload:
+            return [f"`workload` {plan.workload or 'none'} (the study has {self.workload or 'none'})"]
         before, after = identity_of(self), identity_of(plan)
         differences = [
-            f"{label} {_text(after[label])} (the study has {_text(old)})"
+            f"{_DATASET} {_other_pictures(self, plan)}"
+            if label == _DATASET
+            else f"{label} {_text(after[label])} (the study has {_text(old)})"
             for label, old in before.items()
             if old != after[label]
         ]
         if not same_space(self.space, plan.space):
             differences.insert(0, f"`space`: {space_difference(self.space, plan.space)}")
-        if differences:
+        return differences
+
+    def check_same(self, plan: StudySpec, location: str) -> None:
+        """Check that the plan of a call is the plan of this study.
+
+        Raises:
+            OtherStudyError: it differs in an option that identifies the study; the message names it.
+        """
+        if differences := self.differences(plan):
             msg = f"{location}: expected what this study was begun with, got another {'; '.join(differences)}. Give the same again, or another name with `study`."
-            raise UsageError(msg)
+            raise OtherStudyError(msg)
 
     def with_warm(
         self,
@@ -350,6 +378,19 @@ class StudySpec(Search, WarmStart):
         workload = get_workload(self.workload)
         budget = workload.budget(self.objective.get("target_budget"), amount=self.budget)
         return workload.steps(budget, config=config)
+
+
+def _other_pictures(before: StudySpec, after: StudySpec) -> str:
+    """Return in words how the dataset of a call differs from a study's."""
+    if before.dataset != after.dataset and not (before.has_images and after.has_images):
+        return f"{after.dataset or 'none'} instead of {before.dataset or 'none'}"
+    if before.classes and set(before.classes) != set(after.classes):
+        new, gone = set(after.classes) - set(before.classes), set(before.classes) - set(after.classes)
+        parts = [f"{some_of(sorted(new))} is new" if new else "", f"{some_of(sorted(gone))} is gone" if gone else ""]
+        return f"of its classes {' and '.join(filter(None, parts))}"
+    if before.pictures and before.pictures != after.pictures:
+        return f"{counted(after.pictures, 'picture')} instead of {before.pictures}"
+    return "other pictures than it was begun with"
 
 
 def _text(value: object) -> str:

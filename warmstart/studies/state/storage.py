@@ -138,6 +138,19 @@ def open_store(text: str | os.PathLike[str] | None = None) -> Store:
         return _server(name)
 
 
+@contextlib.contextmanager
+def quiet_optuna() -> Iterator[None]:
+    """Silence Optuna's messages, which repeat ours; restore its log level afterwards."""
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
 def is_new_storage(text: str | os.PathLike[str] | None = None) -> bool:
     """Tell whether `open_store` would create a file; nothing is created. Raises as `open_store` for unusable paths."""
     path = local_path(text)

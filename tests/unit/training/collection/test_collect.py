@@ -134,6 +134,9 @@ def test_configurations_given_must_fit_the_space(tmp_path: Path) -> None:
         ("1h30m", 5_400),
         ("1m30s", 90),
         ("45s", 45),
+        ("3min", 180),
+        ("3 m", 180),
+        ("1 hour 2 minutes", 3_720),
         ("0.5h", 1_800),
         ("12", 12),
         (7.5, 7.5),
@@ -148,6 +151,11 @@ def test_parse_time(text: str | float | None, seconds: float) -> None:
 def test_parse_time_refuses(text: str | float) -> None:
     with pytest.raises(UsageError, match=r"^timeout: expected a length of time above 0"):
         parse_time(text, param="timeout")
+
+
+def test_a_time_of_people_has_a_unit() -> None:
+    with pytest.raises(UsageError, match=r"^time: .* got '3'\. `3m` or `3s`\?"):
+        parse_time("3", param="time")
 
 
 def test_every_cell_is_measured_once_in_blocks(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_study_without_broken_pictures_says_which_and_stays_one(tmp_path, monk
     told = []
     settings = {"space": "compact", "warm": "none", "budget": 12, "device": "cpu", "on_message": told.append}
     with pytest.raises(BrokenImagesError, match=r"got 1 broken of .*go on without them: `skip_broken`"):
-        warmstart.tune("photos", trials=1, storage="other.db", **settings)
+        warmstart.tune("photos", trials=1, storage="other.db", skip_broken=False, **settings)
     with pytest.raises(UsageError, match="skip_broken: expected true or false"):
         warmstart.tune("photos", trials=1, skip_broken="yes", **settings)
     settings |= {"report": "r.md", "save_model": "n.safetensors"}
@@ -92,7 +92,7 @@ def test_a_study_without_broken_pictures_says_which_and_stays_one(tmp_path, monk
     assert told[0] == f"left out 1/{broken.name}: cut short"
     assert len(warmstart.tune("photos", trials=2, skip_broken=True, **settings).trials) == 2
     with pytest.raises(UsageError, match=r"`skip_broken` False \(the study has True\)"):
-        warmstart.tune("photos", trials=2, **settings)
+        warmstart.tune("photos", trials=2, study="photos-cnn", **settings)
     told_of = predict_validation(Networks.load("n.safetensors"), "n.safetensors", "photos", skip_broken=True)
     assert told_of.error == pytest.approx(Networks.load("n.safetensors").error, abs=1.5 / len(told_of.rows))
     assert all(

@@ -310,7 +310,7 @@ def test_the_pruner_of_a_history_sees_steps_as_they_are_reported(tmp_path):
         ({"objective": {"command": "a {x}"}}, r"`objective` none \(the study has m:f\); `command` a {x} \(the study has none\)"),
         ({"seed": 4, "surrogate": "gp"}, r"`seed` 4 \(the study has 3\); `surrogate` gp \(the study has gp-map\)"),
         ({"warm": "none"}, r"`warm` none \(the study has design\)"),
-        ({"fingerprint": "listing:1"}, r"`dataset`, of fingerprint listing:1"),
+        ({"fingerprint": "listing:1"}, r"`dataset`: other pictures than it was begun with"),
     ],
 )  # fmt: skip
 def test_another_problem_under_the_same_name_is_refused(tmp_path, changes, told):

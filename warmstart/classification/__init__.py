@@ -1,0 +1,1 @@
+"""A folder of pictures in, a classifier out."""

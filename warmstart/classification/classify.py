@@ -1,0 +1,336 @@
+"""`classify`: train a classifier of a person's pictures in a given time. It is `tune` of the pretrained workload."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import time as clock
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warmstart.arguments import check_path
+from warmstart.classification.arrange import (
+    Arranged,
+    arrange,
+    keys_by_column,
+    keys_by_name,
+    left_out_line,
+    together_line,
+)
+from warmstart.classification.classifier import ImageClassifier, Tested
+from warmstart.classification.judgement import Judgement
+from warmstart.classification.keeper import Keeper, judged_before, store_judged
+from warmstart.classification.look import look_at
+from warmstart.classification.progress import PlainProgress, Teller
+from warmstart.history_store.canonical import canonical
+from warmstart.history_store.errors import AllTrialsFailedError, DataError, UsageError
+from warmstart.history_store.images import ImageSource
+from warmstart.history_store.readers.arranged import MARK
+from warmstart.history_store.readers.csv_labels import labelled
+from warmstart.locations import PathLike
+from warmstart.metafeat.files import replace_file
+from warmstart.studies.results.summary import TuneResult
+from warmstart.studies.state.storage import local_path
+from warmstart.studies.tune import tune_dataset
+from warmstart.studies.tune_options import TuneOptions
+from warmstart.training.collection.plan import parse_time
+
+TIME = "10m"
+WORKLOAD = "transfer"
+NETWORKS = 5
+"""Networks that are saved together."""
+_PAGE_S, _PAGE_SHARE = 12.0, 0.1
+"""Seconds kept for the report and for judging, at most this share of the time."""
+_SEVERAL_S, _STARTS = 150.0, 100
+"""Seconds from which a trial a core pays, and how often the start of the command must fit into them on a slow or busy
+machine: each process loads the libraries and the pictures."""
+_MOST_WORKERS, _MOST_THREADS = 8, 8
+"""Trials at a time; further cores are further threads of each."""
+_log = logging.getLogger("warmstart")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifyOptions:
+    """The options of a call; see `classify`."""
+
+    time: str | float = TIME
+    out: PathLike | None = None
+    report: PathLike | None = None
+    labels: PathLike | None = None
+    labels_column: str | None = None
+    test: PathLike | None = None
+    groups: str | None = None
+    group_column: str | None = None
+    strict: bool = False
+    study: str | None = None
+    storage: PathLike | None = None
+    device: str = "auto"
+    seed: int = 0
+    progress: Callable[[PlainProgress], object] = lambda _now: None
+    on_message: Callable[[str], object] = _log.warning
+    on_detail: Callable[[str], object] = lambda _line: None
+
+
+def classify(
+    pictures: PathLike,
+    *,
+    time: str | float = TIME,
+    out: PathLike | None = None,
+    report: PathLike | None = None,
+    labels: PathLike | None = None,
+    labels_column: str | None = None,
+    test: PathLike | None = None,
+    groups: str | None = None,
+    group_column: str | None = None,
+    strict: bool = False,
+    study: str | None = None,
+    storage: PathLike | None = None,
+    device: str = "auto",
+    seed: int = 0,
+    progress: Callable[[PlainProgress], object] | None = None,
+    on_message: Callable[[str], object] = _log.warning,
+) -> ImageClassifier:
+    """Train a classifier of pictures, and say how good it is.
+
+    The same call again goes on where the last one ended: a better classifier replaces the file, else it stays.
+
+    Args:
+        pictures: a folder with a folder a class, or any layout of `warmstart.suggest`.
+        time: of the whole call: ``10m``, or seconds.
+        out: file of the classifier; the folder's name with ``.safetensors`` when left out.
+        report: page to write; the name of `out` with ``.html`` when left out.
+        labels: CSV file with a row a picture, where there are no class folders.
+        labels_column: its column with the labels.
+        test: labelled pictures for a final judgement; nothing is trained on them.
+        groups: regular expression of the part of a picture's name that pictures of one patient, burst or video share:
+            they stay on one side of every split.
+        group_column: instead, a column of `labels`.
+        strict: stop at the first picture that cannot be decoded, instead of leaving up to 5 % out.
+        study: name of the study; from the folder's name when left out.
+        storage: of the study, as in `warmstart.tune`.
+        device: of the networks: ``auto``, ``cpu``, ``cuda``.
+        seed: of everything random.
+        progress: called as the call goes on.
+        on_message: called with each message line; logged by the logger ``warmstart`` when left out.
+
+    Raises:
+        UsageError: arguments that do not fit.
+        MissingPathError: no pictures there.
+        DataError: pictures or labels that cannot be used.
+        StorageError: a file that cannot be read or written.
+        AllTrialsFailedError: no network was trained in this time.
+    """
+    check_path("pictures", pictures)
+    values = {name: value for name, value in locals().items() if name in ClassifyOptions.__dataclass_fields__}
+    return classify_pictures(
+        os.fspath(pictures), ClassifyOptions(**{name: value for name, value in values.items() if value is not None})
+    )
+
+
+def classify_pictures(path: str, options: ClassifyOptions, *, began: float | None = None) -> ImageClassifier:
+    """Classify: `classify` with its options as one record.
+
+    Args:
+        path: of the pictures.
+        options: of the call.
+        began: `time.monotonic` when the command began, from which its time counts.
+    """
+    began = clock.monotonic() if began is None else began
+    seconds = parse_time(options.time, param="time")
+    out, report = output_paths(path, options)
+    teller = Teller(options.progress, options.on_message, began, began + seconds)
+    source = _open(path, options)
+    shares = _shares(options.device, seconds, start_s=clock.monotonic() - began)
+    teller.looked(0, len(source))
+    look = look_at(source, workers=usable_cores(), progress=teller.looked)
+    arranged = arrange(source, look, keys=_keys(source, options), strict=options.strict, seed=options.seed)
+    options.on_message(_found_line(path, arranged, options))
+    keeper = Keeper(out, options.on_message)
+    keeper.check()
+    result = _tune(_location(path, arranged, options), options, keeper, teller, shares, seconds)
+    teller.reporting()
+    if result.report is None:
+        msg = f"{out}: expected a report to be written, got none. Correct what was said above, and run the same command again."
+        raise DataError(msg)
+    judged = _judged(Path(result.report), keeper)
+    judgement = Judgement.of(
+        judged["classifier"]["confusion"],
+        judged["classifier"]["error"],
+        arranged.counts,
+        interval=judged["saved_model"].get("interval"),
+    )
+    _write_page(Path(result.report), report, options)
+    return ImageClassifier(
+        out, result, judgement, report, arranged.broken, arranged.n_alike, stays=keeper.stays,
+        tested=_tested(out, options), seconds=clock.monotonic() - began,
+    )  # fmt: skip
+
+
+def output_paths(path: str, options: ClassifyOptions) -> tuple[Path, Path]:
+    """Return the files of the classifier and of the report, checked.
+
+    Raises:
+        UsageError: a report or a file of another ending.
+    """
+    name = Path(canonical(path.split("::")[0])).name or "pictures"
+    stem = name.partition(":")[2] or name
+    stem = Path(stem).stem if Path(stem).suffix in (".zip", ".tar", ".npz", ".parquet") else stem
+    out = Path(options.out) if options.out is not None else Path(f"{stem}.safetensors")
+    if out.suffix != ".safetensors":
+        msg = f"expected a file that ends in .safetensors, got {out}. Name it {out}.safetensors."
+        raise UsageError(msg, param="out")
+    report = Path(options.report) if options.report is not None else out.with_suffix(".html")
+    if report.suffix != ".html":
+        msg = f"expected a file that ends in .html, got {report}. Name it {report}.html."
+        raise UsageError(msg, param="report")
+    for param, file in (("out", out), ("report", report)):
+        if not file.absolute().parent.is_dir():
+            msg = f"expected a file in a folder that is there, got {file}. Make the folder first."
+            raise UsageError(msg, param=param)
+    return out, report
+
+
+def usable_cores() -> int:
+    """Return the cores that this process may use."""
+    from joblib import cpu_count
+
+    return int(cpu_count())
+
+
+def _open(path: str, options: ClassifyOptions) -> ImageSource:
+    from warmstart.suggestions.query import open_path
+
+    if options.groups is not None and options.group_column is not None:
+        msg = "cannot be used with `group_column`."
+        raise UsageError(msg, param="groups")
+    if options.group_column is not None and options.labels is None:
+        msg = "needs `labels`, the table that has this column."
+        raise UsageError(msg, param="group_column")
+    return open_path(_labelled(path, options))
+
+
+def _labelled(path: str, options: ClassifyOptions) -> str:
+    return labelled(path, None if options.labels is None else os.fspath(options.labels), options.labels_column)
+
+
+def _keys(source: ImageSource, options: ClassifyOptions) -> list[str] | None:
+    """Return the keys by which pictures belong together; None if nothing is known."""
+    if options.group_column is not None:
+        return keys_by_column(source, options.group_column)
+    return None if options.groups is None else keys_by_name(source, options.groups)
+
+
+def _found_line(path: str, arranged: Arranged, options: ClassifyOptions) -> str:
+    size = f", about {arranged.side} pixels a side" if arranged.side else ""
+    n = sum(arranged.counts.values()) + len(arranged.broken)
+    parts = [f"{path.rstrip('/')}: {n:,} pictures of {len(arranged.counts)} classes{size}."]
+    is_grouped = options.groups is not None or options.group_column is not None
+    parts += [left_out_line(arranged.broken), together_line(arranged, is_grouped=is_grouped)]
+    return " ".join(filter(None, parts))
+
+
+def _location(path: str, arranged: Arranged, options: ClassifyOptions) -> str:
+    """Return the dataset for the study: as it is, or with a table of its parts beside the storage."""
+    location = _labelled(path, options)
+    if arranged.arrangement is None:
+        return location
+    text = arranged.arrangement.to_csv().encode("utf-8", "surrogateescape")
+    storage = local_path(options.storage) or Path.cwd() / "warmstart"
+    table = storage.with_name(f"{storage.stem}-reports") / f"pictures-{hashlib.sha256(text).hexdigest()[:12]}.csv"
+    if not table.is_file():
+        table.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(table, text, durable=False)
+    return f"{location}{MARK}{table}"
+
+
+def _tune(
+    location: str,
+    options: ClassifyOptions,
+    keeper: Keeper,
+    teller: Teller,
+    shares: tuple[int, int],
+    seconds: float,
+) -> TuneResult:
+    """Tune the pretrained workload on the arranged pictures, and save its best networks."""
+    workers, threads = shares
+    reserve_s = min(_PAGE_S, _PAGE_SHARE * seconds) * (1 if options.test is None else 2)
+    tune_options = TuneOptions.of(
+        {
+            "workload": WORKLOAD,
+            "time": seconds - reserve_s,
+            "save_model": keeper.new,
+            "ensemble": NETWORKS,
+            "workers": workers,
+            "threads": threads,
+            "report": True,
+            "study": options.study,
+            "storage": options.storage,
+            "device": options.device,
+            "seed": options.seed,
+            "skip_broken": False,
+            "progress": teller.compared,
+            "before_saving": teller.training,
+            "on_message": lambda line: options.on_detail(line.replace(str(keeper.new), str(keeper.path))),
+        }
+    )
+    teller.reading()
+    keeper.new.unlink(missing_ok=True)
+    result = tune_dataset(location, tune_options, began=teller.began)
+    is_of_study = result.report is not None and judged_before(Path(result.report).parent) is not None
+    if not keeper.accept(is_of_study=is_of_study):
+        msg = f"expected time for one network at least, got {seconds:.0f} s, in which none was trained. Run the same command again, which goes on, or give more `time`: 10m is usual."
+        raise AllTrialsFailedError(msg)
+    return result
+
+
+def _shares(device: str, seconds: float, *, start_s: float) -> tuple[int, int]:
+    """Return how the cores are shared: trials at a time, and threads of each; one trial on a GPU."""
+    from warmstart.metafeat.device import resolve_device
+
+    cores = usable_cores()
+    if resolve_device(device) != "cpu":
+        return 1, 1
+    workers = min(cores, _MOST_WORKERS) if seconds >= max(_SEVERAL_S, _STARTS * start_s) else 1
+    return workers, min(max(cores // workers, 1), _MOST_THREADS)
+
+
+def _judged(report: Path, keeper: Keeper) -> dict[str, Any]:
+    """Return how the saved classifier was judged: in this call, or in the one that saved it."""
+    json_path = report.with_suffix(".json")
+    for path in (report, json_path):  # its first name is of no use to anybody
+        text = path.read_text(encoding="utf-8").replace(str(keeper.new), str(keeper.path))
+        replace_file(path, text.encode(), durable=False)
+    document: dict[str, Any] = json.loads(text)
+    if "classifier" in document and not keeper.stays:
+        parts = {name: document[name] for name in ("classifier", "saved_model")}
+        store_judged(report.parent, parts)
+        return parts
+    parts = judged_before(report.parent) or {}
+    replace_file(json_path, (json.dumps(document | parts, indent=2) + "\n").encode(), durable=False)
+    return parts
+
+
+def _write_page(report: Path, page: Path, options: ClassifyOptions) -> None:
+    """Write the page of the report; a failure is a line."""
+    from warmstart.plots.study_page import write_report_page
+
+    try:
+        for note in write_report_page(report, page):
+            options.on_detail(note)
+    except OSError as error:
+        options.on_message(f"{page}: no report could be written: {error}")
+
+
+def _tested(model: Path, options: ClassifyOptions) -> Tested | None:
+    """Judge the classifier by the test pictures of the call, if any."""
+    if options.test is None:
+        return None
+    from warmstart.prediction import predict
+
+    predictions = predict(model, dataset=os.fspath(options.test))
+    wrong = sum(row.label != row.truth for row in predictions.rows)
+    return Tested(os.fspath(options.test), len(predictions.rows), wrong, predictions)

@@ -1,0 +1,29 @@
+"""`example`: pictures for everybody to try with."""
+
+from typing import Annotated
+
+import typer
+
+from warmstart.cli.options import Format, FormatOption, QuietOption, SeedOption, VerboseOption
+from warmstart.cli.shell import Shell
+
+
+def example(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="A new folder, for a folder of pictures a digit.")],
+    *,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,  # noqa: ARG001  every command has it
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Write 1,797 pictures of handwritten digits as class folders, to try the other commands with."""
+    from pathlib import Path
+
+    from warmstart.classification.example import write_example
+    from warmstart.history_store.wording import in_shell
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    n = write_example(Path(folder))
+    shell.note(f"Try: warmstart classify {in_shell(folder)} --time 3m")
+    row = {"folder": folder, "pictures": n, "classes": 10}
+    shell.result({"schema_version": 1, **row}, [row])
