@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -91,17 +91,6 @@ def read_csv(path: Path, content: str = "a CSV file in UTF-8 with a header") -> 
             msg = f"{location}: expected a CSV file whose rows are no longer than the header, got {len(row)} cells for {len(names)} names in line {line}. Save it anew as CSV."
             raise DataError(msg)
     return CsvTable(names, rows, lines, delimiter != "," and _has_decimal_commas(rows))
-
-
-def write_csv(rows: Iterable[Sequence[object]]) -> str:
-    """Write rows with commas, a line feed behind each; cells with a carriage return are quoted too."""
-    lines = []
-    for row in rows:
-        text = io.StringIO(newline="")
-        # The writer quotes the characters of its line end alone.
-        csv.writer(text, lineterminator="\r\n").writerow(row)
-        lines.append(text.getvalue()[:-2] + "\n")
-    return "".join(lines)
 
 
 def _parse(data: bytes) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], tuple[int, ...], str]:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from warmstart.history_store.csv_table import read_csv, write_csv
+from warmstart.history_store.csv_table import read_csv
 from warmstart.history_store.errors import DataError, HistoryVersionError, MissingPathError, UsageError
 from warmstart.history_store.file import durable
 from warmstart.history_store.file.codec import decode_info, decode_run, encode_info
@@ -29,6 +29,7 @@ from warmstart.history_store.history import History
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.made_history import removed_unless_filled
 from warmstart.history_store.parquet_file import arrow_errors, parquet_batches
+from warmstart.history_store.quoting import from_csv, in_csv
 from warmstart.history_store.records import DatasetInfo, Evaluation, Value
 from warmstart.history_store.space import same_space, space_names, with_logarithms
 from warmstart.history_store.wording import in_words
@@ -55,12 +56,13 @@ class Imported:
     datasets: tuple[str, ...]
 
 
-def export_history(history: History, path: str | Path) -> None:
+def export_history(history: History, path: str | Path, *, raw: bool = False) -> None:
     """Write all evaluations, and everything else needed to rebuild the history except images and embeddings.
 
     Args:
         history: stays as it is.
         path: ends in `.csv` (a `.json` file is written beside it) or `.parquet`; replaced where it exists, a link's target where it is one.
+        raw: leave texts that a spreadsheet takes for formulas as they are, as `in_csv` says.
 
     Raises:
         UsageError: another ending.
@@ -79,7 +81,7 @@ def export_history(history: History, path: str | Path) -> None:
     }
     with durable.storage_errors(path):
         if form == "csv":
-            _write(path, _csv(history))
+            _write(path, _csv(history, raw=raw))
             _write(path.with_suffix(".json"), (json.dumps(metadata, ensure_ascii=False) + "\n").encode())
         else:
             _write(path, _parquet(history, json.dumps(metadata, ensure_ascii=False)))
@@ -212,13 +214,13 @@ def _plain_columns(history: History) -> dict[str, list[Any]]:
     }
 
 
-def _csv(history: History) -> bytes:
+def _csv(history: History, *, raw: bool) -> bytes:
     table = history.table()
     points = list(zip(table.curve_step.tolist(), table.curve_error.tolist(), strict=True))
     starts, ends = np.concatenate([[0], table.curve_end[:-1]]).astype(int).tolist(), table.curve_end.tolist()
     columns = _plain_columns(history)
     columns["curve"] = [json.dumps(points[start:end]) for start, end in zip(starts, ends, strict=False)]
-    return write_csv([list(columns), *zip(*columns.values(), strict=True)]).encode()
+    return in_csv(columns, zip(*columns.values(), strict=True), raw=raw).encode()
 
 
 def _parquet(history: History, metadata: str) -> bytes:
@@ -273,7 +275,8 @@ def _read_csv(path: Path) -> tuple[bytes | None, Rows]:
         metadata: bytes | None = path.with_suffix(".json").read_bytes()
     except OSError:  # nothing there, or a folder
         metadata = None
-    return metadata, Rows(table.numeric_columns(), table.lines, "line", table.percentages)
+    columns = {from_csv(name): [*map(from_csv, cells)] for name, cells in table.numeric_columns().items()}
+    return metadata, Rows(columns, table.lines, "line", table.percentages)
 
 
 def _read_parquet(path: Path) -> tuple[bytes | None, Rows]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from warmstart.history_store.errors import DataError, UsageError
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
     from numpy.typing import NDArray
 
+CONDITIONS = 250
+"""The most hyperparameters with conditions, of which each makes ConfigSpace look at all."""
+DEPTH = 10
+"""Of conditions on hyperparameters that have conditions, at most one less."""
+CHOICES = 10_001
+"""The most values of a range with steps, and the most choices of a space."""
+PARTS = 1_000
+"""The most hyperparameters of a space, conditions and clauses: searching among more is slow."""
 _IGNORED_KEYS = frozenset({"name", "meta", "python_module_version", "format_version"})
 """Keys of ConfigSpace JSON that change no configuration."""
 
@@ -41,7 +50,11 @@ def load_space(text: str, location: str = "space") -> ConfigurationSpace:
     try:
         # Bounds so large that ConfigSpace cannot round them are an error, not a warning.
         with np.errstate(over="raise"):
-            space = ConfigurationSpace.from_serialized_dict(_with_tuples(parse_stored_json(text)))
+            document = parse_stored_json(text)
+            _check_size(document, location)
+            space = ConfigurationSpace.from_serialized_dict(_with_tuples(document))
+    except DataError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         msg = f"{location}: expected ConfigSpace JSON, got {text[:60]!r}. Write one with ConfigurationSpace.to_json."
         raise DataError(msg) from error
@@ -49,6 +62,64 @@ def load_space(text: str, location: str = "space") -> ConfigurationSpace:
         msg = f"{location}: expected ConfigSpace JSON with at least one hyperparameter, got {text[:60]!r}. Add one to the space."
         raise DataError(msg)
     return space
+
+
+def check_conditions(parents: Mapping[str, Iterable[str]], location: str) -> None:
+    """Check that conditions build on each other so little that ConfigSpace can follow them.
+
+    Its work doubles with each condition on a hyperparameter that has conditions itself.
+
+    Args:
+        parents: of each hyperparameter with conditions.
+        location: begins messages.
+
+    Raises:
+        DataError: they are too many, or too deep.
+        CycleError: they run in a circle.
+    """
+    if len(parents) > CONDITIONS:
+        msg = f"{location}: expected at most {CONDITIONS} hyperparameters with conditions, got {len(parents):,}. Leave some out."
+        raise DataError(msg)
+    work: dict[str, int] = {}
+    for name in TopologicalSorter(parents).static_order():
+        work[name] = 2 * sum(work[parent] for parent in parents[name]) + 1 if name in parents else 0
+    deep = max(work, key=lambda name: work[name], default="")
+    if deep and work[deep] > 2**DEPTH:
+        msg = f"{location}: expected conditions on conditions to a depth of {DEPTH - 1}, got more, of {deep!r}. Leave some out."
+        raise DataError(msg)
+
+
+def check_choices(count: int, location: str) -> None:
+    """Check the number of choices of all hyperparameters; raises `DataError`."""
+    if count > CHOICES:
+        msg = f"{location}: expected at most {CHOICES:,} choices in all, got {count:,}. Give ranges, or leave some out."
+        raise DataError(msg)
+
+
+def _parents(condition: Any) -> Iterator[tuple[str, str]]:
+    """Give the pairs (child, parent) of a condition in ConfigSpace JSON."""
+    if "conditions" in condition:
+        for part in condition["conditions"]:
+            yield from _parents(part)
+    else:
+        yield condition["child"], condition["parent"]
+
+
+def _check_size(document: Any, location: str) -> None:
+    """Check that a space has no more parts than can be searched; raises `DataError`."""
+    parents: dict[str, list[str]] = {}
+    for condition in document.get("conditions", ()):
+        for child, parent in _parents(condition):
+            parents.setdefault(child, []).append(parent)
+    check_conditions(parents, location)
+    check_choices(
+        sum(len(item.get("choices") or item.get("sequence") or ()) for item in document["hyperparameters"]), location
+    )
+    parts = {name: len(document[name]) for name in ("hyperparameters", "conditions", "forbiddens") if name in document}
+    many = next((name for name, count in parts.items() if count > PARTS), None)
+    if many is not None:
+        msg = f"{location}: expected at most {PARTS:,} {many}, got {parts[many]:,}. Leave some out."
+        raise DataError(msg)
 
 
 def same_space(first: str, second: str) -> bool:

@@ -17,13 +17,18 @@ import difflib
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from warmstart.history_store.errors import DataError
+from warmstart.history_store.json_text import plain_fault
+from warmstart.history_store.quoting import in_line
+from warmstart.history_store.space import CHOICES, PARTS, check_choices, check_conditions
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -54,8 +59,8 @@ _OTHER_WORDS = {
 """Words of other tools, with ours."""
 _BOUNDS = ("min", "low", "lower", "from", "start"), ("max", "high", "upper", "to", "stop")
 """Other tools' names of the two ends of a range."""
-STEPS = 10_001
-"""The most values of a range with steps."""
+MOST_WHOLE = 2**53
+"""The largest bound of whole numbers: ConfigSpace computes in floats."""
 LEAST = 1e-12
 """The least lower bound of a logarithmic real: ConfigSpace keeps 13 decimals."""
 MOST = 1e100
@@ -117,26 +122,38 @@ def build_space(entries: Mapping[Any, Any], source: Source) -> ConfigurationSpac
         return load_space(json.dumps(entries), source.location)
     if not entries:
         raise source.error((), "a space with at least one hyperparameter", "none", "Write lr: {log: [1e-5, 0.1]}.")
-    space = ConfigurationSpace()
+    if len(entries) > PARTS:
+        raise source.error((), f"at most {PARTS:,} hyperparameters", f"{len(entries):,}", "Leave some out.")
+    hyperparameters, n_choices = list[Any](), 0
     conditions: dict[str, Any] = {}
     for name, entry in entries.items():
-        if not isinstance(name, str) or not name.strip():
+        if not isinstance(name, str) or not name.strip() or plain_fault(name):
             step = "Write lr: {log: [1e-5, 0.1]}." if isinstance(name, str) else "Put it in quotes."
-            raise source.error((str(name).strip(),), "a name of a hyperparameter", name, step)
+            raise source.error((in_line(name).strip(),), "a name of a hyperparameter", name, step)
         native = _python_value(_whole_numbers(entry) if isinstance(entry, range) else entry)
         spec = _entry_spec(name, tuple(native) if isinstance(entry, tuple) else native, source)
         conditions[name] = spec.pop("if", None)
         try:
-            space.add(_hyperparameter(name, spec, source))
+            hyperparameters.append(_hyperparameter(name, spec, source))
         except (ValueError, TypeError, ArithmeticError) as error:
             if isinstance(error, DataError):
                 raise
             raise source.error(
                 (name,), "a range or choices that ConfigSpace can express", entry, "Change its bounds or its choices."
             ) from error
-    for name, condition in conditions.items():
-        if condition is not None:
-            _add_condition(space, name, condition, source)
+        n_choices += _n_choices(hyperparameters[-1])
+        check_choices(n_choices, source.location)
+    # At once: after each, ConfigSpace looks at all of them anew.
+    space = ConfigurationSpace(space=hyperparameters)
+    added = [_condition(space, name, entry, source) for name, entry in conditions.items() if entry is not None]
+    parents = {name: condition for name, condition in conditions.items() if isinstance(condition, Mapping)}
+    try:
+        check_conditions(parents, source.location)
+    except CycleError as error:
+        name = max(error.args[1], key=list(conditions).index)
+        step = "Leave one of them out."
+        raise source.error((name, "if"), "conditions that run in no circle", conditions[name], step) from error
+    space.add(*added)
     return space
 
 
@@ -250,9 +267,10 @@ def _bounds(path: Path, value: Any, source: Source) -> tuple[Any, Any]:
     if not low < high:
         step = f"Write {name}: {low:g} for a constant." if low == high else step
         raise source.error(path, f"{expected}, the lower one first", value, step)
-    least = LEAST if kind == "log" else 1 if kind == "log_int" else -MOST
-    if low < least or high > MOST:
-        limits = f"from {least:g} on" if high <= MOST else f"up to {MOST:g}"
+    most = MOST_WHOLE if kind in ("int", "log_int") else MOST
+    least = LEAST if kind == "log" else 1 if kind == "log_int" else -most
+    if low < least or high > most:
+        limits = f"from {least:g} on" if high <= most else f"up to {most:g}"
         raise source.error(path, f"numbers {limits}", value, step)
     return low, high
 
@@ -266,8 +284,8 @@ def _stepped_values(name: str, spec: Mapping[str, Any], source: Source) -> list[
         expected = "a whole number" if kind == "int" else "a number"
         raise source.error((name, "step"), f"{expected} above 0, at most {high - low:g}", step, "Correct it.")
     count = math.floor((high - low) / step + 1e-9) + 1
-    if count > STEPS:
-        raise source.error((name, "step"), f"at most {STEPS:,} values", f"{count:,}", "Leave the step out.")
+    if count > CHOICES:
+        raise source.error((name, "step"), f"at most {CHOICES:,} values", f"{count:,}", "Leave the step out.")
     if kind == "int":
         return [low + k * int(step) for k in range(count)]
     return [float(f"{low + k * step:.12g}") for k in range(count)]
@@ -295,10 +313,13 @@ def _choices(path: Path, value: Any, source: Source) -> list[Any]:
     step = f"Write {path[0]}: [a, b, c]."
     if not isinstance(value, list) or not value:
         raise source.error(path, "a list of at least one choice", value, step)
-    for index, choice in enumerate(value):
+    check_choices(len(value), source.location)
+    before: set[Any] = set()
+    for choice in value:
         _check_plain(path, choice, source)
-        if choice in value[:index]:
+        if choice in before:
             raise source.error(path, "choices that differ (1, 1.0 and true are one)", choice, "Name it once.")
+        before.add(choice)
     return value
 
 
@@ -307,12 +328,17 @@ def _check_plain(path: Path, value: Any, source: Source) -> None:
     if value is None:
         step = "Write 'none' in quotes, and read it as such in your program."
         raise source.error(path, "a text, a number, true or false", "null", step)
-    if not isinstance(value, bool | int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
+    is_kept = isinstance(value, bool | int | float | str) and plain_fault(value) is None
+    if not is_kept or (isinstance(value, float) and not math.isfinite(value)):
         raise source.error(path, "a text, a finite number, true or false", value, "Name it in one word.")
 
 
-def _add_condition(space: ConfigurationSpace, name: str, condition: Any, source: Source) -> None:
-    """Add the condition that a hyperparameter is active only for certain values of others."""
+def _n_choices(hyperparameter: Any) -> int:
+    return len(getattr(hyperparameter, "choices", None) or getattr(hyperparameter, "sequence", None) or ())
+
+
+def _condition(space: ConfigurationSpace, name: str, condition: Any, source: Source) -> Any:
+    """Return the condition that a hyperparameter is active only for certain values of others."""
     from ConfigSpace import AndConjunction, EqualsCondition, InCondition
     from ConfigSpace.hyperparameters import FloatHyperparameter
 
@@ -325,6 +351,8 @@ def _add_condition(space: ConfigurationSpace, name: str, condition: Any, source:
             siblings = ", ".join(sibling for sibling in space if sibling != name) or "there is none"
             raise source.error(path, f"another hyperparameter of the space ({siblings})", parent, "Correct its name.")
         values = condition_value if isinstance(condition_value, list) else [condition_value]
+        for value in values:
+            _check_plain(path, value, source)
         values = [
             choice if choice is None or space[parent].legal_value(choice) else _unquoted(choice) for choice in values
         ]
@@ -341,10 +369,7 @@ def _add_condition(space: ConfigurationSpace, name: str, condition: Any, source:
             raise source.error(path, f"at least one value of {parent}", condition_value, step)
         whole = space[name], space[parent]
         parts.append(EqualsCondition(*whole, values[0]) if len(values) == 1 else InCondition(*whole, values))
-    try:
-        space.add(parts[0] if len(parts) == 1 else AndConjunction(*parts))
-    except (ValueError, TypeError) as error:  # ConfigSpace's own classes of both
-        raise source.error(path, "conditions that run in no circle", condition, "Leave one of them out.") from error
+    return parts[0] if len(parts) == 1 else AndConjunction(*parts)
 
 
 def _allowed_values(hyperparameter: Any) -> str:
@@ -363,7 +388,8 @@ def _is_configspace(data: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Tell whether a value is a finite number that a float can hold."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _whole_numbers(values: range) -> dict[str, Any]:
@@ -440,7 +466,7 @@ def read_yaml(text: str, location: str, *, expected: str) -> tuple[Any, dict[Pat
         if node.tag not in _PLAIN_TAGS:
             raise fail(node.start_mark.line, "values written out", f"a tag, {node.tag}", "Leave it out.")
         if isinstance(node, yaml.ScalarNode):
-            return plain_value(node.value) if node.style is None else node.value
+            return _scalar(node, fail)
         if isinstance(node, yaml.SequenceNode):
             return [read(child, (*path, "")) for child in node.value]
         mapping: dict[Any, Any] = {}
@@ -467,6 +493,14 @@ def read_yaml(text: str, location: str, *, expected: str) -> tuple[Any, dict[Pat
         raise fail(at, expected, _short_repr(got), step) from error
     except RecursionError as error:
         raise fail(0, expected, "brackets nested too deep", "Write it flat.") from error
+
+
+def _scalar(node: Any, fail: Callable[[int, str, str, str], DataError]) -> Any:
+    """Return the value of a scalar node; raises `DataError` for one that cannot be kept."""
+    value = plain_value(node.value) if node.style is None else node.value
+    if fault := plain_fault(value):
+        raise fail(node.start_mark.line, "texts and numbers that can be kept", fault, "Correct it.")
+    return value
 
 
 def _compose(text: str, fail: Callable[[int, str, str, str], DataError]) -> Any:

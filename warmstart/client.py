@@ -1,14 +1,19 @@
 """The client of a server of `warmstart serve`: it sends descriptors, no pictures."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
+from warmstart.bo.transfer.strategies import STRATEGIES
 from warmstart.descriptor import Description, Descriptor
-from warmstart.history_store.errors import StorageError
+from warmstart.history_store.errors import DataError, StorageError
+from warmstart.history_store.records import Value
+from warmstart.history_store.space import load_space, to_unit
 from warmstart.locations import never_measured
 from warmstart.remote_study import RemoteStudy
 from warmstart.service.answers import answer_from_wire
+from warmstart.service.shapes import STUDY, answer_shape
 from warmstart.service.transport import Transport, segment
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.answer import Answer
@@ -18,6 +23,9 @@ from warmstart.training.workloads import measures
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
+
+
+_LISTED = {"name": str, "n_trials": int, "n_ended": int}
 
 
 class Client:
@@ -104,7 +112,7 @@ class Client:
             "explain": explain,
             "seed": self.advisor.seed,
         }
-        answer = _read_answer(self.transport.post("/suggestions", body), about)
+        answer = self._answer("/suggestions", body, about)
         # An answer in another space lacks the history's own.
         if workload is not None and space is None:
             _check_measured(answer, workload)
@@ -114,7 +122,7 @@ class Client:
         """Return the nearest datasets; arguments and errors as in `Advisor.neighbours`."""
         about = self._description(dataset, workload)
         body = {"descriptor": about.descriptor.to_dict(), "k": k, "exclude_group": list(self.advisor.excluded)}
-        answer = _read_answer(self.transport.post("/neighbours", body), about)
+        answer = self._answer("/neighbours", body, about)
         if workload is not None:
             _check_measured(answer, workload)
         return answer
@@ -174,7 +182,7 @@ class Client:
         descriptor = options.get("descriptor")
         if isinstance(descriptor, Descriptor):
             options["descriptor"] = descriptor.to_dict()
-        self.transport.post("/studies", {"name": name, **options})
+        self.transport.post("/studies", {"name": name, **options}, shape=STUDY)
         return RemoteStudy(self.transport, name)
 
     def study(self, name: str) -> RemoteStudy:
@@ -183,11 +191,28 @@ class Client:
 
     def studies(self) -> list[dict[str, Any]]:
         """Return the studies of the server: name, number of trials and of ended trials."""
-        return self.transport.list_all("/studies")
+        return self.transport.list_all("/studies", shape=_LISTED)
 
     def dataset(self, name: str) -> dict[str, Any]:
         """Return one dataset of the server's history."""
         return self.transport.get(f"/history/datasets/{segment(name)}")
+
+    def _answer(self, path: str, body: Mapping[str, Any], about: Description) -> Answer:
+        """Ask for an answer, and add the client's notes and doubts."""
+        document = self.transport.post(path, body, shape=answer_shape(STRATEGIES))
+        answer = _read_answer(document, about)
+        sent = json.dumps(body["space"]) if body.get("space") else answer.space_json
+        if answer.suggestions:
+            self._check_configs(sent, [design.config for design in answer.suggestions])
+        return answer
+
+    def _check_configs(self, space_json: str, configs: list[Mapping[str, Value]]) -> None:
+        """Check that configurations that arrived are of a space; raises `StorageError`."""
+        try:
+            to_unit(load_space(space_json), configs)
+        except DataError as error:
+            msg = f"{self.transport.url}: {error.message} The server's answer is of another space, or was altered."
+            raise StorageError(msg) from error
 
     def _description(self, dataset: Dataset | Descriptor, workload: str | None = None) -> Description:
         if isinstance(dataset, Descriptor):
@@ -199,11 +224,7 @@ class Client:
 
 def _read_answer(document: Mapping[str, Any], about: Description) -> Answer:
     """Build an answer from the server's document, with the client's summary, notes and doubts."""
-    try:
-        answer = answer_from_wire(document, about.summary)
-    except (KeyError, TypeError, ValueError) as error:
-        msg = f"expected an answer of `warmstart serve`, got another ({type(error).__name__}: {error}). Upgrade the older side."
-        raise StorageError(msg) from error
+    answer = answer_from_wire(document, about.summary)
     names = [near.name for near in answer.neighbours]
     doubts = [doubt for doubt in doubt_class_names(about.class_names, names) if doubt is not None]
     return replace(_add_doubts(answer, doubts), notes=(*about.notes, *answer.notes, *(doubt.text for doubt in doubts)))

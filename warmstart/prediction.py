@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from warmstart.history_store.broken import SkipBroken, check_few_broken
 from warmstart.history_store.errors import BrokenImagesError, DataError, LabelError, MissingPathError, UsageError
 from warmstart.history_store.images import SPLITS, BrokenImage
+from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.wording import counted
 from warmstart.html import section, table
 
@@ -504,9 +504,9 @@ def _error(rows: Sequence[Prediction]) -> float | None:
 
 def _html(predictions: Predictions) -> str:
     """Return predictions as HTML: the confusion matrix if classes are known, else the first pictures."""
-    parts = [f"<p>{escape(predictions.line)}</p>"]
+    parts = [f"<p>{in_markup(predictions.line)}</p>"]
     if predictions.error is not None:
-        parts += [f"<p>{escape(line)}</p>" for line in predictions.remarks]
+        parts += [f"<p>{in_markup(line)}</p>" for line in predictions.remarks]
         parts.append(table("Answers (columns) by true class (rows)", predictions.confusion()))
         return section(parts)
     rows = [

@@ -12,13 +12,18 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from warmstart.history_store.errors import LeaseLostError, UsageError, WarmstartError
+from warmstart.history_store.errors import DataError, LeaseLostError, StorageError, UsageError, WarmstartError
 from warmstart.history_store.records import Value
+from warmstart.history_store.space import to_unit
+from warmstart.service.shapes import OFFERED, REPORTED, STUDY, TRIAL
 from warmstart.service.transport import Transport, segment
 from warmstart.studies.objectives.metric import plain_number
 from warmstart.studies.objectives.result import one_line
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
 
 WAIT_S = 1.5
 """Seconds between two asks while the last trials run elsewhere: an ask costs the server about as much as a trial."""
@@ -63,7 +68,7 @@ class RemoteTrial:
             return False
         number = int(step) if isinstance(step, float) and step.is_integer() else step
         body = {"step": number, "error": error, "value": value, "lease_s": self.study.lease_s}
-        return bool(self._post("report", body)["stop"])
+        return bool(self._post("report", body, shape=REPORTED)["stop"])
 
     def heartbeat(self) -> None:
         """Renew the lease; raises as `report`."""
@@ -173,9 +178,11 @@ class RemoteTrial:
                 with contextlib.suppress(WarmstartError):  # the lease ends by itself
                     self.release()
 
-    def _post(self, action: str, body: Mapping[str, Any], *, retries: int | None = None) -> dict[str, Any]:
+    def _post(
+        self, action: str, body: Mapping[str, Any], *, shape: Any = dict, retries: int | None = None
+    ) -> dict[str, Any]:
         path = f"{self.study.path}/trials/{self.number}:{action}"
-        return self.study.transport.post(path, {"client": self.study.client, **body}, retries=retries)
+        return self.study.transport.post(path, {"client": self.study.client, **body}, shape=shape, retries=retries)
 
 
 @dataclass(slots=True)
@@ -187,12 +194,14 @@ class RemoteStudy:
         name: of the study.
         client: unique name of this worker; a generated one is replaced in a forked child.
         lease_s: seconds of a lease.
+        space: of the configurations, which each one that arrives must fit; None = any.
     """
 
     transport: Transport
     name: str
     client: str = ""
     lease_s: float = LEASE_S
+    space: ConfigurationSpace | None = field(default=None, repr=False, compare=False)
     _made_in: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -242,18 +251,29 @@ class RemoteStudy:
         if answer["state"] != "offered":
             return None
         (offer,) = answer["trials"]
+        self._check_config(offer["config"])
         study = replace(self, name=offer["study"])
         return RemoteTrial(study, offer["number"], offer["config"], offer["seed"], offer["budget"])
+
+    def _check_config(self, config: Mapping[str, Value]) -> None:
+        """Check that a configuration that arrived is one of the space; raises `StorageError`."""
+        if self.space is None:
+            return
+        try:
+            to_unit(self.space, [config])
+        except DataError as error:
+            msg = f"{self.transport.url}: {error.message} The server's study is another, or its answer was altered."
+            raise StorageError(msg) from error
 
     def _ask_once(self, body: Mapping[str, object], key: str | None) -> dict[str, Any]:
         """Ask for a trial; if the answer came after the end of its lease, ask with another key, unless `key` is set."""
         for _ in range(_MAX_ASKS - 1):
             try:
-                return self.transport.post(f"{self.path}/trials:ask", body, key=key)
+                return self.transport.post(f"{self.path}/trials:ask", body, shape=OFFERED, key=key)
             except LeaseLostError:
                 if key is not None:
                     raise
-        return self.transport.post(f"{self.path}/trials:ask", body, key=key)
+        return self.transport.post(f"{self.path}/trials:ask", body, shape=OFFERED, key=key)
 
     def trial(self, number: int) -> RemoteTrial:
         """Return a trial that this worker was offered earlier."""
@@ -261,11 +281,11 @@ class RemoteStudy:
 
     def show(self) -> dict[str, Any]:
         """Return the study's options, progress and best trial."""
-        return self.transport.get(self.path)
+        return self.transport.get(self.path, shape=STUDY)
 
     def trials(self) -> list[dict[str, Any]]:
         """Return all trials of the study, in order of their numbers."""
-        return self.transport.list_all(f"{self.path}/trials")
+        return self.transport.list_all(f"{self.path}/trials", shape=TRIAL)
 
 
 def worker_name() -> str:

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 from warmstart.client import Client
 from warmstart.history_store.canonical import canonical
 from warmstart.history_store.errors import LeaseLostError, OtherStudyError, StorageError, UsageError, WarmstartError
+from warmstart.history_store.space import load_space
 from warmstart.history_store.wording import duration, some_of
 from warmstart.prediction import predict_validation
 from warmstart.remote_study import WAIT_S, RemoteStudy, RemoteTrial, seconds_or_none
+from warmstart.service.shapes import STUDY
 from warmstart.studies.execution.worker import work
 from warmstart.studies.history.warm_start import warn_of_images
 from warmstart.studies.objectives.base import Outcome, TrialStatus
@@ -49,6 +51,7 @@ _LOCAL_ONLY = {
 }
 """Options that need a local study, with a reason or an alternative."""
 
+_TEXT = (str, None)
 _MAX_POINTS = 10_000
 """Points of a curve at most in a result, which is limited to a megabyte."""
 
@@ -181,13 +184,16 @@ def _run_studies(
         warn_of_images(query, options.on_message, skip_broken=options.skip_broken)
     group = {"members": list(studies), "split": split} if len(studies) > 1 else {}
     bodies = {name: _request(name, queries[name], options, client) | group for name in studies}
-    records = [client.transport.post("/studies", bodies[name]) for name in studies]
+    records = [client.transport.post("/studies", bodies[name], shape=_study_shape(bodies[name])) for name in studies]
     for note in dict.fromkeys(note for record in records for note in record["notes"]):
         options.on_message(note)
-    plans = [_local_plan(path, options, record) for path, record in zip(studies.values(), records, strict=True)]
+    plans = [
+        _local_plan(path, options, record, bodies[name]["space"])
+        for (name, path), record in zip(studies.items(), records, strict=True)
+    ]
     if not any(record["n_trials"] for record in records) and (note := plans[0].measure.direction_note):
         options.on_message(note)
-    first = RemoteStudy(client.transport, next(iter(studies)))
+    first = RemoteStudy(client.transport, next(iter(studies)), space=load_space(plans[0].space))
     queues = [_Queue(replace(first, name=name), plan, options.on_message) for name, plan in zip(studies, plans, strict=True)]  # fmt: skip
     log = _log(options)
     with _Worker(queues, options, limits) as worker:
@@ -454,11 +460,19 @@ def _request(name: str, query: Query | None, options: TuneOptions, client: Clien
     return body | {key: getattr(options, key) for key in (*copied, "warm", "k", "strategy", "neighbours")}
 
 
-def _local_plan(dataset: str | None, options: TuneOptions, record: Mapping[str, Any]) -> StudySpec:
-    """Return the plan of a server's study for running trials and reports on this machine."""
+def _study_shape(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the shape of a study that was asked for: its workload, whose code runs here, is the one of the request."""
+    workload = frozenset([body["workload"]]) if body.get("workload") else None
+    return {**STUDY, "objective": {"function": _TEXT, "command": _TEXT, "workload": workload, "target_budget": _TEXT}}
+
+
+def _local_plan(
+    dataset: str | None, options: TuneOptions, record: Mapping[str, Any], space: Mapping[str, Any] | None
+) -> StudySpec:
+    """Return the plan of a server's study for running trials and reports on this machine, in the space that was sent, if any."""
     return StudySpec(
         **record["search"],
-        space=json.dumps(record["space"]),
+        space=json.dumps(record["space"] if space is None else space),
         objective=record["objective"],
         dataset=dataset,
         fingerprint=None,

@@ -361,7 +361,7 @@ def test_no_server_is_an_error_of_the_storage():
 
 def test_lists_all_studies(monkeypatch):
     parts = {None: {"items": [{"name": "a"}], "next": "more"}, "more": {"items": [{"name": "b"}], "next": None}}
-    monkeypatch.setattr(Transport, "get", lambda self, path, query: parts[query.get("cursor")])
+    monkeypatch.setattr(Transport, "get", lambda self, path, query, **_more: parts[query.get("cursor")])
     assert [each["name"] for each in Client("http://127.0.0.1:9").studies()] == ["a", "b"]
 
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import optuna
@@ -84,7 +83,7 @@ def test_every_finite_number_can_be_told(url, large):
 def test_a_lease_that_ends(url, monkeypatch):
     now = [1000.0]
     monkeypatch.setitem(LeasedTrials.__init__.__kwdefaults__, "clock", lambda: now[0])
-    monkeypatch.setattr("warmstart.studies.state.trial_queue.time", SimpleNamespace(time=lambda: now[0]))
+    monkeypatch.setattr("warmstart.studies.state.trial_queue.lease_time", lambda: now[0])
     monkeypatch.setattr("warmstart.remote_study.BEATS", 600)  # ten a second
     with Client(url) as client:
         study = client.begin_study("a", **FAST)

@@ -41,6 +41,7 @@ ALLOWED = {
     "warmstart/cli/plot.py:regret": COMMAND,
     "warmstart/cli/predict.py:predict": COMMAND,
     "warmstart/cli/serve.py:serve": COMMAND,
+    "warmstart/cli/studies.py:export": COMMAND,
     "warmstart/cli/suggest.py:neighbours": COMMAND,
     "warmstart/cli/suggest.py:suggest": COMMAND,
     "warmstart/cli/train.py:train": COMMAND,

@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import reduction, resource_tracker, spawn
 from multiprocessing.connection import Connection, wait
@@ -138,7 +138,8 @@ class SupervisedProcess(Supervised):
         Raises:
             OSError: when no process can be started.
         """
-        tracker = resource_tracker.getfd()  # start it now: with the first process, it would unblock SIGINT again
+        with _safe_path():
+            tracker = resource_tracker.getfd()  # start it now: with the first process, it would unblock SIGINT again
         assert tracker is not None  # noqa: S101  it runs now
         descriptors = _Descriptors([tracker])
         self.pipe, child_end = multiprocessing.Pipe()
@@ -149,7 +150,9 @@ class SupervisedProcess(Supervised):
             with child_end:
                 message = _pickled(_run, (child_end, target, *args), descriptors)
                 descriptors.append(reading)
-                words = spawn.get_command_line(tracker_fd=tracker, pipe_handle=reading)
+                python, *words = spawn.get_command_line(tracker_fd=tracker, pipe_handle=reading)
+                # -P: what lies in the working folder is no module of the standard library.
+                words = [python, "-P", *words]
                 # Born with SIGINT blocked, it never sees Ctrl-C, not even while Python starts.
                 before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 try:
@@ -173,6 +176,19 @@ class SupervisedProcess(Supervised):
             super().end(wait_s)
         finally:
             self._birth.close()
+
+
+@contextlib.contextmanager
+def _safe_path() -> Iterator[None]:
+    """Have Python processes that start meanwhile take no module from the working folder, as -P does."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop("PYTHONSAFEPATH")
+        if before is not None:
+            os.environ["PYTHONSAFEPATH"] = before
 
 
 def end_all(processes: Collection[Supervised]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warmstart.classification.judgement import Judgement
 from warmstart.history_store.images import BrokenImage
+from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.wording import in_shell
 from warmstart.locations import PathLike
 from warmstart.studies.results.trial import Trials
@@ -107,7 +107,7 @@ class ImageClassifier:
         from warmstart.html import table
 
         rows = [{"class": each.name, "right of 100": each.of_100, "judged by": each.n, "taken for": each.taken_for or ""} for each in self.judgement.classes]  # fmt: skip
-        return "".join(f"<p>{escape(line)}</p>" for line in self.lines) + table("By class, hardest first", rows)
+        return "".join(f"<p>{in_markup(line)}</p>" for line in self.lines) + table("By class, hardest first", rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document of ``warmstart classify --format json``."""

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from warmstart.history_store.quoting import in_line
 from warmstart.history_store.wording import duration
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class Bar:
         """Return what runs, for how long, and further text."""
         now = self._now
         spent = "" if now.since is None else f" for {duration(self._clock() - now.since)}"
-        return ", ".join(part for part in (f"{now.text}{spent}" if now.text else "", now.more) if part)
+        return in_line(", ".join(part for part in (f"{now.text}{spent}" if now.text else "", now.more) if part))
 
     def line(self) -> str:
         """Return the progress on one line."""

@@ -39,4 +39,4 @@ def cache(
                 msg = f"{file}: expected a file that can be removed, got: {error.strerror}. Check who owns the folder, or name another one with $WARMSTART_CACHE."
                 raise StorageError(msg) from error
     left = [{**row, "files": 0, "MB": 0.0} for row in rows] if clear else rows
-    shell.result({"cleared": clear, "kept": left}, rows, title="Cleared:\n" if clear else "")
+    shell.result({"cleared": clear, "kept": left}, rows, title="Cleared:" if clear else "")

@@ -17,6 +17,7 @@ from warmstart.cli.options import (
     LabelsOption,
     MaybeDatasetOption,
     QuietOption,
+    RawOption,
     SeedOption,
     SkipBrokenOption,
     VerboseOption,
@@ -315,8 +316,8 @@ def import_(
     title += [f"  {count} of them without an error"] if (count := result.n_without_error) else []
     title += [f"  {count} there already"] if (count := result.already_there) else []
     title += [f"  {count} left out: {why}" for why, count in result.left_out.items()]
-    title += [f"  {result.objective}", ""]
-    shell.result({"schema_version": 1, **row, "dry_run": dry_run, **report}, report["mapping"], title="\n".join(title))
+    title += [f"  {result.objective}"]
+    shell.result({"schema_version": 1, **row, "dry_run": dry_run, **report}, report["mapping"], title=title)
 
 
 def export(
@@ -325,6 +326,7 @@ def export(
         str, typer.Argument(metavar="OUT", help="The .csv or .parquet file to write, or a folder for text shards.")
     ],
     *,
+    raw: RawOption = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     quiet: QuietOption = False,
@@ -343,7 +345,7 @@ def export(
         check_exportable(target, *([target.with_suffix(".json")] if target.suffix.lower() == ".csv" else []))
     with History.open(path) as opened:
         if target.suffix:
-            export_history(opened, target)
+            export_history(opened, target, raw=raw)
         else:
             write_shards(opened, target, seed=seed)
         row = {"history": str(path), "to": out, "n_evaluations": opened.n_evaluations}

@@ -41,7 +41,7 @@ def list_(
         rows, n = dataset_rows(opened, limit), len(opened.names)
         location = str(opened.path)
     extent = "" if len(rows) == n else f"the first {len(rows)} of "
-    title = f"{location}: {extent}{counted(n, 'dataset')}\n"
+    title = f"{location}: {extent}{counted(n, 'dataset')}"
     optional = ("n_test", "n_val", "n_train", "n_classes", "group")
     shell.result({"schema_version": 1, "history": location, "datasets": rows}, rows, title=title, optional=optional)
 

@@ -19,9 +19,10 @@ from warmstart.cli.errors import error_text
 from warmstart.cli.record_run import plain_call, record_run
 from warmstart.cli.shell import columns, wrapped
 from warmstart.cli.spelling import with_hint, with_near
-from warmstart.cli.table import escape_unencodable, legible
+from warmstart.cli.table import escape_unencodable
 from warmstart.history_store.errors import StorageFullError, WarmstartError
 from warmstart.history_store.extras import extra_of
+from warmstart.history_store.quoting import in_line
 from warmstart.history_store.wording import in_words
 from warmstart.status import INTERRUPTED, SUCCESS, UNEXPECTED, USAGE, exit_code
 
@@ -250,7 +251,7 @@ def _report(
         about = {"params": list(params)} if params else {}
         sys.stderr.write(json.dumps({"error": {"type": kind, "message": message, "exit_code": code, **about}}) + "\n")
     else:
-        text = wrapped(legible(f"error: {message}"), columns(sys.stderr))
+        text = wrapped(in_line(f"error: {message}"), columns(sys.stderr))
         sys.stderr.write(f"{prelude}\n{text}\n" if prelude else f"{text}\n")
     sys.stderr.flush()
 
@@ -285,6 +286,6 @@ def _show_once() -> Callable[..., None]:
     def show(message: Warning | str, *_place: object, **_more: object) -> None:
         if (text := str(message)) not in texts:
             texts.add(text)
-            sys.stderr.write(legible(f"warning: {text}\n"))
+            sys.stderr.write(in_line(f"warning: {text}") + "\n")
 
     return show

@@ -53,6 +53,14 @@ SeedOption = Annotated[
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Write only errors to stderr.", rich_help_panel="Output")
 ]
+RawOption = Annotated[
+    bool,
+    typer.Option(
+        "--raw",
+        help="In CSV, leave texts that a spreadsheet takes for formulas without an apostrophe before them.",
+        rich_help_panel="Output",
+    ),
+]
 VerboseOption = Annotated[
     int,
     typer.Option(

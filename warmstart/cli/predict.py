@@ -63,7 +63,7 @@ def predict(
     if format is Format.TABLE and prediction.error is not None:
         wrong = sum(row.label != row.truth for row in prediction.rows)
         shell.table(
-            prediction.confusion(), title=f"{wrong} of {len(prediction.rows)} wrong, error {prediction.error:.4g}\n"
+            prediction.confusion(), title=f"{wrong} of {len(prediction.rows)} wrong, error {prediction.error:.4g}"
         )
         for line in prediction.remarks:
             shell.note(line)

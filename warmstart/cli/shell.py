@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from warmstart.cli.errors import in_options
-from warmstart.cli.table import Row, legible, table
+from warmstart.cli.table import Row, table
+from warmstart.history_store.quoting import in_json, in_line, in_yaml
 
 if TYPE_CHECKING:
     from warmstart.cli.bar import Show
@@ -43,27 +44,26 @@ class Shell:
         for sentence in sentences(in_options(text)):
             if not self.quiet and sentence not in self._notes:
                 self._notes.add(sentence)
-                sys.stderr.write(wrapped(legible(sentence), columns(sys.stderr)) + "\n")
+                sys.stderr.write(wrapped(sentence, columns(sys.stderr)) + "\n")
 
     def detail(self, text: str) -> None:
         """Write a line to stderr under ``-v``."""
         if self.verbose:
             self.note(text)
 
-    def table(self, rows: Sequence[Row], *, title: str = "", optional: Sequence[str] = ()) -> None:
+    def table(self, rows: Sequence[Row], *, title: str | Sequence[str] = "", optional: Sequence[str] = ()) -> None:
         """Write rows as a table to stdout, as wide as the terminal.
 
         Args:
             rows: values by head.
-            title: a line above.
+            title: a line above, or several; long ones are wrapped.
             optional: heads that may be left out to save width, the first one first; ``-v`` keeps all.
         """
         width = columns(sys.stdout) or WIDTH
         drawn = table(rows, width, optional=() if self.verbose else optional)
-        if title:
-            write(wrapped(title, width) if "\n" not in title.strip() else title)
-        if drawn.lines:
-            write("\n".join(drawn.lines))
+        for line in (title,) if isinstance(title, str) and title else title:
+            write(line, width=width)
+        write(*drawn.lines)
         if drawn.left_out:
             sys.stdout.flush()
             self.note(f"Left out for want of room: {', '.join(drawn.left_out)} (-v shows them).")
@@ -78,35 +78,39 @@ class Shell:
 
     def say(self, text: str) -> None:
         """Write sentences of the result to stdout, one per line, wrapped at spaces."""
-        width = columns(sys.stdout) or WIDTH
-        write("\n".join(wrapped(sentence, width) for sentence in sentences(in_options(text))))
+        write(*sentences(in_options(text)), width=columns(sys.stdout) or WIDTH)
 
     def line(self, text: str) -> None:
         """Write a line of the result to stdout, wrapped at spaces."""
         write(wrapped(in_options(text), columns(sys.stdout) or WIDTH))
 
     def result(
-        self, document: Mapping[str, Any], rows: Sequence[Row], *, title: str = "", optional: Sequence[str] = ()
+        self,
+        document: Mapping[str, Any],
+        rows: Sequence[Row],
+        *,
+        title: str | Sequence[str] = "",
+        optional: Sequence[str] = (),
     ) -> None:
         """Write a result to stdout.
 
         Args:
             document: the whole, for json and yaml; native types.
             rows: the same as a table, for csv and people.
-            title: a line above the table.
+            title: a line above the table, or several.
             optional: as for `table`.
         """
         if self.format == "table":
             self.table(rows, title=title, optional=optional)
         else:
-            from warmstart.suggestions.formats import to_csv, to_json, to_yaml
+            from warmstart.suggestions.formats import to_csv
 
-            write(
+            write_program(
                 to_csv(rows)
                 if self.format == "csv"
-                else to_json(document)
+                else in_json(document)
                 if self.format == "json"
-                else to_yaml(document)
+                else in_yaml(dict(document))
             )
 
     @contextmanager
@@ -155,9 +159,15 @@ def _ignore(*_position: object, **_named: object) -> None:
     """Show nothing."""
 
 
-def write(text: str) -> None:
-    """Write text to stdout, control characters escaped, with one newline at its end."""
-    sys.stdout.write(legible(text if text.endswith("\n") else text + "\n"))
+def write(*lines: str, width: int | None = None) -> None:
+    """Write lines for people to stdout, quoted, wrapped at a width."""
+    for line in lines:
+        sys.stdout.write(wrapped(in_line(line), width) + "\n")
+
+
+def write_program(text: str) -> None:
+    """Write text for programs to stdout, as it is, with one newline at its end."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
 def columns(stream: TextIO) -> int | None:
@@ -178,9 +188,9 @@ def wrapped(text: str, width: int | None) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Split a text into sentences; indented lines, which are list items, stay whole."""
-    lines = text.splitlines()
-    return [part for line in lines for part in ([line] if line.startswith(" ") else _ENDS.split(line)) if part]
+    """Split a text into sentences, quoted for people; an indented one, a list's item, stays whole."""
+    line = in_line(text)
+    return [line] if line.startswith(" ") else [part for part in _ENDS.split(line) if part]
 
 
 def display_path(path: str) -> str:

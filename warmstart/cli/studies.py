@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from warmstart.cli.options import Format, FormatOption, QuietOption, SeedOption, VerboseOption
+from warmstart.cli.options import Format, FormatOption, QuietOption, RawOption, SeedOption, VerboseOption
 from warmstart.cli.shell import Shell, display_path, write
 from warmstart.history_store.wording import in_shell
 
@@ -63,7 +63,7 @@ def list_(
     brief = [{head: row.get(head) for head in heads} for row in rows] if format == Format.TABLE else rows
     document = {"schema_version": 1, "storage": storage_name, "studies": rows}
     shell.result(
-        document, brief, title=f"{display_path(storage_name)}: {count}\n", optional=("updated", "failed", "metric")
+        document, brief, title=f"{display_path(storage_name)}: {count}", optional=("updated", "failed", "metric")
     )
 
 
@@ -133,7 +133,7 @@ def _trial_row(row: dict[str, Any], record: "StudyRecord") -> dict[str, Any]:
     return with_config({"trial": row["trial"], metric: row[metric], **warm, "seconds": row["duration"]}, row["config"])
 
 
-def _title(record: "StudyRecord") -> str:
+def _title(record: "StudyRecord") -> list[str]:
     counts = record.counts_line or "no trial yet"
     lines = [f"{record.name} in {display_path(record.storage)}: {counts}"]
     lines += [f"  dataset: {record.row()['dataset']}"] if record.dataset else []
@@ -143,7 +143,7 @@ def _title(record: "StudyRecord") -> str:
     best = record.best
     if best is not None:
         lines.append(f"  best: {record.metric.name} {record.value(best):.5g}, trial {best.number}")
-    return "\n".join([*lines, ""])
+    return lines
 
 
 def _print_warm_trials(shell: Shell, record: "StudyRecord", every: list[dict[str, Any]]) -> None:
@@ -152,7 +152,7 @@ def _print_warm_trials(shell: Shell, record: "StudyRecord", every: list[dict[str
         shell.say(record.pruned_line)
     tried = [row for row in every if row["warm"]]
     if tried:
-        write("\nWarm configurations\n")
+        write("", "Warm configurations")
         to_value, column = record.metric.to_value, "error" if record.metric.is_plain else record.metric.name
         promised = [None if row["promised"] is None else to_value(row["promised"]) for row in tried]
         pairs = zip(tried, promised, strict=True)
@@ -164,17 +164,17 @@ def _print_warm_trials(shell: Shell, record: "StudyRecord", every: list[dict[str
 
 def _print_unended(shell: Shell, running: list[dict[str, Any]], interrupted: list[dict[str, Any]]) -> None:
     if running:
-        write("\nUnder way\n")
+        write("", "Under way")
         shell.table(running)
     if interrupted:
-        write("\nInterrupted, to run again in the next call\n")
+        write("", "Interrupted, to run again in the next call")
         shell.table(interrupted)
 
 
 def _print_failures(shell: Shell, record: "StudyRecord", every: list[dict[str, Any]]) -> None:
     failures = [row for row in every if row["note"] and row["status"] != "pruned"]
     if failures:
-        write("\nWhat went wrong\n")
+        write("", "What went wrong")
         for row in failures[-_MAX_ROWS:]:
             shell.say(f"trial {row['trial']}, {row['status']}: {row['note']}")
     if record.best is not None:
@@ -235,6 +235,7 @@ def export(
     *,
     named: StudyOption = None,
     storage: StorageOption = None,
+    raw: RawOption = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     quiet: QuietOption = False,
@@ -258,7 +259,7 @@ def export(
         for note in write_page(target, [record], title=f"Study {record.name}", seed=seed):
             shell.note(note)
     else:
-        write_trials(target, record)
+        write_trials(target, record, raw=raw)
     row = {"study": record.name, "to": out, "trials": len(record.trials)}
     shell.result({"schema_version": 1, "storage": record.storage, **row}, [row])
 

@@ -14,6 +14,7 @@ from warmstart.cli.options import (
     MaybeDatasetOption,
     NoCacheOption,
     QuietOption,
+    RawOption,
     ServerOption,
     SuggestFormat,
     SuggestFormatOption,
@@ -22,7 +23,7 @@ from warmstart.cli.options import (
     needed_dataset,
 )
 from warmstart.cli.record_options import takes_options
-from warmstart.cli.shell import Shell, write
+from warmstart.cli.shell import Shell, write, write_program
 from warmstart.history_store.wording import counted
 from warmstart.suggestions.lookup import Lookup
 
@@ -69,6 +70,7 @@ def suggest(
     labels: LabelsOption = None,
     labels_column: LabelsColumnOption = None,
     format: SuggestFormatOption = SuggestFormat.TABLE,  # noqa: A002
+    raw: RawOption = False,
     no_cache: NoCacheOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
@@ -84,22 +86,24 @@ def suggest(
         more = {"workload": workload, "explain": explain} | _time_argument(server, time)
         answer = advisor.suggest(source, k, strategy=strategy, space=space, rename=renamed, **more)
     _print_notes(shell, answer)
-    shell.detail(f"history {answer.history}\nmodel {answer.model}")
+    shell.detail(f"history {answer.history}")
+    shell.detail(f"model {answer.model}")
     if format is SuggestFormat.TABLE:
         print_answer(shell, answer, is_workload_named=workload is not None)
     else:
+        from warmstart.history_store.quoting import in_json, in_yaml
         from warmstart.suggestions import formats
 
         rows = formats.suggestion_rows(answer)
         texts = {
-            SuggestFormat.JSON: lambda: formats.to_json(answer.to_dict()),
-            SuggestFormat.YAML: lambda: formats.to_yaml(answer.to_dict()),
-            SuggestFormat.CSV: lambda: formats.to_csv(rows),
+            SuggestFormat.JSON: lambda: in_json(answer.to_dict()),
+            SuggestFormat.YAML: lambda: in_yaml(answer.to_dict()),
+            SuggestFormat.CSV: lambda: formats.to_csv(rows, raw=raw),
             SuggestFormat.OPTUNA: lambda: formats.to_optuna(answer),
             SuggestFormat.RAY: lambda: formats.to_ray(answer),
             SuggestFormat.CONFIGSPACE: lambda: formats.to_configspace(answer),
         }
-        write(
+        write_program(
             texts[format]()
             if format in texts
             else formats.to_recipe(answer, format.value, skip_broken=bool(options["skip_broken"]))
@@ -198,7 +202,7 @@ def neighbours(
 
 
 def _title(answer: Any) -> str:
-    return f"{answer.dataset.path}: {counted(answer.dataset.n_images, 'image')}, {answer.dataset.n_classes} classes\n"
+    return f"{answer.dataset.path}: {counted(answer.dataset.n_images, 'image')}, {answer.dataset.n_classes} classes"
 
 
 def print_answer(shell: Shell, answer: Any, *, is_workload_named: bool) -> None:
@@ -211,9 +215,9 @@ def print_answer(shell: Shell, answer: Any, *, is_workload_named: bool) -> None:
     near = [neighbour.to_row() for neighbour in answer.neighbours]
     if near:
         heading = "The nearest to it" if Code.FAR in answer.confidence.reasons else "It resembles"
-        shell.table(near, title=_title(answer) + f"\n{heading}, in how configurations fare")
+        shell.table(near, title=(_title(answer), "", f"{heading}, in how configurations fare"))
     else:
-        write(_title(answer).rstrip())
+        write(_title(answer))
     is_of_history = any(design.is_of_history for design in answer.suggestions)
     rows = [_design_row(rank, design) for rank, design in enumerate(answer.suggestions, start=1)]
     # Empty for a portfolio, and for a space of your own.
@@ -264,6 +268,6 @@ def _design_row(rank: int, design: Any) -> dict[str, Any]:
 def _print_reasons(shell: Shell, answer: Any) -> None:
     """Print why the neighbours are near and why the configurations were chosen."""
     for heading, lines in answer.explanation.in_words(answer.suggestions, is_timed=answer.plan is not None):
-        write(f"\n{heading}")
+        write("", heading)
         for line in lines:
             shell.say(f"  {line}")

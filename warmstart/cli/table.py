@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from warmstart.history_store.quoting import in_line
 from warmstart.history_store.wording import in_short
 
 Row = Mapping[str, Any]
@@ -17,8 +17,6 @@ MAX_TRANSPOSED_ROWS = 12
 """Most rows of a table that is transposed rather than narrowed."""
 MIN_TEXT_WIDTH = 16
 """Least width of wrapped text."""
-_ILLEGIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Control characters, and surrogates, which stand for bytes of a file name that are not UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +88,7 @@ def cell(value: Any) -> str:
     """Write one value for people: numbers by `in_short`, `-` for None and NaN."""
     if value is None or value != value:
         return "-"
-    return legible(" ".join(in_short(value).split()))
-
-
-def legible(text: str) -> str:
-    r"""Escape control characters and lone surrogates as JSON does: ``\u001b``."""
-    return _ILLEGIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return in_line(" ".join(in_short(value).split()))
 
 
 def escape_unencodable(error: UnicodeError) -> tuple[str, int]:
@@ -113,7 +106,7 @@ def escape_unencodable(error: UnicodeError) -> tuple[str, int]:
 def _column(rows: Sequence[Row], head: str) -> _Column:
     values = [row.get(head) for row in rows]
     return _Column(
-        legible(head), tuple(map(cell, values)), all(isinstance(value, int | float | None) for value in values)
+        in_line(head), tuple(map(cell, values)), all(isinstance(value, int | float | None) for value in values)
     )
 
 

@@ -228,9 +228,7 @@ def _print_joint(shell: Shell, result: "JointResult") -> None:
     from warmstart.studies.results.report import joint_rows
     from warmstart.suggestions.formats import with_config
 
-    title = (
-        f"{len(result.studies)} datasets in {display_path(result.storage)}: {result.counts_line or 'no trial yet'}\n"
-    )
+    title = f"{len(result.studies)} datasets in {display_path(result.storage)}: {result.counts_line or 'no trial yet'}"
     best = [{} if study.best is None else shell.cells(study.best.config) for study in result.studies]
     rows = [with_config(row, config) for row, config in zip(joint_rows(result), best, strict=True)]
     shell.result(result.to_dict(), rows, title=title)
@@ -255,7 +253,7 @@ def _print(shell: Shell, result: "TuneResult") -> None:
         if best is None
         else with_config({"trial": best.number, result.metric.name: result.best_value}, shell.cells(best.config))
     )
-    title = f"{result.study} in {display_path(result.storage)}: {result.counts_line or 'no trial yet'}\n"
+    title = f"{result.study} in {display_path(result.storage)}: {result.counts_line or 'no trial yet'}"
     shell.result(result.to_dict(), [row] if row else [], title=title)
     if shell.format == Format.TABLE:
         write("")

@@ -327,10 +327,10 @@ def write_outputs(reports: Sequence[Mapping[str, Any]], out: Path | None, plots:
     """
     notes = []
     if out is not None:
+        from warmstart.history_store.quoting import in_json
         from warmstart.metafeat.files import replace_file
-        from warmstart.suggestions.formats import to_json
 
-        replace_file(out, (to_json(as_document(reports)) + "\n").encode())
+        replace_file(out, (in_json(as_document(reports)) + "\n").encode())
         notes.append(f"Wrote {out}.")
     if plots is not None:
         from warmstart.plots.read_report import table_stems

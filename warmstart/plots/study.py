@@ -36,6 +36,10 @@ class Picture:
     figure: Any
 
 
+LARGEST = 1e100
+"""The largest error that is drawn: squares and differences of more are beyond what a float holds."""
+
+
 def study_pictures(record: StudyRecord, *, notes: list[str], seed: int = 0) -> Iterator[Picture]:
     """Yield the pictures of a study, drawn inside `style.styled`.
 
@@ -49,6 +53,15 @@ def study_pictures(record: StudyRecord, *, notes: list[str], seed: int = 0) -> I
     """
     if record.best is None:
         msg = f"{record.name}: expected a trial with an error to draw, got none of {len(record.trials)}. Run some more, or correct the objective."
+        raise DataError(msg)
+    numbers = [
+        error
+        for trial in record.trials
+        for error in (trial.error, *(error for _, error in trial.curve))
+        if error is not None
+    ]
+    if (largest := max(map(abs, numbers), default=0.0)) > LARGEST:
+        msg = f"{record.name}: expected errors of at most {LARGEST:g} to draw, got {largest:g}. Return smaller ones, or a failure."
         raise DataError(msg)
     model = _model(record, notes, seed)
     space = record.space

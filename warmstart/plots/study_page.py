@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Mapping, Sequence
-from html import escape
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,12 @@ from warmstart.exports import START
 from warmstart.history_store.canonical import without_arrangement
 from warmstart.history_store.errors import WarmstartError
 from warmstart.history_store.extras import has_extra, missing_extra
+from warmstart.history_store.quoting import in_markup
 from warmstart.html import table
 from warmstart.metafeat.files import replace_file
 from warmstart.plots.read_report import read_json
 from warmstart.plots.study import PICTURES, study_pictures
-from warmstart.plots.style import styled
+from warmstart.plots.style import drawn, styled
 from warmstart.prediction import thumbnails
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.study_record import StudyRecord, records_of_report
@@ -73,10 +73,10 @@ def write_page(
         StorageError: the file cannot be written.
     """
     notes: list[str] = []
-    parts = [f"<h1>{escape(title)}</h1>", *(_section(record, notes, seed) for record in studies)]
+    parts = [f"<h1>{in_markup(title)}</h1>", *(_section(record, notes, seed) for record in studies)]
     if classifier is not None:
         parts.append(_classifier(classifier, studies[0].dataset))
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{in_markup(title)}</title>'
     page = f"{START}{head}<style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
     replace_file(path, page.encode("utf-8", "backslashreplace"), durable=False)
     return list(dict.fromkeys(notes))
@@ -103,8 +103,8 @@ def _section(record: StudyRecord, notes: list[str], seed: int) -> str:
         "Expected": record.expected_line,
         "Search": ", ".join(f"{name} {value}" for name, value in (record.settings or {}).items()),
     }
-    lines = "".join(f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>" for name, value in facts.items() if value)
-    parts = [f"<h2>{escape(record.name)}</h2><dl>{lines}</dl>", _figures(record, notes, seed)]
+    lines = "".join(f"<dt>{in_markup(name)}</dt><dd>{in_markup(value)}</dd>" for name, value in facts.items() if value)
+    parts = [f"<h2>{in_markup(record.name)}</h2><dl>{lines}</dl>", _figures(record, notes, seed)]
     for caption, rows in (("Best trials", _best_rows(record)), ("Warm configurations", _warm_rows(record)), ("What went wrong", _failures(record))):  # fmt: skip
         if rows:
             parts.append(f'<div class="wide">{table(caption, rows)}</div>')
@@ -118,7 +118,7 @@ def _classifier(classifier: Mapping[str, Any], dataset: str | None) -> str:
     ends = " ({:.3g} to {:.3g}, 80 %)".format(*classifier["interval"]) if classifier.get("interval") else ""
     n_images = sum(count for row in classifier["confusion"] for count in row.values() if isinstance(count, int))
     parts = [
-        f"<h2>The saved classifier</h2><p>{escape(classifier['model'])}, on the {n_images} images that it had not seen: error {classifier['error']:.4g}{ends}{since}.</p>",
+        f"<h2>The saved classifier</h2><p>{in_markup(classifier['model'])}, on the {n_images} images that it had not seen: error {classifier['error']:.4g}{ends}{since}.</p>",
         f'<div class="wide">{table("A row for each true class, a column for each answer", classifier["confusion"])}</div>',
     ]
     if classifier["worst"]:
@@ -132,8 +132,8 @@ def _classifier(classifier: Mapping[str, Any], dataset: str | None) -> str:
 def _worst_figure(worst: Mapping[str, Any], pixels: NDArray[np.uint8] | None) -> str:
     """Return the figure of a misclassified picture with true and predicted class; without the picture if it is unreadable."""
     caption = f"{worst['truth']}, taken for {worst['answer']}; probability of the truth {worst['probability of the truth']:.4g}"
-    image = "" if pixels is None else f'<img alt="{escape(caption)}" src="{_png_url(pixels)}">'
-    return f"<figure>{image}<figcaption>{escape(caption)}<br>{escape(worst['image'])}</figcaption></figure>"
+    image = "" if pixels is None else f'<img alt="{in_markup(caption)}" src="{_png_url(pixels)}">'
+    return f"<figure>{image}<figcaption>{in_markup(caption)}<br>{in_markup(worst['image'])}</figcaption></figure>"
 
 
 def _png_url(pixels: NDArray[np.uint8]) -> str:
@@ -153,16 +153,14 @@ def _figures(record: StudyRecord, notes: list[str], seed: int) -> str:
         with styled():
             for picture in study_pictures(record, notes=notes, seed=seed):
                 caption = PICTURES[picture.name]
-                parts.append(f'<figure><img alt="{escape(caption)}" src="{_data_url(picture.figure)}"><figcaption>{escape(caption)}</figcaption></figure>')  # fmt: skip
+                parts.append(f'<figure><img alt="{in_markup(caption)}" src="{_data_url(picture.figure)}"><figcaption>{in_markup(caption)}</figcaption></figure>')  # fmt: skip
     except WarmstartError as error:
         notes.append(str(error))
     return "".join(parts)
 
 
 def _data_url(figure: Any) -> str:
-    buffer = BytesIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
-    return f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+    return f"data:image/svg+xml;base64,{base64.b64encode(drawn(figure, 'svg')).decode('ascii')}"
 
 
 def _best_rows(record: StudyRecord) -> Sequence[Mapping[str, Any]]:

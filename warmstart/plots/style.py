@@ -14,6 +14,7 @@ from typing import Any
 
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.extras import require_extra
+from warmstart.history_store.quoting import in_lines
 from warmstart.metafeat.files import replace_file
 
 INK, GREY, FAINT = "#1a1a1a", "#6b6b6b", "#d5d5d5"
@@ -129,12 +130,17 @@ def save_figure(figure: Any, path: Path) -> None:
     Raises:
         StorageError: the file cannot be written.
     """
-    kind = path.suffix.lower().removeprefix(".")
+    replace_file(path, drawn(figure, path.suffix.lower().removeprefix(".")), durable=False)
+
+
+def drawn(figure: Any, kind: str) -> bytes:
+    """Draw a figure as ``png`` or ``svg``."""
     # Without dates and versions, so that equal figures give equal bytes.
     metadata = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}[kind]
     buffer = BytesIO()
     figure.savefig(buffer, format=kind, metadata=metadata, facecolor="white")
-    replace_file(path, buffer.getvalue(), durable=False)
+    # Matplotlib writes texts into an SVG as they are, control characters that XML forbids too.
+    return in_lines(buffer.getvalue().decode()).encode() if kind == "svg" else buffer.getvalue()
 
 
 def short(text: str, length: int = 26) -> str:

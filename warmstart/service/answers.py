@@ -31,11 +31,7 @@ def answer_to_wire(answer: Answer) -> dict[str, Any]:
 
 
 def answer_from_wire(document: Mapping[str, Any], dataset: DatasetSummary) -> Answer:
-    """Build an answer from its JSON object, with the client's dataset.
-
-    Raises:
-        KeyError, TypeError, ValueError: not an answer.
-    """
+    """Build an answer from its JSON object, of `warmstart.service.shapes.answer_shape`, with the client's dataset."""
     confidence, explanation = document["confidence"], document.get("explanation") or {}
     mapping, measured = explanation.get("mapping"), document.get("measured_with")
     return Answer(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
@@ -24,9 +24,18 @@ from warmstart.studies.state.storage import local_path
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 
+if TYPE_CHECKING:
+    from warmstart.service.events import Followed
+
 MOST_DESCRIPTORS = 1000
 MOST_ASKS = 32
 """Threads that choose trials, which may take long; other requests have their own threads."""
+MOST_ANSWERS = 4
+"""Threads that read spaces, answer from the history and begin studies: what a large body may keep busy."""
+MOST_UPLOADS = 2
+"""Processes that look at uploads."""
+MOST_WAITING_UPLOADS = 16
+"""Uploads at a time, whose files lie on the disk."""
 
 
 @dataclass(slots=True)
@@ -39,8 +48,12 @@ class Service:
         metrics: of its requests.
         is_stopping: whether the server shuts down.
         n_streams: number of open event streams.
+        followed: the studies that they follow.
         writing: lock of writes to the history.
         asks: limiter of the threads that choose trials.
+        answers: limiter of the threads that read spaces and answer from the history.
+        uploads: limiter of the processes that look at uploads.
+        n_uploads: number of uploads that arrive, wait or are looked at.
         importance: cached importance of hyperparameters in studies.
     """
 
@@ -49,9 +62,13 @@ class Service:
     metrics: Metrics = field(default_factory=Metrics)
     is_stopping: bool = False
     n_streams: int = 0
+    followed: dict[str, "Followed"] = field(default_factory=dict)
     writing: Lock = field(default_factory=Lock)
     importance: ImportanceCache = field(default_factory=ImportanceCache)
     asks: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_ASKS))
+    answers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_ANSWERS))
+    uploads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_UPLOADS))
+    n_uploads: int = 0
     _descriptors: OrderedDict[str, Descriptor] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
     _loading: Lock = field(default_factory=Lock)
@@ -141,7 +158,7 @@ def require_scope(scope: Scope) -> Callable[[Request], Token]:
 
 
 def audit(request: Request, action: str, **details: object) -> None:
-    """Set the audit log line of a request, written if it succeeds."""
+    """Set the audit log line of a request, written if it succeeds, or if a late result was kept all the same."""
     request.state.audit = {"action": action, **details}
 
 

@@ -91,22 +91,36 @@ class Guard:
 
     def _check_request(self, scope: Scope, headers: Mapping[bytes, bytes], path: str) -> Token:
         """Check host, origin, token, rate and body, and return the token; raises `ProblemError`."""
-        self._check_host(headers)
-        _check_origin(headers, path)
-        token = LOOPBACK_TOKEN if path in OPEN_PATHS else self._check_token(headers, path)
-        if self._rate is not None and path not in OPEN_PATHS:
-            wait = self._rate.take(
-                token.name if token is not LOOPBACK_TOKEN else str((scope.get("client") or ("",))[0])
-            )
-            if wait > 0:
-                detail = (
-                    f"expected at most {self._settings.rate:g} requests a second, got more. Ask again in {wait:.1f} s."
-                )
-                raise ProblemError(429, "Too many requests", detail, headers={"retry-after": str(int(wait) + 1)})
+        if path in OPEN_PATHS:
+            self._check_host(headers)
+            _check_origin(headers, path)
+            token = LOOPBACK_TOKEN
+        else:
+            token = self._check_rate(scope, headers, path)
         # Only POST routes take a body.
         if scope["method"] == "POST":
             self._check_body(headers, path)
         return token
+
+    def _check_rate(self, scope: Scope, headers: Mapping[bytes, bytes], path: str) -> Token:
+        """Check host, origin and token, and count the request: a refused one for its address, another for its token."""
+        address = str((scope.get("client") or ("",))[0])
+        try:
+            self._check_host(headers)
+            _check_origin(headers, path)
+            token = self._check_token(headers, path)
+        except ProblemError:
+            self._count(address)
+            raise
+        self._count(address if token is LOOPBACK_TOKEN else token.name)
+        return token
+
+    def _count(self, client: str) -> None:
+        """Take a request from a client's rate; raises `ProblemError` where none is left."""
+        wait = 0.0 if self._rate is None else self._rate.take(client)
+        if wait > 0:
+            detail = f"expected at most {self._settings.rate:g} requests a second, got more. Ask again in {wait:.1f} s."
+            raise ProblemError(429, "Too many requests", detail, headers={"retry-after": str(int(wait) + 1)})
 
     def _check_host(self, headers: Mapping[bytes, bytes]) -> None:
         """Refuse unknown host names, against DNS rebinding: a web page whose name points here sends its own host."""
@@ -222,7 +236,7 @@ class Guard:
         }
         audit: Mapping[str, Any] | None = scope["state"].get("audit")
         _log.info("request", extra={FIELDS: fields})
-        if audit is not None and status < 400:
+        if audit is not None and (status < 400 or status == 409):
             _log.info("audit", extra={FIELDS: {**fields, **audit}})
 
 

@@ -23,7 +23,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        return json.dumps(line, default=str)
 
 
 def log_to_stderr(*, quiet: bool) -> None:

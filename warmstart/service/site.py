@@ -1,7 +1,6 @@
 """The web page: static files, and HTML tables without JavaScript."""
 
 from collections.abc import Sequence
-from html import escape
 from importlib.resources import files
 from typing import Annotated
 
@@ -9,6 +8,7 @@ from fastapi import APIRouter, Path
 from fastapi.responses import HTMLResponse, Response
 
 from warmstart.histories.listing import dataset_rows
+from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.wording import in_short
 from warmstart.service.core import Service, Shared
 from warmstart.service.history import open_history
@@ -67,12 +67,14 @@ def _check_open(service: Service) -> None:
 
 def _page(title: str, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> HTMLResponse:
     """Return a page with one table."""
-    head = "".join(f'<th scope="col">{escape(cell.replace("_", " "))}</th>' for cell in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(_cell_text(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    head = "".join(f'<th scope="col">{in_markup(cell.replace("_", " "))}</th>' for cell in heads)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{in_markup(_cell_text(cell))}</td>" for cell in row) + "</tr>" for row in rows
+    )
     return HTMLResponse(
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} · warmstart</title>'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{in_markup(title)} · warmstart</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f'<link rel="stylesheet" href="../static/style.css"></head><body><main><h1>{escape(title)}</h1>'
+        f'<link rel="stylesheet" href="../static/style.css"></head><body><main><h1>{in_markup(title)}</h1>'
         f'<p><a href="../">warmstart</a></p><div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
         "</main></body></html>"
     )

@@ -27,14 +27,14 @@ def space_from_wire(space: Mapping[str, Any] | str) -> "ConfigurationSpace":
         UsageError: an unknown name.
         DataError: an invalid space.
     """
-    from warmstart.history_store.space_yaml import parse_space
+    from warmstart.history_store.space_yaml import Source, build_space
     from warmstart.training.workloads import named_space, space_names
 
     if not isinstance(space, str):
         try:
-            return parse_space(json.dumps(space), "space")
+            return build_space(space, Source("space"))
         except DataError as error:
-            raise DataError(error.message.removeprefix("space, "), param="space") from error
+            raise DataError(error.message.removeprefix("space: "), param="space") from error
     named = named_space(space)
     if named is None:
         msg = f"expected {', '.join(space_names())} or an object, got {space[:80]!r}. Send the space itself."

@@ -2,14 +2,19 @@
 
 import json
 from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn
+from typing import Any
 
 from fastapi import Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 
+from warmstart.history_store.json_text import parse_strict_json
+from warmstart.history_store.wording import in_words
 from warmstart.service.problems import ProblemError
 
 _MAX_CHARS = 40
+_MOST_IN_LOOP = 20_000
+"""Bytes of the longest body that is parsed in the event loop, which waits some milliseconds for it."""
 
 
 class StrictRoute(APIRoute):
@@ -33,42 +38,24 @@ class _StrictRequest(Request):
     async def json(self) -> Any:
         """Parse the body; raises `json.JSONDecodeError`."""
         if not hasattr(self, "_json"):
-            self._json = parse_strictly(await self.body())
+            body = await self.body()
+            is_long = len(body) > _MOST_IN_LOOP
+            self._json = await run_in_threadpool(parse_strictly, body) if is_long else parse_strictly(body)
         return self._json
 
 
 def parse_strictly(body: bytes) -> Any:
-    """Parse strict JSON in UTF-8.
+    """Parse the body of a request.
 
     Raises:
-        json.JSONDecodeError: invalid JSON, NaN or infinity, a repeated name in an object, or too deep nesting.
+        json.JSONDecodeError: it is no strict JSON.
     """
     try:
-        return json.loads(str(body, "utf-8-sig"), parse_constant=_no_constant, object_pairs_hook=_unique_names)
+        return parse_strict_json(body)
     except json.JSONDecodeError:
         raise
-    except RecursionError as error:
-        raise _json_error(problem="brackets nested too deep") from error
-    except UnicodeDecodeError as error:
-        raise _json_error(problem="bytes that are no UTF-8") from error
-    except ValueError as error:  # a number of thousands of digits
-        raise _json_error(problem="a number that is too long") from error
-
-
-def _no_constant(text: str) -> NoReturn:
-    raise _json_error(problem=f"{text}, which JSON does not have")
-
-
-def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        twice = next(name for i, (name, _) in enumerate(pairs) if name in dict(pairs[:i]))
-        raise _json_error(problem=f"the name {twice[:_MAX_CHARS]!r} twice in one object")
-    return fields
-
-
-def _json_error(*, problem: str) -> json.JSONDecodeError:
-    return json.JSONDecodeError(problem, "", 0)
+    except ValueError as error:
+        raise json.JSONDecodeError(in_words(error), "", 0) from error
 
 
 def _unknown(name: str, parameters: list[str]) -> ProblemError:

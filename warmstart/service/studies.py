@@ -11,6 +11,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 
 from warmstart.history_store.errors import UsageError
+from warmstart.service.auth import Token
 from warmstart.service.bodies import plain_key, problems
 from warmstart.service.core import Reader, Runner, Service, Shared, audit
 from warmstart.service.descriptors import read_descriptor
@@ -39,6 +40,7 @@ from warmstart.service.study_bodies import (
 )
 from warmstart.service.study_records import study_record, trial_record
 from warmstart.studies.objectives.result import one_line
+from warmstart.studies.state.lease import TOKEN_END
 
 if TYPE_CHECKING:
     from warmstart.descriptor import Descriptor
@@ -70,8 +72,21 @@ _EXISTING_STUDY: dict[str, Any] = {"model": BegunStudy, "description": "It was b
     response_model=None,
     responses={**problems(404, 409, 507), 200: _EXISTING_STUDY, 201: {"model": BegunStudy, "links": _OF_STUDY}},
 )
-def post_study(body: StudyRequest, request: Request, response: Response, service: Shared, _: Runner) -> dict[str, Any]:
+async def post_study(
+    body: StudyRequest, request: Request, response: Response, service: Shared, _: Runner
+) -> dict[str, Any]:
     """Begin a study; the same request again returns it, a different one of that name is refused."""
+    is_new, record = await to_thread.run_sync(_begin_study, body, service, limiter=service.answers)
+    if is_new:
+        audit(request, "studies.begin", study=body.name)
+    else:
+        response.status_code = 200
+    response.headers["location"] = request.url_for("get_study", name="-").path[:-1] + quote(body.name, safe="")
+    return record
+
+
+def _begin_study(body: StudyRequest, service: Service) -> tuple[bool, dict[str, Any]]:
+    """Begin a study, or find it; return whether it is new, and its record."""
     descriptor = None if body.descriptor is None else read_descriptor(body.descriptor, service)
     notes: list[str] = []
 
@@ -85,13 +100,8 @@ def post_study(body: StudyRequest, request: Request, response: Response, service
         return ask_history(plan, sources=sources, on_message=notes.append, query=descriptor)
 
     is_new = service.studies.begin(body.name, _plan(body, descriptor, service, notes), complete)
-    if is_new:
-        audit(request, "studies.begin", study=body.name)
-    else:
-        response.status_code = 200
-    response.headers["location"] = request.url_for("get_study", name="-").path[:-1] + quote(body.name, safe="")
     with service.studies.study(body.name) as trials:
-        return {**study_record(trials.queue), "notes": notes if is_new else []}
+        return is_new, {**study_record(trials.queue), "notes": notes if is_new else []}
 
 
 @router.get("/studies", response_model=None, responses={**problems(), **UNCHANGED, 200: {"model": StudyPage}})
@@ -167,11 +177,16 @@ def get_trial(
 
 @router.post("/studies/{name}/trials:ask", responses={**problems(404, 409, 507), 200: {"links": _OF_TRIAL}})
 async def ask(
-    name: StudyName, body: AskRequest, request: Request, service: Shared, _: Runner, key: AskKey = None
+    name: StudyName, body: AskRequest, request: Request, service: Shared, token: Runner, key: AskKey = None
 ) -> Offered:
     """Ask for trials: first those that lost their worker, once, then new ones. The same key again gets the same."""
     offered = await to_thread.run_sync(
-        _offer_trials, name, body, service, plain_key(key) or uuid.uuid4().hex, limiter=service.asks
+        _offer_trials,
+        name,
+        body,
+        service,
+        f"{token.name}{TOKEN_END}{plain_key(key) or uuid.uuid4().hex}",
+        limiter=service.asks,
     )
     if offered.trials:
         audit(request, "trials.ask", study=name, client=body.client, trials=[trial.number for trial in offered.trials])
@@ -193,10 +208,10 @@ def _offer_trials(name: str, body: AskRequest, service: Service, key: str) -> Of
 
 @router.post("/studies/{name}/trials/{number}:report", responses=problems(404, 409, 507))
 def report(
-    name: StudyName, number: Number_, body: ReportRequest, request: Request, service: Shared, _: Runner
+    name: StudyName, number: Number_, body: ReportRequest, request: Request, service: Shared, token: Runner
 ) -> Reported:
     """Report the error so far; renews the lease and returns whether to stop."""
-    with _trials_of(service, name) as trials:
+    with _trials_of(service, name, number, body.client, token) as trials:
         error = _error_of(body.error, body.value, trials.queue.plan)
         if error is None:
             raise _no_result()
@@ -207,9 +222,9 @@ def report(
 
 
 @router.post("/studies/{name}/trials/{number}:heartbeat", responses=problems(404, 409, 507))
-def heartbeat(name: StudyName, number: Number_, body: HeartbeatRequest, service: Shared, _: Runner) -> Renewed:
+def heartbeat(name: StudyName, number: Number_, body: HeartbeatRequest, service: Shared, token: Runner) -> Renewed:
     """Renew the lease of a trial."""
-    with _trials_of(service, name) as trials:
+    with _trials_of(service, name, number, body.client, token) as trials:
         lease = trials.renew(number, body.client, lease_s=body.lease_s)
     return Renewed(lease_until=lease.until)
 
@@ -220,11 +235,11 @@ def heartbeat(name: StudyName, number: Number_, body: HeartbeatRequest, service:
     responses={**problems(404, 409, 507), 200: {"model": TrialRecord}},
 )
 def release(
-    name: StudyName, number: Number_, body: ReleaseRequest, request: Request, service: Shared, _: Runner
+    name: StudyName, number: Number_, body: ReleaseRequest, request: Request, service: Shared, token: Runner
 ) -> dict[str, Any]:
     """Release a trial without a result: the next request gets it at once, and this offer does not count."""
     audit(request, "trials.release", study=name, client=body.client, trial=number)
-    with _trials_of(service, name) as trials:
+    with _trials_of(service, name, number, body.client, token) as trials:
         return trial_record(trials.release(number, body.client))
 
 
@@ -234,14 +249,14 @@ def release(
     responses={**problems(404, 409, 507), 200: {"model": TrialRecord}},
 )
 def tell(
-    name: StudyName, number: Number_, body: TellRequest, request: Request, service: Shared, _: Runner
+    name: StudyName, number: Number_, body: TellRequest, request: Request, service: Shared, token: Runner
 ) -> dict[str, Any]:
     """Record the result of a trial, stored before the response; the same result again changes nothing.
 
     After the end of the lease: 409, and the result is kept as an extra trial.
     """
     audit(request, "trials.tell", study=name, client=body.client, trial=number)
-    with _trials_of(service, name) as trials:
+    with _trials_of(service, name, number, body.client, token) as trials:
         return trial_record(trials.tell(number, body.client, _outcome(body, trials.queue.plan)))
 
 
@@ -306,10 +321,17 @@ def _space_of(service: Service) -> str:
 
 
 @contextlib.contextmanager
-def _trials_of(service: Service, name: str) -> Iterator["LeasedTrials"]:
-    """Yield the trials of a study; turn the error of an unknown trial number into 404."""
+def _trials_of(service: Service, name: str, number: int, client: str, token: Token) -> Iterator["LeasedTrials"]:
+    """Yield the trials of a study, one of which is a client's; turn the error of an unknown trial number into 404.
+
+    Raises:
+        ProblemError: 403, another token asked for the trial; one of scope admin may tell any.
+    """
     try:
         with service.studies.study(name) as trials:
+            if token.scope != "admin" and not trials.is_for(number, client, token.name):
+                detail = f"expected the token with which {client!r} asked for trial {number}, got {token.name!r}. Use that one, or one of scope admin."
+                raise ProblemError(403, "Another's trial", detail)
             yield trials
     except UsageError as error:
         if error.params == ("number",):

@@ -2,12 +2,13 @@
 
 from typing import Annotated, Any, Literal
 
+from anyio import to_thread
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from warmstart.service.answers import answer_to_wire
 from warmstart.service.bodies import Body, Name, problems
-from warmstart.service.core import Reader, Shared
+from warmstart.service.core import Reader, Service, Shared
 from warmstart.service.descriptors import EXAMPLE, DescriptorBody, read_descriptor
 from warmstart.service.spaces import space_from_wire
 from warmstart.service.strict import StrictRoute
@@ -113,8 +114,12 @@ class AnswerBody(BaseModel):
 
 
 @router.post("/suggestions", response_model=AnswerBody, response_model_exclude_unset=True, responses=problems(404, 409))
-def post_suggestions(body: SuggestionRequest, service: Shared, _: Reader) -> dict[str, Any]:
+async def post_suggestions(body: SuggestionRequest, service: Shared, _: Reader) -> dict[str, Any]:
     """Suggest configurations that won on similar datasets."""
+    return await to_thread.run_sync(_suggest, body, service, limiter=service.answers)
+
+
+def _suggest(body: SuggestionRequest, service: Service) -> dict[str, Any]:
     service.embedded()
     answer = service.advisor(tuple(body.exclude_group), body.seed).suggest(
         read_descriptor(body.descriptor, service),
@@ -128,8 +133,12 @@ def post_suggestions(body: SuggestionRequest, service: Shared, _: Reader) -> dic
 
 
 @router.post("/neighbours", response_model=AnswerBody, response_model_exclude_unset=True, responses=problems(404, 409))
-def post_neighbours(body: NeighbourRequest, service: Shared, _: Reader) -> dict[str, Any]:
+async def post_neighbours(body: NeighbourRequest, service: Shared, _: Reader) -> dict[str, Any]:
     """List the nearest datasets of the history."""
+    return await to_thread.run_sync(_neighbours, body, service, limiter=service.answers)
+
+
+def _neighbours(body: NeighbourRequest, service: Service) -> dict[str, Any]:
     service.embedded()
     advisor = service.advisor(tuple(body.exclude_group))
     return answer_to_wire(advisor.neighbours(read_descriptor(body.descriptor, service), body.k))

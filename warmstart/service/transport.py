@@ -17,7 +17,8 @@ from urllib.parse import quote, urlsplit
 
 from warmstart.history_store import errors
 from warmstart.history_store.errors import DataError, StorageError, UsageError, WarmstartError
-from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.json_text import parse_strict_json
+from warmstart.service.shapes import LIST, check_shape
 
 TOKEN_VARIABLE = "WARMSTART_TOKEN"  # noqa: S105  the name of the variable, not its value
 RETRIED = (408, 423, 429, 502, 503, 504)
@@ -64,42 +65,57 @@ class Transport:
             self.token = os.environ.get(TOKEN_VARIABLE) or None
         weakref.finalize(self, _close, self._open)
 
-    def get(self, path: str, query: Mapping[str, object] | None = None) -> dict[str, Any]:
+    def get(self, path: str, query: Mapping[str, object] | None = None, *, shape: Any = dict) -> dict[str, Any]:
         """Send a GET request; raises as `post`."""
         pairs = [f"{quote(name)}={quote(str(value))}" for name, value in (query or {}).items() if value is not None]
-        return self._request("GET", path + ("?" + "&".join(pairs) if pairs else ""), None, None)
+        answer = self._request("GET", path + ("?" + "&".join(pairs) if pairs else ""), None, None)
+        return self._checked(answer, shape)
 
-    def list_all(self, path: str) -> list[dict[str, Any]]:
-        """Return all items of a list, page by page; raises as `post`."""
+    def list_all(self, path: str, *, shape: Any = dict) -> list[dict[str, Any]]:
+        """Return all items of a list, each of a shape, page by page; raises as `post`."""
         items: list[dict[str, Any]] = []
         cursor: str | None = None
         while True:
-            part = self.get(path, {"limit": PART, "cursor": cursor})
+            part = self.get(path, {"limit": PART, "cursor": cursor}, shape={**LIST, "items": [shape]})
             items += part["items"]
             if (cursor := part["next"]) is None:
                 return items
 
     def post(
-        self, path: str, body: Mapping[str, Any], *, key: str | None = None, retries: int | None = None
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        shape: Any = dict,
+        key: str | None = None,
+        retries: int | None = None,
     ) -> dict[str, Any]:
         """Send a POST request, repeated under the same key until there is a response or no retry is left.
 
         Args:
             path: below ``/v1``, e.g. ``/suggestions``.
             body: JSON types, or numbers of numpy and torch.
+            shape: of the answer, as in `check_shape`.
             key: idempotency key; random when left out.
             retries: instead of those of the connection.
 
         Raises:
             UsageError: a body that is not JSON, a refused call or token, a conflict with the present state.
             DataError: a body that cannot be used.
-            StorageError: no server, or one that fails.
+            StorageError: no server, one that fails, or one that answers otherwise.
         """
-        return self._request("POST", path, _json(body), key or uuid.uuid4().hex, retries)
+        return self._checked(self._request("POST", path, _json(body), key or uuid.uuid4().hex, retries), shape)
 
-    def _request(
-        self, method: str, path: str, body: bytes | None, key: str | None, retries: int | None = None
-    ) -> dict[str, Any]:
+    def _checked(self, answer: Any, shape: Any) -> dict[str, Any]:
+        """Return an answer that has a shape; raises `StorageError` for another."""
+        try:
+            check_shape(answer, shape)
+        except ValueError as error:
+            msg = f"{self.url}: expected an answer of `warmstart serve`, got another ({error}). Upgrade the older side."
+            raise StorageError(msg) from error
+        return answer  # type: ignore[no-any-return]  # every shape is an object's
+
+    def _request(self, method: str, path: str, body: bytes | None, key: str | None, retries: int | None = None) -> Any:
         failure: WarmstartError | None = None
         retries = self.retries if retries is None else retries
         for attempt in range(retries + 1):
@@ -219,19 +235,18 @@ def _python_number(value: object) -> object:
     return item()
 
 
-def _document(content: bytes, url: str) -> dict[str, Any]:
+def _document(content: bytes, url: str) -> Any:
     try:
-        document = parse_json(content)
+        return parse_strict_json(content)
     except ValueError as error:
         msg = f"{url}: expected JSON from `warmstart serve`, got something else. Check the URL."
         raise StorageError(msg) from error
-    return document if isinstance(document, dict) else {"items": document}
 
 
 def _failure(status: int, content: bytes, url: str) -> WarmstartError:
     """Return the error of a problem, of the same class as on the server if it is one of warmstart's."""
     try:
-        problem = parse_json(content)
+        problem = parse_strict_json(content)
         detail, title, pointer = str(problem["detail"]), str(problem["title"]), problem.get("pointer")
     except (ValueError, KeyError, TypeError):
         detail, title, pointer = f"expected an answer, got status {status}. Is that `warmstart serve`?", "", None

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
@@ -17,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from warmstart.history_store.errors import DataError, StorageFullError
 from warmstart.locations import history_path, usual_model
 from warmstart.service.bodies import problems
-from warmstart.service.core import Runner, Service, Shared, audit
+from warmstart.service.core import MOST_WAITING_UPLOADS, Runner, Service, Shared, audit
 from warmstart.service.descriptors import DescriptorBody, DescriptorRecord
 from warmstart.service.problems import ProblemError
 from warmstart.service.settings import UPLOADS
@@ -44,15 +45,28 @@ async def upload(request: Request, service: Shared, _: Runner) -> DescriptorReco
         raise ProblemError(403, "No uploads", detail)
     # The guard refuses others.
     kind = UPLOADS[request.headers["content-type"].partition(";")[0].strip().lower()]
-    with tempfile.TemporaryDirectory(prefix="warmstart-upload-") as folder:
+    with _counted(service), tempfile.TemporaryDirectory(prefix="warmstart-upload-") as folder:
         file = Path(folder) / f"upload.{kind}"
         with _upload_errors(), file.open("wb") as opened:
             async for part in request.stream():
                 await run_in_threadpool(opened.write, part)
-        record = await run_in_threadpool(_describe, file, kind, service)
+        record = await to_thread.run_sync(_describe, file, kind, service, limiter=service.uploads)
     audit(request, "descriptors.upload", bytes=int(request.headers.get("content-length", 0)))
     body = DescriptorBody.model_validate(record["descriptor"])
     return DescriptorRecord(id=service.add_descriptor(body.read()), descriptor=body, notes=record["notes"])
+
+
+@contextlib.contextmanager
+def _counted(service: Service) -> Iterator[None]:
+    """Count an upload; raises `ProblemError` where too many wait."""
+    if service.n_uploads >= MOST_WAITING_UPLOADS:
+        detail = f"expected at most {MOST_WAITING_UPLOADS} uploads at a time, got one more. Send it again later, or a descriptor instead."
+        raise ProblemError(503, "Too many uploads", detail, headers={"retry-after": "10", "connection": "close"})
+    service.n_uploads += 1
+    try:
+        yield
+    finally:
+        service.n_uploads -= 1
 
 
 @contextlib.contextmanager
@@ -74,7 +88,7 @@ def _describe(file: Path, kind: str, service: Service) -> dict[str, Any]:
     settings = service.settings
     sizes = [str(4 * settings.most_upload_bytes), str(settings.most_pixels)]
     model = usual_model(history_path(settings.history), settings.model)
-    command = [sys.executable, "-m", "warmstart.service.upload_file", str(file), kind, str(model)]
+    command = [sys.executable, "-P", "-m", "warmstart.service.upload_file", str(file), kind, str(model)]
     try:
         process = subprocess.run(  # noqa: S603  our own module
             [*command, *sizes], capture_output=True, timeout=TIME_S, check=False

@@ -1,9 +1,9 @@
 """The answer of `suggest`: its records together, as text, HTML and JSON."""
 
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any
 
+from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.space import shown
 from warmstart.history_store.wording import in_short
 from warmstart.html import section, table
@@ -136,8 +136,8 @@ def _html(answer: Answer) -> str:
     """Return an answer as HTML: confidence, configurations, neighbours, reasons."""
     about = answer.dataset
     parts = [
-        f"<p>{escape(about.path)}: {about.n_images} images, {about.n_classes} classes. {escape(answer.confidence.note)}</p>",
-        *(f"<p>{escape(note)}</p>" for note in answer.notes if note != answer.confidence.note),
+        f"<p>{in_markup(about.path)}: {about.n_images} images, {about.n_classes} classes. {in_markup(answer.confidence.note)}</p>",
+        *(f"<p>{in_markup(note)}</p>" for note in answer.notes if note != answer.confidence.note),
     ]
     if answer.suggestions:
         rows = [
@@ -156,11 +156,11 @@ def _html(answer: Answer) -> str:
         by = answer.strategy if is_of_history else "no strategy: nothing of the space is known"
         parts.append(table(f"Configurations to try first, by {by}", rows))
         if answer.plan is not None:
-            parts.append(f"<p>{escape(answer.plan.line)}</p>")
+            parts.append(f"<p>{in_markup(answer.plan.line)}</p>")
         if is_of_history and answer.measured_with is not None and answer.measured_with.line:
-            parts.append(f"<p>{escape(answer.measured_with.line)}</p>")
+            parts.append(f"<p>{in_markup(answer.measured_with.line)}</p>")
     if answer.expected_line:
-        parts.append(f"<p>{escape(answer.expected_line)}</p>")
+        parts.append(f"<p>{in_markup(answer.expected_line)}</p>")
     parts.append(table("Datasets that it resembles most", [item.to_row() for item in answer.neighbours]))
     reasons = (
         []
@@ -168,5 +168,5 @@ def _html(answer: Answer) -> str:
         else why.in_words(answer.suggestions, is_timed=answer.plan is not None)
     )
     for heading, lines in reasons:
-        parts.append(f"<p>{escape(heading)}</p><ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>")
+        parts.append(f"<p>{in_markup(heading)}</p><ul>{''.join(f'<li>{in_markup(line)}</li>' for line in lines)}</ul>")
     return section(parts)

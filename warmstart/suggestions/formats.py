@@ -1,14 +1,12 @@
-"""Answers as text: for programs (json, yaml, csv) and for tuners (optuna, ray, configspace)."""
+"""Answers as text: rows for programs, and texts for tuners (optuna, ray, configspace)."""
 
-import csv
-import io
 import json
-import pprint
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.quoting import in_csv, in_json, in_line, in_python
 from warmstart.suggestions.answer import Answer
 
 if TYPE_CHECKING:
@@ -32,18 +30,6 @@ PREFIX = "config."
 """Prefix of the column of a hyperparameter whose name is one of these; also in tables of trials."""
 
 
-def to_json(document: object) -> str:
-    """Format a document as JSON; NaN and infinity are refused."""
-    return json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
-
-
-def to_yaml(document: Mapping[str, Any]) -> str:
-    """Format a document as YAML, keys in their order."""
-    import yaml
-
-    return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
-
-
 def heads_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the keys of all rows in order; a key that some rows lack keeps its position in the others."""
     heads: list[str] = []
@@ -56,13 +42,10 @@ def heads_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return heads
 
 
-def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Format rows as CSV with a header; an absent or None value is an empty cell."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, heads_of(rows), restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
+def to_csv(rows: Sequence[Mapping[str, Any]], *, raw: bool = False) -> str:
+    """Format rows as CSV with a header; an absent or None value is an empty cell; `raw` as in `in_csv`."""
+    heads = heads_of(rows)
+    return in_csv(heads, ([row.get(head) for head in heads] for row in rows), raw=raw)
 
 
 def with_config(row: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,11 +79,10 @@ def _error_columns(expected: "ExpectedError | None") -> dict[str, float]:
 
 def to_optuna(answer: Answer) -> str:
     """Format a Python program that enqueues the suggestions in an Optuna study."""
-    points = pprint.pformat(_points(answer), sort_dicts=False, width=110)
     return (
         "import optuna\n\n"
-        f"# warmstart, strategy {answer.strategy}: best first\n"
-        f"points = {points}\n\n"
+        f"# warmstart, strategy {in_line(answer.strategy)}: best first\n"
+        f"points = {in_python(_points(answer))}\n\n"
         'study = optuna.create_study(direction="minimize")\n'
         "for point in points:\n"
         "    study.enqueue_trial(point)\n"
@@ -109,12 +91,12 @@ def to_optuna(answer: Answer) -> str:
 
 def to_ray(answer: Answer) -> str:
     """Format the JSON list of `points_to_evaluate` for Ray Tune's searchers."""
-    return to_json(_points(answer))
+    return in_json(_points(answer))
 
 
 def to_configspace(answer: Answer) -> str:
     """Format the history's space as ConfigSpace JSON with the suggestions as its values."""
-    return to_json({"space": json.loads(answer.space_json), "configurations": _points(answer)})
+    return in_json({"space": json.loads(answer.space_json), "configurations": _points(answer)})
 
 
 def to_recipe(answer: Answer, program: str, *, skip_broken: bool = False) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from warmstart.history_store.csv_table import read_csv
 from warmstart.history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.history_store.hyperparameter_names import meaning_of
+from warmstart.history_store.quoting import from_csv
 from warmstart.history_store.records import Value
 from warmstart.suggestions.formats import PREFIX, RESULT_COLUMNS
 
@@ -185,7 +186,7 @@ def _cells(row: Mapping[str, str]) -> dict[str, Any]:
 
     result_columns = RESULT_COLUMNS if {"rank", "from"} <= row.keys() else ()
     return {
-        name.removeprefix(PREFIX): plain_value(text.strip())
+        from_csv(name).removeprefix(PREFIX): plain_value(from_csv(text.strip()))
         for name, text in row.items()
         if text.strip() and name not in result_columns
     }

@@ -22,7 +22,7 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now = 1000.0
-        monkeypatch.setattr("warmstart.studies.state.trial_queue.time.time", lambda: self.now)
+        monkeypatch.setattr("warmstart.studies.state.trial_queue.lease_time", lambda: self.now)
 
     def __call__(self):
         return self.now

@@ -4,8 +4,9 @@ import os
 from typing import Any
 
 import pytest
+from ConfigSpace import ConfigurationSpace
 
-from warmstart.history_store.errors import LeaseLostError
+from warmstart.history_store.errors import LeaseLostError, StorageError
 from warmstart.remote_study import RemoteStudy
 
 OFFER = {"study": "s", "number": 3, "config": {"x": 0.5}, "seed": 1, "budget": None}
@@ -72,3 +73,15 @@ def test_a_trial_that_went_elsewhere_before_the_answer_came_is_asked_for_anew() 
     for late, key in ((1, "mine"), (3, None)):
         with pytest.raises(LeaseLostError, match="expected a key"):
             RemoteStudy(Late(late), "s").ask(key=key)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("high", "is_of_space"), [(1.0, True), (0.25, False)])
+def test_a_configuration_of_another_space_is_refused(high: float, is_of_space: bool) -> None:
+    told = Told()
+    told.url = "http://here"  # type: ignore[attr-defined]
+    study = RemoteStudy(told, "s", space=ConfigurationSpace({"x": (0.0, high)}))  # type: ignore[arg-type]
+    if is_of_space:
+        assert study.ask() is not None
+    else:
+        with pytest.raises(StorageError, match=r"http://here: configuration .* expected one that the space allows"):
+            study.ask()

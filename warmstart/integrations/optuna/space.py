@@ -27,7 +27,7 @@ from optuna.trial import FrozenTrial
 
 from warmstart.bo.space.axes import Integer as Whole
 from warmstart.bo.space.axes import Real, axis_of
-from warmstart.history_store.errors import UsageError
+from warmstart.history_store.errors import DataError, UsageError
 
 META = "optuna"
 """Key of a hyperparameter's `meta` for Optuna's distribution, as JSON."""
@@ -196,7 +196,7 @@ def _distribution(hyperparameter: Any) -> BaseDistribution:
     """Return the distribution of one hyperparameter."""
     text = (hyperparameter.meta or {}).get(META)
     if text is not None:
-        return json_to_distribution(text)
+        return _distribution_of_meta(text, hyperparameter)
     axis = axis_of(hyperparameter)
     if isinstance(axis, Real):
         return FloatDistribution(axis.low, axis.high, log=axis.log)
@@ -204,6 +204,33 @@ def _distribution(hyperparameter: Any) -> BaseDistribution:
         return IntDistribution(axis.low, axis.high, log=axis.log)
     _check_choices(axis.name, axis.choices)
     return CategoricalDistribution(axis.choices)
+
+
+def _distribution_of_meta(text: Any, hyperparameter: Any) -> BaseDistribution:
+    """Read the distribution that a hyperparameter's metadata has; its values have to be the hyperparameter's.
+
+    Raises:
+        DataError: it is none, or of other values.
+    """
+    try:
+        distribution = json_to_distribution(text)
+        is_same = _has_values_of(distribution, hyperparameter)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        is_same = False
+    if not is_same:
+        msg = f"{hyperparameter.name}: expected Optuna's distribution of the same values as metadata, got {text!r:.80}. Leave it out."
+        raise DataError(msg, param="space")
+    return distribution
+
+
+def _has_values_of(distribution: BaseDistribution, hyperparameter: Any) -> bool:
+    """Tell whether a distribution has the values of a hyperparameter, whose range may be rounded."""
+    if hasattr(hyperparameter, "lower"):
+        ends, low, high = (distribution.low, distribution.high), hyperparameter.lower, hyperparameter.upper  # type: ignore[attr-defined]  # or the caller catches it
+        return bool(np.allclose(ends, (low, high), rtol=ROUNDING, atol=2 * ROUNDING * (high - low)))
+    values = getattr(hyperparameter, "sequence", None) or getattr(hyperparameter, "choices", None)
+    values = (hyperparameter.value,) if values is None else values
+    return all(distribution._contains(distribution.to_internal_repr(value)) for value in values)  # noqa: SLF001  as Optuna's storages
 
 
 def _hyperparameter(name: str, distribution: BaseDistribution) -> Any:

@@ -2,7 +2,11 @@
 import { element, number, svg } from "./elements.js";
 
 const W = 640, H = 300, M = 44;
-const scale = (low, high, from, to) => (value) => (high > low ? from + ((value - low) / (high - low)) * (to - from) : (from + to) / 2);
+const scale = (low, high, from, to) => (value) => (high > low ? from + ((value / 2 - low / 2) / (high / 2 - low / 2)) * (to - from) : (from + to) / 2);
+
+// Math.min(...values) fails from some 120,000 values on.
+const minOf = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
+const maxOf = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
 
 function titled(label, ...children) {
   return svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": label }, ...children);
@@ -11,8 +15,8 @@ function titled(label, ...children) {
 export function mapOf(map, near) {
   const points = map.datasets.map((each) => each.position);
   const all = map.own ? [...points, map.own] : points;
-  const x = scale(Math.min(...all.map((p) => p[0])), Math.max(...all.map((p) => p[0])), M, W - M);
-  const y = scale(Math.min(...all.map((p) => p[1])), Math.max(...all.map((p) => p[1])), H - M, M);
+  const x = scale(minOf(all.map((p) => p[0])), maxOf(all.map((p) => p[0])), M, W - M);
+  const y = scale(minOf(all.map((p) => p[1])), maxOf(all.map((p) => p[1])), H - M, M);
   const dots = map.datasets.map((each) => {
     const isNear = near.includes(each.name);
     return svg("circle", { cx: x(each.position[0]), cy: y(each.position[1]), r: isNear ? 6 : 4, class: isNear ? "dot near" : "dot" },
@@ -30,12 +34,12 @@ export function bestSoFar(trials) {
   const line = ended.map((each) => [each.number, (best = Math.min(best, each.error))]);
   const errors = ended.map((each) => each.error);
   const x = scale(0, Math.max(1, trials[trials.length - 1].number), M, W - 12);
-  const y = scale(Math.min(...errors), Math.max(...errors), H - M, 16);
+  const y = scale(minOf(errors), maxOf(errors), H - M, 16);
   const steps = line.map(([n, e], i) => `${i ? `H${x(n)}V` : `M${x(n)},`}${y(e)}`).join("");
   return element("figure", {}, titled(`Best error ${number(best)} after ${ended.length} trials`,
     svg("path", { class: "line", d: steps }),
     ...ended.map((each) => svg("circle", { class: "dot", cx: x(each.number), cy: y(each.error), r: 3.5 })),
-    ...[[Math.min(...errors), H - M], [Math.max(...errors), 16]].map(([value, at]) => Object.assign(svg("text", { x: 4, y: at + 4 }), { textContent: number(value) })),
+    ...[[minOf(errors), H - M], [maxOf(errors), 16]].map(([value, at]) => Object.assign(svg("text", { x: 4, y: at + 4 }), { textContent: number(value) })),
     Object.assign(svg("text", { x: W / 2 - 20, y: H - 10 }), { textContent: "trial" })),
     element("figcaption", { class: "hint" }, `Error of each trial, and the best so far: ${number(best)}.`));
 }
@@ -48,7 +52,7 @@ export function parallel(trials, names) {
   const scales = axes.map((axis) => {
     const kinds = [...new Set(ended.map((each) => values(each, axis)).filter((value) => value !== undefined))];
     if (kinds.every((value) => typeof value === "number")) {
-      const low = Math.min(...kinds), high = Math.max(...kinds);
+      const low = minOf(kinds), high = maxOf(kinds);
       ends.push([short(low), short(high)]);
       if (low <= 0 || high / low < 100) return scale(low, high, bottom, top);
       const log = scale(Math.log(low), Math.log(high), bottom, top);
@@ -85,15 +89,15 @@ export function learningCurves(trials) {
   if (!told.length) return "";
   const points = told.flatMap((each) => each.curve);
   const steps = points.map((point) => point[0]), errors = points.map((point) => point[1]);
-  const low = Math.min(...errors), high = Math.max(...errors);
-  const x = scale(Math.min(...steps), Math.max(...steps), M + 12, W - 12), y = scale(low, high, H - M, 16);
+  const low = minOf(errors), high = maxOf(errors);
+  const x = scale(minOf(steps), maxOf(steps), M + 12, W - 12), y = scale(low, high, H - M, 16);
   const least = told.reduce((a, b) => ((b.error ?? Infinity) < (a.error ?? Infinity) ? b : a));
   const lines = [...told.filter((each) => each !== least), least].map((each) =>
     svg("polyline", { class: each === least ? "path best" : each.state === "running" ? "path running" : "path", points: each.curve.map(([step, error]) => `${x(step)},${y(error)}`).join(" ") },
       Object.assign(svg("title"), { textContent: `trial ${each.number}, ${each.state}` })));
   return element("figure", {}, titled(`What ${told.length} trials reported, step by step`, ...lines,
     ...[[low, H - M], [high, 16]].map(([value, at]) => Object.assign(svg("text", { x: 4, y: at + 4 }), { textContent: number(value) })),
-    label(x(Math.min(...steps)), H - 10, 0, 3, number(Math.min(...steps))), label(W / 2, H - 10, 1, 3, "step"), label(W - 12, H - 10, 2, 3, number(Math.max(...steps)))),
+    label(x(minOf(steps)), H - 10, 0, 3, number(minOf(steps))), label(W / 2, H - 10, 1, 3, "step"), label(W - 12, H - 10, 2, 3, number(maxOf(steps)))),
     element("figcaption", { class: "hint" }, "Errors that trials reported on their way; the strong line is the best one, a dashed one still runs."));
 }
 

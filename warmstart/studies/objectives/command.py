@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -13,17 +12,21 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, ClassVar, TextIO
+from typing import Any, ClassVar
+
+import numpy as np
 
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.quoting import in_line
 from warmstart.history_store.records import Config
 from warmstart.history_store.space import natural
 from warmstart.studies.objectives.base import Report, TrialStatus
 from warmstart.studies.objectives.metric import LAST_HINT, NUMBER, Metric, MetricReader
+from warmstart.studies.objectives.printed import printed_lines
 from warmstart.training.processes.supervisor import Supervised, describe_end
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
@@ -125,12 +128,12 @@ class CommandObjective:
         process = Supervised(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
         last_error: deque[str] = deque(maxlen=1)
         listener = threading.Thread(
-            target=lambda: last_error.extend(_tee_lines(process.process.stderr, sys.stderr)), daemon=True
+            target=lambda: last_error.extend(printed_lines(process.process.stderr, sys.stderr)), daemon=True
         )
         listener.start()
         last = ""
         try:
-            for line in _tee_lines(process.process.stdout, sys.stdout):
+            for line in printed_lines(process.process.stdout, sys.stdout):
                 last = line
                 _report_json(line, report) if reader is None else _report_metric(line, reader, report)
             code = process.wait()
@@ -160,7 +163,14 @@ class CommandObjective:
         trial = {"config": json.dumps(hyperparameters), "seed": seed, "dataset": self.dataset, "budget": amount}
         values: dict[str, Any] = {f"{_SPACE_PREFIX}{name}": value for name, value in hyperparameters.items()}
         values |= trial | hyperparameters | {f"{_TRIAL_PREFIX}{name}": value for name, value in trial.items()}
-        return {name: str(value) for name, value in values.items() if value is not None}
+        return {name: in_argument(value) for name, value in values.items() if value is not None}
+
+
+def in_argument(value: object) -> str:
+    """Write a value on a command line; argparse takes a negative number with an exponent for an option."""
+    if isinstance(value, float) and value < 0 and "e" in repr(value):
+        return np.format_float_positional(value, trim="0")
+    return str(value)
 
 
 def _check_no_shell(command: str) -> None:
@@ -207,16 +217,6 @@ def _is_placeholder(name: str, names: Collection[str]) -> bool:
     return name.isidentifier() or name in names or name.startswith((_TRIAL_PREFIX, _SPACE_PREFIX))
 
 
-def _tee_lines(stream: IO[bytes] | None, log: TextIO) -> Iterator[str]:
-    """Copy lines into the log of the trial, and yield those that are not empty."""
-    assert stream is not None  # noqa: S101  a pipe
-    with io.TextIOWrapper(stream, errors="replace") as lines:
-        for line in lines:
-            log.write(line)
-            if line.strip():
-                yield line.strip()
-
-
 def _report_json(line: str, report: Report) -> None:
     """Report the step and error of a JSON line."""
     if not line.startswith("{"):
@@ -233,7 +233,9 @@ def _report_pair(pair: tuple[object, object], line: str, report: Report, *, labe
     """Report a step and its value; if they are no numbers, write their line to the log."""
     step, value = (_to_number(number) for number in pair)
     if step is None or value is None:
-        sys.stderr.write(f"warmstart: no report: expected a step and {label} that are numbers, got {line[:80]}\n")
+        sys.stderr.write(
+            f"warmstart: no report: expected a step and {label} that are numbers, got {in_line(line[:80])}\n"
+        )
         return
     report(step, value)
 

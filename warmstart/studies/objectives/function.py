@@ -7,6 +7,7 @@ import inspect
 import operator
 import pickle
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -128,9 +129,8 @@ class FunctionObjective:
         folder = self.folder
         if module.endswith(".py"):
             folder, module = self.folder / Path(module).parent, Path(module).stem
-        sys.path.insert(0, str(folder.absolute()))
         try:
-            with _importing(text):
+            with _importing(text), _first_in_path(str(folder.absolute())):
                 loaded = importlib.import_module(module)
         except ModuleNotFoundError as error:
             # The module exists, but imports a missing one: that error says more.
@@ -195,6 +195,23 @@ def _pickled(function: Callable[..., object]) -> str | bytes:
 
 def _function_name(function: object) -> str:
     return str(getattr(function, "__qualname__", None) or repr(function))
+
+
+@contextmanager
+def _first_in_path(folder: str) -> Iterator[None]:
+    """Look for modules in a folder first, as Python does for a script; afterwards no file there replaces one of Python's own."""
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+        sys.path.insert(_after_standard_library(), folder)
+
+
+def _after_standard_library() -> int:
+    """Return the place in `sys.path` after Python's own modules, which no file beside an objective replaces, and before packages."""
+    own = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), str(Path(sysconfig.get_path("platstdlib"), "lib-dynload"))}  # fmt: skip
+    return max((i + 1 for i, entry in enumerate(sys.path) if entry in own), default=0)
 
 
 def _module_and_name(text: str) -> tuple[str, str]:

@@ -270,7 +270,7 @@ class MetricReader:
             if _file_state(self._file) == self._state_before:
                 return _failed(f"expected {self._file} to be written by the trial, got none of it")
             try:
-                document = parse_json(self._file.read_text(encoding="utf-8"))
+                document = parse_json(self._file.read_text(encoding="utf-8-sig"))
             except (OSError, ValueError, RecursionError) as problem:
                 return _failed(f"expected {self._file} as JSON, got {in_words(problem)}")
             content = nested_value(document, metric.file[1]) if isinstance(document, Mapping) else None

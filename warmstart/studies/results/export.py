@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from warmstart.exports import check_exportable
 from warmstart.history_store.errors import UsageError
+from warmstart.history_store.quoting import in_json
 from warmstart.metafeat.files import replace_file
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ def check_export(path: Path) -> None:
     check_exportable(path)
 
 
-def write_trials(path: Path, record: StudyRecord) -> None:
-    """Write the trials in the format of the file's ending, atomically.
+def write_trials(path: Path, record: StudyRecord, *, raw: bool = False) -> None:
+    """Write the trials in the format of the file's ending, atomically; `raw` as in `in_csv`.
 
     Raises:
         UsageError: Parquet without pyarrow.
@@ -49,14 +50,13 @@ def write_trials(path: Path, record: StudyRecord) -> None:
             "settings": record.settings,
             "all": record.rows(),
         }
-        text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-        replace_file(path, text.encode("utf-8", "backslashreplace"), durable=False)
+        replace_file(path, (in_json(document) + "\n").encode(), durable=False)
         return
     rows = trial_rows(record)
     if kind == ".csv":
         from warmstart.suggestions.formats import to_csv
 
-        text = to_csv(rows) if rows else ",".join(HEADS) + "\n"
+        text = to_csv(rows, raw=raw) if rows else ",".join(HEADS) + "\n"
         replace_file(path, text.encode("utf-8", "backslashreplace"), durable=False)
         return
     replace_file(path, _parquet(rows), durable=False)

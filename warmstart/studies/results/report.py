@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warmstart.history_store.errors import StorageError, StorageFullError
+from warmstart.history_store.quoting import in_code, in_json, in_markdown
 from warmstart.history_store.space import shown
 from warmstart.history_store.wording import counted, in_short
 from warmstart.metafeat.files import replace_file
@@ -71,7 +72,7 @@ def add_classifier(path: Path, predictions: Predictions, saved: SavedModel) -> N
         "",
         "## The saved classifier",
         "",
-        f"`{predictions.model}`, on {len(predictions.rows)} images that it had not seen: error {saved.validation_error:.4g}{_ends(saved)}. A row for each true class, a column for each answer:",
+        f"{in_code(predictions.model)}, on {len(predictions.rows)} images that it had not seen: error {saved.validation_error:.4g}{_ends(saved)}. A row for each true class, a column for each answer:",
         "",
         *_table(predictions.confusion()),
         "",
@@ -99,9 +100,9 @@ def write_joint_report(path: Path, title: str, joint: JointResult, plans: Sequen
     _write_json(path.with_suffix(".json"), document)
     counts = joint.counts_line or "none"
     lines = [
-        f"{JOINT_TITLE}{title}",
+        f"{JOINT_TITLE}{in_markdown(title)}",
         "",
-        f"- kept in: `{joint.storage}`",
+        f"- kept in: {in_code(joint.storage)}",
         f"- trials: {counts}; split by {joint.split}",
         "",
         *_table(joint_rows(joint)),
@@ -115,7 +116,7 @@ def write_joint_report(path: Path, title: str, joint: JointResult, plans: Sequen
 
 
 def _write_json(path: Path, document: Mapping[str, Any]) -> None:
-    _write(path, json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+    _write(path, in_json(document) + "\n")
 
 
 def _write(path: Path, text: str) -> None:
@@ -159,15 +160,15 @@ def _markdown(result: TuneResult, plan: StudySpec) -> str:
     durations = [trial.duration for trial in result.trials if trial.duration is not None]
     objective = plan.objective_label
     lines = [
-        f"{TITLE}{result.study}",
+        f"{TITLE}{in_markdown(result.study)}",
         "",
-        f"- kept in: `{result.storage}`",
-        f"- dataset: {f'`{result.dataset}`' if result.dataset else 'none'}",
-        f"- objective: `{objective}`",
+        f"- kept in: {in_code(result.storage)}",
+        f"- dataset: {in_code(result.dataset) if result.dataset else 'none'}",
+        f"- objective: {in_code(objective)}",
         *([] if result.metric.is_plain else [f"- metric: {_metric_text(result)}"]),
         f"- search: {plan.surrogate}, {plan.acquisition}, seed {plan.seed}, pruner {plan.pruner}",
         f"- trials: {counts}; {sum(durations):.1f} s in all",
-        f"- {result.comparison_line}" if result.comparison is not None else "",
+        f"- {in_markdown(result.comparison_line)}" if result.comparison is not None else "",
         "",
         "## Best",
         "",
@@ -183,7 +184,7 @@ def _markdown(result: TuneResult, plan: StudySpec) -> str:
     failures = [trial for trial in result.trials if trial.note]
     if failures:
         lines += ["", "## What went wrong", "", f"{counted(len(failures), 'trial')}; the last of them:", ""]
-        lines += [f"- trial {t.number}, {t.status.value}: {t.note}" for t in failures[-MAX_ROWS:]]
+        lines += [f"- trial {t.number}, {t.status.value}: {in_markdown(t.note)}" for t in failures[-MAX_ROWS:]]
     return "\n".join(lines) + "\n"
 
 
@@ -195,7 +196,7 @@ def _metric_text(result: TuneResult) -> str:
     errors = "; errors are fractions" if metric.scale == "percent" else ""
     if metric.maximize:
         errors = "; errors are what the study minimises for it"
-    return f"{metric.name}, {direction}{best_part}{errors}"
+    return f"{in_markdown(metric.name)}, {direction}{best_part}{errors}"
 
 
 def _warm_lines(result: TuneResult, plan: StudySpec) -> list[str]:
@@ -220,9 +221,9 @@ def _warm_lines(result: TuneResult, plan: StudySpec) -> list[str]:
     if plan.initial:
         origin = "Given"
     elif history is None:
-        origin = f"The usual ones of {plan.workload}"
+        origin = f"The usual ones of {in_markdown(plan.workload)}"
     else:
-        origin = f"From `{history.get('path')}`, revision {history.get('revision')}"
+        origin = f"From {in_code(history.get('path'))}, revision {history.get('revision')}"
     return [f"{origin}; they count as `--warm {plan.warm}`.", "", *_table(rows)]
 
 
@@ -244,7 +245,7 @@ def _expectation_lines(result: TuneResult) -> list[str]:
         }
         for trial in result.expected.informative
     ]
-    return ["", "## Promised and came", "", result.expected_line, "", *_table(rows)]
+    return ["", "## Promised and came", "", in_markdown(result.expected_line), "", *_table(rows)]
 
 
 def _promised_cell(warm: WarmConfig, to_value: Callable[[float], float]) -> dict[str, str]:
@@ -269,12 +270,12 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         return ["None."]
     heads = list(dict.fromkeys(head for row in rows for head in row))
     cells = [[_cell(row.get(head)) for head in heads] for row in rows]
-    return [_row(heads), _row(["---"] * len(heads)), *map(_row, cells)]
+    return [_row(map(in_markdown, heads)), _row(["---"] * len(heads)), *map(_row, cells)]
 
 
-def _row(cells: Sequence[str]) -> str:
+def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
 def _cell(value: object) -> str:
-    return "" if value is None else in_short(value).replace("|", "\\|")
+    return "" if value is None else in_markdown(in_short(value))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
+from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.space import natural, shown
 from warmstart.history_store.wording import in_short
 from warmstart.html import section, table
@@ -161,13 +161,13 @@ class TuneResult:
     def html(self) -> str:
         """Return the paragraphs and the table of this study in HTML."""
         counts = self.counts_line or "no trial yet"
-        parts = [f"<p>Study {escape(self.study)} in {escape(self.storage)}: {escape(counts)}.</p>"]
+        parts = [f"<p>Study {in_markup(self.study)} in {in_markup(self.storage)}: {in_markup(counts)}.</p>"]
         if rows := self.best_rows():
             parts.append(table("Best trials", rows))
         if self.comparison is not None:
-            parts.append(f"<p>{escape(self.comparison_line)}</p>")
+            parts.append(f"<p>{in_markup(self.comparison_line)}</p>")
         if self.expected is not None:
-            parts.append(f"<p>{escape(self.expected_line)}</p>")
+            parts.append(f"<p>{in_markup(self.expected_line)}</p>")
         return "".join(parts)
 
     def best_rows(self) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ Clocks of servers over one database have to agree to within a few seconds.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ LEASE = "warmstart:lease"
 """User attribute of a trial: its lease."""
 EXTRA = "warmstart:extra"
 """User attribute of an extra trial: a result that came too late for its own trial."""
+TOKEN_END = " "  # noqa: S105  a separator
+"""After the token's name, in the key of a request of a server's client."""
 MOST_OFFERS = 2
 """Offers of a trial at most: one whose client is lost is offered once more."""
 
@@ -73,9 +76,26 @@ class Lease:
         """Return the present holder, else the last one that released it."""
         return self.client or self.released[-1]
 
+    def is_for(self, client: str, token: str) -> bool:
+        """Tell whether a client's offers were asked for with a token, or before keys had any."""
+        tokens = {
+            key.removeprefix(f"{client}:").partition(TOKEN_END)[0]
+            for key in self.keys
+            if TOKEN_END in key and key.startswith(f"{client}:")
+        }
+        return not tokens or token in tokens
+
     def was_held_by(self, client: str) -> bool:
         """Tell whether a client ever held the trial."""
         return client in self.clients or client in self.released
+
+
+_START = time.time() - time.monotonic()
+
+
+def lease_time() -> float:
+    """Return the seconds since 1970 by a clock that nobody sets: leases neither end nor stay where the machine's clock jumps."""
+    return _START + time.monotonic()
 
 
 def is_leased(trial: FrozenTrial, now: float) -> bool:

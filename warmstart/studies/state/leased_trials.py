@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from warmstart.history_store.errors import LeaseLostError, UsageError
 from warmstart.studies.objectives.base import Outcome, TrialStatus
-from warmstart.studies.state.lease import EXTRA, LEASE, MOST_OFFERS, Lease
+from warmstart.studies.state.lease import EXTRA, LEASE, MOST_OFFERS, Lease, lease_time
 from warmstart.studies.state.reported_steps import as_reported
 from warmstart.studies.state.trial_queue import OUTCOME, RUN, Run, TrialQueue, Wait, count_begun, outcome_to_dict
 
@@ -44,7 +43,7 @@ class LeasedTrial:
 class LeasedTrials:
     """The trials of a study that are leased to clients."""
 
-    def __init__(self, queue: TrialQueue, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, queue: TrialQueue, *, clock: Callable[[], float] = lease_time) -> None:
         """Create the leases of a study; `clock` returns the seconds since 1970."""
         self.queue, self._clock, self._choice_mutex = queue, clock, threading.Lock()
 
@@ -126,6 +125,12 @@ class LeasedTrials:
             self.queue.flush()  # an acknowledged report must be written
             return stop, self._renew(trial, lease, lease_s)
 
+    def is_for(self, number: int, client: str, token: str) -> bool:
+        """Tell whether a trial was offered to a client who asked with a token; also if nobody did. Raises as `renew`."""
+        with self.queue.store.guard():
+            lease = Lease.of(self._trial(number))
+        return lease is None or lease.is_for(client, token)
+
     def heading(self, number: int) -> ExpectedError | None:
         """Forecast the final error of a trial; None without a pruner ``history``."""
         with self.queue.store.guard(), self.queue.lease_lock():
@@ -174,7 +179,10 @@ class LeasedTrials:
                     f"trial {number}: expected to be told once, got another result than before. Ask for another trial."
                 )
                 raise LeaseLostError(msg)
-            extra_number = self._store_late_result(trial, client, outcome)
+            extra_number, is_kept = self._store_late_result(trial, client, outcome)
+        if not is_kept:
+            msg = f"trial {number}: expected one late result of {client!r}, got another than the one kept as trial {extra_number}, an extra. It is not kept; ask for another trial."
+            raise LeaseLostError(msg)
         msg = f"trial {number}: expected a result before its lease ended, got one {_lateness(lease, self._clock())}. It is kept as trial {extra_number}, an extra; renew leases by heartbeats, or ask for longer ones."
         raise LeaseLostError(msg)
 
@@ -239,15 +247,18 @@ class LeasedTrials:
             raise UsageError(msg, param="number") from error
         return as_reported(storage.get_trial(trial_id))
 
-    def _store_late_result(self, trial: FrozenTrial, client: str, outcome: Outcome) -> int:
-        """Add a late result as an extra trial, once; return its number."""
+    def _store_late_result(self, trial: FrozenTrial, client: str, outcome: Outcome) -> tuple[int, bool]:
+        """Add a late result as an extra trial, one for each lease; return its number, and whether it is the result."""
         from optuna.trial import TrialState, create_trial
 
         mark = {"of": trial.number, "client": client}
         study = self.queue.study
-        for candidate in study.get_trials(deepcopy=False):
-            if candidate.user_attrs.get(EXTRA) == mark and _is_same(candidate.user_attrs[OUTCOME], outcome):
-                return candidate.number
+        extras = [each for each in study.get_trials(deepcopy=False) if each.user_attrs.get(EXTRA) == mark]
+        lease = Lease.of(trial)
+        n_leases = 1 if lease is None else [*lease.clients, *lease.released].count(client)
+        same = [extra for extra in extras if _is_same(extra.user_attrs[OUTCOME], outcome)]
+        if same or len(extras) >= n_leases:
+            return (same or extras)[-1].number, bool(same)
         pruned = outcome.status is TrialStatus.PRUNED
         ended = TrialState.COMPLETE if outcome.error is not None else TrialState.PRUNED if pruned else TrialState.FAIL
         extra = create_trial(
@@ -259,11 +270,8 @@ class LeasedTrials:
             constraints=dict(outcome.constraints) or None,
         )
         study.add_trial(extra)
-        return max(
-            candidate.number
-            for candidate in study.get_trials(deepcopy=False)
-            if candidate.user_attrs.get(EXTRA) == mark
-        )
+        numbers = (each.number for each in study.get_trials(deepcopy=False) if each.user_attrs.get(EXTRA) == mark)
+        return max(numbers), True
 
 
 def _run(trial: FrozenTrial) -> Run:

@@ -12,7 +12,6 @@ import math
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +24,7 @@ from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.records import Value
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.options import Search
-from warmstart.studies.state.lease import is_extra, is_leased
+from warmstart.studies.state.lease import is_extra, is_leased, lease_time
 from warmstart.studies.state.locks import ASKING, LEASING
 from warmstart.studies.state.report_writer import ReportWriter, write_reports
 from warmstart.studies.state.reported_steps import STEPS, as_reported
@@ -198,7 +197,7 @@ class TrialQueue:
             for trial in self.study.get_trials(deepcopy=False):
                 if trial.state != TrialState.RUNNING:
                     continue
-                if is_leased(trial, time.time()) or not self._claims.take(trial.number + 1):
+                if is_leased(trial, lease_time()) or not self._claims.take(trial.number + 1):
                     n_elsewhere += 1
                 elif (orphan := self._open_trial(trial._trial_id)) is not None:  # noqa: SLF001  Optuna's storages know trials by it
                     break
@@ -378,7 +377,7 @@ def interrupted_numbers(store: Store, study: optuna.Study, plan: StudySpec, tria
     """
     from optuna.trial import TrialState
 
-    now, number, numbers = time.time(), study._study_id, []  # noqa: SLF001
+    now, number, numbers = lease_time(), study._study_id, []  # noqa: SLF001
     for trial in trials:
         is_chosen = RUN in trial.user_attrs
         if trial.state != TrialState.RUNNING or is_leased(trial, now) or (plan.members and not is_chosen):

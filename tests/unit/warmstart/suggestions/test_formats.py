@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from warmstart.bo.transfer.expected_error import ExpectedError
+from warmstart.history_store.quoting import in_json, in_yaml
 from warmstart.suggestions import formats
 from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.records import Confidence, DatasetSummary, InitialDesign, Neighbour
@@ -60,7 +61,7 @@ def answer():
 
 
 def test_json_is_the_contract(answer):
-    document = json.loads(formats.to_json(answer.to_dict()))
+    document = json.loads(in_json(answer.to_dict()))
     assert list(document) == [
         "schema_version",
         "dataset",
@@ -97,11 +98,11 @@ def test_json_is_the_contract(answer):
 
 def test_json_refuses_what_json_has_not():
     with pytest.raises(ValueError, match="not JSON compliant"):
-        formats.to_json({"error": float("nan")})
+        in_json({"error": float("nan")})
 
 
 def test_yaml_says_the_same(answer):
-    assert yaml.safe_load(formats.to_yaml(answer.to_dict())) == answer.to_dict()
+    assert yaml.safe_load(in_yaml(answer.to_dict())) == answer.to_dict()
 
 
 def test_csv_has_the_error_to_expect_where_it_is_known(answer):

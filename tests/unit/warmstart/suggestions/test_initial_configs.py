@@ -12,6 +12,7 @@ import yaml
 from ConfigSpace import ForbiddenAndConjunction, ForbiddenEqualsClause
 
 from warmstart.history_store.errors import DataError, MissingPathError, UsageError
+from warmstart.history_store.quoting import in_json, in_yaml
 from warmstart.history_store.space_yaml import Source, build_space
 from warmstart.suggestions import formats
 from warmstart.suggestions.answer import Answer
@@ -40,8 +41,8 @@ def answer() -> Answer:
 
 
 FILES = {
-    "s.json": lambda: formats.to_json(answer().to_dict()),
-    "s.yaml": lambda: formats.to_yaml(answer().to_dict()),
+    "s.json": lambda: in_json(answer().to_dict()),
+    "s.yaml": lambda: in_yaml(answer().to_dict()),
     "s.csv": lambda: formats.to_csv(formats.suggestion_rows(answer())),
     "ray.json": lambda: formats.to_ray(answer()),
     "configspace.json": lambda: formats.to_configspace(answer()),
