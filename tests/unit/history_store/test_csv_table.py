@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from warmstart.history_store.csv_table import read_csv
-from warmstart.history_store.quoting import in_csv
 from warmstart.history_store.errors import DataError
+from warmstart.history_store.quoting import in_csv
 from warmstart.integrations.importers.run_folders import read_rows
 from warmstart.suggestions.initial_configs import read_initial
 
