@@ -102,7 +102,9 @@ class Judgement:
         """Return two lines: how many are right, and of which class."""
         low, high = self.range
         worst = ", ".join(f"{each.name} {each.of_100}" for each in self.classes[:5])
-        more = f" and {len(self.classes) - 5} more, all {self.classes[5].of_100} or above" if len(self.classes) > 5 else ""  # fmt: skip
+        others = self.classes[5:]
+        least = others[0].of_100 if others else 100
+        more = f" and {len(others)} more, all {least}{'' if least == 100 else ' or above'}" if others else ""
         mixed = max(self.classes, key=lambda each: each.n - each.right)
         with_which = f" Most mixed up: {mixed.name}, taken for {mixed.taken_for}." if mixed.taken_for else ""
         return (
