@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-_Z = 1.645
-"""Of a range that holds nine times of ten."""
+_Z = 1.2816
+"""Of a range that holds eight times of ten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Judgement:
 
     @property
     def range(self) -> tuple[int, int]:
-        """Return the bounds of the right answers of 100, without an interval Wilson's of 90 %."""
+        """Return the bounds of the right answers of 100, without an interval Wilson's of 80 %."""
         if self.interval is not None:
             return math.floor(100 * (1 - self.interval[1])), math.ceil(100 * (1 - self.interval[0]) - 1e-9)
         share, n, z2 = 1 - self.error, self.n, _Z**2
