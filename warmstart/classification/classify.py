@@ -125,10 +125,24 @@ def classify(
         AllTrialsFailedError: no network was trained in this time.
     """
     check_path("pictures", pictures)
-    values = {name: value for name, value in locals().items() if name in ClassifyOptions.__dataclass_fields__}
-    return classify_pictures(
-        os.fspath(pictures), ClassifyOptions(**{name: value for name, value in values.items() if value is not None})
+    options = ClassifyOptions(
+        time=time,
+        out=out,
+        report=report,
+        labels=labels,
+        labels_column=labels_column,
+        test=test,
+        groups=groups,
+        group_column=group_column,
+        strict=strict,
+        study=study,
+        storage=storage,
+        device=device,
+        seed=seed,
+        progress=progress or (lambda _now: None),
+        on_message=on_message,
     )
+    return classify_pictures(os.fspath(pictures), options)
 
 
 def classify_pictures(path: str, options: ClassifyOptions, *, began: float | None = None) -> ImageClassifier:
