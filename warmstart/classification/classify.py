@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import time as clock
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ from warmstart.classification.classifier import ImageClassifier, Tested
 from warmstart.classification.judgement import Judgement
 from warmstart.classification.keeper import Keeper, judged_before, store_judged
 from warmstart.classification.look import look_at
+from warmstart.classification.options import ClassifyOptions
 from warmstart.classification.progress import PlainProgress, Teller
 from warmstart.history_store.canonical import canonical
 from warmstart.history_store.errors import AllTrialsFailedError, DataError, UsageError
@@ -39,7 +38,6 @@ from warmstart.studies.tune import tune_dataset
 from warmstart.studies.tune_options import TuneOptions
 from warmstart.training.collection.plan import parse_time
 
-TIME = "10m"
 WORKLOAD = "transfer"
 NETWORKS = 5
 """Networks that are saved together."""
@@ -50,35 +48,12 @@ _SEVERAL_S, _STARTS = 150.0, 100
 machine: each process loads the libraries and the pictures."""
 _MOST_WORKERS, _MOST_THREADS = 8, 8
 """Trials at a time; further cores are further threads of each."""
-_log = logging.getLogger("warmstart")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassifyOptions:
-    """The options of a call; see `classify`."""
-
-    time: str | float = TIME
-    out: PathLike | None = None
-    report: PathLike | None = None
-    labels: PathLike | None = None
-    labels_column: str | None = None
-    test: PathLike | None = None
-    groups: str | None = None
-    group_column: str | None = None
-    strict: bool = False
-    study: str | None = None
-    storage: PathLike | None = None
-    device: str = "auto"
-    seed: int = 0
-    progress: Callable[[PlainProgress], object] = lambda _now: None
-    on_message: Callable[[str], object] = _log.warning
-    on_detail: Callable[[str], object] = lambda _line: None
 
 
 def classify(
     pictures: PathLike,
     *,
-    time: str | float = TIME,
+    time: str | float = ClassifyOptions.time,
     out: PathLike | None = None,
     report: PathLike | None = None,
     labels: PathLike | None = None,
@@ -92,7 +67,7 @@ def classify(
     device: str = "auto",
     seed: int = 0,
     progress: Callable[[PlainProgress], object] | None = None,
-    on_message: Callable[[str], object] = _log.warning,
+    on_message: Callable[[str], object] = ClassifyOptions.on_message,
 ) -> ImageClassifier:
     """Train a classifier of pictures, and say how good it is.
 
@@ -139,7 +114,7 @@ def classify(
         storage=storage,
         device=device,
         seed=seed,
-        progress=progress or (lambda _now: None),
+        progress=progress or ClassifyOptions.progress,
         on_message=on_message,
     )
     return classify_pictures(os.fspath(pictures), options)

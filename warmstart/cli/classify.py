@@ -5,20 +5,19 @@ import sys
 import time as clock
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from warmstart.classification.options import ClassifyOptions
 from warmstart.cli.bar import Bar, is_terminal, progress_on_stderr
 from warmstart.cli.options import (
     Format,
     FormatOption,
-    LabelsColumnOption,
-    LabelsOption,
     QuietOption,
-    SeedOption,
     VerboseOption,
 )
+from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell
 from warmstart.history_store.wording import duration
 
@@ -28,62 +27,31 @@ if TYPE_CHECKING:
     from warmstart.classification.progress import PlainProgress
 
 
+@takes_options({"Study": ClassifyOptions})
 def classify(
     pictures: Annotated[str, typer.Argument(metavar="PICTURES", help="A folder with a folder of pictures a class.")],
     *,
-    time: Annotated[str, typer.Option("--time", help="How long it may take: 10m, 1h30m.")] = "10m",
-    out: Annotated[
-        str | None, typer.Option("--out", "-o", help="File of the classifier; PICTURES.safetensors when left out.")
-    ] = None,
-    report: Annotated[
-        str | None, typer.Option("--report", help="Page that shows it; beside the classifier when left out.")
-    ] = None,
-    labels: LabelsOption = None,
-    labels_column: LabelsColumnOption = None,
-    test: Annotated[
-        str | None, typer.Option("--test", help="Labelled pictures for a final judgement; nothing is trained on them.")
-    ] = None,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            "--groups",
-            metavar="REGEX",
-            help="The part of a name that pictures of one patient, burst or video share: 'patient[0-9]+'.",
-        ),
-    ] = None,
-    group_column: Annotated[
-        str | None, typer.Option("--group-column", help="The same by a column of the table of --labels.")
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at a picture that cannot be read, instead of leaving a few out.")
-    ] = False,
-    study: Annotated[str | None, typer.Option("--study", help="Name of the study that keeps what was tried.")] = None,
-    storage: Annotated[
-        str | None, typer.Option("--storage", help="Where studies are kept; warmstart-studies.db when left out.")
-    ] = None,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ... or auto.")] = "auto",
     format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
+    options: dict[str, Any],
 ) -> None:
     """Train a classifier of your pictures, and say how good it is.
 
     Run the same command again to make it better.
     """
-    values = {name: value for name, value in locals().items() if name not in ("pictures", "format", "quiet", "verbose")}
     began = clock.monotonic()
     shell = Shell(format, quiet=quiet, verbose=verbose)
     with _plain_progress(shell, pictures) as tell:
         import contextlib
 
-        from warmstart.classification.classify import ClassifyOptions, classify_pictures
+        from warmstart.classification.classify import classify_pictures
 
-        options = ClassifyOptions(**values, progress=tell, on_message=shell.note, on_detail=shell.detail)
+        call = ClassifyOptions(**options, progress=tell, on_message=shell.note, on_detail=shell.detail)
         try:
             # The result alone is for stdout.
             with contextlib.redirect_stdout(sys.stderr):
-                classifier = classify_pictures(pictures, options, began=began)
+                classifier = classify_pictures(pictures, call, began=began)
         except KeyboardInterrupt:
             shell.note("Stopped; what was tried is kept. Run the same command again to continue.")
             raise
