@@ -1115,7 +1115,8 @@ def test_options_and_parameters_are_still_there():
     for name, found in was["python"].items():
         module, _, attribute = name.partition(":")
         thing = getattr(importlib.import_module(current_module(module)), attribute)
-        there = MAKER.members(thing)
+        # `tune` takes groups of options beside keywords.
+        there = {key: [each for each in names if each != "*groups"] for key, names in MAKER.members(thing).items()}
         for member, parameters in found.items():
             assert member in there, (name, member)
             if not any(each.startswith("*") for each in there[member]):

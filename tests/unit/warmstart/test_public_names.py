@@ -23,6 +23,7 @@ def test_all_is_exactly_the_public_names():
         "TuneResult",
         "__version__",
         "answer",
+        "classify",
         "load_pickle",
         "neighbours",
         "predict",

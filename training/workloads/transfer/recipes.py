@@ -264,7 +264,9 @@ def _python(
         "centroid": "centroids",
         "logistic": "logistic regression",
     }
-    head_name = None if tuning else heads.get(config.head)
+    if tuning:  # it begins with a linear head
+        heads["auto"] = "the better of logistic regression and ridge"
+    head_name = heads.get(config.head)
     script = SCRIPT.format(
         head=f"# The configuration's head is {head_name}; this one is ridge.\n" if head_name else "",
         imports="import re\n" if folders is not None and len(folders) < 2 else "",

@@ -1,5 +1,5 @@
 // Which files of a folder are sent: those that count for `warmstart suggest`, whose lists a test compares with these.
-export const SUFFIXES = ["jpg", "jpeg", "jpe", "jfif", "png", "apng", "gif", "bmp", "dib", "ppm", "pgm", "pbm", "pnm", "tif", "tiff", "webp", "tga", "jp2", "j2k", "mpo"];
+export const SUFFIXES = ["jpg", "jpeg", "jpe", "jfif", "png", "apng", "avif", "gif", "bmp", "dib", "ppm", "pgm", "pbm", "pnm", "tif", "tiff", "webp", "tga", "jp2", "j2k", "mpo"];
 export const IGNORED = ["__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin"];
 
 const isPassedOver = (part) => part.startsWith(".") || IGNORED.includes(part.toLowerCase());

@@ -62,7 +62,7 @@ def rename_study(store: Store, name: str, new: str) -> int:
         names = optuna.get_all_study_names(store.optuna)
     if new in names:
         msg = f"expected a name that no study has, got {new!r}. Take another, or delete that one first."
-        raise UsageError(msg, param="new")
+        raise UsageError(msg)
     with store.guard(), quiet_optuna():
         optuna.copy_study(from_study_name=name, from_storage=store.optuna, to_storage=store.optuna, to_study_name=new)
         optuna.delete_study(study_name=name, storage=store.optuna)

@@ -220,7 +220,8 @@ class StudySpec(Search, WarmStart):
     @property
     def identity_of_dataset(self) -> str | Place | None:
         """Return the fingerprint of the dataset's images, else its place."""
-        return self.fingerprint if self.has_images else self.place(self.fingerprint)
+        is_of_images = self.has_images or self.dataset is None  # a server keeps no path
+        return self.fingerprint if is_of_images else self.place(self.fingerprint)
 
     def place(self, location: str | None) -> Place | None:
         """Return a location, which was written in the folder in which the study was begun."""

@@ -49,10 +49,11 @@ def test_every_recipe_says_what_the_configuration_says(steps):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({}, "the best of ridge, nearest neighbours and centroids"),
+        ({}, "the best of logistic regression, ridge, nearest neighbours and centroids"),
         ({"head": "knn"}, "nearest neighbours"),
         ({"head": "ridge"}, ""),
-        ({"steps": 40, **TUNED}, ""),
+        ({"steps": 40, **TUNED}, "the better of logistic regression and ridge"),
+        ({"steps": 40, **TUNED, "head": "ridge"}, ""),
     ],
 )
 def test_the_script_says_where_its_head_is_another_one(more, said):
@@ -411,7 +412,7 @@ def test_the_script_begins_its_fine_tuning_as_a_trial_does(
     """The same pictures, head, trained parameters and rates: then the steps are the same but for the draws."""
     torch = pytest.importorskip("torch")
     config = {**FROZEN, **TUNED, "backbone": tiny_weights, "steps": 20, "tuned_stages": stages, "depth": depth}
-    config["flip_copies"] = flip
+    config |= {"flip_copies": flip, "head": "ridge"}
     place = made(tmp_path)
     monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path / "cache"))
     trial = trial_of(monkeypatch, place, config)

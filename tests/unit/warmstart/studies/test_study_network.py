@@ -36,7 +36,7 @@ def test_they_repeat_their_trials_and_come_back(tuned, tiny, tmp_path):
     ]
     about = found.to_dict()["saved_model"]
     assert about == {
-        "path": "n.safetensors", "trials": [t.number for t in best], "validation_error": networks.error, "retrained": False
+        "path": "n.safetensors", "trials": [t.number for t in best], "validation_error": networks.error, "retrained": False, "interval": None
     }  # fmt: skip
     assert told[0].startswith(f"n.safetensors: 2 networks, validation error {networks.error:.4g} together.")
     source = open_images(f"{tiny.history}::stripes0")
