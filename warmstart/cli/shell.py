@@ -82,7 +82,7 @@ class Shell:
 
     def line(self, text: str) -> None:
         """Write a line of the result to stdout, wrapped at spaces."""
-        write(wrapped(in_options(text), columns(sys.stdout) or WIDTH))
+        write(in_options(text), width=columns(sys.stdout) or WIDTH)
 
     def result(
         self,

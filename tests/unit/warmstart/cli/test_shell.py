@@ -69,3 +69,10 @@ def test_steps_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_rows_there_is_a_title_alone(capsys: pytest.CaptureFixture[str]) -> None:
     Shell(Format.TABLE).table([], title="s.db: 0 studies")
     assert capsys.readouterr().out == "s.db: 0 studies\n"
+
+
+def test_a_long_line_is_wrapped_at_spaces(capsys: pytest.CaptureFixture[str]) -> None:
+    Shell(Format.TABLE).line("word " * 40 + "end")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 1
+    assert " ".join(lines).split() == ["word"] * 40 + ["end"]
