@@ -99,6 +99,6 @@ def test_a_judgement_counts_right_answers():
     confusion = [{"truth": "a", "a": 8, "b": 2}, {"truth": "b", "a": 0, "b": 10}]
     judged = Judgement.of(confusion, 0.1, {"a": 60, "b": 40})
     assert judged.lines == (
-        'Right: about 90 of 100 new pictures (73 to 97). Always "a": 60.',
+        'Right: about 90 of 100 new pictures (78 to 96). Always "a": 60.',
         "Right of 100, by class, hardest first: a 80, b 100. Most mixed up: a, taken for b.",
     )
