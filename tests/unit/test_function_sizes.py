@@ -29,7 +29,6 @@ ALLOWED = {
     "bo/surrogates/dngo/model.py:DNGO.__init__": SURROGATE,
     "bo/surrogates/gp/model.py:GaussianProcess.__init__": SURROGATE,
     "bo/surrogates/gp/multitask.py:MultiTaskGaussianProcess.__init__": SURROGATE,
-    "warmstart/cli/classify.py:classify": COMMAND,
     "warmstart/cli/collect.py:collect": COMMAND,
     "warmstart/cli/evaluate.py:evaluate": COMMAND,
     "warmstart/cli/evaluations.py:add": COMMAND,
