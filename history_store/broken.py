@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,3 +51,15 @@ def check_few_broken(
     where, read = (f"{location}: ", " read") if location else ("", "")
     msg = f"{where}expected pictures that can be decoded, got {len(broken)} broken of {n_read}{read}{limit}: {named}{more}. {step}"
     raise BrokenImagesError(msg, [image.path for image in broken])
+
+
+def read_all(
+    source: ImageSource, size: int, *, skip_broken: bool | None
+) -> tuple[ImageSet, Mapping[str, NDArray[np.int64]]]:
+    """Read a whole collection, and its splits as rows of the result; raises as `ImageSource.read`."""
+    images = read_images(source, np.arange(len(source)), size=size, skip_broken=skip_broken)
+    if not images.broken:
+        return images, source.splits
+    # Pictures were left out, so rows have moved.
+    row_indices = images.whole(source, range(len(source)))
+    return images, {name: np.flatnonzero(np.isin(row_indices, rows)) for name, rows in source.splits.items()}

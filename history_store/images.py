@@ -134,20 +134,6 @@ class ImageSource(Protocol):
         ...
 
 
-def read_all(
-    source: ImageSource, size: int, *, skip_broken: bool | None
-) -> tuple[ImageSet, Mapping[str, NDArray[np.int64]]]:
-    """Read a whole collection, and its splits as rows of the result; raises as `ImageSource.read`."""
-    from warmstart.history_store.broken import read_images
-
-    images = read_images(source, np.arange(len(source)), size=size, skip_broken=skip_broken)
-    if not images.broken:
-        return images, source.splits
-    # Pictures were left out, so rows have moved.
-    row_indices = images.whole(source, range(len(source)))
-    return images, {name: np.flatnonzero(np.isin(row_indices, rows)) for name, rows in source.splits.items()}
-
-
 def _is_whole(source: ImageSource, index: int) -> bool:
     try:
         source.read([index])

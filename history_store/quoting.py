@@ -49,7 +49,7 @@ def in_yaml(document: object) -> str:
     """Write a document as YAML, keys in their order; texts that YAML 1.1 or 1.2 takes for another value are in quotes."""
     import yaml
 
-    from warmstart.history_store.space_yaml import plain_value
+    from warmstart.history_store.yaml_words import plain_value
 
     class Dumper(yaml.SafeDumper):
         """PyYAML's own, which minds YAML 1.1 alone."""

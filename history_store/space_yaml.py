@@ -29,6 +29,7 @@ from warmstart.history_store.errors import DataError
 from warmstart.history_store.json_text import plain_fault
 from warmstart.history_store.quoting import in_line
 from warmstart.history_store.space import CHOICES, PARTS, check_choices, check_conditions
+from warmstart.history_store.yaml_words import plain_value
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -421,25 +422,7 @@ def _short_repr(value: object) -> str:
 
 _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str"))
 """Tags of what is written without one."""
-_INTEGER = re.compile(r"[-+]?[0-9]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
-_WORDS: Mapping[str, Any] = {
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-    **dict.fromkeys((".inf", ".Inf", "+.inf"), math.inf),
-    "-.inf": -math.inf,
-    ".nan": math.nan,
-    ".NaN": math.nan,
-}
-
-
-def plain_value(text: str) -> Any:
-    """Read a plain word as YAML 1.2 does: `1e-5` is a number; `on`, `off`, `yes` and `no` are texts."""
-    if _INTEGER.fullmatch(text):
-        return int(text) if len(text) < 400 else math.inf
-    return float(text) if _FLOAT.fullmatch(text) else _WORDS.get(text, text)
 
 
 def read_yaml(text: str, location: str, *, expected: str) -> tuple[Any, dict[Path, int]]:

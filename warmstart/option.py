@@ -8,6 +8,9 @@ from typing import Any
 
 from warmstart.arguments import Check
 
+MOST_SEED = 2**63 - 1
+"""Largest seed of a command line."""
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -17,12 +20,13 @@ class Option:
         help: of the command line and of `warmstart.tune`.
         check: raises `UsageError` for a value of a wrong type; takes the name and the value.
         least: smallest number.
+        most: largest number.
         choices: the allowed values; of a registry, a function that returns its names.
         flags: on the command line; ``--name`` when empty.
         metavar: the value on the command line; its type when empty.
         type: on the command line; that of the default when None.
         is_main: shown by a plain ``--help``.
-        on_command_line: None for an option of Python alone.
+        on_command_line: False for an option of Python alone.
         identity: functions of the record whose values identify the study, with their labels if there are several;
             the option's name and value when empty, nothing when None.
     """
@@ -30,6 +34,7 @@ class Option:
     help: str
     check: Check | None = None
     least: int | None = None
+    most: int | None = None
     choices: tuple[str, ...] | Callable[[], Iterable[str]] = ()
     flags: tuple[str, ...] = ()
     metavar: str | None = None

@@ -174,3 +174,10 @@ def test_a_reader_that_leaves_is_no_error(use_tiny):
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("0\n")
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_a_seed_has_the_same_limits_everywhere(path):
+    for param in COMMANDS[path].params:
+        if param.name == "seed":
+            assert (param.type.min, param.type.max) == (0, 2**63 - 1)

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store.broken import read_all
 from warmstart.history_store.bundle.records import describe_dataset
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.file.content import is_blank
 from warmstart.history_store.history import History
-from warmstart.history_store.images import BrokenImage, ImageSet, ImageSource, read_all
+from warmstart.history_store.images import BrokenImage, ImageSet, ImageSource
 from warmstart.history_store.manifest import Manifest
 from warmstart.history_store.picture import DECODING
 from warmstart.history_store.records import DatasetInfo

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from warmstart.locations import PathLike
-from warmstart.option import option
+from warmstart.option import MOST_SEED, option
 
 if TYPE_CHECKING:
     from warmstart.classification.progress import PlainProgress
@@ -41,7 +41,7 @@ class ClassifyOptions:
     study: str | None = option(None, "Name of the study that keeps what was tried.")
     storage: PathLike | None = option(None, "Where studies are kept; warmstart-studies.db when left out.")
     device: str = option("auto", "Where networks run: cpu, cuda, cuda:1, ... or auto.")
-    seed: int = option(0, "Seed of everything random.", least=0)
+    seed: int = option(0, "Seed of everything random.", least=0, most=MOST_SEED)
     progress: Callable[[PlainProgress], object] = option(
         lambda _now: None, "Called as the call goes on.", on_command_line=False
     )

@@ -21,7 +21,7 @@ def takes_options(groups: Mapping[str, type[Any]]) -> Callable[[Callable[..., No
     """Give a command the options of records; their values come as its argument `options`, by name.
 
     Args:
-        groups: records of `warmstart.studies.options.option` fields, by the titles that help shows.
+        groups: records of `warmstart.option.option` fields, by the titles that help shows.
     """
     derived = [
         _parameter(item, title)
@@ -57,12 +57,13 @@ def _parameter(item: Field[Any], title: str) -> inspect.Parameter:
         help=option.help,
         metavar=option.metavar or _metavar(item),
         min=option.least,
+        max=option.most,
         autocompletion=None if isinstance(option.choices, tuple) else _completion(option.choices),
         rich_help_panel=None if option.is_main else title,
     )
-    kind, default = _type(item), item.default or None if isinstance(item.default, tuple | None) else item.default
-    if default is None and kind is not bool:
-        kind |= None
+    kind, default = _type(item), item.default
+    if default in (None, ()):
+        kind, default = kind | None, None
     if isinstance(option.choices, tuple) and option.choices and default is not None:
         default = kind(default)
     return inspect.Parameter(

@@ -30,7 +30,7 @@ from warmstart.arguments import (
     check_text,
 )
 from warmstart.locations import PathLike
-from warmstart.option import option
+from warmstart.option import MOST_SEED, option
 from warmstart.studies.objectives.metric import Scale
 from warmstart.studies.related_dataset import AUTO, NEIGHBOURS
 from warmstart.suggestions.lookup import Sources
@@ -117,7 +117,9 @@ class Problem:
 class Search:
     """Options of the search; stored in the study."""
 
-    seed: int = option(0, "Seed of everything random, of the trials too.", check=check_seed, least=0, identity=())
+    seed: int = option(
+        0, "Seed of everything random, of the trials too.", check=check_seed, least=0, most=MOST_SEED, identity=()
+    )
     surrogate: str = option(
         "gp",
         "Model of the error: gp, gp-map, dngo or bohamiann; see docs/optimiser.md.",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from warmstart.arguments import check_device, check_flag, check_names, check_path
 from warmstart.locations import PathLike
-from warmstart.option import option
+from warmstart.option import MOST_SEED, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,6 @@ class Lookup(Sources):
         flags=("--skip-broken/--strict",),
         type=bool | None,
     )
-    seed: int = option(0, "Seed of the pictures that are looked at.", least=0)
+    seed: int = option(0, "Seed of the pictures that are looked at.", least=0, most=MOST_SEED)
     device: str = option("cpu", "Where networks run: cpu, cuda, cuda:1, ... or auto.", check=check_device)
     threads: int = option(1, "CPU threads of the networks.", least=1)

@@ -1,7 +1,7 @@
 """Make what 0.2 wrote: `python tests/compat/v0_2/make.py FOLDER`, with the code of commit 80cf15b8. Never over the archive.
 
 It needs the extras `transfer`, `serve`, `postgres`, `mysql` and servers of both; `python` must be on the path. What it
-makes knows the folder that it is made in, so FOLDER is best a short one such as `/tmp/v02`. `make.py FOLDER PART...`
+makes knows the folder that it is made in, so FOLDER is best a short one. `make.py FOLDER PART...`
 makes these parts alone, into a folder that may be there.
 """
 

@@ -50,7 +50,7 @@ x, classes = torch.stack([image for part in parts for image, _ in part]), parts[
 y = torch.tensor([classes.index(part.classes[label]) for part in parts for label in part.targets])
 train, val = torch.arange(len(y)).split([len(part) for part in parts])"""
 BY_READER = """\
-from warmstart.history_store.images import read_all  # of warmstart: ImageFolder does not read these pictures
+from warmstart.history_store.broken import read_all  # of warmstart: ImageFolder does not read these pictures
 from warmstart.history_store.readers import open_images
 from warmstart.history_store.splits import split_codes
 
