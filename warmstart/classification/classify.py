@@ -39,8 +39,8 @@ from warmstart.studies.tune_options import TuneOptions
 from warmstart.training.collection.plan import parse_time
 
 WORKLOAD = "transfer"
-NETWORKS = 5
-"""Networks that are saved together."""
+NETWORKS = 8
+"""Most models that are saved together: all heads of a plan, and its fine-tuning."""
 _PAGE_S, _PAGE_SHARE = 12.0, 0.1
 """Seconds kept for the report and for judging, at most this share of the time."""
 _SEVERAL_S, _STARTS = 150.0, 100

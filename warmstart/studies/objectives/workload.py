@@ -11,6 +11,7 @@ from warmstart.history_store.errors import WarmstartError
 from warmstart.history_store.records import Config
 from warmstart.studies.objectives.base import Report
 from warmstart.studies.objectives.best_networks import BestNetworks
+from warmstart.training.processes.memory import reuse_freed_memory
 from warmstart.training.workloads import (
     DEFAULT,
     Member,
@@ -72,6 +73,7 @@ class WorkloadObjective:
         """
         import torch
 
+        reuse_freed_memory()
         torch.set_num_threads(self.threads)
         self._prepared = prepare(
             get_workload(self.workload),
