@@ -78,7 +78,7 @@ def play_ours(folder: Path, seconds: float, tree: str | None) -> tuple[Answers, 
     path = os.pathsep.join([str(work.resolve()), tree or str(Path(__file__).resolve().parents[2])])
     env = os.environ | {"PYTHONPATH": path, "WARMSTART_CACHE": str(work.resolve() / "cache")}
     command = [sys.executable, "-m", "warmstart"]
-    tune = ["tune", "--dataset", "../given", "--workload", "transfer", "--ensemble", "5", "--time", f"{seconds:g}s"]
+    tune = ["tune", "--dataset", "../given", "--workload", "transfer", "--ensemble", "8", "--time", f"{seconds:g}s"]
     tune += [
         "--save-model",
         "clf.safetensors",

@@ -41,8 +41,9 @@ from warmstart.training.collection.plan import parse_time
 WORKLOAD = "transfer"
 NETWORKS = 8
 """Most models that are saved together: all heads of a plan, and its fine-tuning."""
-_PAGE_S, _PAGE_SHARE = 12.0, 0.1
-"""Seconds kept for the report and for judging, at most this share of the time."""
+_PAGE_STARTS, _PAGE_S, _PAGE_SHARE = 0.6, 12.0, 0.1
+"""Seconds kept for the page and for judging, in those of the start before the tuning; at most so many, and this share of
+the time."""
 _MOST_THREADS = 16
 
 
@@ -239,7 +240,8 @@ def _tune(
     seconds: float,
 ) -> TuneResult:
     """Tune the pretrained workload on the arranged pictures, and save its best networks."""
-    reserve_s = min(_PAGE_S, _PAGE_SHARE * seconds) * (1 if options.test is None else 2)
+    start = clock.monotonic() - teller.began
+    reserve_s = min(_PAGE_STARTS * start, _PAGE_S, _PAGE_SHARE * seconds) * (1 if options.test is None else 2)
     tune_options = TuneOptions.of(
         {
             "workload": WORKLOAD,

@@ -26,7 +26,7 @@ from warmstart.studies.execution.first_failures import ALIKE, fail_alike
 from warmstart.studies.execution.local_workers import run_workers
 from warmstart.studies.execution.planned_pace import planned_key
 from warmstart.studies.execution.worker import Job, Limits, Runners, work
-from warmstart.studies.history.time_plan import TimedCall, plan_lines, warn_idle_cores, warn_unrun_plan
+from warmstart.studies.history.time_plan import BUSY_SHARE, TimedCall, plan_lines, warn_idle_cores, warn_unrun_plan
 from warmstart.studies.history.warm_start import check_history
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.best_networks import BestNetworks
@@ -347,7 +347,7 @@ def _run_studies(
     check_outputs(options, plans, outputs)
     timed = None if options.time is None else _timed_call(options, targets[0], began)
     if timed is not None and not members:
-        timed.run_plan = _run_plan(timed, options, plans[title], stored[title], queries[title])
+        timed.run_plan = _run_plan(timed, plans[title], stored[title], queries[title])
         targets = tuple(_within(target, timed) for target in targets)
 
     def complete(plan: StudySpec) -> StudySpec:
@@ -409,8 +409,11 @@ _JOIN_SHARE, _RETRAIN_SHARE = 0.05, 0.35
 """Largest shares of a call's time: for joining networks, and for training those of earlier calls again."""
 _LEAST_SHARE = 0.1
 """Least share of a core that is believed of a busy machine."""
-_JOIN_S, _ANSWER_SHARE = 10.0, 0.02
-"""Most seconds for joining networks after a workload's plan, and the share of the time by which its last run ends early."""
+_STARTS, _MOST_FINISH_S = 1.2, 15.0
+"""Seconds for joining the networks of a workload's plan and for the report, in those of the start, which loads as many
+libraries; at most so many of an idle core."""
+_ANSWER_SHARE, _ANSWER_S = 0.02, 3.0
+"""Share of the time, and most seconds, by which the last run of a workload's plan ends early."""
 
 
 def _with_time_limits(
@@ -444,24 +447,24 @@ def _with_time_limits(
     return replace(limits, until=min(limits.until, pace.ends), pace=pace)
 
 
-def _run_plan(
-    timed: TimedCall, options: TuneOptions, plan: StudySpec, stored: StudySpec | None, query: Query | None
-) -> RunPlan | None:
+def _run_plan(timed: TimedCall, plan: StudySpec, stored: StudySpec | None, query: Query | None) -> RunPlan | None:
     """Return the workload's own plan for a call; None without one, or for a study that began in another way."""
     if plan.workload is None or query is None or plan.initial or plan.related or plan.warm == "none":
         return None
-    timed.saves = 0.0 if options.save_model is None else min(_JOIN_S, _JOIN_SHARE * timed.seconds)
     began, used = time.monotonic(), time.process_time()
     facts, encoding = picture_facts(query.source), Encoding(load_space(plan.space))
     share = (time.process_time() - used) / max(time.monotonic() - began, 1e-9)
+    share = min(max(share, _LEAST_SHARE), 1.0)
+    usual = timed.finish
+    timed.finish = min(_STARTS * timed.start, _MOST_FINISH_S / share, BUSY_SHARE * timed.seconds)
     workload = get_workload(plan.workload)
-    run_plan = workload.run_plan(facts, seconds=max(timed.left, 1.0), core_share=min(max(share, _LEAST_SHARE), 1.0))
+    run_plan = workload.run_plan(facts, seconds=max(timed.left, 1.0), core_share=share)
     if run_plan is not None and stored is None and all(encoding.fits(run_plan.configs[:1])):
         return run_plan
     known = set() if stored is None else {planned_key(design.config) for design in stored.configs}
     if run_plan is not None and planned_key(run_plan.configs[0]) in known:
         return run_plan
-    timed.saves = 0.0
+    timed.finish = usual
     return None
 
 
@@ -469,7 +472,7 @@ def _within(target: Objective, timed: TimedCall) -> Objective:
     """Return an objective whose last run ends with the time of a workload's plan, and that sees its pictures."""
     if timed.run_plan is None or not isinstance(target, WorkloadObjective):
         return target
-    until = timed.ends - _ANSWER_SHARE * timed.seconds
+    until = timed.ends - min(_ANSWER_SHARE * timed.seconds, _ANSWER_S)
     return replace(target, sample=timed.run_plan.sample, until=until)
 
 

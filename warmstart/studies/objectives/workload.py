@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -71,6 +72,8 @@ class WorkloadObjective:
             DataError: the dataset cannot be used.
             UsageError: torch has no such device.
         """
+        # Before torch loads: threads that wait in a loop for one without a core take the cores of all.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         import torch
 
         reuse_freed_memory()
