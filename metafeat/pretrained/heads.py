@@ -208,7 +208,7 @@ class HeadSearch:
             for standardise in {s.standardise for s in self.specs}
         }
         self._wrong = np.array([self.left_out_scores(spec).argmax(1) != data.labels for spec in self.specs])
-        self._error_counts = self._wrong.sum(1, dtype=np.int64)
+        self._error_counts: Labels = self._wrong.sum(1, dtype=np.int64)
 
     def error_counts(self) -> Labels:
         """Return the leave-one-out errors of each head, in images."""
