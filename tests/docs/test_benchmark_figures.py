@@ -17,7 +17,8 @@ def result(name: str) -> Any:
 
 
 def page(name: str) -> str:
-    return (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8").replace("−", "-")
+    folder = next(folder for folder in ("research", "docs") if (ROOT / folder / f"{name}.md").is_file())
+    return (ROOT / folder / f"{name}.md").read_text(encoding="utf-8").replace("−", "-")
 
 
 @pytest.mark.parametrize("name", ["benchmarks", "meta-features"])
