@@ -13,7 +13,7 @@ slow:  ## statistics and kills, about an hour
 	pytest -m slow -n 2
 
 docs:  ## the site, strictly and without a network: build/site/index.html
-	sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs . build/site
+	sphinx-build --quiet --fresh-env --fail-on-warning --keep-going --conf-dir docs . build/site
 
 lowest:  ## every command on the lowest versions that are allowed: downloads 3 GB
 	python scripts/lowest_versions.py

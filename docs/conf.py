@@ -51,7 +51,12 @@ PAGES = {
 def _add_contents(_: Any, name: str, source: list[str]) -> None:
     """Append the table of contents to the README, which is read elsewhere, too."""
     trees = {title: [f"docs/{page}" for page in pages] for title, pages in PAGES.items()}
-    trees["Look up"] = ["build/reference/commands", "build/reference/python", "history_store/FORMAT"]
+    trees["Look up"] = [
+        "build/reference/commands",
+        "build/reference/python",
+        "history_store/FORMAT",
+        "build/reference/size",
+    ]
     trees["Research"] = [
         "research/README",
         *sorted(f"research/{page.stem}" for page in ROOT.glob("research/*.md") if page.stem != "README"),

@@ -1,6 +1,7 @@
 """Write the generated pages of the documentation, from the program itself: `python scripts/reference_pages.py FOLDER`.
 
-`commands.md` has the help of every command; `python.md` names what Sphinx then documents from docstrings.
+`commands.md` has the help of every command; `python.md` names what Sphinx then documents from docstrings; `size.md` tells
+how large the code is.
 """
 
 import argparse
@@ -10,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from tree_table import table
 
 import warmstart
 from warmstart import status
 from warmstart.cli.app import COMMANDS, app
+
+ROOT = Path(__file__).resolve().parents[1]
 
 MODULES = {
     "Options as records": ("warmstart.studies.options", ("Problem", "Search", "WarmStart", "Execution", "Outputs")),
@@ -32,24 +36,31 @@ MODULES = {
 """Title of a section, module, its names; None = those of its `__all__`, or its public classes."""
 
 
+EVERYWHERE = {"--help", "--quiet", "--verbose"}
+"""Options that every command has, and that are told once."""
+
+
 def main() -> None:
-    """Write the two pages."""
+    """Write the pages."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     write(parser.parse_args().folder)
 
 
 def write(folder: Path) -> None:
-    """Write the two pages into a folder."""
+    """Write the pages into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "commands.md").write_text(commands_page(), encoding="utf-8")
     (folder / "python.md").write_text(python_page(), encoding="utf-8")
+    size = f"# Size of the code\n\nBy `scripts/tree_table.py`, when these pages were made.\n\n{table(ROOT)}\n"
+    (folder / "size.md").write_text(size, encoding="utf-8")
 
 
 def commands_page() -> str:
     """Return the page of all commands, their options by group, and the exit codes."""
     tree: Any = typer.main.get_command(app)
     lines = ["# Command line", "", "Made from the program: the same texts as `warmstart COMMAND --help-all`.", ""]
+    lines += ["Every command has `--help`, `-q` (errors alone), `-v` (more) and `-vv` (tracebacks).", ""]
     for entry in COMMANDS:
         group = tree.commands[entry.group] if entry.group else tree
         words = " ".join(filter(None, ("warmstart", entry.group, entry.name)))
@@ -67,7 +78,7 @@ def _options(command: Any, context: Any) -> dict[str, list[str]]:
     """Return the rows of a command's options, by group."""
     groups: dict[str, list[str]] = {}
     for param in command.get_params(context):
-        if (record := param.get_help_record(context)) is not None:
+        if (record := param.get_help_record(context)) is not None and not EVERYWHERE.intersection(param.opts):
             title = getattr(param, "rich_help_panel", None) or "Options"
             name, text = (" ".join(part.replace("|", "\\|").split()) for part in record)
             groups.setdefault(title, []).append(f"| `{name}` | {_plain(text)} |")
