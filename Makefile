@@ -6,6 +6,9 @@ help:  ## list the commands
 check:  ## format, lint, types, layers
 	ruff format --check . && ruff check . && mypy && lint-imports
 
+platforms:  ## types, as macOS and Windows see them
+	mypy --platform darwin && mypy --platform win32
+
 test:  ## the ordinary tests
 	pytest -n 4
 
@@ -21,4 +24,4 @@ lowest:  ## every command on the lowest versions that are allowed: downloads 3 G
 bench:  ## list the benchmarks; each prints peers and ours and writes JSON
 	@grep -m1 -H "\"\"\"" scripts/bench/*.py
 
-.PHONY: help check test slow docs lowest bench
+.PHONY: help check platforms test slow docs lowest bench

@@ -516,6 +516,7 @@ class History(Snapshot):
                 drop_images=drop_images,
                 embeddings=embeddings or {},
             )
+            self._close_before_replacing()
         self._load()
 
     def _write_file(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from warmstart.arguments import check_not_none
 from warmstart.bo.transfer.strategies import STRATEGIES
 from warmstart.glance import glance
+from warmstart.history_store import system
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import dump_space, load_space, same_space
 from warmstart.locations import PathLike, history_path
@@ -108,6 +109,8 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
         for name, number in {**numbers, "trials": self.trials, "workers": self.workers}.items():
             if number is not None:
                 check_count(name, number)
+        if self.workers not in (None, 1):
+            system.check_process_trees()
         if self.ensemble > 1 and self.save_model is None:
             msg = f"{self.ensemble} networks need `save_model`."
             raise UsageError(msg, param="ensemble")

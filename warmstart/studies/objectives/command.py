@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from warmstart.history_store import system
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.quoting import in_line
@@ -76,6 +77,7 @@ class CommandObjective:
         Raises:
             UsageError: open quotes, a missing or unknown placeholder, or a program that does not exist.
         """
+        system.check_process_trees()
         try:
             self._words = shlex.split(self.command)
         except ValueError as error:
