@@ -89,6 +89,20 @@ class Problem:
         check=check_text,
         is_main=True,
     )
+    score: str | None = option(
+        None,
+        "What the program prints, larger is better: val_acc finds `val_acc: 71.2%`. Each such line is a report.",
+        check=check_text,
+        metavar="NAME",
+        is_main=True,
+    )
+    loss: str | None = option(
+        None,
+        "What the program prints, less is better: val_loss finds `val_loss=0.31`. Each such line is a report.",
+        check=check_text,
+        metavar="NAME",
+        is_main=True,
+    )
     space: SpaceLike | None = option(
         None, "A file (YAML, JSON), compact or paper; the history's when left out.", check=check_space, is_main=True
     )

@@ -68,6 +68,7 @@ class CommandObjective:
     dataset: str | None = None
     metric: Metric | None = None
     _words: list[str] = field(init=False, repr=False)
+    _is_percent: bool | None = field(init=False, repr=False, default=None)
 
     single_use: ClassVar[bool] = True
 
@@ -138,6 +139,8 @@ class CommandObjective:
             for line in printed_lines(process.process.stdout, sys.stdout):
                 last = line
                 _report_json(line, report) if reader is None else _report_metric(line, reader, report)
+            if reader is not None and reader.named is not None and reader.named.is_percent is not None:
+                self._is_percent = reader.named.is_percent
             code = process.wait()
             listener.join(LISTEN_S)
         finally:
@@ -156,6 +159,7 @@ class CommandObjective:
         return MetricReader(
             self.metric,
             None if file is None else Path("".join(fill_placeholders([file[0]], values, self.names)) or file[0]),
+            was_percent=self._is_percent,
         )
 
     def _values(self, config: Config, seed: int, budget: float | None) -> dict[str, str]:
