@@ -1,6 +1,6 @@
 """The elements of the HDF5 file: each has a type, a version and, if it holds bytes, a checksum.
 
-Readers are found by (type, version), so readers of older versions stay; `docs/history-format.md` describes the format.
+Readers are found by (type, version), so readers of older versions stay; `history_store/FORMAT.md` describes the format.
 Text is stored as UTF-8 of fixed length and metadata in HDF5's checksummed form, so that a flipped byte shows.
 """
 

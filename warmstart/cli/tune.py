@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class SplitName(StrEnum):
-    """Ways to share the trials between datasets; see docs/tuning.md."""
+    """Ways to share the trials between datasets; see docs/tune.md."""
 
     EQUAL = "equal"
     GAIN = "gain"

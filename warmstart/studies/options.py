@@ -79,7 +79,7 @@ class Problem:
 
     objective: str | Callable[..., object] | None = option(
         None,
-        "A function: module:function or file.py:function; see docs/tuning.md for its arguments. "
+        "A function: module:function or file.py:function; see docs/tune.md for its arguments. "
         "Without it and without a command, the workload is trained.",
         check=check_objective,
     )
@@ -136,7 +136,7 @@ class Search:
     )
     surrogate: str = option(
         "gp",
-        "Model of the error: gp, gp-map, dngo or bohamiann; see docs/optimiser.md.",
+        "Model of the error: gp, gp-map, dngo or bohamiann; see docs/how-it-works.md.",
         check=check_text,
         choices=_surrogates,
         identity=(),
