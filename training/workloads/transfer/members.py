@@ -13,6 +13,8 @@ _HEADS, _TUNED = 6.0, 3.0
 """Standard errors by which the wrong answers of a model on frozen features, or of a fine-tuned one, exceed the best one's if
 it stays out. On nine image sets the mean of nearly all heads answered best; a choice in more detail answered no better,
 and made the error too small by 2 points."""
+_ENOUGH = 100
+"""Images on which models have to answer alike before one of them is enough."""
 _TINY = 1e-9
 
 
@@ -53,7 +55,8 @@ def choose_members(
     shares = votes([tuned[index] for index in best_first])
     rows = answered(models)
     alone, together = models[0][rows], np.average([each[rows] for each in models], axis=0, weights=shares)
-    return best_first[:1] if np.array_equal(together.argmax(1), alone.argmax(1)) else best_first
+    is_enough = int(rows.sum()) >= _ENOUGH and np.array_equal(together.argmax(1), alone.argmax(1))
+    return best_first[:1] if is_enough else best_first
 
 
 def wrong_answers(answers: Answers, labels: NDArray[np.int64]) -> NDArray[np.bool_]:

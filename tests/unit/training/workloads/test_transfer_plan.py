@@ -127,7 +127,8 @@ def test_all_models_join_but_the_clearly_worse_ones():
     assert len(choose_members(heads, frozen, labels, most=2)) == 2
     assert 4 not in choose_members([*heads, bad], [False] * 5, labels, most=8)
     assert choose_members([heads[0]] * 4, frozen, labels, most=8) == [0], "one where all answer alike"
-    partly = np.where(np.arange(300)[:, None] < 240, np.nan, good)
+    assert len(choose_members([heads[0][:50]] * 4, frozen, labels[:50], most=8)) == 4, "too few to tell"
+    partly = np.where(np.arange(300)[:, None] < 150, np.nan, good)
     assert choose_members([*heads, partly], [*frozen, True], labels, most=8) == [4], "by the images that both answered"
     like = np.where(np.arange(300)[:, None] < 240, np.nan, heads[1])
     mixed = choose_members([*heads, like], [*frozen, True], labels, most=8)
