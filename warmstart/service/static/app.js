@@ -94,7 +94,9 @@ async function upload(data, kind) {
   const question = "Your images will be sent to this server, looked at and then deleted. Send them?";
   if (!isLocal && !confirm(question)) throw new Error("Nothing was sent.");
   const body = typeof data === "function" ? await data() : data;
-  return ask("/descriptors:upload", { method: "POST", body, headers: { "Content-Type": kind } });
+  const [extractor] = (await ask("")).extractors;
+  const query = extractor ? `?extractor=${encodeURIComponent(extractor)}` : "";
+  return ask(`/descriptors:upload${query}`, { method: "POST", body, headers: { "Content-Type": kind } });
 }
 
 let dropped = []; // files; those of a folder know their path in it

@@ -124,7 +124,7 @@ def test_neighbours_are_those_of_the_workload(shipped, photos, cli):
         warmstart.neighbours(photos, workload="transfer", history=usual)
     with pytest.raises(UsageError, match="workload: expected workload among cnn, transfer, got 'tranfer'"):
         warmstart.neighbours(photos, workload="tranfer")
-    assert warmstart.neighbours(photos, workload="cnn", k=1) == warmstart.neighbours(photos, k=1)
+    assert warmstart.neighbours(photos, workload="transfer", k=1) == warmstart.neighbours(photos, k=1)
 
 
 @pytest.mark.parametrize(("side", "tried"), [(200, True), (140, True), (128, False), (48, False)])
