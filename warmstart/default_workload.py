@@ -152,7 +152,7 @@ def _note(name: str, shared: Mapping[str, Collection[str]]) -> str:
         return ""
     ties = [_WORDS[other] for other in shared if other != name and len(shared[other]) == len(shared[name])]
     also = f", as many as {ties[0]}" if ties else ""
-    return f"Known from {_WORDS[name]} (`workload` {name}): {', '.join(shared[name])}{also}."
+    return f"Asked for {_WORDS[name]} (`workload` {name}), which shares {', '.join(shared[name])} with yours{also}."
 
 
 def _has_name(workload: str, name: str) -> bool:

@@ -40,6 +40,7 @@ from warmstart.metafeat.model_file import ModelHeader, read_header
 from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
 from warmstart.suggestions.embeddings import store_embeddings
+from warmstart.suggestions.larger_pictures import typical_picture_side
 from warmstart.suggestions.location import Location, locate_vector, locate_without_distances, name_in_history
 from warmstart.suggestions.neighbours import list_neighbours
 from warmstart.suggestions.query import Dataset, Query, open_query
@@ -341,12 +342,12 @@ class Advisor:
                     dataset, k, strategy=strategy, space=space, rename=rename, explain=explain, workload=workload, time=time
                 )  # fmt: skip
                 return replace(answer, notes=(default.note, *answer.notes)) if default.note else answer
+        elif not isinstance(dataset, Location) and not is_history_named(self.history):
+            advisor = replace(self, history=history_path(workload=workload))
+            return advisor.suggest(
+                dataset, k, strategy=strategy, space=space, rename=rename, explain=explain, workload=workload, time=time
+            )  # fmt: skip
         if workload is not None and not self.has_measured(workload):
-            shipped = replace(self, history=history_path(self.history, workload=workload))
-            if not isinstance(dataset, Location) and shipped.has_measured(workload):
-                return shipped.suggest(
-                    dataset, k, strategy=strategy, space=space, rename=rename, explain=explain, workload=workload, time=time
-                )  # fmt: skip
             if limit is not None:
                 msg = f"needs a history that measured {workload}; {history_path(self.history)} never did, so that durations are unknown."
                 raise UsageError(msg, param="time")
@@ -498,4 +499,5 @@ def _summary(query: Query) -> DatasetSummary:
     """Return the summary of an opened dataset."""
     source = query.source
     n, n_classes = len(source), len(np.unique(source.labels))
-    return DatasetSummary(source.location, n, n_classes, query.fingerprint, count_parts(n, source.splits))
+    parts, side = count_parts(n, source.splits), typical_picture_side(source)
+    return DatasetSummary(source.location, n, n_classes, query.fingerprint, parts, side)
