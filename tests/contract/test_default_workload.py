@@ -92,3 +92,26 @@ def test_files_and_studies_and_descriptors_decide_before_the_default(with_pictur
         assert Advisor().of_question(sent)[0].history == history_path(workload=name)
     monkeypatch.setenv("WARMSTART_HISTORY", str(tiny.history))
     assert measured_history(None) == tiny.history
+
+
+def test_a_server_answers_by_the_kind_of_the_descriptor(tmp_path):
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
+    from fastapi.testclient import TestClient
+
+    from warmstart.service.app import create_app
+
+    settings = ServiceSettings(storage=tmp_path / "s.db")
+    with TestClient(create_app(settings), base_url="http://127.0.0.1:8383") as client:
+        assert set(client.get("/v1").json()["extractors"]) == set(HASHES.values())
+        assert client.get("/v1/history").json()["history"] == history_path(workload="cnn").name  # as 0.2
+        for name, extractor in HASHES.items():
+            vector = Advisor(history_path(workload=name)).embedded.vectors[0]
+            sent = {"descriptor": Descriptor(extractor, vector, 20, 2, (10, 10)).to_dict()}
+            for path in ("/v1/suggestions", "/v1/neighbours"):
+                assert client.post(path, json=sent).json()["history"] == history_path(workload=name).name
+            nearest = client.post("/v1/neighbours", json=sent).json()["neighbours"][0]["name"]
+            assert nearest in {each["name"] for each in client.post("/v1/map", json=sent).json()["datasets"]}
+        refused = client.post("/v1/suggestions", json={"descriptor": sent["descriptor"] | {"extractor": "another"}})
+        assert (refused.status_code, set(refused.json()["accepted"])) == (422, set(HASHES.values()))
+        unknown = client.post("/v1/descriptors:upload?extractor=another", content=b"", headers={"content-type": "application/zip"})  # fmt: skip
+        assert unknown.status_code == 422
