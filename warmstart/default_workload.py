@@ -57,7 +57,7 @@ def default_workload(
         UsageError, DataError: a space that cannot be read.
         MissingPathError: a model file that is not there.
     """
-    if (named := workload_named_by(space) or _owner_of_space_name(space)) is not None:
+    if (named := space_owner(space)) is not None:
         return DefaultWorkload(named)
     if is_model_named(model):
         return DefaultWorkload(_workload_of_model(model_path(model)))
@@ -67,6 +67,13 @@ def default_workload(
         return DefaultWorkload(PRETRAINED)
     missing = missing_extra("pictures", "one of pretrained networks").args[0]
     return DefaultWorkload(DEFAULT, f"This answer is for {_WORDS[DEFAULT]}; {missing}")
+
+
+def space_owner(space: SpaceLike | None) -> str | None:
+    """Return the workload of a space's name, the small network for ``compact`` and ``paper``; None for a user's own."""
+    if isinstance(space, str) and space in get_workload(DEFAULT).spaces:
+        return DEFAULT
+    return workload_named_by(space)
 
 
 def workload_of_extractor(extractor: str) -> str | None:
@@ -118,11 +125,6 @@ def measured_history(workload: str | None, path: PathLike | None = None, *, mode
     if not measures(glance(of_workload).space_json, workload):
         raise never_measured(workload, of_workload)
     return of_workload
-
-
-def _owner_of_space_name(space: SpaceLike | None) -> str | None:
-    """Return the small network's name for the name of one of its spaces: ``compact``, ``paper``."""
-    return DEFAULT if isinstance(space, str) and space in get_workload(DEFAULT).spaces else None
 
 
 def _workload_of_model(model: Path) -> str:

@@ -134,7 +134,7 @@ def _workload_of(answer: Answer) -> Workload | None:
 
 def _next_line(answer: Answer, workload: Workload | None, dataset: str, space: str | None) -> str:
     """Return the command to go on with."""
-    from warmstart.default_workload import PRETRAINED
+    from warmstart.default_workload import PRETRAINED, space_owner
     from warmstart.locations import is_shipped
 
     if workload is not None and workload.name == PRETRAINED:
@@ -142,6 +142,8 @@ def _next_line(answer: Answer, workload: Workload | None, dataset: str, space: s
     begin = f"Tune from them: warmstart tune {dataset}"
     if workload is not None:
         return f"{begin} --workload {workload.name}"
+    if (owner := space_owner(space)) is not None:
+        return f"{begin} --workload {owner} --space {space}"
     if space is not None and answer.suggestions:
         values = " ".join(f"--{name} {{{name}}}" for name in answer.suggestions[0].config)
         return f'{begin} --space {shlex.quote(space)} --command "python train.py {values}"'

@@ -333,20 +333,12 @@ class Advisor:
         limit = None if time is None else self._read_limit(time)
         request = Request(k, strategy, space, rename, explain, limit)
         _check_same_workload(workload, space)
-        if workload is None:
-            advisor, default = self.of_question(dataset, space, rename)
-            if default is not None:
-                # A space of one's own trains something of one's own.
-                workload = default.name if space is None else None
-                answer = advisor.suggest(
-                    dataset, k, strategy=strategy, space=space, rename=rename, explain=explain, workload=workload, time=time
-                )  # fmt: skip
-                return replace(answer, notes=(default.note, *answer.notes)) if default.note else answer
-        elif not isinstance(dataset, Location) and not is_history_named(self.history):
-            advisor = replace(self, history=history_path(workload=workload))
-            return advisor.suggest(
+        advisor, workload, note = self._asked(dataset, workload, space, rename)
+        if advisor is not self:
+            answer = advisor.suggest(
                 dataset, k, strategy=strategy, space=space, rename=rename, explain=explain, workload=workload, time=time
             )  # fmt: skip
+            return replace(answer, notes=(note, *answer.notes)) if note else answer
         if workload is not None and not self.has_measured(workload):
             if limit is not None:
                 msg = f"needs a history that measured {workload}; {history_path(self.history)} never did, so that durations are unknown."
@@ -368,6 +360,23 @@ class Advisor:
 
             answer = replace(answer, suggestions=with_seconds(answer.suggestions, location))
         return replace(answer, workload=workload)
+
+    def _asked(
+        self,
+        dataset: "Dataset | Location",
+        workload: str | None,
+        space: "SpaceLike | None",
+        rename: Mapping[str, str] | None,
+    ) -> "tuple[Advisor, str | None, str]":
+        """Return the advisor with the history to ask, what the configurations train, and a note on that choice."""
+        if isinstance(dataset, Location) or is_history_named(self.history):
+            return self, workload, ""
+        if workload is not None:
+            return replace(self, history=history_path(workload=workload)), workload, ""
+        advisor, default = self.of_question(dataset, space, rename)
+        assert default is not None  # noqa: S101  no history is named
+        # A space of one's own trains something of one's own.
+        return advisor, default.name if space is None else None, default.note
 
     @staticmethod
     def _read_limit(time: "str | float | TimeLimit") -> "TimeLimit":
