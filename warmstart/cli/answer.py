@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from warmstart.cli.shell import Shell, write
@@ -14,6 +15,22 @@ if TYPE_CHECKING:
     from warmstart.suggestions.records import InitialDesign
     from warmstart.training.workloads import Workload
 
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """The arguments of a call of `suggest` that the next command has too.
+
+    Attributes:
+        dataset: what names the dataset.
+        source: what names the history or the server, after a space; empty for the shipped ones.
+        space: file or name of the space, if any.
+    """
+
+    dataset: str
+    source: str = ""
+    space: str | None = None
+
+
 EXPLAIN = "Why these: --explain"
 _RESULTS = ("takes", "wrong of 100", "measured")
 """Columns that are no part of a configuration."""
@@ -21,18 +38,8 @@ _LEADING = 3
 """First columns of a configuration, which stay in the table."""
 
 
-def print_answer(
-    shell: Shell, answer: Answer, *, dataset: str, space: str | None = None, explain: bool = False
-) -> None:
-    """Print an answer.
-
-    Args:
-        shell: of the command.
-        answer: to print.
-        dataset: the arguments that name it on a command line.
-        space: the file of the user's own space.
-        explain: print the reasons too.
-    """
+def print_answer(shell: Shell, answer: Answer, command: Command, *, explain: bool = False) -> None:
+    """Print an answer, the command to go on with, and the reasons if asked for."""
     workload = _workload_of(answer)
     write(picture_line(answer), "")
     for line in expectations(answer):
@@ -48,9 +55,9 @@ def print_answer(
         shell.say(answer.plan.line)
     if explain:
         _print_reasons(shell, answer)
-        write("", _next_line(answer, workload, dataset, space))
+        write("", _next_line(answer, workload, command))
     else:
-        line, width = _next_line(answer, workload, dataset, space), 80 - len(EXPLAIN)
+        line, width = _next_line(answer, workload, command), 80 - len(EXPLAIN)
         write("", *([f"{line:<{width}}{EXPLAIN}"] if len(line) < width - 1 else [line, EXPLAIN]))
 
 
@@ -132,25 +139,21 @@ def _workload_of(answer: Answer) -> Workload | None:
     return None if named is None else named[0]
 
 
-def _next_line(answer: Answer, workload: Workload | None, dataset: str, space: str | None) -> str:
+def _next_line(answer: Answer, workload: Workload | None, command: Command) -> str:
     """Return the command to go on with."""
     from warmstart.default_workload import PRETRAINED, space_owner
-    from warmstart.locations import is_shipped
 
     if workload is not None and workload.name == PRETRAINED:
-        return f"Train the best of them: warmstart classify {dataset}"
-    begin = f"Tune from them: warmstart tune {dataset}"
+        return f"Train the best of them: warmstart classify {command.dataset}"
+    begin = f"Tune from them: warmstart tune {command.dataset}{command.source}"
     if workload is not None:
         return f"{begin} --workload {workload.name}"
-    if (owner := space_owner(space)) is not None:
-        return f"{begin} --workload {owner} --space {space}"
-    if space is not None and answer.suggestions:
+    if (owner := space_owner(command.space)) is not None:
+        return f"{begin} --workload {owner} --space {command.space}"
+    if command.space is not None and answer.suggestions:
         values = " ".join(f"--{name} {{{name}}}" for name in answer.suggestions[0].config)
-        return f'{begin} --space {shlex.quote(space)} --command "python train.py {values}"'
-    from pathlib import Path
-
-    history = "" if is_shipped(Path(answer.history)) else f" --history {shlex.quote(answer.history)}"
-    return f'{begin}{history} --command "python train.py ..."'
+        return f'{begin} --space {shlex.quote(command.space)} --command "python train.py {values}"'
+    return f'{begin} --command "python train.py ..."'
 
 
 def _print_reasons(shell: Shell, answer: Answer) -> None:

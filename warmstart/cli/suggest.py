@@ -90,11 +90,12 @@ def suggest(
     shell.detail(f"history {answer.history}")
     shell.detail(f"model {answer.model}")
     if format is SuggestFormat.TABLE:
-        from warmstart.cli.answer import print_answer
+        from warmstart.cli.answer import Command, print_answer
 
-        print_answer(
-            shell, answer, dataset=_arguments(path or dataset, labels, labels_column), space=space, explain=explain
-        )
+        named = {"--labels": labels, "--labels-column": labels_column}
+        history = {"--server": server, "--history": options["history"]}
+        command = Command(shlex.quote(path or dataset or "") + _words(named), _words(history), space)
+        print_answer(shell, answer, command, explain=explain)
     else:
         from warmstart.history_store.quoting import in_json, in_yaml
         from warmstart.suggestions import formats
@@ -115,11 +116,9 @@ def suggest(
         )
 
 
-def _arguments(dataset: str | None, labels: str | None, labels_column: str | None) -> str:
-    """Return the arguments that name the dataset on another command line."""
-    options = {"--labels": labels, "--labels-column": labels_column}
-    given = [(name, value) for name, value in options.items() if value is not None]
-    return shlex.join([dataset or "", *(word for pair in given for word in pair)])
+def _words(options: Mapping[str, str | None]) -> str:
+    """Return options as words of a command line, each after a space; those without a value are left out."""
+    return "".join(f" {name} {shlex.quote(value)}" for name, value in options.items() if value is not None)
 
 
 def _make_advisor(server: str | None, options: Mapping[str, Any]) -> Any:
