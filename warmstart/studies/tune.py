@@ -45,7 +45,14 @@ from warmstart.studies.state.split import Split
 from warmstart.studies.state.storage import Store, is_new_storage, local_path, open_store, quiet_optuna
 from warmstart.studies.state.study_group import StudyGroup, check_different
 from warmstart.studies.state.trial_queue import TrialQueue, find_plan
-from warmstart.studies.study_names import OpenedDatasets, begin_anew, choose_names, explicit_names
+from warmstart.studies.study_names import (
+    OpenedDatasets,
+    begin_anew,
+    choose_names,
+    explicit_names,
+    stored_plans,
+    with_workload_of,
+)
 from warmstart.studies.study_outputs import (
     StudyOutputs,
     check_outputs,
@@ -157,7 +164,7 @@ def tune_dataset(dataset: str | None, options: TuneOptions, *, began: float | No
     """
     began = time.monotonic() if began is None else began
     options.check_time()
-    (name,), datasets = _named([dataset], options)
+    (name,), datasets, options = _named([dataset], options)
     with ExitStack() as stack:
         save = None if options.save_model is None else Path(options.save_model)
         output = StudyOutputs(options.record, save, network_folder(options, stack))
@@ -166,15 +173,23 @@ def tune_dataset(dataset: str | None, options: TuneOptions, *, began: float | No
 
 def _named(
     paths: Sequence[str | None], options: TuneOptions, split: Split = "equal"
-) -> tuple[tuple[str, ...], OpenedDatasets]:
-    """Return the names of the studies of a call, and its datasets, opened where that was needed."""
+) -> tuple[tuple[str, ...], OpenedDatasets, TuneOptions]:
+    """Return the names of the studies of a call, its datasets, opened where that was needed, and its workload's options."""
     check_not_importing()
     options.limits()  # raises for a wrong number before anything is opened
     check_warm(options.warm)
     datasets = OpenedDatasets(options)
-    if options.study is not None:
-        return explicit_names(paths, options.study), datasets
-    return choose_names(paths, options, datasets, split=split), datasets
+    if options.study is None:
+        names, options = choose_names(paths, options, datasets, split=split)
+        return names, datasets, options
+    names = explicit_names(paths, options.study)
+    if not is_new_storage(options.storage):
+        store = open_store(options.storage)
+        try:
+            options = with_workload_of(stored_plans(store, names), options)
+        finally:
+            store.close()
+    return names, datasets, options
 
 
 def _tune_single(
@@ -267,7 +282,7 @@ def _tune_several(
     study, record = options.study, options.record
     save = None if options.save_model is None else Path(options.save_model)
     labels = dataset_labels(paths)
-    names, datasets = _named(paths, options, split)
+    names, datasets, options = _named(paths, options, split)
     outputs = {
         name: StudyOutputs(
             record and f"{record}-{label}", save and with_label(save, label), network_folder(options, stack)
@@ -368,7 +383,7 @@ def _run_studies(
         group = stack.enter_context(StudyGroup.begin(store, plans, complete))
         for old in stored.values():
             if old is not None:
-                check_history(old, options.history, options.on_message)
+                check_history(old, options.sources, options.on_message)
         if timed is not None:
             networks = outputs[title].networks
             limits = _with_time_limits(timed, limits, group.queues[0], options, query=queries[title], networks=networks)
