@@ -24,12 +24,8 @@ from warmstart.bo.space.encoding import Encoding
 from warmstart.history_store.records import Config, Value
 from warmstart.history_store.space import dump_space
 from warmstart.integrations.optuna.space import snap_to_step
-from warmstart.studies.state.trial_queue import OUTCOME
+from warmstart.studies.state.attributes import CLAIM, CUT, OUTCOME
 
-CLAIM = "warmstart:config"
-"""System attribute of a trial: its suggested configuration."""
-CUT = "warmstart:cut"
-"""User attribute of a trial that a time limit stopped: lower bound of its full seconds."""
 _WHOLE = (TrialState.COMPLETE, TrialState.PRUNED)
 
 

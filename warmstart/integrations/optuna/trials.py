@@ -26,8 +26,9 @@ from warmstart.history_store.errors import DataError, MissingPathError, StorageE
 from warmstart.history_store.external_runs import Curve, ForeignParameter, ForeignRuns, as_columns, objective_number
 from warmstart.history_store.records import Status
 from warmstart.history_store.wording import in_words
+from warmstart.studies.state.attributes import STEP
 from warmstart.studies.state.journal_file import JournalFile
-from warmstart.studies.state.reported_steps import STEP, steps_of
+from warmstart.studies.state.reported_steps import steps_of
 from warmstart.studies.state.sqlite_file import engine_options, is_sqlite
 
 BUSY_S = 30.0

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Self
 from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.records import Config, Value
 from warmstart.studies.execution.pace import Pace, PacedRun
-from warmstart.studies.state.trial_queue import OUTCOME, RUN, Run, TrialQueue
+from warmstart.studies.state.attributes import OUTCOME, RUN
+from warmstart.studies.state.trial_queue import Run, TrialQueue
 from warmstart.training.workloads.time_plan import EndedRun, RunPlan
 
 if TYPE_CHECKING:

@@ -14,11 +14,13 @@ from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.wording import in_short
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
-from warmstart.studies.results.expectations import StudyExpectations, expectation_line, expectations_of
+from warmstart.studies.results.expectations import StudyExpectations, expectation_line
+from warmstart.studies.results.expected_errors import expectations_of
 from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials, failures, say_counts
+from warmstart.studies.state.attributes import RUN, WORKER
 from warmstart.studies.state.spec import StudySpec, WarmConfig, objective_name_of, warm_of
 from warmstart.studies.state.sqlite_file import SQLITE
-from warmstart.studies.state.trial_queue import RUN, WORKER, interrupted_numbers, plan_of
+from warmstart.studies.state.trial_queue import interrupted_numbers, plan_of
 from warmstart.suggestions.formats import with_config
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from warmstart.history_store.errors import LeaseLostError, UsageError
 from warmstart.studies.objectives.base import Outcome, TrialStatus
-from warmstart.studies.state.lease import EXTRA, LEASE, MOST_OFFERS, Lease, lease_time
+from warmstart.studies.state.attributes import EXTRA, LEASE, OUTCOME, RUN
+from warmstart.studies.state.lease import MOST_OFFERS, Lease, lease_time
 from warmstart.studies.state.reported_steps import as_reported
-from warmstart.studies.state.trial_queue import OUTCOME, RUN, Run, TrialQueue, Wait, count_begun, outcome_to_dict
+from warmstart.studies.state.trial_queue import Run, TrialQueue, Wait, count_begun, outcome_to_dict
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
