@@ -94,7 +94,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         Args:
             space: what to search, in any form that `warmstart.spaces.read_space` takes; None = what the trials show.
             surrogate: a name in `warmstart.bo.surrogates.SURROGATES`.
-            acquisition: a name in `warmstart.bo.models.ACQUISITIONS`.
+            acquisition: a name in `warmstart.bo.acquisition.registry.ACQUISITIONS`.
             initial: configurations of the space to evaluate first and in order; without a space, use `study.enqueue_trial`.
             related: evaluations of related tasks over the space, for the surrogates `mt-...`.
             meta_feature: of the task at hand, if the related ones have one; not used without related tasks.
