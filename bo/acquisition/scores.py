@@ -25,14 +25,6 @@ NO_GAIN_BELOW = -36.0
 """Below this x, log(1 + exp(x)) is exp(x) to the last digit."""
 
 
-def probability_of_improvement(mean: Floats, var: Floats, best: Floats) -> Floats:
-    """Compute Φ(γ), γ = (best - μ)/σ."""
-    from scipy.special import ndtr
-
-    value: Floats = ndtr((best - mean) / np.sqrt(var))
-    return value
-
-
 def log_probability_of_improvement(mean: Floats, var: Floats, best: Floats) -> Floats:
     """Compute log Φ(γ), finite also where Φ underflows."""
     from scipy.special import log_ndtr

@@ -155,10 +155,6 @@ class TrialData:
         return config in self.pending or any(observation.config == config for observation in self.observations)
 
 
-Known = TrialData
-"""Its name in pickles of 0.2."""
-
-
 def read_trials(trials: Collection[FrozenTrial], problem: Problem, direction: StudyDirection) -> TrialData:
     """Read trials as observations, with errors negated if values are maximised, and pending configurations."""
     sign = -1.0 if direction == StudyDirection.MAXIMIZE else 1.0
