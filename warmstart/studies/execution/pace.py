@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from ConfigSpace import ConfigurationSpace
+from optuna.trial import FrozenTrial
 
 from warmstart.bo.transfer.duration_forecast import ExpectedSeconds, TimedRun
 from warmstart.bo.transfer.time_plan import SURE
@@ -22,9 +24,6 @@ from warmstart.studies.state.spec import warm_of
 from warmstart.studies.state.trial_queue import Run, TrialQueue
 
 if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
-    from optuna.trial import FrozenTrial
-
     from warmstart.suggestions.durations import Durations
 
 LIKELY = 0.5

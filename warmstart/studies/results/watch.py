@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+
+from optuna.trial import FrozenTrial
 
 from warmstart.studies.execution.worker import Limits
 from warmstart.studies.results.expectations import StudyExpectations
@@ -16,9 +17,6 @@ from warmstart.studies.state.attributes import RUN
 from warmstart.studies.state.lease import is_extra
 from warmstart.studies.state.study_group import StudyGroup
 from warmstart.studies.state.trial_queue import TrialQueue
-
-if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial
 
 GLANCE_S = 0.5
 """Seconds between two looks at a trial's reports."""

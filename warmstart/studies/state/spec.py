@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import Any, Self, get_args
 
+from warmstart.bo.transfer.expected_error import DatasetExpectation
 from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.canonical import Place
 from warmstart.history_store.errors import OtherStudyError, StorageError, UsageError
@@ -20,9 +21,6 @@ from warmstart.studies.options import Pruner, Search, Warm, WarmStart
 from warmstart.studies.related_dataset import RelatedDataset, optional_tuple
 from warmstart.studies.state.split import Split
 from warmstart.training.workloads import DEFAULT, get_workload
-
-if TYPE_CHECKING:
-    from warmstart.bo.transfer.expected_error import DatasetExpectation
 
 SCHEMA = 1
 SHORT_SCHEMA = 2

@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Self
 
+from optuna.trial import FrozenTrial
+
 from warmstart.history_store.errors import UsageError
 from warmstart.studies.related_dataset import EVALUATIONS, TOTAL
 from warmstart.studies.state.attributes import OFFER, RUN
@@ -18,8 +20,6 @@ from warmstart.studies.state.storage import Store
 from warmstart.studies.state.trial_queue import Run, TrialQueue, Wait, begin, count_begun, find_plan, open_queue
 
 if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial
-
     from warmstart.bo.related import RelatedTask
     from warmstart.integrations.optuna.sampler import WarmStartSampler
 

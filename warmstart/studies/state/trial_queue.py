@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 
+from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.records import Value
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
     from warmstart.bo.observation import Observation
-    from warmstart.bo.transfer.expected_error import ExpectedError
     from warmstart.integrations.optuna.pruner import HistoryPruner
     from warmstart.integrations.optuna.sampler import WarmStartSampler
 
