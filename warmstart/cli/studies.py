@@ -1,16 +1,13 @@
 """`studies list | show | plot | export | delete | rename`: the studies of a storage."""
 
-import sys
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from warmstart.cli.options import Format, FormatOption, QuietOption, RawOption, SeedOption, VerboseOption
 from warmstart.cli.shell import Shell, display_path, write
-from warmstart.history_store.errors import UsageError, WarmstartError
-from warmstart.history_store.wording import counted, in_shell
+from warmstart.history_store.wording import in_shell
 
 if TYPE_CHECKING:
     from warmstart.studies.results.study_record import StudyRecord
@@ -36,6 +33,8 @@ def one_study(positional: str | None, option: str | None) -> str | None:
     Raises:
         UsageError: both name one, and they differ.
     """
+    from warmstart.history_store.errors import UsageError
+
     if None not in (positional, option) and positional != option:
         msg = f"expected one study, got {positional!r} and {option!r}. Leave one of the two out."
         raise UsageError(msg, param="study")
@@ -70,6 +69,8 @@ def list_(
 
 def _study_row(store: Any, name: str, read: Any, shell: Shell) -> dict[str, Any]:
     """Return the row of a study; for one that cannot be read its name alone, with a note."""
+    from warmstart.history_store.errors import WarmstartError
+
     try:
         row: dict[str, Any] = read(store, name).row()
     except WarmstartError as error:
@@ -198,6 +199,8 @@ def plot(
     verbose: VerboseOption = 0,
 ) -> None:
     """Draw a study: best so far, importance, parallel coordinates, slices, learning curves."""
+    from pathlib import Path
+
     from warmstart.plots.style import check_target
     from warmstart.studies.results.study_record import choose_study, file_stem, read_study_record
     from warmstart.studies.state.reading import open_to_read
@@ -239,6 +242,8 @@ def export(
     verbose: VerboseOption = 0,
 ) -> None:
     """Write the trials of a study as a table, as JSON, or as a page with pictures that needs no network."""
+    from pathlib import Path
+
     from warmstart.studies.results.export import check_export, write_trials
     from warmstart.studies.results.study_record import choose_study, read_study_record
     from warmstart.studies.state.reading import open_to_read
@@ -271,6 +276,7 @@ def delete(
     verbose: VerboseOption = 0,
 ) -> None:
     """Delete a study with its trials. Asks first, unless --yes; its report stays."""
+    from warmstart.history_store.wording import counted
     from warmstart.studies.results.study_record import choose_study, read_study_record
     from warmstart.studies.state.reading import open_to_read
     from warmstart.studies.state.removal import remove_study
@@ -320,6 +326,10 @@ def confirmed(question: str, subject: str, *, yes: bool) -> bool:
     Raises:
         UsageError: there is no terminal to ask in.
     """
+    import sys
+
+    from warmstart.history_store.errors import UsageError
+
     if not yes and not sys.stdin.isatty():
         msg = f"studies delete: expected --yes, as there is no terminal to ask in, got none. Add --yes to delete {subject}."
         raise UsageError(msg)
