@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from warmstart.bo.acquisition.cost import InverseCost, log_durations
 from warmstart.bo.acquisition.function import AcquisitionFunction, Improvement, Product, Validity
 from warmstart.bo.acquisition.pending import Fantasies, Observed, fantasise
-from warmstart.bo.acquisition.scores import SCORES
+from warmstart.bo.acquisition.registry import ACQUISITIONS
+from warmstart.bo.acquisition.scores import log_expected_improvement
 from warmstart.bo.checkpointed_model import CheckpointedModel
 from warmstart.bo.constraints.classifier import CLASSIFIERS, Classifier
 from warmstart.bo.error_units import MANY_FAIL, ErrorUnits, preferred_logarithms
@@ -28,13 +29,8 @@ Floats = NDArray[np.float64]
 Incumbent = Literal["posterior-mean", "observed"]
 Variance = Literal["latent", "predictive"]
 
-ACQUISITIONS = (*SCORES, "ei-per-second")
-"""Names of acquisition functions."""
 DURATIONS_NEED = 2
 """Least number of durations for a fit."""
-PI_MARGIN = 0.03
-"""Least improvement that `pi` counts, in standard deviations of the errors: without it, points beside the best one
-win."""
 BEYOND_MEASURE = 1e100
 """Largest error in units of the related tasks: squares of 1e200 overflow."""
 ALONE_NEEDS = 2
@@ -150,8 +146,7 @@ class SurrogateModels:
         self._ei_variance, self._warps = ei_variance, warp_errors
         self._surrogate, self._incumbent = find_surrogate(surrogate), incumbent
         self._conditional, self._seed = conditional, seed
-        self._per_second = acquisition == "ei-per-second"
-        self._acquisition = "ei" if self._per_second else acquisition
+        self._per_second, self._acquisition = ACQUISITIONS[acquisition].per_second, acquisition
         self._units = _units(tasks) if tasks else None
         keywords: dict[str, Any] = {"conditional": conditional}
         if self._surrogate.multitask:
@@ -231,9 +226,10 @@ class SurrogateModels:
         if validity and len(data.pending):
             probability = np.exp(Product(validity).value(data.pending))
         fantasies = fantasise(model, data.pending, best, rng=rng, probability=probability)
-        if acquisition == "pi":
-            fantasies = Fantasies(fantasies.model, fantasies.best - PI_MARGIN)
-        if acquisition == "ei" and self._ei_variance == "predictive":
+        named = ACQUISITIONS[acquisition]
+        if named.margin:
+            fantasies = Fantasies(fantasies.model, fantasies.best - named.margin)
+        if named.score is log_expected_improvement and self._ei_variance == "predictive":
             noise = model.predict(X[:1]).noise
             fantasies = Fantasies(Observed(fantasies.model, noise[:, None, None]), fantasies.best)
         factors: list[AcquisitionFunction] = [*validity, *self._costs(data)]

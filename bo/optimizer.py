@@ -91,7 +91,7 @@ class Optimizer:
             space: with its conditions and forbidden clauses.
             surrogate: a name in `warmstart.bo.surrogates.SURROGATES`, a `SurrogateInfo`, or an unfitted surrogate,
                 whose copies the run fits.
-            acquisition: a name in `warmstart.bo.models.ACQUISITIONS`.
+            acquisition: a name in `warmstart.bo.acquisition.registry.ACQUISITIONS`.
             initial: configurations to evaluate first and in order; repeats are left out.
             candidates: the only configurations to choose from; None = all of the space.
             related: related tasks, for the surrogates `mt-...`.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from warmstart.bo.acquisition.scores import SCORES
+from warmstart.bo.acquisition.registry import ACQUISITIONS
 from warmstart.bo.error_units import WARPING
 from warmstart.bo.models import Related, SurrogateModels, TrialData
 from warmstart.bo.observation import Observation
@@ -43,7 +43,7 @@ def search_table(
         t: evaluations, in 0..c.
         rng: the only source of randomness.
         surrogate: a name in `warmstart.bo.surrogates.SURROGATES`, a `SurrogateInfo`, or an unfitted surrogate.
-        acquisition: a name in `warmstart.bo.acquisition.scores.SCORES`.
+        acquisition: a name in `warmstart.bo.acquisition.registry.ACQUISITIONS`, but for those per second.
         related: tasks over the same columns, for the surrogates `mt-...`.
         meta: `p` meta-feature, if the related tasks have theirs.
 
@@ -56,8 +56,9 @@ def search_table(
     points, targets = _checked_table(unit, errors)
     rows = _checked_rows(initial, t, len(points))
     info = find_surrogate(surrogate, "search_table")
-    if acquisition not in SCORES:
-        msg = f"search_table: expected an acquisition among {', '.join(SCORES)}, got {acquisition!r}. Leave it out for the default."
+    if acquisition not in ACQUISITIONS or ACQUISITIONS[acquisition].per_second:
+        names = [name for name, named in ACQUISITIONS.items() if not named.per_second]  # a table has no durations
+        msg = f"search_table: expected an acquisition among {', '.join(names)}, got {acquisition!r}. Leave it out for the default."
         raise UsageError(msg)
     if related and not info.multitask:
         msg = f"search_table: related needs a surrogate for related tasks, mt-..., got {info.name!r}."

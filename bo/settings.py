@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 
+from warmstart.bo.acquisition.registry import ACQUISITIONS
 from warmstart.bo.error_units import WARPING
 from warmstart.bo.gpyopt_engine import UNUSED, check_engine
-from warmstart.bo.models import ACQUISITIONS, Incumbent, Variance
+from warmstart.bo.models import Incumbent, Variance
 from warmstart.bo.space.axes import plain
 from warmstart.bo.space.encoding import Encoding
 from warmstart.bo.space.sampling import Design
@@ -106,7 +107,7 @@ class OptimizerSettings:
         )
 
 
-_CHOICES: Mapping[str, Sequence[str]] = {
+_CHOICES: Mapping[str, Collection[str]] = {
     "acquisition": ACQUISITIONS,
     "design": get_args(Design),
     "incumbent": get_args(Incumbent),

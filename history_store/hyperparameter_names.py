@@ -71,6 +71,12 @@ def in_names(names: Collection[str], name: str) -> str:
     return f"log10_{name}" if name not in names and f"log10_{name}" in names else name
 
 
+def both_scales(name: str) -> tuple[str, str]:
+    """Return the natural and the logarithmic name of a value."""
+    natural = name.removeprefix("log10_")
+    return natural, f"log10_{natural}"
+
+
 def last_part(name: str) -> str:
     """Return the last part of a nested name: `optimizer/lr`, `model.lr`, `sgd:lr` and `model__lr` become `lr`."""
     return re.split(r"[./:]|__", name)[-1] or name

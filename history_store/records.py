@@ -12,6 +12,18 @@ Value = int | float | str | bool
 Config = Mapping[str, Value]
 
 
+def same_config(first: Config, second: Config) -> bool:
+    """Tell whether two configurations are equal, up to Optuna's rounding of floats."""
+    return first.keys() == second.keys() and all(_same_value(first[name], second[name]) for name in first)
+
+
+def _same_value(first: Value, second: Value) -> bool:
+    if isinstance(first, float) or isinstance(second, float):
+        are_numbers = isinstance(first, int | float) and isinstance(second, int | float)
+        return are_numbers and math.isclose(float(first), float(second), rel_tol=1e-9, abs_tol=1e-12)
+    return first == second
+
+
 class Status(StrEnum):
     """Outcome of an evaluation."""
 

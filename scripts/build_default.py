@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from history_noise import history_noise
 
 from warmstart.bo.transfer.strategies import STRATEGIES
 from warmstart.history_store.history import History
@@ -29,7 +30,6 @@ from warmstart.models.evaluate import EvaluationSettings, evaluate_history, stor
 from warmstart.models.recipe import Recipe
 from warmstart.suggestions.references import compute_references, store_references
 from warmstart.training.collection.add_sources import rebuild
-from warmstart.training.collection.noise import history_noise
 from warmstart.training.evaluation.methods import PLAIN_STRATEGIES
 from warmstart.training.siamese.from_history import train_from_history
 from warmstart.training.siamese.settings import preset

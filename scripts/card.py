@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from history_noise import history_noise
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from warmstart.history_store.error_tables import target_distance
 from warmstart.history_store.history import History
-from warmstart.training.collection.noise import history_noise
 
 DEFAULTS = Path(str(resources.files("warmstart") / "defaults"))
 

@@ -30,7 +30,6 @@ WAIT_S = 1.5
 LEASE_S = 60.0
 BEATS = 4
 """Heartbeats per lease: three may be lost."""
-PART = 1000
 _MAX_ASKS = 3
 """Asks for a trial at most, if answers arrive after the end of their leases."""
 

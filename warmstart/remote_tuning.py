@@ -29,11 +29,12 @@ from warmstart.studies.objectives.command import placeholders
 from warmstart.studies.output_paths import check_distinct, check_log, check_report_path, log_beside
 from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.expectations import StudyExpectations
-from warmstart.studies.results.progress import RunningTrial, StudyProgress, warn_first_failure
+from warmstart.studies.results.progress import RunningTrial, StudyProgress
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
 from warmstart.studies.results.saved_networks import check_savable, save_best, saved_model
 from warmstart.studies.results.summary import JointResult, TuneResult
 from warmstart.studies.results.trial import Trial, Trials, best_of, check_any_error, failures
+from warmstart.studies.results.watch import warn_first_failure
 from warmstart.studies.state.spec import StudySpec, WarmConfig, check_warm
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.study_group import check_different

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ConfigSpace import ConfigurationSpace
+
 from warmstart.history_store.errors import UsageError
+from warmstart.training.workloads import named_space, space_names
 
 if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
-
     SpaceLike: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | ConfigurationSpace
 
 LARGEST = 10_000_000
@@ -55,7 +56,6 @@ def space_text(space: "SpaceLike") -> str:
 def _read_named(space: str) -> "ConfigurationSpace":
     """Read a space by its name or from its file."""
     from warmstart.history_store.space_yaml import parse_space
-    from warmstart.training.workloads import named_space, space_names
 
     named = named_space(space)
     if named is not None:

@@ -13,14 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.bo.acquisition.pending import Fantasies
-from warmstart.bo.acquisition.scores import (
-    SCORES,
-    SLOPES,
-    integrate_log,
-    log_confidence_gain,
-    log_confidence_gain_slopes,
-    log_integration_weights,
-)
+from warmstart.bo.acquisition.registry import ACQUISITIONS
 
 Floats = NDArray[np.float64]
 
@@ -69,14 +62,11 @@ class Improvement:
 
         Args:
             fantasies: the surrogate conditioned on pending points, and the best error of each fantasy.
-            acquisition: a name in `warmstart.bo.acquisition.scores.SCORES`.
-            weighed: other logarithmic criteria are added to it, so `lcb` takes a logarithmic form with the same
-                ranking.
+            acquisition: a name in `warmstart.bo.acquisition.registry.ACQUISITIONS`.
+            weighed: other logarithmic criteria are added to it, so `lcb` takes its logarithmic form.
         """
-        (self._score, self._average), (self._slopes, self._weigh) = SCORES[acquisition], SLOPES[acquisition]
-        if weighed and acquisition == "lcb":
-            self._score, self._average = log_confidence_gain, integrate_log
-            self._slopes, self._weigh = log_confidence_gain_slopes, log_integration_weights
+        named = ACQUISITIONS[acquisition]
+        self._form = (named.logarithmic if weighed else None) or named
         self._fantasies, self._acquisition, self._weighed = fantasies, acquisition, weighed
         self._model, self._best = fantasies.model, fantasies.best
 
@@ -89,19 +79,19 @@ class Improvement:
     def value(self, X: Floats) -> Floats:
         """Compute the values of `m x d` points: `m`."""
         mean, var = self._model.predict(X)
-        return self._average(_flat(self._score(mean, var, self._best)))
+        return self._form.average(_flat(self._form.score(mean, var, self._best)))
 
     def value_gradient(self, X: Floats) -> tuple[Floats, Floats]:
         """Compute the values and their gradients `m x d`."""
         mean, var, dmean, dvar = self._model.predict_gradient(X)
-        scores = self._score(mean, var, self._best)
-        weights = self._weigh(_flat(scores)).reshape(scores.shape)
-        by_mean, by_var = self._slopes(mean, var, self._best)
+        scores = self._form.score(mean, var, self._best)
+        weights = self._form.weights(_flat(scores)).reshape(scores.shape)
+        by_mean, by_var = self._form.slopes(mean, var, self._best)
         by_var = weights * by_var
         if dvar.shape[1] == 1:  # the same for all fantasies
             by_var = by_var.sum(axis=1, keepdims=True)
         gradient = np.einsum("sfm,sfmd->md", weights * by_mean, dmean) + np.einsum("sfm,sfmd->md", by_var, dvar)
-        return self._average(_flat(scores)), gradient
+        return self._form.average(_flat(scores)), gradient
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,11 @@ is averaged over samples of hyperparameters (`integrate`). It is never computed 
 """
 
 import math
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Acquisition = Callable[[Floats, Floats, Floats], Floats]
-Slopes = Callable[[Floats, Floats, Floats], tuple[Floats, Floats]]
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 KAPPA = 2.0
@@ -27,14 +23,6 @@ SURE_ABOVE = 30.0
 """Above this γ an improvement is certain, and φ/Φ stays at 1e-196."""
 NO_GAIN_BELOW = -36.0
 """Below this x, log(1 + exp(x)) is exp(x) to the last digit."""
-
-
-def probability_of_improvement(mean: Floats, var: Floats, best: Floats) -> Floats:
-    """Compute Φ(γ), γ = (best - μ)/σ."""
-    from scipy.special import ndtr
-
-    value: Floats = ndtr((best - mean) / np.sqrt(var))
-    return value
 
 
 def log_probability_of_improvement(mean: Floats, var: Floats, best: Floats) -> Floats:
@@ -176,22 +164,3 @@ def _log_softplus(x: Floats) -> Floats:
     """Compute log log(1 + exp(x)), finite for every finite x."""
     value: Floats = np.where(x < NO_GAIN_BELOW, x, np.log(np.logaddexp(0.0, np.maximum(x, NO_GAIN_BELOW))))
     return value
-
-
-SCORES: Mapping[str, tuple[Acquisition, Callable[[Floats], Floats]]] = MappingProxyType(
-    {
-        "ei": (log_expected_improvement, integrate_log),
-        "pi": (log_probability_of_improvement, integrate_log),
-        "lcb": (lower_confidence_bound, integrate),
-    }
-)
-"""Acquisition functions by name, with their averages over samples; EI and PI as logarithms, which do not underflow."""
-
-SLOPES: Mapping[str, tuple[Slopes, Callable[[Floats], Floats]]] = MappingProxyType(
-    {
-        "ei": (log_expected_improvement_slopes, log_integration_weights),
-        "pi": (log_probability_of_improvement_slopes, log_integration_weights),
-        "lcb": (lower_confidence_bound_slopes, integration_weights),
-    }
-)
-"""The slopes of `SCORES` by mean and by variance, and the share of every sample in the slope of their average."""

@@ -41,9 +41,9 @@ from open_writes import DatabaseWrites, FileWrites, OpenWrites
 from warmstart.history_store.errors import LeaseLostError
 from warmstart.remote_study import RemoteStudy, RemoteTrial
 from warmstart.service.transport import Transport
-from warmstart.studies.state.lease import EXTRA, LEASE
+from warmstart.studies.state.attributes import EXTRA, LEASE, OUTCOME
 from warmstart.studies.state.storage import open_store
-from warmstart.studies.state.trial_queue import OUTCOME, open_queue
+from warmstart.studies.state.trial_queue import open_queue
 
 RESULTS = Path(__file__).parent / "results" / "service_weather.json"
 SPACE = {"x": [0.0, 1.0], "lr": {"log": [1e-5, 1.0]}, "n": {"int": [1, 4]}, "kind": ["a", "b", "c"]}

@@ -9,7 +9,8 @@ import pytest
 
 import warmstart
 from warmstart.history_store.errors import UsageError
-from warmstart.studies.state.spec import PLAN, StudySpec
+from warmstart.studies.state.attributes import PLAN
+from warmstart.studies.state.spec import StudySpec
 from warmstart.training.workloads import load_classifier
 
 V1 = Path(__file__).parent / "v1"

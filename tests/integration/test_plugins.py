@@ -1,6 +1,7 @@
 """A package that adds one of each kind is found by its metadata, used by name, and told apart where it is broken."""
 
 import json
+import subprocess
 import sys
 
 import numpy as np
@@ -10,6 +11,7 @@ from PIL import Image
 from plugin import install
 
 from warmstart.bo import Optimizer
+from warmstart.bo.acquisition.registry import ACQUISITIONS
 from warmstart.bo.surrogates import SURROGATES, SurrogateInfo
 from warmstart.bo.transfer.strategies import STRATEGIES, Query
 from warmstart.history_store.errors import UsageError
@@ -24,14 +26,16 @@ from warmstart.training.workloads import WORKLOADS, get_workload, load_classifie
 @pytest.fixture
 def plugin(tmp_path, monkeypatch):
     """Install the example package for this process."""
-    monkeypatch.syspath_prepend(install(tmp_path / "site"))
+    folder = install(tmp_path / "site")
+    monkeypatch.syspath_prepend(folder)
+    return folder
 
 
 @pytest.fixture(autouse=True)
 def forget():
     """Forget the package after each test, whichever imported it."""
     yield
-    for table in (READERS, STRATEGIES, SURROGATES, IMPORTERS, WORKLOADS):
+    for table in (ACQUISITIONS, READERS, STRATEGIES, SURROGATES, IMPORTERS, WORKLOADS):
         table._loaded.clear()
     for name in [name for name in sys.modules if name.split(".")[0] == "nightly"]:
         del sys.modules[name]
@@ -53,6 +57,7 @@ def photos(tmp_path):
 
 def test_each_kind_is_found_by_name(plugin):
     for table, name in (
+        (ACQUISITIONS, "lcb-3"),
         (READERS, "labels-csv"),
         (STRATEGIES, "median"),
         (SURROGATES, "gp-quick"),
@@ -112,6 +117,20 @@ def test_a_surrogate_is_used_by_name_and_as_an_object(plugin):
         Optimizer.from_dict(record)
 
 
+def test_an_acquisition_is_used_by_name_in_python_and_on_a_server(plugin):
+    space = ConfigurationSpace()
+    space.add(Float("x", (0.0, 1.0)))
+    optimizer = Optimizer(space, acquisition="lcb-3", n_startup_trials=3, seed=0)
+    for _ in range(4):
+        config = optimizer.ask()[0]
+        optimizer.tell(config, (config["x"] - 0.3) ** 2)
+    record = json.loads(json.dumps(optimizer.to_dict()))
+    assert Optimizer.from_dict(record).ask() == optimizer.ask()
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from warmstart.service.study_bodies import StudyRequest; print(StudyRequest(name='s', acquisition='lcb-3', warm='none').acquisition)"
+    done = subprocess.run([sys.executable, "-c", code, str(plugin)], capture_output=True, text=True, check=True)
+    assert done.stdout == "lcb-3\n"
+
+
 def test_the_command_line_takes_all_of_them(plugin, cli, photos, tmp_path, monkeypatch):
     """Collect, then tune, with the plug-in's workload, reader and surrogate: workers and trials find it too."""
     monkeypatch.chdir(tmp_path)
@@ -131,7 +150,8 @@ def test_the_command_line_takes_all_of_them(plugin, cli, photos, tmp_path, monke
     assert "target network: expected numbers" in run("history", "collect", "--history", "h.h5", code=3)
     tuned = run(
         "tune", "--dataset", photos, "--workload", "softmax", "--space", "softmax", "--no-warm",
-        "--trials", "2", "--budget", "10", "--surrogate", "gp-quick", "--save-model", "c.safetensors",
+        "--trials", "2", "--budget", "10", "--surrogate", "gp-quick", "--acquisition", "lcb-3",
+        "--save-model", "c.safetensors",
     )  # fmt: skip
     assert tuned["trials"] == {"ok": 2}
     assert load_classifier("c.safetensors").classes == ("a", "b", "c")

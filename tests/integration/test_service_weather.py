@@ -31,7 +31,7 @@ from warmstart.history_store.history import History
 from warmstart.service import study_book
 from warmstart.service.app import create_app
 from warmstart.service.settings import ServiceSettings
-from warmstart.studies.state.lease import EXTRA
+from warmstart.studies.state.attributes import EXTRA
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.trial_queue import open_queue
 from warmstart.suggestions.advisor import Advisor

@@ -17,9 +17,10 @@ from test_tune_kills import COMMAND, prepare  # noqa: E402
 
 from warmstart.history_store.errors import StorageError  # noqa: E402
 from warmstart.studies.results.trial import ended_trials  # noqa: E402
+from warmstart.studies.state.attributes import WORKER  # noqa: E402
 from warmstart.studies.state.locks import ASKING, DatabaseClaims  # noqa: E402
 from warmstart.studies.state.storage import open_store  # noqa: E402
-from warmstart.studies.state.trial_queue import WORKER, open_queue  # noqa: E402
+from warmstart.studies.state.trial_queue import open_queue  # noqa: E402
 
 
 @pytest.fixture(params=[Postgres, MariaDB])

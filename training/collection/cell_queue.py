@@ -5,9 +5,9 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from warmstart.history_store.errors import AllTrialsFailedError
+from warmstart.history_store.history import History
 from warmstart.history_store.records import Evaluation, Status
 from warmstart.training.collection.measure import Measured, lost_evaluation
 from warmstart.training.collection.plan import Cell, evaluation_key, wall_seconds_left
@@ -15,9 +15,6 @@ from warmstart.training.collection.progress import CollectionProgress, RunningCe
 from warmstart.training.collection.race import Race
 from warmstart.training.collection.report import CollectReport
 from warmstart.training.processes.executor import Done, Lost
-
-if TYPE_CHECKING:
-    from warmstart.history_store.history import History
 
 log = logging.getLogger("warmstart.training.collection.collect")
 

@@ -7,11 +7,11 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from warmstart.history_store.bundle.records import split_origin
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.history import History
 from warmstart.history_store.manifest import Manifest
 from warmstart.history_store.records import Config
 from warmstart.training.collection.add_sources import add_sources
@@ -26,9 +26,6 @@ from warmstart.training.collection.shard_folder import ShardFolder, take_shards
 from warmstart.training.collection.shared_configs import in_names, shared_configs
 from warmstart.training.processes.executor import Done, Executor, LocalExecutor
 from warmstart.training.workloads import Budget, Workload, get_workload
-
-if TYPE_CHECKING:
-    from warmstart.history_store.history import History
 
 ORIGIN = "collect/"
 

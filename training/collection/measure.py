@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from warmstart.history_store.errors import WarmstartError
+from warmstart.history_store.history import History
 from warmstart.history_store.records import Evaluation, Status
 from warmstart.training.collection.plan import Cell
 from warmstart.training.processes.memory import out_of_memory
@@ -123,8 +124,6 @@ class Measure:
     def _prepared(self, name: str) -> tuple[Prepared, int]:
         """Return a prepared dataset, and the number of its training images."""
         if name not in self._datasets:
-            from warmstart.history_store.history import History
-
             self._datasets.clear()
             with History.open(self.history) as history:
                 dataset = StoredDataset(history.images(name))

@@ -1,15 +1,12 @@
 """Folder of text shards that receives every cell of a collection."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.history import History
 from warmstart.history_store.records import Evaluation
 from warmstart.history_store.shards import append_shard, create_shards, merge_shards, read_shards, write_shards
 from warmstart.training.workloads import Budget
-
-if TYPE_CHECKING:
-    from warmstart.history_store.history import History
 
 
 class ShardFolder:

@@ -12,13 +12,13 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import StorageError, UsageError
 from warmstart.history_store.file.codec import encode_info
+from warmstart.history_store.history import History
 from warmstart.metafeat.embed import embed_history, stored_sample
 from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.handcrafted import FEATURES, handcrafted, query_features
@@ -26,9 +26,6 @@ from warmstart.metafeat.model import MetaFeatureModel
 from warmstart.training.siamese.from_history import train_from_history
 from warmstart.training.siamese.labelled_images import LabelledImages
 from warmstart.training.siamese.settings import SiameseSettings, preset
-
-if TYPE_CHECKING:
-    from warmstart.history_store.history import History
 
 Matrix = NDArray[np.float64]
 LeftOut = frozenset[int]

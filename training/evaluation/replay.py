@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.bo.search import search_table
 from warmstart.bo.transfer.regret import expected_evaluations, random_curve, regret_curve
 from warmstart.history_store.errors import AllTrialsFailedError, DataError, UsageError
 from warmstart.history_store.one_thread import one_thread
@@ -170,8 +171,6 @@ class Replay:
             count = horizon if method.search_after is None else min(method.search_after, horizon)
             rows = method.design(task.case, count, rng)
             if searches:
-                from warmstart.bo.search import search_table
-
                 assert task.case.unit is not None  # noqa: S101  `make_methods` leaves searches out without
                 rows = search_table(
                     task.case.unit,

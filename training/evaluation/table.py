@@ -10,15 +10,15 @@ import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from warmstart.history_store.error_tables import fill_failed, min_max_normalised
 from warmstart.history_store.errors import DataError, MissingPathError
-
-if TYPE_CHECKING:
-    from warmstart.history_store.history import History
+from warmstart.history_store.history import History
+from warmstart.history_store.space import load_space
 
 Matrix = NDArray[np.float64]
 
@@ -79,8 +79,6 @@ class ErrorTable:
 
     def known_errors(self) -> Matrix:
         """Return the errors of the history: 1 for a failed run, NaN for a missing one."""
-        from warmstart.history_store.error_tables import fill_failed
-
         return self.errors if self.failed is None else fill_failed(self.errors, self.failed)
 
     def true_distances(self, *, normalised: bool) -> Matrix:
@@ -91,8 +89,6 @@ class ErrorTable:
 
         Returns: `m x m`, zero diagonal; a pair without common configurations has the largest known distance.
         """
-        from warmstart.history_store.error_tables import min_max_normalised
-
         table = min_max_normalised(self.known_errors()) if normalised else self.known_errors()
         measured = ~np.isnan(table)
         filled, matrix = np.nan_to_num(table), np.full((len(table), len(table)), np.nan)
@@ -156,8 +152,6 @@ def history_table(history: "History", name: str, names: Collection[str] | None =
     Raises:
         DataError: when no dataset has an error.
     """
-    from warmstart.history_store.space import load_space
-
     measured = np.flatnonzero(~np.isnan(history.errors).all(axis=1)).tolist()
     if names is not None:
         measured = [row for row in measured if history.names[row] in names]

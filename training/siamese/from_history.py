@@ -3,22 +3,20 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.error_tables import fill_failed, target_distance
 from warmstart.history_store.errors import DataError
+from warmstart.history_store.history import History
 from warmstart.history_store.json_text import finite
 from warmstart.metafeat.model import MetaFeatureModel
 from warmstart.metafeat.spec import space_digest
 from warmstart.training.siamese.labelled_images import LabelledImages
 from warmstart.training.siamese.settings import SiameseSettings, preset
 from warmstart.training.siamese.train import STREAMS, TrainedSiamese, TrainingProgress, train_siamese
-
-if TYPE_CHECKING:
-    from warmstart.history_store.history import History
 
 
 def choose_held_out(names: Sequence[str], groups: Sequence[str], fraction: float, *, seed: int) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -166,8 +167,6 @@ def _judging(labels: NDArray[np.int64], groups: NDArray[np.int64], seed: int) ->
     Raises:
         LabelError: the groups leave none.
     """
-    import warnings
-
     from sklearn.model_selection import StratifiedGroupKFold
 
     n_folds = min(_FOLDS, len(np.unique(groups)), int(np.bincount(labels).max()))

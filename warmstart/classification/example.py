@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from tempfile import mkdtemp
 
+from PIL import Image
+
 from warmstart.history_store.errors import MissingPathError, UsageError
 
 _SIDE = 64
@@ -20,7 +22,6 @@ def write_example(folder: Path) -> int:
         UsageError: there is something already.
         MissingPathError: no folder to write it in.
     """
-    from PIL import Image
     from sklearn.datasets import load_digits
 
     if os.path.lexists(folder):

@@ -1,5 +1,6 @@
 """`classify`: a folder of pictures in, a classifier out."""
 
+import contextlib
 import math
 import sys
 import time as clock
@@ -43,8 +44,6 @@ def classify(
     began = clock.monotonic()
     shell = Shell(format, quiet=quiet, verbose=verbose)
     with _plain_progress(shell, pictures) as tell:
-        import contextlib
-
         from warmstart.classification.classify import classify_pictures
 
         call = ClassifyOptions(**options, progress=tell, on_message=shell.note, on_detail=shell.detail)

@@ -1,5 +1,8 @@
 """`history collect`: measure configurations on datasets."""
 
+import contextlib
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,6 +25,7 @@ from warmstart.cli.options import (
 )
 from warmstart.cli.shell import Shell
 from warmstart.histories.collect import Job, Machines
+from warmstart.history_store.errors import UsageError
 from warmstart.history_store.wording import counted
 from warmstart.training.collection.settings import CollectionSettings
 
@@ -122,13 +126,8 @@ def collect(
     verbose: VerboseOption = 0,
 ) -> None:
     """Measure the same configurations on every dataset. Resumes after any interruption, even a kill."""
-    import contextlib
-    import sys
-    from pathlib import Path
-
     from warmstart.cli.errors import log_in_options
     from warmstart.histories.collect import collect_into
-    from warmstart.history_store.errors import UsageError
     from warmstart.integrations.ray.cluster import chosen_cluster
     from warmstart.training.collection.cell_queue import log as cell_log
     from warmstart.training.collection.plan import parse_time
@@ -198,7 +197,6 @@ def _script(
     """Return the user's own script from the options; None without any of them."""
     if objective is None and command is None and metric is None and not (maximize or scale or log):
         return None
-    from pathlib import Path
 
     from warmstart.studies.objectives.metric import Metric
     from warmstart.studies.own_workload import OwnScript, parse_amount

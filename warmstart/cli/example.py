@@ -1,11 +1,13 @@
 """`example`: pictures for everybody to try with."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from warmstart.cli.options import Format, FormatOption, QuietOption, SeedOption, VerboseOption
 from warmstart.cli.shell import Shell
+from warmstart.history_store.wording import in_shell
 
 
 def example(
@@ -17,10 +19,7 @@ def example(
     verbose: VerboseOption = 0,
 ) -> None:
     """Write 1,797 pictures of handwritten digits as class folders, to try the other commands with."""
-    from pathlib import Path
-
     from warmstart.classification.example import write_example
-    from warmstart.history_store.wording import in_shell
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     n = write_example(Path(folder))

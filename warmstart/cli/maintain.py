@@ -20,7 +20,16 @@ from warmstart.cli.options import (
     one_history,
 )
 from warmstart.cli.shell import Shell
+from warmstart.history_store.errors import HistoryDamagedError, UsageError
+from warmstart.history_store.file.layout import restore_hint
+from warmstart.history_store.history import History
+from warmstart.history_store.space import load_space, sobol_configs
+from warmstart.history_store.verify import restore as bring_back
+from warmstart.history_store.verify import upgrade as rewrite
+from warmstart.history_store.verify import verify as check
 from warmstart.history_store.wording import counted
+from warmstart.locations import shipped_history
+from warmstart.spaces import space_text
 
 
 def create(
@@ -46,12 +55,6 @@ def create(
     verbose: VerboseOption = 0,
 ) -> None:
     """Create a history: empty, or a copy of the shipped one."""
-    from warmstart.history_store.errors import UsageError
-    from warmstart.history_store.history import History
-    from warmstart.history_store.space import load_space, sobol_configs
-    from warmstart.locations import shipped_history
-    from warmstart.spaces import space_text
-
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = Path(history)
     if path.exists():
@@ -112,10 +115,6 @@ def verify(
     verbose: VerboseOption = 0,
 ) -> None:
     """Check every byte of a history; exit code 4 if it is damaged."""
-    from warmstart.history_store.errors import HistoryDamagedError
-    from warmstart.history_store.file.layout import restore_hint
-    from warmstart.history_store.verify import restore as bring_back
-    from warmstart.history_store.verify import verify as check
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
@@ -143,9 +142,6 @@ def verify(
 def _check_answers(path: Path, *, mend_them: bool) -> None:
     """Raise if a sound history holds what a suggestion would stumble over, or leave that out of its answers."""
     from warmstart.histories.usable import mend, unusable_parts
-    from warmstart.history_store.errors import HistoryDamagedError
-    from warmstart.history_store.file.layout import restore_hint
-    from warmstart.history_store.history import History
 
     with History.open(path) as history:
         problems = unusable_parts(history)
@@ -172,7 +168,6 @@ def compact(
 
     Images that are left out stay in the backup until the next write.
     """
-    from warmstart.history_store.history import History
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
@@ -201,7 +196,6 @@ def upgrade(
 
     The old file becomes the backup.
     """
-    from warmstart.history_store.verify import upgrade as rewrite
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)

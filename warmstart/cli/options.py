@@ -150,12 +150,6 @@ ModelOption = Annotated[
         rich_help_panel="History",
     ),
 ]
-ExcludeGroupOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--exclude-group", help="Leave out a sibling group of the history; may be repeated.", rich_help_panel="History"
-    ),
-]
 WorkloadOption = Annotated[
     str | None,
     typer.Option(

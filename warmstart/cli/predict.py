@@ -18,6 +18,7 @@ from warmstart.cli.options import (
     VerboseOption,
 )
 from warmstart.cli.shell import Shell
+from warmstart.history_store.errors import UsageError
 
 
 def predict(
@@ -82,7 +83,6 @@ def _labelled(dataset: str | None, labels: str | None, column: str | None) -> st
     Raises:
         UsageError: labels without a dataset.
     """
-    from warmstart.history_store.errors import UsageError
     from warmstart.history_store.readers.csv_labels import labelled
 
     if dataset is not None:

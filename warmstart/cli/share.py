@@ -7,6 +7,8 @@ import typer
 
 from warmstart.cli.options import Format, FormatOption, HistoryFile, QuietOption, SeedOption, VerboseOption
 from warmstart.cli.shell import Shell
+from warmstart.history_store.bundle.file import write_bundle
+from warmstart.history_store.history import History
 from warmstart.history_store.wording import in_shell, some_of
 
 if TYPE_CHECKING:
@@ -39,8 +41,6 @@ def bundle(
     In a folder the file is named by its content.
     """
     from warmstart.histories.bundle import bundle_history
-    from warmstart.history_store.bundle.file import write_bundle
-    from warmstart.history_store.history import History
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
@@ -125,7 +125,6 @@ def quarantine(
     """List merged runs in quarantine, which are not used because they do not fit; or release them."""
     from warmstart.histories.merge import quarantine_of
     from warmstart.histories.merge import release as let_answer
-    from warmstart.history_store.history import History
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)

@@ -1,6 +1,7 @@
 """`train`: fit a meta-feature model to a history."""
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -99,8 +100,6 @@ def train(
     Writes OUT, the learning curves OUT.curves.json and, where matplotlib is installed, OUT.curves.png, and the embeddings
     of all datasets into the history.
     """
-    from pathlib import Path
-
     from warmstart.locations import history_path
     from warmstart.models.train import train_model
 

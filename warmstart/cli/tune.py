@@ -1,6 +1,8 @@
 """`tune`: tune an objective, starting from the history's suggestions."""
 
+import contextlib
 import math
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,15 +24,15 @@ from warmstart.cli.options import (
 )
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, display_path, write
-from warmstart.history_store.errors import UsageError
+from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.history_store.wording import counted, in_short
 from warmstart.status import ALL_FAILED
+from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.options import GROUPS, WarmStart
 
 if TYPE_CHECKING:
     from warmstart.bo.transfer.expected_error import ExpectedError
     from warmstart.cli.bar import Show
-    from warmstart.studies.objectives.metric import Metric
     from warmstart.studies.results.expectations import StudyExpectations
     from warmstart.studies.results.progress import StudyProgress
     from warmstart.studies.results.summary import JointResult, TuneResult
@@ -99,17 +101,13 @@ def tune(
 
     Run the same command again to resume after any interruption.
     """
-    import contextlib
-    import sys
     from time import monotonic
 
     began = monotonic()
 
     from warmstart.histories.import_runs import parse_pairs
-    from warmstart.history_store.errors import UsageError
     from warmstart.history_store.readers.csv_labels import labelled
     from warmstart.integrations.ray.cluster import chosen_cluster
-    from warmstart.studies.objectives.metric import Metric
     from warmstart.studies.results.summary import TuneResult
     from warmstart.studies.tune import tune_dataset, tune_datasets
     from warmstart.studies.tune_options import TuneOptions, with_printed_metric
@@ -195,7 +193,6 @@ def _tune_on_server(
 
 def _write_page(shell: Shell, result: "TuneResult | JointResult") -> None:
     """Write the report with pictures next to the Markdown; a failure is a note."""
-    from warmstart.history_store.errors import WarmstartError
     from warmstart.plots.study_page import write_report_page
 
     if result.report is None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,11 +21,11 @@ from warmstart.history_store.bundle.records import (
 )
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.file.content import is_blank
+from warmstart.history_store.history import History
 from warmstart.history_store.records import DatasetInfo
+from warmstart.locations import shipped_model
+from warmstart.metafeat.model_file import read_header
 from warmstart.suggestions.references import Progress, References, compute_statistics, stored_features
-
-if TYPE_CHECKING:
-    from warmstart.history_store.history import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +136,6 @@ def _feature_records(
 
 def _embeddings(history: "History", names: list[str], ids: dict[str, str]) -> set[str]:
     """Return the embeddings of models other than the shipped one, whose can be computed from the features."""
-    from warmstart.locations import shipped_model
-    from warmstart.metafeat.model_file import read_header
-
     shipped_hash = read_header(shipped_model()).hash
     return {
         embedding_line(Embedding(ids[name], model, np.asarray(vector)))

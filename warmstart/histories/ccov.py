@@ -3,17 +3,15 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store.chance import ccov_by_chance
 from warmstart.history_store.error_tables import UndefinedCCoVWarning, ccov
 from warmstart.history_store.errors import DataError
+from warmstart.history_store.history import History
 from warmstart.history_store.space import space_names
-
-if TYPE_CHECKING:
-    from warmstart.history_store.history import History
 
 CLEAR = 2.0
 """Standard deviations beyond chance for errors that gather clearly on one side."""
@@ -53,8 +51,6 @@ def centres_of(history: "History", names: Sequence[str]) -> Centres:
         UsageError: a name that the history does not know.
         DataError: no dataset, or a history without configurations.
     """
-    from warmstart.history_store.chance import ccov_by_chance
-
     hyperparameters = tuple(space_names(history.space_json))
     rows = [history.names.index(history.dataset(name).name) for name in names]
     if not rows or not len(history.configs):

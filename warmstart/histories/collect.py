@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warmstart.history_store.errors import UsageError
+from warmstart.history_store.errors import DataError, ManifestError, MissingPathError, UsageError, WarmstartError
 from warmstart.history_store.json_text import finite, parse_json
 from warmstart.history_store.wording import in_words
 
@@ -144,7 +144,6 @@ def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "tup
         UsageError: an existing history over another space.
         MissingPathError: neither a history nor datasets.
     """
-    from warmstart.history_store.errors import MissingPathError
     from warmstart.history_store.history import History
     from warmstart.history_store.space import dump_space
     from warmstart.spaces import space_text
@@ -179,7 +178,6 @@ def _new_history(path: Path, space_json: str, workload: "Workload | None") -> "I
 
     Where another collection made it at the same moment, that history is used.
     """
-    from warmstart.history_store.errors import UsageError
     from warmstart.history_store.history import History, remove_empty
     from warmstart.training.workloads import get_workload
 
@@ -204,7 +202,6 @@ def _check_first(file: Path, configs: "Sequence[Config]", space_json: str) -> No
         DataError: one that does not.
         UsageError: a value and its logarithm that are not equal.
     """
-    from warmstart.history_store.errors import DataError
     from warmstart.training.collection.shared_configs import in_names
 
     try:
@@ -286,7 +283,6 @@ def _image_paths(
     Raises:
         MissingPathError: unknown for a dataset.
     """
-    from warmstart.history_store.errors import MissingPathError
     from warmstart.training.sources.obtain import manifest_path
 
     if sources or history is None:
@@ -306,7 +302,6 @@ def _image_paths(
 
 def _has_images_of(info: "DatasetInfo", path: Path) -> bool:
     """Tell whether a dataset's images lie at a path; compare the content unless the record's path is absolute."""
-    from warmstart.history_store.errors import WarmstartError
     from warmstart.history_store.readers import open_images
     from warmstart.history_store.readers.csv_labels import images_of
 
@@ -358,7 +353,6 @@ def open_sources(paths: Sequence[Path]) -> "tuple[Manifest, ...]":
         MissingPathError: a path that is not there.
         DataError: a manifest that does not fit the schema, or two of one name.
     """
-    from warmstart.history_store.errors import ManifestError, MissingPathError
     from warmstart.history_store.manifest import Manifest, Obtain, Splits, load_manifests
     from warmstart.history_store.readers.csv_labels import images_of, resolved
 
@@ -392,7 +386,6 @@ def read_configs(path: Path) -> list[dict[str, Any]]:
         MissingPathError: no such file.
         DataError: a file that is none of these.
     """
-    from warmstart.history_store.errors import DataError, MissingPathError
     from warmstart.suggestions.initial_configs import find_configs
 
     try:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from warmstart.histories.add import import_into
 from warmstart.history_store.errors import MissingPathError, UsageError
+from warmstart.history_store.external_runs import ForeignRuns
+from warmstart.history_store.records import DatasetInfo
 from warmstart.history_store.wording import in_shell, some_of
 from warmstart.integrations.importers.registry import TABLES, read_source
 
 if TYPE_CHECKING:
     from warmstart.history_store.external_import import ImportPlan
-    from warmstart.history_store.external_runs import ForeignRuns
     from warmstart.history_store.history import History
     from warmstart.history_store.mapping import Wishes
-    from warmstart.history_store.records import DatasetInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """Merge bundles into a history: the set of records grows, and the runs used are chosen anew from all of it."""
 
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,8 @@ from warmstart.history_store.bundle.records import (
 )
 from warmstart.history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.history import History
+from warmstart.history_store.made_history import removed_unless_filled
 from warmstart.history_store.records import Config, DatasetInfo, Evaluation
 from warmstart.history_store.space import same_space
 from warmstart.history_store.wording import in_shell
@@ -49,9 +52,6 @@ from warmstart.metafeat.model_file import read_header
 from warmstart.metafeat.spec import EMBEDDING
 from warmstart.suggestions.embeddings import fits_model
 from warmstart.suggestions.references import FEATURES_KEY, References
-
-if TYPE_CHECKING:
-    from warmstart.history_store.history import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,6 @@ def merge_files(path: Path, bundles: Sequence[str | Path], *, dry_run: bool = Fa
         DataError: a bundle is over another space, or holds what does not fit the history; nothing was changed.
         StorageError: the history cannot be written; nothing was lost.
     """
-    from warmstart.history_store.history import History
-
     bundles = [file for file_path in bundles for file in _files(Path(file_path))]
     contents = [read_bundle(file_path) for file_path in bundles]
     for file_path, bundle in zip(bundles, contents, strict=True):
@@ -327,11 +325,6 @@ def release(history: "History", names: Collection[str]) -> MergePlan:
 
 def _merge_into_new(path: Path, whole: Bundle, *, dry_run: bool) -> MergePlan:
     """Create a history from bundles, first in a temporary folder, so that a failure leaves nothing at `path`."""
-    import tempfile
-
-    from warmstart.history_store.history import History
-    from warmstart.history_store.made_history import removed_unless_filled
-
     spaces = sorted(record.text for record in whole.records if isinstance(record, SharedSpace))
     if not spaces:
         msg = f"{path}: expected bundles with runs to make a history of, got none. Create one: `warmstart history create {in_shell(path)}`."

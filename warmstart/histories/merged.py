@@ -8,7 +8,7 @@ nothing of that set is ever lost.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,12 +28,10 @@ from warmstart.history_store.bundle.records import (
     to_line,
 )
 from warmstart.history_store.errors import HistoryDamagedError, StorageError
+from warmstart.history_store.history import History
 from warmstart.history_store.records import DatasetInfo, Evaluation
 from warmstart.history_store.wording import in_shell
 from warmstart.locations import shipped_history
-
-if TYPE_CHECKING:
-    from warmstart.history_store.history import History
 
 KEY = "merged"
 VERSION = 1
@@ -192,8 +190,6 @@ class CopiedRuns:
 
 def copied_runs(history: "History") -> CopiedRuns:
     """Return the runs that a copy of the shipped history started with; their contributor is the shipped history."""
-    from warmstart.history_store.history import History
-
     origin = history.notes.get("copied_from", "").partition(",")[0]
     try:
         path = shipped_history()

@@ -1,17 +1,14 @@
 """Take a merged bundle out of a history again."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from warmstart.histories.merge import MergePlan, carry_out, plan_merge
 from warmstart.histories.merged import contributed_line, current_ids, dataset_of, read_merged, with_ids
 from warmstart.history_store.bundle.file import Bundle, read_bundle
 from warmstart.history_store.bundle.records import Described, SharedRun, parse
 from warmstart.history_store.errors import UsageError
+from warmstart.history_store.history import History
 from warmstart.history_store.wording import in_shell
-
-if TYPE_CHECKING:
-    from warmstart.history_store.history import History
 
 
 def remove_bundle(history: "History", bundle: str) -> MergePlan:

@@ -1,18 +1,14 @@
 """Check that what was merged into a history can be answered with, beyond its bytes; and mend what cannot."""
 
-from typing import TYPE_CHECKING
-
 from warmstart.histories.merge import carry_out, plan_merge
 from warmstart.histories.merged import read_merged
 from warmstart.history_store.bundle.file import Bundle
 from warmstart.history_store.errors import HistoryDamagedError
+from warmstart.history_store.history import History
 from warmstart.locations import shipped_model
 from warmstart.metafeat.model_file import read_header
 from warmstart.suggestions.embeddings import fits_model
 from warmstart.suggestions.references import read_features
-
-if TYPE_CHECKING:
-    from warmstart.history_store.history import History
 
 
 def unusable_parts(history: "History") -> list[str]:

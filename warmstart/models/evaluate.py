@@ -2,28 +2,38 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.arguments import check_replaceable
+from warmstart.bo.transfer.calibration import calibrate, can_calibrate
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.extras import require_extra
+from warmstart.history_store.history import History
 from warmstart.history_store.json_text import parse_json
+from warmstart.history_store.quoting import in_json
 from warmstart.history_store.wording import some_of
 from warmstart.locations import usual_model
 from warmstart.metafeat.cache import cache_folder
+from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
 from warmstart.models.evaluation_settings import EvaluationSettings
 from warmstart.models.recipe import Recipe
-
-if TYPE_CHECKING:
-    from warmstart.history_store.history import History
-    from warmstart.metafeat.model_file import ModelHeader
-    from warmstart.training.evaluation.methods import Method
-    from warmstart.training.evaluation.metrics import Metric
-    from warmstart.training.evaluation.table import ErrorTable
-    from warmstart.training.siamese.settings import SiameseSettings
+from warmstart.plots.read_report import table_stems
+from warmstart.training.evaluation.methods import (
+    Method,
+    choose_methods,
+    make_methods,
+    make_paper_methods,
+    reference_method,
+)
+from warmstart.training.evaluation.metrics import Metric, embedding_metric, euclidean, feature_metric, given_metric
+from warmstart.training.evaluation.protocol import deal
+from warmstart.training.evaluation.replay import ReplaySettings, evaluate
+from warmstart.training.evaluation.report import check_reference, make_figures, make_report
+from warmstart.training.evaluation.table import ErrorTable, history_table, read_table
+from warmstart.training.siamese.settings import SiameseSettings
 
 Show = Callable[[int, int, str], None]
 LEARNED = "learned"
@@ -41,9 +51,6 @@ def evaluate_table(path: Path, plan: EvaluationSettings, *, progress: Show | Non
         MissingPathError: no such file.
         DataError: not a table, too few rows, or two distances of one name.
     """
-    from warmstart.training.evaluation.metrics import feature_metric, given_metric
-    from warmstart.training.evaluation.table import read_table
-
     table = read_table(path)
     if table.meta_features is not None and "handcrafted" in table.distances:
         msg = f"{path}: expected one of the arrays meta_features and distances_handcrafted, got both: the distances of meta_features bear that name. Rename the other."
@@ -68,10 +75,7 @@ def evaluate_history(path: Path, plan: EvaluationSettings, *, progress: Show | N
         ImagesMissingError: a history without images, for methods with distances.
         StorageError: a history, model or folder that cannot be used.
     """
-    from warmstart.history_store.history import History
     from warmstart.models.train import choose_datasets
-    from warmstart.training.evaluation.methods import choose_methods, make_methods
-    from warmstart.training.evaluation.table import history_table
 
     with History.open(path) as history:
         landmarks = None if plan.model is not None or plan.paper_figure else stored_landmarks(history)
@@ -138,7 +142,6 @@ class HistoryMetrics:
     def __init__(
         self, history: "History", table: "ErrorTable", plan: EvaluationSettings, progress: Show | None
     ) -> None:
-        from warmstart.training.evaluation.protocol import deal
 
         self.history, self.table, self.plan, self.progress = history, table, plan, progress
         self.parts = deal(plan.protocol, table.datasets, table.groups, plan.folds, seed=plan.seed)
@@ -148,7 +151,6 @@ class HistoryMetrics:
     def make(self, name: str, *, nested: bool) -> "Metric":
         """Return a metric by its name in `METRICS`."""
         from warmstart.training.evaluation.fold_models import handcrafted_features, make_folder, random_embeddings
-        from warmstart.training.evaluation.metrics import euclidean, feature_metric, given_metric
 
         make_folder(self.folder)
         if name == LEARNED:
@@ -166,8 +168,6 @@ class HistoryMetrics:
         Returns: the metric; None for this history's model, or without one.
         """
         from warmstart.metafeat.embed import embed_history
-        from warmstart.metafeat.model_file import check_stored_size, is_trained_on, read_header
-        from warmstart.training.evaluation.metrics import euclidean, given_metric
 
         if self.plan.model is None:
             return None
@@ -182,7 +182,6 @@ class HistoryMetrics:
         """Train the missing models of the folds and return their metric."""
         from warmstart.metafeat.device import resolve_device
         from warmstart.training.evaluation.fold_models import FoldModels
-        from warmstart.training.evaluation.metrics import embedding_metric
 
         models = FoldModels(
             self.history,
@@ -220,11 +219,6 @@ def _report(
     metric_names: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Replay the methods, and the runs of the paper's figures if requested, and return the report."""
-    from warmstart.bo.transfer.calibration import calibrate, can_calibrate
-    from warmstart.training.evaluation.methods import choose_methods, make_methods, make_paper_methods, reference_method
-    from warmstart.training.evaluation.replay import ReplaySettings, evaluate
-    from warmstart.training.evaluation.report import check_reference, make_figures, make_report
-
     methods = choose_methods(
         make_methods(metric_names or list(metrics), reference_by, has_unit=table.unit is not None), plan.methods
     )
@@ -288,11 +282,7 @@ def check_calibrates(plan: EvaluationSettings, history: "History", model: "Model
             too few groups.
         ModelMismatchError: the model belongs to another history.
     """
-    from warmstart.bo.transfer.calibration import can_calibrate
-    from warmstart.metafeat.model_file import check_stored_size
     from warmstart.models.train import choose_datasets
-    from warmstart.training.evaluation.methods import choose_methods, make_methods
-    from warmstart.training.evaluation.table import history_table
 
     methods = choose_methods(make_methods(list(METRICS), LEARNED, has_unit=True), plan.methods)
     has_learned = any(method.metric == LEARNED for method in methods.values())
@@ -313,7 +303,6 @@ def store_calibration(history: "History", model: "ModelHeader", report: Mapping[
         StorageError: the history cannot be written.
         ModelMismatchError: the model belongs to another history.
     """
-    from warmstart.metafeat.model_file import check_stored_size
     from warmstart.suggestions.embedded_history import calibration_key
 
     _check_calibrates(report["protocol"], is_calibrated=report.get("calibration", {}).get("distance") == LEARNED)
@@ -359,13 +348,11 @@ def write_outputs(reports: Sequence[Mapping[str, Any]], out: Path | None, plots:
     """
     notes = []
     if out is not None:
-        from warmstart.history_store.quoting import in_json
         from warmstart.metafeat.files import replace_file
 
         replace_file(out, (in_json(as_document(reports)) + "\n").encode())
         notes.append(f"Wrote {out}.")
     if plots is not None:
-        from warmstart.plots.read_report import table_stems
         from warmstart.plots.regret import draw_regret
 
         for report, table in zip(reports, table_stems(reports), strict=True):

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from warmstart.models.recipe import Recipe
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from warmstart.training.evaluation.protocol import Protocol
+from warmstart.training.evaluation.protocol import Protocol
 
 
 # Without slots, so that the command can read the defaults.

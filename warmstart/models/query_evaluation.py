@@ -8,15 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store.error_tables import fill_failed
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.history import History
 from warmstart.models.evaluation_settings import EvaluationSettings
+from warmstart.suggestions.records import DatasetSummary
+from warmstart.training.evaluation.methods import TRUE_NORMALISED, Case, choose_methods, make_methods
+from warmstart.training.evaluation.replay import Outcome, Replay, Task
+from warmstart.training.evaluation.report import make_report
+from warmstart.training.evaluation.table import ErrorTable
 
 if TYPE_CHECKING:
     from warmstart.models.evaluate import Show
     from warmstart.suggestions.embedded_history import EmbeddedHistory
     from warmstart.suggestions.location import Location
-    from warmstart.training.evaluation.table import ErrorTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +75,6 @@ def evaluate_queries(
     """
     from warmstart.models.evaluate import LEARNED
     from warmstart.suggestions.embedded_history import load_embedded_history
-    from warmstart.training.evaluation.methods import choose_methods, make_methods
-    from warmstart.training.evaluation.replay import Outcome, Replay
-    from warmstart.training.evaluation.report import make_report
 
     _check_settings(plan)
     embedded = load_embedded_history(history, model, device=plan.device)
@@ -117,9 +120,6 @@ def _check_settings(plan: EvaluationSettings) -> None:
 
 def _measured_query(query: str, embedded: "EmbeddedHistory", *, device: str) -> MeasuredQuery:
     """Read a measured dataset from its file and locate it in the history."""
-    from warmstart.history_store.error_tables import fill_failed
-    from warmstart.history_store.history import History
-
     file, separator, name = query.rpartition("::")
     is_in_history = not separator or (Path(file).exists() and Path(file).samefile(embedded.path))
     if is_in_history and name not in embedded.names:
@@ -154,7 +154,6 @@ def _locate(
     """Locate a dataset as `suggest` does; one without images (`query` is None) by its stored embedding."""
     from warmstart.suggestions.advisor import Advisor
     from warmstart.suggestions.location import locate_vector
-    from warmstart.suggestions.records import DatasetSummary
 
     assert embedded.model is not None  # noqa: S101  checked above
     if query is not None:
@@ -169,9 +168,6 @@ def _locate(
 
 def _table(embedded: "EmbeddedHistory", queries: Sequence[MeasuredQuery]) -> "ErrorTable":
     """Return the error table of the history with the queries as further rows."""
-    from warmstart.history_store.error_tables import fill_failed
-    from warmstart.training.evaluation.table import ErrorTable
-
     errors = fill_failed(embedded.errors, embedded.failed)
     # Rows without runs are never used.
     errors[np.isnan(errors).all(axis=1)] = 1.0
@@ -186,8 +182,6 @@ def _table(embedded: "EmbeddedHistory", queries: Sequence[MeasuredQuery]) -> "Er
 def _task(row: int, query: MeasuredQuery, table: "ErrorTable", embedded: "EmbeddedHistory") -> Any:
     """Return the replay task of a query: the history's errors of the configurations measured on it."""
     from warmstart.models.evaluate import LEARNED
-    from warmstart.training.evaluation.methods import TRUE_NORMALISED, Case
-    from warmstart.training.evaluation.replay import Task
 
     measured = ~np.isnan(query.errors)
     shares = (~np.isnan(table.errors[np.ix_(query.rows, measured)])).sum(axis=1) > 0

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from warmstart.history_store.errors import UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from warmstart.training.siamese.settings import SiameseSettings
+from warmstart.metafeat.model_file import read_header
+from warmstart.training.siamese.settings import SiameseSettings, preset
 
 
 # Without slots, so that commands can read the defaults.
@@ -41,8 +39,6 @@ class Recipe:
         Raises:
             UsageError: an unknown name, or a backbone for a model without images.
         """
-        from warmstart.training.siamese.settings import preset
-
         if self.backbone is not None and self.extractor == "handcrafted":
             msg = "cannot be used with the extractor handcrafted, which uses no image."
             raise UsageError(msg, param="backbone")
@@ -65,9 +61,6 @@ class Recipe:
 
         Of this recipe only the steps count, and the preset if the model file has no settings.
         """
-        from warmstart.metafeat.model_file import read_header
-        from warmstart.training.siamese.settings import SiameseSettings
-
         header = read_header(model)
         fields = header.fields.get("training")
         settings = SiameseSettings.from_dict(fields) if fields else Recipe(self.preset_name).settings()

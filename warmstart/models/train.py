@@ -5,17 +5,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from warmstart.arguments import check_replaceable
 from warmstart.history_store.errors import StorageError, UsageError
 from warmstart.history_store.extras import has_extra, missing_extra
+from warmstart.history_store.history import History
 from warmstart.history_store.json_text import finite
 from warmstart.history_store.wording import some_of, suggest_names
+from warmstart.metafeat.model_file import ModelHeader, read_header
 from warmstart.models.recipe import Recipe
+from warmstart.training.collection.plan import parse_time
+from warmstart.training.siamese.settings import SiameseSettings
 
 if TYPE_CHECKING:
-    from warmstart.history_store.history import History
-    from warmstart.metafeat.model_file import ModelHeader
-    from warmstart.training.siamese.settings import SiameseSettings
     from warmstart.training.siamese.train import TrainedSiamese
 
 
@@ -71,7 +74,6 @@ def train_model(
         StorageError: a file that cannot be written.
     """
     from warmstart.metafeat.device import resolve_device
-    from warmstart.metafeat.model_file import read_header
 
     recipe, run = recipe or Recipe(), run or TrainingRun()
     check_replaceable("out", out, read_header, "a model")
@@ -139,9 +141,7 @@ def _train(
     progress: Callable[[int, int, str], None] | None,
 ) -> "tuple[TrainedSiamese, list[str]]":
     """Train on the suitable datasets; return the model and notes."""
-    from warmstart.history_store.history import History
     from warmstart.metafeat.device import cpu_threads
-    from warmstart.training.collection.plan import parse_time
     from warmstart.training.siamese.from_history import train_from_history
 
     limit = None if run.budget is None else parse_time(run.budget, param="budget")
@@ -174,7 +174,6 @@ def _save(trained: "TrainedSiamese", out: Path) -> list[str]:
 
 def _store_embeddings(history: Path, header: "ModelHeader", run: TrainingRun) -> list[str]:
     """Store the model's embeddings and references in the history; return notes."""
-    from warmstart.history_store.history import History
     from warmstart.metafeat.embed import embed_history
     from warmstart.suggestions.references import compute_references, store_references
 
@@ -204,8 +203,6 @@ def choose_datasets(history: "History") -> tuple[list[str], list[str]]:
         UsageError: fewer than two datasets, or no common configuration.
         ImagesMissingError: the history holds no images.
     """
-    import numpy as np
-
     measured = ~np.isnan(history.errors) | history.failed
     missing = {name for name in history.names if not history.has_images(name)}
     if missing == set(history.names):

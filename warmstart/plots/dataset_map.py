@@ -1,19 +1,17 @@
 """The data of `plot map`: the datasets of a history in a plane, with a query."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import DataError
+from warmstart.history_store.history import History
+from warmstart.history_store.images import ImageSource
 from warmstart.plots.map import DatasetMap, QueryPoint
 from warmstart.plots.plane import fit_plane
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.embedded_history import EmbeddedHistory
-
-if TYPE_CHECKING:
-    from warmstart.history_store.images import ImageSource
 
 THUMBNAILS = 4
 _NEAREST = 3
@@ -72,8 +70,6 @@ def choose_pictures(labels: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArr
 
 def _parts_and_pictures(path: Path) -> tuple[frozenset[str], dict[str, NDArray[np.uint8]]]:
     """Return the names of datasets that are parts of others, and thumbnails of the rest with stored images."""
-    from warmstart.history_store.history import History
-
     pictures = {}
     with History.open(path) as history:
         parts = frozenset(info.name for info in history.datasets if info.parent in history.names)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.bo.acquisition.registry import ACQUISITIONS
 from warmstart.bo.diagnostics import Diagnosis, Fit, Sensitivity, Shares, Slice, best_so_far
 from warmstart.plots.style import FAINT, GREY, HIGH, INK, LOW, new_figure, save_figure, series, short, styled
 
@@ -22,8 +23,6 @@ _SHADED = 20
 _WIDE = 5.0
 """An error this many interquartile ranges beyond the others is drawn at the edge."""
 _BAND = "#c9dcea"
-_ACQUISITIONS = {"ei": "log EI", "pi": "log PI", "lcb": "−LCB", "ei-per-second": "log EI per second"}
-"""Names of acquisition functions as maximised."""
 
 
 def draw_run(diagnosis: Diagnosis, folder: Path, *, stem: str = "run", suffix: str = ".png") -> list[Path]:
@@ -183,7 +182,7 @@ def _slices(cuts: Sequence[Slice], diagnosis: Diagnosis) -> Any:
         above.set_title(short(cut.name.replace("_", " "), 22), fontsize=9)
         if column == 0:
             above.set_ylabel("error, 95 % band")
-            below.set_ylabel(_ACQUISITIONS.get(diagnosis.acquisition, diagnosis.acquisition))
+            below.set_ylabel(ACQUISITIONS[diagnosis.acquisition].label)
     for number in range(len(cuts), rows * columns):
         row, column = divmod(number, columns)
         for axes in (panels[2 * row, column], panels[2 * row + 1, column]):

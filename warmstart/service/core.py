@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
@@ -16,6 +16,7 @@ from warmstart.descriptor import Descriptor
 from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.locations import history_path, model_path
 from warmstart.service.auth import Scope, Token
+from warmstart.service.followed import Followed
 from warmstart.service.importance import ImportanceCache
 from warmstart.service.metrics import Metrics
 from warmstart.service.problems import ProblemError
@@ -24,9 +25,6 @@ from warmstart.service.study_book import StudyBook
 from warmstart.studies.state.storage import local_path
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.embedded_history import EmbeddedHistory
-
-if TYPE_CHECKING:
-    from warmstart.service.events import Followed
 
 MOST_DESCRIPTORS = 1000
 MOST_ASKS = 32
@@ -63,7 +61,7 @@ class Service:
     metrics: Metrics = field(default_factory=Metrics)
     is_stopping: bool = False
     n_streams: int = 0
-    followed: dict[str, "Followed"] = field(default_factory=dict)
+    followed: dict[str, Followed] = field(default_factory=dict)
     writing: Lock = field(default_factory=Lock)
     importance: ImportanceCache = field(default_factory=ImportanceCache)
     asks: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_ASKS))

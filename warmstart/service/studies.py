@@ -263,7 +263,7 @@ def tell(
 
 def list_studies(service: Service) -> list[dict[str, Any]]:
     """Return the studies of warmstart in the order in which they were begun; raises `StorageError`."""
-    from warmstart.studies.state.spec import PLAN
+    from warmstart.studies.state.attributes import PLAN
 
     if service.studies.is_empty:
         return []

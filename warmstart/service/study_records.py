@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from warmstart.history_store.json_text import finite
 from warmstart.history_store.space import natural
-from warmstart.studies.results.expectations import expectations_of
+from warmstart.studies.results.expected_errors import expectations_of
 from warmstart.studies.results.trial import best_of, ended_trials
-from warmstart.studies.state.lease import EXTRA, Lease
-from warmstart.studies.state.trial_queue import OUTCOME, RUN, WORKER, TrialQueue
+from warmstart.studies.state.attributes import EXTRA, OUTCOME, RUN, WORKER
+from warmstart.studies.state.lease import Lease
+from warmstart.studies.state.trial_queue import TrialQueue
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial

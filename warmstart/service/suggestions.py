@@ -6,6 +6,7 @@ from anyio import to_thread
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
+from warmstart.bo.transfer.strategies import STRATEGIES
 from warmstart.service.answers import answer_to_wire
 from warmstart.service.bodies import Body, Name, problems
 from warmstart.service.core import Reader, Service, Shared
@@ -14,7 +15,6 @@ from warmstart.service.spaces import space_from_wire
 from warmstart.service.strict import StrictRoute
 
 router = APIRouter(tags=["suggestions"], route_class=StrictRoute)
-StrategyName = Literal["joint", "nearest", "portfolio", "average-rank"]
 DescriptorOrId = Annotated[
     Annotated[DescriptorBody, Tag("object")] | Annotated[str, Field(min_length=1, max_length=64), Tag("id")],
     Discriminator(lambda value: "id" if isinstance(value, str) else "object"),
@@ -30,7 +30,9 @@ class SuggestionRequest(Body):
 
     descriptor: DescriptorOrId
     k: Annotated[int, Field(ge=1, le=10_000)] | None = Field(None, description="3 when left out.")
-    strategy: StrategyName | None = Field(None, description="The one that wins the evaluation when left out.")
+    strategy: Literal[tuple(STRATEGIES)] | None = Field(  # type: ignore[valid-type]
+        None, description="The one that wins the evaluation when left out."
+    )
     space: dict[str, Any] | Name | None = Field(
         None, description="Suggest for this space: ConfigSpace JSON, the short form, or the name of a workload's."
     )

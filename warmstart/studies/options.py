@@ -56,7 +56,7 @@ def _workloads() -> Iterable[str]:
 
 
 def _acquisitions() -> Iterable[str]:
-    from warmstart.bo.models import ACQUISITIONS
+    from warmstart.bo.acquisition.registry import ACQUISITIONS
 
     return ACQUISITIONS
 

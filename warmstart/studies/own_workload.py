@@ -8,9 +8,10 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from ConfigSpace import ConfigurationSpace
 
 from warmstart.history_store.errors import ModelError, UsageError
 from warmstart.history_store.file.content import unit_rows
@@ -25,9 +26,6 @@ from warmstart.studies.objectives.load import load_objective
 from warmstart.studies.objectives.measured import with_metric
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.training.workloads import Budget, Classifier, Dataset, Member, Prepared, Report, TrainingResult, Workload
-
-if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
 
 ALL = "all"
 """The budget of a script that has no budget."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -95,8 +97,6 @@ def candidate_names(paths: Sequence[str | None], options: TuneOptions) -> Iterat
 
 
 def _checksum(text: str) -> str:
-    import os
-    import zlib
 
     return f"{zlib.crc32(os.fsencode(text)):08x}"
 

@@ -35,11 +35,11 @@ from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.objectives.workload import WorkloadObjective
 from warmstart.studies.options import GROUPS, Group, pick_from
 from warmstart.studies.results.comparison import Comparison, compare_with_uniform
-from warmstart.studies.results.progress import Watch
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
 from warmstart.studies.results.saved_networks import seconds_of_best
 from warmstart.studies.results.summary import JointResult, TuneResult, summarise
 from warmstart.studies.results.trial import check_any_error, ended_trials
+from warmstart.studies.results.watch import Watch
 from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.storage import Store, is_new_storage, local_path, open_store, quiet_optuna

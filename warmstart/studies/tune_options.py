@@ -41,6 +41,7 @@ from warmstart.studies.options import (
     pick_from,
 )
 from warmstart.studies.related_dataset import AUTO
+from warmstart.studies.state.sampling import make_sampler
 from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
 from warmstart.suggestions.lookup import Sources
@@ -191,7 +192,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
             **pick_from(WarmStart, self)
             | {"warm": counts, "initial": self._initial(space, is_new=stored_plan is None)},
         )
-        plan.sampler()  # raises for a wrong name before anything is written
+        make_sampler(plan)  # raises for a wrong name before anything is written
         return plan
 
     @property

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from warmstart.bo.transfer.duration_forecast import ExpectedSeconds, TimedRun
 from warmstart.bo.transfer.strategies import Query as StrategyQuery
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from warmstart.bo.transfer.strategies import Choice
     from warmstart.suggestions.durations import Durations
     from warmstart.suggestions.location import Location
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from warmstart.bo.transfer.designs import designs, initial_designs
+from warmstart.bo.transfer.regret import regret_curve
 from warmstart.bo.transfer.strategies import STRATEGIES, Choice, Query
 
 M, C = 9, 24
@@ -148,7 +149,6 @@ class StrategyContract(ABC):
     def test_missing_cells_cost_next_to_nothing_where_datasets_differ(self, strategy, how, share):
         if not self.sees_through_gaps:
             pytest.skip("takes errors as they are")
-        from warmstart.bo.transfer.regret import regret_curve
 
         costs = []
         for seed in range(12):
@@ -181,7 +181,6 @@ class StrategyContract(ABC):
         assert initial_designs(errors, make_distances(0), 1, strategy=strategy) == [int(np.argmin(errors[0]))]
 
     def test_beats_random_where_datasets_resemble_each_other(self, strategy):
-        from warmstart.bo.transfer.regret import regret_curve
 
         ours, chance = [], []
         for seed in range(20):

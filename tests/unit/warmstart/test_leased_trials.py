@@ -10,7 +10,8 @@ from warmstart.history_store.errors import LeaseLostError, UsageError
 from warmstart.history_store.space import dump_space
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.results.trial import ended_trials
-from warmstart.studies.state.lease import EXTRA, Lease
+from warmstart.studies.state.attributes import EXTRA
+from warmstart.studies.state.lease import Lease
 from warmstart.studies.state.leased_trials import LeasedTrials
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import open_store
@@ -181,7 +182,8 @@ def test_a_result_told_twice_changes_nothing_and_another_one_is_refused(trials, 
 
 def test_a_tell_that_was_cut_short_is_finished_by_the_next_one(trials, queue):
     trials.ask("a", "k", lease_s=10)
-    from warmstart.studies.state.trial_queue import OUTCOME, outcome_to_dict
+    from warmstart.studies.state.attributes import OUTCOME
+    from warmstart.studies.state.trial_queue import outcome_to_dict
 
     trial_id = queue.trials()[0]._trial_id
     queue.store.optuna.set_trial_user_attr(trial_id, OUTCOME, outcome_to_dict(done()))

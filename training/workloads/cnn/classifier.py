@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
+from torch import nn
 
 from warmstart.history_store.errors import WarmstartError
 from warmstart.metafeat.files import replace_file
@@ -22,9 +23,6 @@ from warmstart.training.workloads.cnn.config import TargetConfig
 from warmstart.training.workloads.cnn.network import build_network
 from warmstart.training.workloads.cnn.train import TargetData
 from warmstart.training.workloads.stored_network import check_size, load_network
-
-if TYPE_CHECKING:
-    from torch import nn
 
 BATCH = 256
 

@@ -1,5 +1,6 @@
 """Optuna: sampler, pruner by a history's learning curves, warm starts of studies, conversion of spaces and trials."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,6 +22,5 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    from importlib import import_module
 
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -24,12 +24,8 @@ from warmstart.bo.space.encoding import Encoding
 from warmstart.history_store.records import Config, Value
 from warmstart.history_store.space import dump_space
 from warmstart.integrations.optuna.space import snap_to_step
-from warmstart.studies.state.trial_queue import OUTCOME
+from warmstart.studies.state.attributes import CLAIM, CUT, OUTCOME
 
-CLAIM = "warmstart:config"
-"""System attribute of a trial: its suggested configuration."""
-CUT = "warmstart:cut"
-"""User attribute of a trial that a time limit stopped: lower bound of its full seconds."""
 _WHOLE = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
@@ -157,10 +153,6 @@ class TrialData:
     def contains(self, config: Config) -> bool:
         """Tell whether a trial has a configuration."""
         return config in self.pending or any(observation.config == config for observation in self.observations)
-
-
-Known = TrialData
-"""Its name in pickles of 0.2."""
 
 
 def read_trials(trials: Collection[FrozenTrial], problem: Problem, direction: StudyDirection) -> TrialData:

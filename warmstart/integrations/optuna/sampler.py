@@ -37,18 +37,16 @@ from warmstart.bo.space.encoding import Encoding
 from warmstart.bo.space.sampling import Design
 from warmstart.history_store.deprecation import renamed
 from warmstart.history_store.errors import SpaceExhaustedError, UsageError
+from warmstart.history_store.hyperparameter_names import both_scales
 from warmstart.history_store.records import Config
-from warmstart.integrations.optuna.problem import CLAIM, Problem, TrialData, read_trials
+from warmstart.integrations.optuna.problem import Problem, TrialData, read_trials
 from warmstart.integrations.optuna.space import Presence, space_of_trials, to_distributions, to_space, value_at
-from warmstart.integrations.optuna.warm_trials import ACTUAL, ORIGIN, WARM, both_scales
-from warmstart.integrations.optuna.warm_trials import warm_start as warm_start  # its place in 0.1
 from warmstart.spaces import read_space
+from warmstart.studies.state.attributes import ACTUAL, CHECKPOINT, CLAIM, ORIGIN, WARM
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
 
-CHECKPOINT = "warmstart:checkpoint"
-"""System attribute of a trial: the optimiser's state for the next suggestion of any process."""
 COLLISION_S = 0.2
 """Seconds at most before a new choice, after another worker chose the same configuration at the same moment."""
 PATIENCE_S = 10.0
@@ -96,7 +94,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         Args:
             space: what to search, in any form that `warmstart.spaces.read_space` takes; None = what the trials show.
             surrogate: a name in `warmstart.bo.surrogates.SURROGATES`.
-            acquisition: a name in `warmstart.bo.models.ACQUISITIONS`.
+            acquisition: a name in `warmstart.bo.acquisition.registry.ACQUISITIONS`.
             initial: configurations of the space to evaluate first and in order; without a space, use `study.enqueue_trial`.
             related: evaluations of related tasks over the space, for the surrogates `mt-...`.
             meta_feature: of the task at hand, if the related ones have one; not used without related tasks.

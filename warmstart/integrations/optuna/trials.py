@@ -20,14 +20,18 @@ from optuna.distributions import (
     IntDistribution,
     json_to_distribution,
 )
+from optuna.storages._rdb import models
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
 
 from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from warmstart.history_store.external_runs import Curve, ForeignParameter, ForeignRuns, as_columns, objective_number
 from warmstart.history_store.records import Status
 from warmstart.history_store.wording import in_words
+from warmstart.studies.state.attributes import STEP
 from warmstart.studies.state.journal_file import JournalFile
-from warmstart.studies.state.reported_steps import STEP, steps_of
+from warmstart.studies.state.reported_steps import steps_of
 from warmstart.studies.state.sqlite_file import engine_options, is_sqlite
 
 BUSY_S = 30.0
@@ -94,8 +98,6 @@ def _trials(study: optuna.Study, storage: optuna.storages.BaseStorage) -> Sequen
     """Return all trials; from a database table by table, since Optuna's own way takes a minute for 100,000 trials."""
     if not isinstance(storage, optuna.storages.RDBStorage):
         return study.get_trials(deepcopy=False)
-    from optuna.storages._rdb import models
-    from sqlalchemy import select
 
     trial, param = models.TrialModel.__table__.c, models.TrialParamModel.__table__.c
     value, report = models.TrialValueModel.__table__.c, models.TrialIntermediateValueModel.__table__.c
@@ -149,8 +151,6 @@ def _open(source: str) -> optuna.storages.BaseStorage:
 @contextmanager
 def _storage_errors(source: str) -> Iterator[None]:
     """Turn errors of Optuna and its back ends into a `StorageError`."""
-    from sqlalchemy.exc import SQLAlchemyError
-
     try:
         yield
     except (SQLAlchemyError, optuna.exceptions.OptunaError, RuntimeError, ImportError, ValueError, KeyError, OSError) as error:  # fmt: skip

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from warmstart.arguments import check_renames
 from warmstart.default_workload import default_workload, is_history_named
 from warmstart.history_store.errors import UsageError
+from warmstart.history_store.hyperparameter_names import both_scales
+from warmstart.studies.state.attributes import ORIGIN, PROMISED, SOURCE, WARM
 
 if TYPE_CHECKING:
     import optuna
@@ -18,11 +20,7 @@ if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
     from warmstart.suggestions.records import InitialDesign
 
-ORIGIN = "warmstart"
-"""User attribute of an enqueued trial: the source of its configuration."""
 _ORIGIN = ("from", "distance", "source_error", "measured", "not_measured")
-WARM, SOURCE, PROMISED, ACTUAL = "warm", "source", "promised", "came"
-"""User attributes of an enqueued trial, for people: a mark, the source, the promised error, and the value here."""
 _log = logging.getLogger("warmstart")
 
 
@@ -162,9 +160,3 @@ def _study_params(design: InitialDesign, rename: Mapping[str, str]) -> dict[str,
             raise UsageError(msg, param="rename", given=new)
         olds[new] = old
     return {new: values[old] for new, old in olds.items()}
-
-
-def both_scales(name: str) -> tuple[str, str]:
-    """Return the natural and the logarithmic name of a value."""
-    bare = name.removeprefix("log10_")
-    return bare, f"log10_{bare}"

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from ConfigSpace import ConfigurationSpace
+from optuna.trial import FrozenTrial
 
 from warmstart.bo.transfer.duration_forecast import ExpectedSeconds, TimedRun
 from warmstart.bo.transfer.time_plan import SURE
@@ -17,13 +19,11 @@ from warmstart.history_store.one_thread import one_thread
 from warmstart.history_store.records import Config
 from warmstart.history_store.wording import exact_duration
 from warmstart.studies.objectives.base import Outcome, TrialStatus
+from warmstart.studies.state.attributes import CUT, OUTCOME, RUN, WORKER
 from warmstart.studies.state.spec import warm_of
-from warmstart.studies.state.trial_queue import OUTCOME, RUN, WORKER, Run, TrialQueue
+from warmstart.studies.state.trial_queue import Run, TrialQueue
 
 if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
-    from optuna.trial import FrozenTrial
-
     from warmstart.suggestions.durations import Durations
 
 LIKELY = 0.5
@@ -277,8 +277,6 @@ def finished_here(
 
 def cut_here(trials: Sequence[FrozenTrial]) -> list[tuple[Config, float]]:
     """Return configurations and lower bounds of the seconds of trials on this machine that a time limit stopped."""
-    from warmstart.integrations.optuna.problem import CUT
-
     cut = [(trial, trial.user_attrs.get(CUT)) for trial in trials if _is_here(trial)]
     return [(trial.user_attrs[RUN]["config"], float(seconds)) for trial, seconds in cut if seconds]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
+
+from ConfigSpace import ConfigurationSpace
 
 from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.records import Config, Value
 from warmstart.studies.execution.pace import Pace, PacedRun
-from warmstart.studies.state.trial_queue import OUTCOME, RUN, Run, TrialQueue
+from warmstart.studies.state.attributes import OUTCOME, RUN
+from warmstart.studies.state.trial_queue import Run, TrialQueue
 from warmstart.training.workloads.time_plan import EndedRun, RunPlan
-
-if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
 
 
 def planned_key(config: Config) -> frozenset[tuple[str, Value]]:

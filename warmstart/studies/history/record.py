@@ -6,19 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from warmstart.history_store.errors import DataError, UsageError
-from warmstart.history_store.records import Evaluation, Status
+from warmstart.history_store.images import ImageSource
+from warmstart.history_store.records import DatasetInfo, Evaluation, Status
 from warmstart.history_store.space import same_space
 from warmstart.history_store.wording import counted
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.trial import Trial
 from warmstart.studies.state.spec import StudySpec
-
-if TYPE_CHECKING:
-    from warmstart.history_store.images import ImageSource
-    from warmstart.history_store.records import DatasetInfo
 
 STATUS = {
     TrialStatus.OK: Status.OK,

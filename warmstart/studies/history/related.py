@@ -7,6 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import same_space
 from warmstart.history_store.wording import suggest_names
@@ -15,9 +18,6 @@ from warmstart.studies.related_dataset import AUTO, EVALUATIONS, TOTAL, RelatedD
 from warmstart.studies.state.spec import StudySpec
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from warmstart.history_store.history import History
     from warmstart.locations import PathLike
     from warmstart.suggestions.location import Location

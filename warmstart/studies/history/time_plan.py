@@ -27,12 +27,12 @@ from warmstart.suggestions.lookup import Sources
 from warmstart.suggestions.short_run import LONGER_SHARE, ShortRun, short_run_by
 from warmstart.suggestions.time_plan import TimeLimit, TimePlan
 from warmstart.training.workloads import get_workload
+from warmstart.training.workloads.time_plan import RunPlan
 
 if TYPE_CHECKING:
     from warmstart.studies.results.summary import TuneResult
     from warmstart.suggestions.location import Location
     from warmstart.suggestions.query import Query
-    from warmstart.training.workloads.time_plan import RunPlan
 
 FINISH_S, FINISH_SHARE, BUSY_SHARE = 10.0, 0.2, 0.25
 """Reserve for the end of a call (stopping a trial, the report, its pictures): seconds, at most the first share of its

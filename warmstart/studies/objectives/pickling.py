@@ -10,6 +10,8 @@ import threading
 from collections.abc import Iterator
 from types import ModuleType
 
+import cloudpickle
+
 from warmstart.history_store.errors import UsageError
 
 _main_lock = threading.Lock()
@@ -21,8 +23,6 @@ def dump_function(function: object) -> bytes:
     Raises:
         UsageError: it uses something that cannot be pickled; the message names it.
     """
-    import cloudpickle  # loaded only for functions
-
     try:
         return bytes(cloudpickle.dumps(function))
     except Exception as error:
@@ -60,8 +60,6 @@ class _FilelessModule(ModuleType):
 
 def _unpicklable_values(function: object) -> list[str]:
     """Return the names and types of the values of a function that cannot be pickled."""
-    import cloudpickle
-
     labels = []
     for name, value in _referenced_values(function).items():
         try:

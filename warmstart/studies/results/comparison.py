@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from ConfigSpace import ConfigurationSpace
 from numpy.typing import NDArray
 
+from warmstart.bo.error_units import MANY_FAIL, WARPING, ErrorUnits, preferred_logarithms
+from warmstart.bo.surrogates import SURROGATES
 from warmstart.history_store.one_thread import one_thread
 from warmstart.history_store.wording import counted
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.trial import Trial
-
-if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
 
 LEAST = 10
 """Smallest number of trials with an error for a comparison."""
@@ -98,9 +98,7 @@ def _draw_best_errors(
     space: ConfigurationSpace, valid: Sequence[Trial], n_failed: int, surrogate: str, seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Draw errors of the best trial and of the best of as many uniform configurations from the surrogate."""
-    from warmstart.bo.error_units import MANY_FAIL, WARPING, ErrorUnits, preferred_logarithms
     from warmstart.bo.space.encoding import Encoding
-    from warmstart.bo.surrogates import SURROGATES
 
     n = len(valid)
     rng = np.random.default_rng([seed, 1])

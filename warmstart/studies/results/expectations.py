@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from warmstart.bo.transfer.expected_error import DatasetExpectation, ExpectedError
-from warmstart.history_store.records import Config
+from warmstart.bo.transfer.expected_error import ExpectedError
+from warmstart.history_store.records import Config, same_config
 from warmstart.history_store.wording import in_short
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.results.trial import Trial
-from warmstart.studies.state.spec import StudySpec, WarmConfig, warm_of
-
-_RATES = frozenset(["error", "err"])
-"""Words in the name of a metric that is an error in [0, 1], as in a history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +83,7 @@ class StudyExpectations:
 
     def expected_of(self, config: Config) -> ExpectedError | None:
         """Return the expected error of a configuration; None if the history never measured it."""
-        index = _warm_index(config, {row: WarmConfig(warm_config) for row, (warm_config, _) in enumerate(self.warm)})
-        return None if index is None else self.warm[index][1]
+        return next((error for warm_config, error in self.warm if same_config(warm_config, config)), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""
@@ -125,45 +119,6 @@ class StudyExpectations:
         )
 
 
-def expectations_of(plan: StudySpec, trials: Sequence[Trial]) -> StudyExpectations | None:
-    """Return the expected errors of a study, by its history's expectation and its trials.
-
-    Args:
-        plan: of the study.
-        trials: that ended, in order of their numbers.
-
-    Returns: None if the plan has no expectation, or the metric is no error in [0, 1].
-    """
-    if not plan.expectation or not _is_rate(plan.measure):
-        return None
-    valid = [trial for trial in trials if trial.error is not None and trial.feasible]
-    if any(not 0.0 <= (trial.error or 0.0) <= 1.0 for trial in valid):
-        return None
-    expectation = DatasetExpectation.from_dict(plan.expectation)
-    configs = plan.configs[: expectation.n_configs]  # those after them, the history never measured
-    errors: dict[int, float] = {}
-    novel_errors: list[float] = []
-    current = initial = expectation.errors()
-    expectations = []
-    for trial in trials:
-        index = _warm_index(
-            trial.config, {row: warm_config for row, warm_config in enumerate(configs) if row not in errors}
-        )
-        expected = None if index is None else current[index]
-        if trial.error is not None and trial.feasible:
-            if index is not None:
-                errors[index] = trial.error
-            elif not novel_errors or trial.error < min(novel_errors):
-                novel_errors = [trial.error]
-            if index is not None or trial.error < current[-1].high:
-                current = expectation.errors(errors, others=novel_errors)
-        expectations.append(TrialExpectation(trial.number, expected, trial.error, current[-1]))
-    warm = tuple((warm_config.config, error) for warm_config, error in zip(configs, current[:-1], strict=True))
-    upcoming = next((row for row in range(len(configs)) if row not in errors), None)
-    is_different = plan.workload is None or plan.budget is not None
-    return StudyExpectations(initial[-1], tuple(expectations), warm, upcoming, is_as_measured=not is_different)
-
-
 def expectation_line(expectations: StudyExpectations, best: Trial | None, metric: Metric) -> str:
     """Return a line on the promised error, the best error, and the expected error after more trials."""
 
@@ -184,16 +139,3 @@ def expectation_line(expectations: StudyExpectations, best: Trial | None, metric
 
 def _record(error: ExpectedError | None) -> dict[str, float] | None:
     return None if error is None else error.to_dict()
-
-
-def _warm_index(config: Config, candidates: Mapping[int, WarmConfig]) -> int | None:
-    """Return the index of a configuration among warm ones; None if it is none of them."""
-    return next((index for index, candidate in candidates.items() if warm_of(config, (candidate,)) is not None), None)
-
-
-def _is_rate(metric: Metric) -> bool:
-    """Tell whether a metric is an error in [0, 1], as in histories."""
-    words = set(re.split(r"[\W_]+", metric.name.lower()))
-    return metric.scale in ("fraction", "percent") or (
-        metric.scale is None and (metric.maximize or bool(words & _RATES))
-    )

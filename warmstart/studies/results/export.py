@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,6 @@ def trial_rows(record: StudyRecord) -> list[dict[str, Any]]:
 
 
 def _parquet(rows: list[dict[str, Any]]) -> bytes:
-    from io import BytesIO
 
     import pyarrow as pa
     from pyarrow import parquet

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.history_store.errors import StorageError, StorageFullError
 from warmstart.history_store.quoting import in_code, in_json, in_markdown
 from warmstart.history_store.space import shown
@@ -18,10 +19,6 @@ from warmstart.prediction import Predictions
 from warmstart.studies.results.summary import MAX_ROWS, JointResult, SavedModel, TuneResult
 from warmstart.studies.state.spec import StudySpec, WarmConfig
 from warmstart.suggestions.formats import with_config
-
-if TYPE_CHECKING:
-    from warmstart.bo.transfer.expected_error import ExpectedError
-
 
 TITLE, JOINT_TITLE = "# Study ", "# Datasets tuned together: "
 """First words of reports."""

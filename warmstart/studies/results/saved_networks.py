@@ -17,12 +17,11 @@ from warmstart.studies.objectives.workload import prepare
 from warmstart.studies.output_paths import check_writable
 from warmstart.studies.results.summary import SavedModel
 from warmstart.studies.results.trial import Trial
-from warmstart.training.workloads import DEFAULT, Classifier, Member, get_workload
+from warmstart.training.workloads import DEFAULT, Classifier, Member, Sample, Workload, get_workload
 from warmstart.training.workloads.classifier_file import read_header
 
 if TYPE_CHECKING:
     from warmstart.studies.state.spec import StudySpec
-    from warmstart.training.workloads import Sample, Workload
 
 CANDIDATES = 8
 """Most networks among which those to save are chosen."""

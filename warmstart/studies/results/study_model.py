@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING
@@ -9,17 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.bo.error_units import Band, ErrorUnits, all_equal
+from warmstart.bo.surrogates import Prediction
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.one_thread import one_thread
+from warmstart.studies.results.trial import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from warmstart.bo.error_units import Band, ErrorUnits
     from warmstart.bo.importance import Importance, Profile
-    from warmstart.bo.surrogates import Prediction
     from warmstart.studies.results.study_record import StudyRecord
-    from warmstart.studies.results.trial import Trial
 
 LEAST = 5
 """Smallest number of trials with an error for a model."""
@@ -50,7 +49,6 @@ def model_study(record: StudyRecord, *, seed: int = 0) -> StudyModel:
     """
     from warmstart.bo import Optimizer
     from warmstart.bo.diagnostics import read_run
-    from warmstart.bo.error_units import all_equal
     from warmstart.bo.importance import Importance, importance, profiles
 
     trials = [trial for trial in record.trials if trial.error is not None and trial.feasible]

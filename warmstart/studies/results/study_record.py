@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import optuna
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial
 
 from warmstart.history_store.canonical import without_arrangement
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.wording import in_short
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
-from warmstart.studies.results.expectations import StudyExpectations, expectation_line, expectations_of
+from warmstart.studies.results.expectations import StudyExpectations, expectation_line
+from warmstart.studies.results.expected_errors import expectations_of
 from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials, failures, say_counts
+from warmstart.studies.state.attributes import RUN, WORKER
 from warmstart.studies.state.spec import StudySpec, WarmConfig, objective_name_of, warm_of
 from warmstart.studies.state.sqlite_file import SQLITE
-from warmstart.studies.state.trial_queue import RUN, WORKER, interrupted_numbers, plan_of
+from warmstart.studies.state.trial_queue import interrupted_numbers, plan_of
 from warmstart.suggestions.formats import with_config
 
 if TYPE_CHECKING:
-    import optuna
     from ConfigSpace import ConfigurationSpace
-    from optuna.trial import FrozenTrial
 
     from warmstart.studies.state.storage import Store
 
@@ -169,8 +174,6 @@ def study_names(store: Store) -> list[str]:
     Raises:
         StorageError: the storage does not answer.
     """
-    import optuna
-
     with store.guard():
         return optuna.get_all_study_names(store.optuna)
 
@@ -202,8 +205,6 @@ def read_study_record(store: Store, name: str) -> StudyRecord:
         DataError: a study with several objectives.
         StorageError: the storage does not answer, or the study is damaged.
     """
-    import optuna
-
     with store.guard():
         study = optuna.load_study(study_name=name, storage=store.optuna)
         trials = study.get_trials(deepcopy=False)
@@ -250,8 +251,6 @@ def _read_foreign_study(
     store: Store, study: optuna.Study, trials: Sequence[FrozenTrial], running: int, updated: str | None
 ) -> StudyRecord:
     """Read a study of another program, with the space from its trials."""
-    from optuna.study import StudyDirection
-
     from warmstart.history_store.space import dump_space
     from warmstart.integrations.optuna.problem import Problem
     from warmstart.integrations.optuna.space import space_of_trials, to_space
@@ -277,8 +276,6 @@ def _read_foreign_study(
 
 def unended_rows(store: Store, name: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return rows of running trials and of interrupted ones: number, worker, configuration."""
-    import optuna
-
     with store.guard():
         study = optuna.load_study(study_name=name, storage=store.optuna)
         trials = study.get_trials(deepcopy=False)
@@ -345,8 +342,6 @@ def _from_entry(entry: Mapping[str, Any], storage: str) -> StudyRecord:
 
 def file_stem(name: str) -> str:
     """Return the name of a study for file names."""
-    import re
-
     return re.sub(r"[^\w.-]+", "-", name)
 
 

@@ -13,7 +13,8 @@ from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.comparison import Comparison
-from warmstart.studies.results.expectations import StudyExpectations, expectation_line, expectations_of
+from warmstart.studies.results.expectations import StudyExpectations, expectation_line
+from warmstart.studies.results.expected_errors import expectations_of
 from warmstart.studies.results.trial import Trial, Trials, best_of, count_statuses, ended_trials, say_counts
 from warmstart.studies.state.lease import is_extra
 from warmstart.studies.state.spec import WarmConfig

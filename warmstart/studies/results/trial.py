@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from warmstart.history_store.errors import AllTrialsFailedError, UsageError
 from warmstart.history_store.records import Value
 from warmstart.studies.objectives.base import TrialStatus
-from warmstart.studies.state.trial_queue import OUTCOME, RUN
+from warmstart.studies.state.attributes import OUTCOME, RUN
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial

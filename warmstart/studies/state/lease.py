@@ -10,13 +10,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from warmstart.studies.state.attributes import EXTRA, LEASE
+
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
-LEASE = "warmstart:lease"
-"""User attribute of a trial: its lease."""
-EXTRA = "warmstart:extra"
-"""User attribute of an extra trial: a result that came too late for its own trial."""
 TOKEN_END = " "  # noqa: S105  a separator
 """After the token's name, in the key of a request of a server's client."""
 MOST_OFFERS = 2

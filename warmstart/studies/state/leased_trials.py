@@ -11,18 +11,16 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.history_store.errors import LeaseLostError, UsageError
 from warmstart.studies.objectives.base import Outcome, TrialStatus
-from warmstart.studies.state.lease import EXTRA, LEASE, MOST_OFFERS, Lease, lease_time
+from warmstart.studies.state.attributes import EXTRA, LEASE, OUTCOME, RUN
+from warmstart.studies.state.lease import MOST_OFFERS, Lease, lease_time
 from warmstart.studies.state.reported_steps import as_reported
-from warmstart.studies.state.trial_queue import OUTCOME, RUN, Run, TrialQueue, Wait, count_begun, outcome_to_dict
-
-if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial
-
-    from warmstart.bo.transfer.expected_error import ExpectedError
+from warmstart.studies.state.trial_queue import Run, TrialQueue, Wait, count_begun, outcome_to_dict
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +247,6 @@ class LeasedTrials:
 
     def _store_late_result(self, trial: FrozenTrial, client: str, outcome: Outcome) -> tuple[int, bool]:
         """Add a late result as an extra trial, one for each lease; return its number, and whether it is the result."""
-        from optuna.trial import TrialState, create_trial
-
         mark = {"of": trial.number, "client": client}
         study = self.queue.study
         extras = [each for each in study.get_trials(deepcopy=False) if each.user_attrs.get(EXTRA) == mark]

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from optuna.storages import JournalStorage, RDBStorage
+
 from warmstart.history_store.errors import MissingPathError, StorageError
 from warmstart.studies.state.sqlite_file import SQLITE, check_not_misplaced, engine_options
 from warmstart.studies.state.storage import (
@@ -55,15 +57,12 @@ def _open_file(path: Path) -> Store:
             msg = f"{path}: expected a storage of studies, got an empty file. Check the path, or bring it back from a copy."
             raise StorageError(msg)
         if head == SQLITE:
-            from optuna.storages import RDBStorage
-
             check_not_misplaced(path)
             url, options = engine_options(path, timeout=BUSY_S, write=False)
             return Store(str(path), RDBStorage(url, engine_kwargs=options), path)
         if head and not head.startswith(b"{"):  # an empty journal is one without studies
             msg = f"{path}: expected a storage of studies, an SQLite file or a journal of Optuna, got another file. Check the path."
             raise StorageError(msg)
-        from optuna.storages import JournalStorage
 
         from warmstart.studies.state.journal_file import JournalFile
 

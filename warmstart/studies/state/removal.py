@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import optuna
+from optuna.trial import TrialState
 
 from warmstart.history_store.errors import UsageError
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import Store, quiet_optuna
 from warmstart.studies.state.trial_queue import interrupted_numbers, plan_of
 
-if TYPE_CHECKING:
-    import optuna
-
 
 def begins_anew(store: Store, name: str, plan: StudySpec) -> bool:
     """Tell whether a study may be begun anew under its name: no trial has a result, none is running."""
-    from optuna.trial import TrialState
-
     study = _load(store, name)
     with store.guard():
         trials = study.get_trials(deepcopy=False)
@@ -32,8 +28,6 @@ def remove_study(store: Store, name: str) -> int:
         UsageError: a trial of it is running.
         StorageError: the storage does not answer.
     """
-    import optuna
-
     study = _load(store, name)
     _check_idle(store, study)
     with store.guard():
@@ -51,8 +45,6 @@ def rename_study(store: Store, name: str, new: str) -> int:
         UsageError: a trial of it is running, it is tuned together with others, or there is a study of the new name.
         StorageError: the storage does not answer.
     """
-    import optuna
-
     study = _load(store, name)
     plan = _check_idle(store, study)
     if plan is not None and plan.members:
@@ -70,7 +62,6 @@ def rename_study(store: Store, name: str, new: str) -> int:
 
 
 def _load(store: Store, name: str) -> optuna.Study:
-    import optuna
 
     with store.guard():
         return optuna.load_study(study_name=name, storage=store.optuna)

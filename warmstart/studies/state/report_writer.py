@@ -8,7 +8,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from warmstart.studies.state.reported_steps import STEP, numbers_of, steps_of
+from warmstart.studies.state.attributes import STEP
+from warmstart.studies.state.reported_steps import numbers_of, steps_of
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage, JournalStorage, RDBStorage

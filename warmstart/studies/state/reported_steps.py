@@ -7,13 +7,10 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from warmstart.studies.state.attributes import STEP
+
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
-
-STEP = "warmstart:step:"
-"""System attribute of a trial, followed by a report's number in Optuna: the report's step, if it differs from it."""
-STEPS = "warmstart:steps"
-"""System attribute of a study whose steps are stored exactly; older studies, without it, round them."""
 
 LARGEST = 2**31 - 1
 """Largest number that every database can store as a step."""

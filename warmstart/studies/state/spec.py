@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import Any, Self, get_args
 
+from warmstart.bo.transfer.expected_error import DatasetExpectation
 from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.canonical import Place
 from warmstart.history_store.errors import OtherStudyError, StorageError, UsageError
 from warmstart.history_store.json_text import parse_json
-from warmstart.history_store.records import Config, Value
+from warmstart.history_store.records import Config, Value, same_config
 from warmstart.history_store.space import same_space, space_difference
 from warmstart.history_store.wording import counted, in_words, some_of
 from warmstart.option import identity, identity_of
@@ -22,20 +22,7 @@ from warmstart.studies.related_dataset import RelatedDataset, optional_tuple
 from warmstart.studies.state.split import Split
 from warmstart.training.workloads import DEFAULT, get_workload
 
-if TYPE_CHECKING:
-    from optuna.pruners import BasePruner
-
-    from warmstart.bo.related import RelatedTask
-    from warmstart.bo.transfer.expected_error import DatasetExpectation
-    from warmstart.integrations.optuna.sampler import WarmStartSampler
-
 SCHEMA = 1
-PLAN = "warmstart:plan"
-"""The study's system attribute with its plan, and its user attribute with a short form for people.
-
-Version 0.1 stored the whole plan in the user attribute. It refuses the short form as a newer version's, so that its
-workers do not touch studies that they cannot read.
-"""
 SHORT_SCHEMA = 2
 """Version of the short form in the user attribute; the plan is in the system attribute."""
 _FIELDS_SINCE_0_2 = (
@@ -96,7 +83,7 @@ class WarmConfig:
 
 def warm_of(config: Mapping[str, Any], warm: Sequence[WarmConfig]) -> WarmConfig | None:
     """Return the warm configuration that equals a configuration, or None."""
-    return next((candidate for candidate in warm if _is_same(candidate.config, config)), None)
+    return next((candidate for candidate in warm if same_config(candidate.config, config)), None)
 
 
 def objective_name_of(objective: Mapping[str, str | None]) -> str:
@@ -104,17 +91,6 @@ def objective_name_of(objective: Mapping[str, str | None]) -> str:
     custom = objective.get("function") or objective.get("command")
     workload, budget = objective.get("workload") or DEFAULT, str(objective.get("target_budget"))
     return custom or (budget if workload == DEFAULT else f"{workload}/{budget}")
-
-
-def _is_same(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """Tell whether two configurations are equal, up to Optuna's rounding of floats."""
-    return first.keys() == second.keys() and all(_equal(first[name], second[name]) for name in first)
-
-
-def _equal(first: Any, second: Any) -> bool:
-    if isinstance(first, float) or isinstance(second, float):
-        return isinstance(first, int | float) and isinstance(second, int | float) and math.isclose(first, second, rel_tol=1e-9, abs_tol=1e-12)  # fmt: skip
-    return bool(first == second)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,53 +300,6 @@ class StudySpec(Search, WarmStart):
             "extra": self.n_startup_trials + len(self.configs),
             "none": 0 if self.tasks else self.n_startup_trials,
         }[self.warm]
-
-    def sampler(self, observations: Sequence[RelatedTask] = (), *, acquisition: str | None = None) -> WarmStartSampler:
-        """Return the sampler, which learns from the related datasets and from other studies of a group.
-
-        Args:
-            observations: observations of the other studies.
-            acquisition: instead of the study's.
-        """
-        from warmstart.history_store.space import load_space
-        from warmstart.integrations.optuna.sampler import WarmStartSampler
-
-        related = [*(dataset.task() for dataset in self.tasks), *observations]
-        is_placed = self.meta_feature is not None and all(task.meta_feature is not None for task in related)
-        return WarmStartSampler(
-            space=load_space(self.space),
-            surrogate=f"mt-{self.surrogate}" if related else self.surrogate,
-            acquisition=acquisition or self.acquisition,
-            initial=[warm.config for warm in self.configs],
-            related=related if is_placed else [replace(task, meta_feature=None) for task in related],
-            meta_feature=self.meta_feature if is_placed else None,
-            n_startup_trials=self.design,
-            seed=self.seed,
-        )
-
-    def make_pruner(self, *, least: int | None = None) -> BasePruner:
-        """Return the pruner.
-
-        Args:
-            least: first step at which Hyperband and ASHA stop trials; None = Optuna's default.
-        """
-        from optuna import pruners
-
-        factories: dict[str, Callable[[], BasePruner]] = {
-            "none": pruners.NopPruner,
-            "median": pruners.MedianPruner,
-            "asha": lambda: pruners.SuccessiveHalvingPruner(min_resource=least or "auto"),
-            "hyperband": lambda: pruners.HyperbandPruner(min_resource=least or 1),
-            "history": self._history_pruner,
-        }
-        return factories[self.pruner]()
-
-    def _history_pruner(self) -> BasePruner:
-        from warmstart.history_store.space import load_space
-        from warmstart.integrations.optuna.pruner import HistoryPruner
-        from warmstart.suggestions.run_forecasts import RunForecasts
-
-        return HistoryPruner(RunForecasts.from_dict(self.curves), load_space(self.space), length=self.length)
 
     def length(self, config: Config) -> float | None:
         """Return the last step of a trial of a configuration, by the study or the workload; None if unknown."""

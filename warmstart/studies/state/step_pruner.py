@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from warmstart.studies.state.reported_steps import as_reported, is_whole
+from warmstart.studies.state.sampling import make_pruner
 
 if TYPE_CHECKING:
     import optuna
@@ -60,7 +61,7 @@ class StepPruner:
             if not steps:
                 return False
             # As in Optuna, a hundredth of the longest trial; but not below the first step, which would be judged twice.
-            self._parts, self._scaled_pruner = parts, self._plan.make_pruner(least=max(min(steps), max(steps) // 100))
+            self._parts, self._scaled_pruner = parts, make_pruner(self._plan, least=max(min(steps), max(steps) // 100))
         return self._scaled_pruner.prune(_study_with(study, trials), _scaled(trial, parts))
 
     def _is_whole(self, study: optuna.Study, trial: FrozenTrial) -> bool:

@@ -8,21 +8,21 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Self
 
+from optuna.trial import FrozenTrial
+
 from warmstart.history_store.errors import UsageError
 from warmstart.studies.related_dataset import EVALUATIONS, TOTAL
+from warmstart.studies.state.attributes import OFFER, RUN
+from warmstart.studies.state.sampling import make_sampler
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.split import GainEstimate, equal_next, gain_next
 from warmstart.studies.state.storage import Store
-from warmstart.studies.state.trial_queue import RUN, Run, TrialQueue, Wait, begin, count_begun, find_plan, open_queue
+from warmstart.studies.state.trial_queue import Run, TrialQueue, Wait, begin, count_begun, find_plan, open_queue
 
 if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial
-
     from warmstart.bo.related import RelatedTask
     from warmstart.integrations.optuna.sampler import WarmStartSampler
 
-OFFER = "warmstart:offer"
-"""User attribute of a study: its last `GainEstimate`."""
 LEAST = 2
 """Smallest number of a dataset's errors for others to learn from: a single one has no spread."""
 MOST = 6
@@ -135,7 +135,7 @@ class StudyGroup:
         nearest = sorted((j for j in range(len(all_trials)) if j != i), key=lambda j: (self._distance(i, j), j))[:MOST]
         room = max(TOTAL - sum(len(task.errors) for task in plan.tasks), TOTAL // 2)
         tasks = [self._task(j, all_trials[j], min(EVALUATIONS, room // len(nearest))) for j in nearest]
-        return plan.sampler([task for task in tasks if len(task.errors) >= LEAST])
+        return make_sampler(plan, [task for task in tasks if len(task.errors) >= LEAST])
 
     def _distance(self, i: int, j: int) -> float:
         """Return the distance between two datasets; 0 without meta-features."""

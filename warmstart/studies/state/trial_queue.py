@@ -19,16 +19,31 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 
+from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.records import Value
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.options import Search
+from warmstart.studies.state.attributes import (
+    ACTUAL,
+    CLAIM,
+    CUT,
+    OUTCOME,
+    PLAN,
+    PROMISED,
+    RUN,
+    SOURCE,
+    STEPS,
+    WARM,
+    WORKER,
+)
 from warmstart.studies.state.lease import is_extra, is_leased, lease_time
 from warmstart.studies.state.locks import ASKING, LEASING
 from warmstart.studies.state.report_writer import ReportWriter, write_reports
-from warmstart.studies.state.reported_steps import STEPS, as_reported
-from warmstart.studies.state.spec import PLAN, SHORT_SCHEMA, StudySpec, warm_of
+from warmstart.studies.state.reported_steps import as_reported
+from warmstart.studies.state.sampling import make_pruner, make_sampler
+from warmstart.studies.state.spec import SHORT_SCHEMA, StudySpec, warm_of
 from warmstart.studies.state.step_pruner import StepPruner
 from warmstart.studies.state.storage import Store
 
@@ -38,18 +53,9 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
     from warmstart.bo.observation import Observation
-    from warmstart.bo.transfer.expected_error import ExpectedError
     from warmstart.integrations.optuna.pruner import HistoryPruner
     from warmstart.integrations.optuna.sampler import WarmStartSampler
 
-RUN = "warmstart:run"
-"""User attribute of a trial: its configuration and seed; set once the trial can run."""
-OUTCOME = "warmstart:outcome"
-"""User attribute of a trial: its outcome."""
-WORKER = "warmstart:worker"
-"""User attribute of a trial: host and process of its last worker, for people."""
-WARM, SOURCE, PROMISED, ACTUAL = "warm", "source", "promised", "came"
-"""User attributes of a warm trial, for people: a mark, the source, the promised and the actual error."""
 Wait = Literal["wait"]
 Fits = Callable[[Sequence[Mapping[str, Any]]], Sequence[bool]]
 """Tells for each configuration whether its trial fits the remaining time."""
@@ -80,7 +86,7 @@ class TrialQueue:
         self.store, self.study, self.plan = store, study, plan
         space = load_space(plan.space)
         self._problem = Problem(space, to_distributions(space), is_given=True)
-        study.sampler, study.pruner = plan.sampler(), plan.make_pruner()
+        study.sampler, study.pruner = make_sampler(plan), make_pruner(plan)
         self._pruner = StepPruner(plan, study.pruner)
         self._fits: Fits | None = None
         number = study._study_id  # noqa: SLF001  the only number of a study in its storage
@@ -181,7 +187,7 @@ class TrialQueue:
         """
         self._fits = fits
         is_usual = self.plan.acquisition == Search.acquisition
-        self.study.sampler = self.plan.sampler(acquisition="ei-per-second" if is_usual else None)
+        self.study.sampler = make_sampler(self.plan, acquisition="ei-per-second" if is_usual else None)
         self._sampler.choose_among(fits)
 
     @property
@@ -261,8 +267,6 @@ class TrialQueue:
         Raises:
             StorageError: the storage does not answer.
         """
-        from warmstart.integrations.optuna.problem import CUT
-
         self.store.check()
         self._reports.flush()
         with self.store.guard():
@@ -320,8 +324,6 @@ class TrialQueue:
 
     def _choose_config(self, trial: optuna.Trial) -> Run:
         """Choose and store the configuration of a new trial."""
-        from warmstart.integrations.optuna.problem import CLAIM
-
         trial_id = trial._trial_id  # noqa: SLF001
         suggested = {**trial.relative_params, **self.store.optuna.get_trial(trial_id).system_attrs[CLAIM]}
         config = {name: _suggest(trial, name, self._problem.distributions[name]) for name in suggested}

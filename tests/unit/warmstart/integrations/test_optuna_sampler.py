@@ -25,9 +25,10 @@ from warmstart.bo import Optimizer, RelatedTask
 from warmstart.bo.space.encoding import Encoding
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.integrations.optuna import sampler as optuna_sampler
-from warmstart.integrations.optuna.problem import CLAIM, Problem, read_trials
-from warmstart.integrations.optuna.sampler import CHECKPOINT, WarmStartSampler, _newest_checkpoint
+from warmstart.integrations.optuna.problem import Problem, read_trials
+from warmstart.integrations.optuna.sampler import WarmStartSampler, _newest_checkpoint
 from warmstart.integrations.optuna.space import to_distributions, to_space
+from warmstart.studies.state.attributes import CHECKPOINT, CLAIM
 
 PLANE = {"x": FloatDistribution(-5.0, 10.0), "y": FloatDistribution(0.0, 15.0)}
 GRID = {"i": IntDistribution(0, 3), "j": CategoricalDistribution(("a", "b", "c"))}

@@ -17,7 +17,7 @@ from optuna.trial import TrialState, create_trial
 from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from warmstart.history_store.external_runs import ForeignParameter, ForeignRuns
 from warmstart.integrations.optuna.trials import _trials, read_study
-from warmstart.studies.state.reported_steps import STEP
+from warmstart.studies.state.attributes import STEP
 
 SPACE = {
     "lr": FloatDistribution(1e-5, 1e-1, log=True),

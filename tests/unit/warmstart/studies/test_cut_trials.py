@@ -10,12 +10,13 @@ from optuna.study import StudyDirection
 from warmstart.cli.options import Format
 from warmstart.cli.shell import Shell
 from warmstart.cli.tune import _print
-from warmstart.integrations.optuna.problem import CUT, Problem, is_uninformative, read_trials
+from warmstart.integrations.optuna.problem import Problem, is_uninformative, read_trials
 from warmstart.integrations.optuna.sampler import WarmStartSampler
 from warmstart.integrations.optuna.space import to_distributions
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.summary import TuneResult
 from warmstart.studies.results.trial import Trial
+from warmstart.studies.state.attributes import CUT
 
 SPACE = ConfigurationSpace({"x": (0.0, 1.0)})
 WARM = [{"x": 0.25}, {"x": 0.75}]

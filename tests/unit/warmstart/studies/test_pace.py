@@ -12,13 +12,13 @@ import pytest
 from ConfigSpace import ConfigurationSpace, Float
 
 from warmstart.bo.transfer.duration_forecast import TimedRun
-from warmstart.integrations.optuna.problem import CUT
 from warmstart.integrations.optuna.sampler import WarmStartSampler
 from warmstart.studies.execution.pace import Pace, cut_here, finished_here
 from warmstart.studies.history.time_plan import TimedCall
 from warmstart.studies.objectives.base import Outcome, TrialStatus
+from warmstart.studies.state.attributes import CUT, OUTCOME, RUN, WORKER
 from warmstart.studies.state.spec import WarmConfig
-from warmstart.studies.state.trial_queue import OUTCOME, RUN, WORKER, Run
+from warmstart.studies.state.trial_queue import Run
 from warmstart.suggestions.durations import no_durations
 
 SPACE = ConfigurationSpace({"x": (0.0, 1.0)})

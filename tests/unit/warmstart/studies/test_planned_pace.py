@@ -8,8 +8,9 @@ import pytest
 
 from warmstart.spaces import read_space
 from warmstart.studies.execution.planned_pace import PlannedPace
+from warmstart.studies.state.attributes import OUTCOME, RUN
 from warmstart.studies.state.spec import WarmConfig
-from warmstart.studies.state.trial_queue import OUTCOME, RUN, Run
+from warmstart.studies.state.trial_queue import Run
 from warmstart.suggestions.durations import no_durations
 
 SPACE = read_space({"x": [1e-4, 1.0]})
@@ -80,7 +81,7 @@ def test_what_the_space_of_a_study_lacks_counts_as_done(configs, expected):
 def test_a_trial_that_the_end_of_its_call_cut_off_is_tried_again():
     from optuna.trial import TrialState
 
-    from warmstart.integrations.optuna.problem import CUT
+    from warmstart.studies.state.attributes import CUT
 
     attributes = {RUN: {"config": {"x": 0.1}}, CUT: 90.0}
     cut = SimpleNamespace(number=0, state=TrialState.PRUNED, user_attrs=attributes, intermediate_values={})

@@ -10,7 +10,8 @@ import warmstart
 from warmstart.bo.transfer.expected_error import DatasetExpectation
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import Metric
-from warmstart.studies.results.expectations import StudyExpectations, expectation_line, expectations_of
+from warmstart.studies.results.expectations import StudyExpectations, expectation_line
+from warmstart.studies.results.expected_errors import expectations_of
 from warmstart.studies.results.report import _warm_lines
 from warmstart.studies.results.study_record import read_study_record, records_of_report
 from warmstart.studies.results.trial import Trial

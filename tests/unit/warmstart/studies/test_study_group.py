@@ -14,10 +14,11 @@ from warmstart.history_store.space import dump_space
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.results.trial import ended_trials
 from warmstart.studies.state import study_group as fleet_module
+from warmstart.studies.state.attributes import OUTCOME
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.study_group import StudyGroup, check_different
-from warmstart.studies.state.trial_queue import OUTCOME, count_begun
+from warmstart.studies.state.trial_queue import count_begun
 
 NAMES = ("a", "b", "c")
 WRITES = (

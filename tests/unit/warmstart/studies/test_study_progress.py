@@ -9,20 +9,19 @@ from optuna.trial import TrialState, create_trial
 
 from warmstart.studies.execution.worker import Limits
 from warmstart.studies.objectives.base import TrialStatus
-from warmstart.studies.results import progress
-from warmstart.studies.results.progress import Watch, warn_first_failure
+from warmstart.studies.results import watch as study_watch
 from warmstart.studies.results.trial import Trial
-from warmstart.studies.state.lease import EXTRA
+from warmstart.studies.results.watch import Watch, warn_first_failure
+from warmstart.studies.state.attributes import EXTRA, OUTCOME, RUN
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.study_group import StudyGroup
-from warmstart.studies.state.trial_queue import OUTCOME, RUN
 from warmstart.studies.tune import tune
 
 
 def test_the_time_left_is_unknown_once_a_trial_outlives_all_before(tmp_path, monkeypatch):
     tune(objective=quick, space={"x": (0.0, 1.0)}, storage=tmp_path / "s.db", study="s", trials=2)
     told, now = [], [0.0]
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(study_watch, "time", SimpleNamespace(monotonic=lambda: now[0]))
     with StudyGroup.open(open_store(tmp_path / "s.db"), ["s"]) as group:
         watch = Watch(group, Limits(3), told.append, pytest.fail)
         watch.look()

@@ -30,8 +30,9 @@ from warmstart.studies.results.study_record import (
     unended_rows,
 )
 from warmstart.studies.results.trial import Trial, ended_trials
+from warmstart.studies.state.attributes import PLAN
 from warmstart.studies.state.reading import open_to_read
-from warmstart.studies.state.spec import PLAN, StudySpec
+from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.trial_queue import open_queue
 from warmstart.studies.tune import tune

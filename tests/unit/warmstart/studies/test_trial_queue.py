@@ -18,7 +18,8 @@ from warmstart.history_store.space import dump_space
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.results.trial import best_of, ended_trials
 from warmstart.studies.state import trial_queue
-from warmstart.studies.state.spec import PLAN, StudySpec, WarmConfig
+from warmstart.studies.state.attributes import PLAN
+from warmstart.studies.state.spec import StudySpec, WarmConfig
 from warmstart.studies.state.step_pruner import StepPruner
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.trial_queue import begin, find_plan, open_queue, trial_seed

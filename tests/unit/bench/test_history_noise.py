@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 from collecting import tiny_history
+from history_noise import history_noise
 
 from warmstart.history_store.records import Evaluation, Status
 from warmstart.history_store.space import sobol_configs
-from warmstart.training.collection.noise import history_noise
 from warmstart.training.workloads.cnn.space import target_space
 
 
