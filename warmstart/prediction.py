@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from warmstart.history_store.images import ImageSource
     from warmstart.locations import PathLike
     from warmstart.suggestions.query import Dataset
-    from warmstart.training.workloads import Classifier
+    from warmstart.training.workloads import Classifier, SourceDataset
 
 SCHEMA = 1
 _CHUNK = 256
@@ -275,8 +275,10 @@ def _paths(images: Any) -> list[PathLike]:
 
 def predict_validation(
     classifier: Classifier, model: PathLike, dataset: PathLike, *, skip_broken: SkipBroken = None
-) -> Predictions:
+) -> tuple[Predictions, Predictions | None]:
     """Classify the pictures of a dataset on which `warmstart.tune` measured the error: the validation part, or more.
+
+    Returns: these answers, and those to as many pictures as some model has not seen; None = unknown.
 
     Args:
         classifier: of the same classes.
@@ -294,12 +296,28 @@ def predict_validation(
     source = open_path(os.fspath(dataset))
     pictures = SourceDataset(source, skip_broken=skip_broken)
     rows = pictures.rows("val") if classifier.validated_rows is None else classifier.validated_rows
-    indices = pictures.indices[rows]
-    names = _names(source, indices.tolist())
-    truths = [pictures.class_names[label] for label in pictures.labels[rows].tolist()]
     if (probabilities := classifier.validated) is None:
-        images = source.read(indices, size=classifier.size).images
+        images = source.read(pictures.indices[rows], size=classifier.size).images
         probabilities = classifier.predict(to_channels(images, classifier.channels))
+    judged = _of_dataset(classifier, model, pictures, rows, probabilities)
+    examination = classifier.examination
+    if examination is None:
+        return judged, None
+    has_answer = np.isfinite(examination.answers).all(1)
+    left_out = _of_dataset(classifier, model, pictures, examination.rows[has_answer], examination.answers[has_answer])
+    return judged, left_out
+
+
+def _of_dataset(
+    classifier: Classifier,
+    model: PathLike,
+    pictures: SourceDataset,
+    rows: NDArray[np.int64],
+    probabilities: NDArray[np.float64],
+) -> Predictions:
+    """Return the predictions for rows of a labelled dataset."""
+    names = _names(pictures.source, pictures.indices[rows].tolist())
+    truths = [pictures.class_names[label] for label in pictures.labels[rows].tolist()]
     predictions = _predictions(classifier, names, probabilities, truths)
     return Predictions(os.fspath(model), classifier.classes, tuple(predictions))
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.records import Config, Status, Value
+from warmstart.metafeat.pretrained.learning_curve import CurvePoint
 from warmstart.training.workloads.dataset import Dataset
 from warmstart.training.workloads.time_plan import PictureFacts, RunPlan
 
@@ -88,6 +89,24 @@ class Member:
         return {"trial": self.trial, "config": dict(self.config), "seed": self.seed, "error": self.error}
 
 
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What a report tells of a classifier beyond its error.
+
+    Attributes:
+        rows: `n` rows of the dataset.
+        answers: `n x classes` probabilities of these images by models that have not seen them, the classifier's own
+            where possible; NaN = all models have seen the image.
+        growth: errors of a simple classifier with fewer images; empty = unknown.
+        counts: images by class of the dataset.
+    """
+
+    rows: NDArray[np.int64]
+    answers: NDArray[np.float64]
+    growth: Sequence[CurvePoint]
+    counts: Mapping[str, int]
+
+
 class Classifier(ABC):
     """Trained models with averaged probabilities, often a single one, saved in one file.
 
@@ -102,6 +121,7 @@ class Classifier(ABC):
         validated_rows: `v` rows of the dataset; None = its validation part.
         first_error: error of the first model alone; None = unknown.
         dataset: fingerprint of the images of the tuning; None = unknown.
+        examination: of a new classifier; None = unknown.
     """
 
     members: tuple[Member, ...]
@@ -114,6 +134,7 @@ class Classifier(ABC):
     validated_rows: NDArray[np.int64] | None = None
     first_error: float | None = None
     dataset: str | None = None
+    examination: Examination | None = None
 
     @property
     def models(self) -> Sequence[object]:
@@ -199,6 +220,24 @@ class Prepared(ABC):
         Returns: their indices, best first.
         """
         return list(range(min(most, len(models))))
+
+    def examine(
+        self,
+        models: Sequence[object],  # noqa: ARG002  the interface
+        members: Sequence[Member],  # noqa: ARG002
+        n: int,  # noqa: ARG002
+        *,
+        seconds: float,  # noqa: ARG002
+    ) -> Examination | None:
+        """Return what a report tells of a classifier beyond its error; None = nothing more is known.
+
+        Args:
+            models: the classifier's models, best first, and then others of the same images.
+            members: of these models.
+            n: models of the classifier.
+            seconds: that it may take.
+        """
+        return None
 
 
 class Workload(ABC):

@@ -169,6 +169,7 @@ class TransferClassifier(Classifier):
             "interval": self.interval,
             "dataset": self.dataset,
             "training_images": self.training_images,
+            "pictures": None if self.examination is None else self.examination.counts,
             "votes": list(self.votes),
             "models": described,
         }

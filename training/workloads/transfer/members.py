@@ -19,6 +19,15 @@ def answered(answers: Sequence[Answers]) -> NDArray[np.bool_]:
     return np.asarray(np.isfinite(answers).all(axis=(0, 2)))
 
 
+def mean_of_known(answers: Sequence[Answers]) -> Answers:
+    """Average for each image over the models that have an answer; NaN where none has."""
+    stacked = np.stack(answers)
+    is_known = np.isfinite(stacked).all(2, keepdims=True)
+    counts = is_known.sum(0)
+    sums = np.where(is_known, stacked, 0.0).sum(0)
+    return np.asarray(np.where(counts > 0, sums / np.maximum(counts, 1), np.nan))
+
+
 def choose_members(answers: Sequence[Answers], labels: NDArray[np.int64], *, most: int) -> list[int]:
     """Choose models whose mean probabilities are best.
 

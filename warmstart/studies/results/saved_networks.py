@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 CANDIDATES = 8
 """Most networks among which those to save are chosen."""
+_EXAMINED_S = (1.0, 5.0)
+"""Least and most seconds for what a report tells of a classifier beyond its error."""
 
 
 def train_best(
@@ -73,7 +75,15 @@ def train_best(
         if not models:
             return None
         chosen = prepared.select(models, k)
-        return prepared.combine([members[index] for index in chosen], [models[index] for index in chosen])
+        classifier = prepared.combine([members[index] for index in chosen], [models[index] for index in chosen])
+        order = [*chosen, *(index for index in range(len(models)) if index not in chosen)]
+        classifier.examination = prepared.examine(
+            [models[index] for index in order],
+            [members[index] for index in order],
+            len(chosen),
+            seconds=min(max(remaining(), _EXAMINED_S[0]), _EXAMINED_S[1]),
+        )
+        return classifier
 
 
 def seconds_of_best(workload: Workload, trials: Sequence[Trial], k: int) -> float:
