@@ -43,6 +43,7 @@ class Prediction:
         probabilities: by class, in the order of the classifier.
         truth: the class in the dataset; None for files.
         part: ``train``, ``val`` or ``test`` of a dataset with its own splits; else None.
+        unlike: whether the picture is unlike those that the classifier learned; None = unknown, as with old files.
     """
 
     image: str
@@ -51,6 +52,7 @@ class Prediction:
     probabilities: dict[str, float]
     truth: str | None = None
     part: str | None = None
+    unlike: bool | None = None
 
     @property
     def of_truth(self) -> float | None:
@@ -65,6 +67,7 @@ class Prediction:
             "probabilities": self.probabilities,
             **({"truth": self.truth} if self.truth is not None else {}),
             **({"part": self.part} if self.part is not None else {}),
+            **({"unlike": self.unlike} if self.unlike is not None else {}),
         }
 
 
@@ -113,7 +116,18 @@ class Predictions:
     @property
     def remarks(self) -> tuple[str, ...]:
         """Return remarks on the errors, one line each."""
-        return tuple(filter(None, (self.unknown_line, self.parts_line, self.tuned_line)))
+        return tuple(filter(None, (self.unknown_line, self.parts_line, self.tuned_line, self.unlike_line)))
+
+    @property
+    def unlike_line(self) -> str:
+        """Return a line on pictures unlike those that the classifier learned; empty without any."""
+        n = sum(bool(row.unlike) for row in self.rows)
+        verb = "is" if n == 1 else "are"
+        return (
+            f"{n} of {counted(len(self.rows), 'picture')} {verb} unlike those that it learned: look at the answers."
+            if n
+            else ""
+        )
 
     @property
     def line(self) -> str:
@@ -143,7 +157,8 @@ class Predictions:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield a row a picture, so that pandas takes them as a table."""
         for row in self.rows:
-            known = {} if row.truth is None else {"truth": row.truth}
+            known: dict[str, Any] = {} if row.truth is None else {"truth": row.truth}
+            known |= {} if row.unlike is None else {"unlike": row.unlike}
             yield {"image": row.image, "class": row.label, "probability": row.probability, **known}
 
     def __repr__(self) -> str:
@@ -318,7 +333,7 @@ def _of_dataset(
     """Return the predictions for rows of a labelled dataset."""
     names = _names(pictures.source, pictures.indices[rows].tolist())
     truths = [pictures.class_names[label] for label in pictures.labels[rows].tolist()]
-    predictions = _predictions(classifier, names, probabilities, truths)
+    predictions = _predictions(classifier, names, probabilities, None, truths)
     return Predictions(os.fspath(model), classifier.classes, tuple(predictions))
 
 
@@ -402,7 +417,7 @@ def _predict_files(
                 names.append(file)
                 read.append(picture)
         if read:
-            rows += _predictions(classifier, names, classifier.predict(np.stack(read)))
+            rows += _predictions(classifier, names, *classifier.answer(np.stack(read)))
         tell(min(start + _CHUNK, len(files)), len(files))
     if broken and not rows:
         named = "; ".join(f"{file} ({reason})" for file, reason in broken[:_MAX_LISTED])
@@ -427,7 +442,7 @@ def _predict_array(
         part = to_uint8(pixels[start : start + _CHUNK], "images")
         part = square_arrays(opaque(part if part.ndim == 4 else part[..., None]), classifier.size)
         names = [str(number) for number in range(start, start + len(part))]
-        rows += _predictions(classifier, names, classifier.predict(to_channels(part, classifier.channels)))
+        rows += _predictions(classifier, names, *classifier.answer(to_channels(part, classifier.channels)))
     tell(len(pixels), len(pixels))
     return rows
 
@@ -479,10 +494,8 @@ def _predict_dataset(
         broken += read.broken
         whole = read.whole(source, indices).tolist()
         truths = [source.class_names[label] for label in read.labels.tolist()]
-        probabilities = classifier.predict(to_channels(read.images, classifier.channels))
-        rows += _predictions(
-            classifier, _names(source, whole), probabilities, truths, [part_of.get(row) for row in whole]
-        )
+        answers = classifier.answer(to_channels(read.images, classifier.channels))
+        rows += _predictions(classifier, _names(source, whole), *answers, truths, [part_of.get(row) for row in whole])
     # Together with a whole picture the reader gives the reasons; without any it would refuse again.
     for indices in waiting:
         broken += source.read([*whole[:1], *indices], size=classifier.size, skip_broken=True).broken
@@ -495,6 +508,7 @@ def _predictions(
     classifier: Classifier,
     names: Sequence[str],
     probabilities: NDArray[np.float64],
+    unlike: NDArray[np.bool_] | None = None,
     truths: Sequence[str] | None = None,
     parts: Sequence[str | None] | None = None,
 ) -> Iterator[Prediction]:
@@ -511,6 +525,7 @@ def _predictions(
             by_class,
             truths[i] if truths else None,
             parts[i] if parts else None,
+            None if unlike is None else bool(unlike[i]),
         )
 
 

@@ -17,7 +17,7 @@ SHARES = (1 / 3, 2 / 3, 1.0)
 FOLDS = 5
 _PENALTIES = PENALTIES[1:4]
 """Those that are chosen most often; the others take longest."""
-_USUAL_SLOPE, _SLOPE_SPREAD = 0.35, 0.15
+_USUAL_SLOPE, _SLOPE_SPREAD = 0.35, 0.25
 """Of the exponent by which errors of heads fall with the number of images, over image sets."""
 _LEAST_WRONG = 0.5
 """Wrong images where none is: the logarithm needs some."""
@@ -93,7 +93,7 @@ def forecast_error(curve: Sequence[CurvePoint], told: float, *, factor: float = 
         told: error of the classifier with all images.
         factor: of the images.
     """
-    return told * factor ** -_slope(curve)
+    return told * float(factor ** -_slope(curve))
 
 
 def _slope(curve: Sequence[CurvePoint]) -> float:

@@ -22,6 +22,7 @@ from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.records import Config, Status, Value
 from warmstart.metafeat.pretrained.learning_curve import CurvePoint
 from warmstart.training.workloads.dataset import Dataset
+from warmstart.training.workloads.familiar import Familiar
 from warmstart.training.workloads.time_plan import PictureFacts, RunPlan
 
 if TYPE_CHECKING:
@@ -99,12 +100,14 @@ class Examination:
             where possible; NaN = all models have seen the image.
         growth: errors of a simple classifier with fewer images; empty = unknown.
         counts: images by class of the dataset.
+        familiar: for the comparison of other images with these; None = unknown.
     """
 
     rows: NDArray[np.int64]
     answers: NDArray[np.float64]
     growth: Sequence[CurvePoint]
     counts: Mapping[str, int]
+    familiar: Familiar | None = None
 
 
 class Classifier(ABC):
@@ -122,6 +125,7 @@ class Classifier(ABC):
         first_error: error of the first model alone; None = unknown.
         dataset: fingerprint of the images of the tuning; None = unknown.
         examination: of a new classifier; None = unknown.
+        familiar: for the comparison of other images with those it learned; None = unknown.
     """
 
     members: tuple[Member, ...]
@@ -135,6 +139,7 @@ class Classifier(ABC):
     first_error: float | None = None
     dataset: str | None = None
     examination: Examination | None = None
+    familiar: Familiar | None = None
 
     @property
     def models(self) -> Sequence[object]:
@@ -155,6 +160,19 @@ class Classifier(ABC):
         Raises:
             DataError: when the images are of another shape or type.
         """
+
+    def answer(self, images: NDArray[np.uint8]) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
+        """Compute the probabilities of `predict`, and whether each image is unlike those learned; None = unknown."""
+        return self.predict(images), None
+
+    def write_onnx(self, path: Path) -> None:
+        """Write an ONNX file, and the preparation of its pictures beside it as JSON.
+
+        Raises:
+            UsageError: the kind of classifier has no such form, or the extra `onnx` is not installed.
+        """
+        msg = f"expected a classifier of pretrained networks, got one of {type(self).__name__}. Train one with `warmstart classify`; {path.name} was not written."
+        raise UsageError(msg)
 
     @abstractmethod
     def save(self, path: Path) -> None:

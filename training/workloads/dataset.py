@@ -59,6 +59,10 @@ class Dataset(ABC):
             BrokenImagesError: when an image cannot be decoded.
         """
 
+    def some_images(self, rows: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+        """Decode some images; see `images`."""
+        return self.images(size)[rows]
+
     @abstractmethod
     def fingerprint(self) -> str:
         """Return a fingerprint of images, labels and parts, as a key of caches."""
@@ -130,7 +134,7 @@ class SourceDataset(Dataset):
             self._read = {size: self.source.read(self.indices, size=size).images}
         return self._read[size]
 
-    def read(self, rows: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+    def some_images(self, rows: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
         """Decode some images."""
         return self.source.read(self.indices[rows], size=size).images
 
@@ -186,8 +190,15 @@ class SampledDataset(Dataset):
         """Return all images, made of those that were decoded once."""
         if self._read is None:
             assert self.sampled_rows is not None  # noqa: S101  of `__init__`
-            self._read = self._dataset.read(self.sampled_rows, self._sample.size)
+            self._read = self._dataset.some_images(self.sampled_rows, self._sample.size)
         return self._read if size == self._sample.size else square_arrays(self._read, size)
+
+    def some_images(self, rows: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+        """Decode some images."""
+        if self._read is not None:
+            return self.images(size)[rows]
+        assert self.sampled_rows is not None  # noqa: S101  of `__init__`
+        return square_arrays(self._dataset.some_images(self.sampled_rows[rows], self._sample.size), size)
 
     def fingerprint(self) -> str:
         """Return a hash of the dataset, the sample and the size at which it is decoded."""

@@ -110,7 +110,15 @@ COMMANDS = (
         (
             "warmstart predict clf.safetensors photos/new/ a.jpg",
             "warmstart predict clf.safetensors --dataset sklearn:digits",
+            "warmstart predict clf.safetensors photos/new/ --sort-into sorted/",
         ),
+    ),
+    Entry(
+        "",
+        "export",
+        "export:export",
+        "Write a saved classifier as ONNX, or what is in it as JSON.",
+        ("warmstart export clf.safetensors clf.onnx", "warmstart export clf.safetensors card.json"),
     ),
     Entry(
         "",

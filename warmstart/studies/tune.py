@@ -201,7 +201,7 @@ def _tune_single(
         judged, left_out = predict_validation(saved, options.save_model or "", dataset, skip_broken=options.skip_broken)
         record = result.saved_model
         assert record is not None  # noqa: S101  of what was saved
-        told = classifier_record(judged, record, left_out, saved.examination, read_header(options.save_model or ""))
+        told = classifier_record(judged, record, left_out, saved.examination, read_header(record.path))
         try_write_report(path, lambda: add_classifier(path, told, record), options)
     return result
 

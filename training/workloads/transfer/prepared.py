@@ -44,6 +44,7 @@ from warmstart.training.workloads.base import (
     TrainingResult,
 )
 from warmstart.training.workloads.dataset import Dataset
+from warmstart.training.workloads.familiar import MOST, Familiar
 from warmstart.training.workloads.transfer.budget import TransferBudget, transfer_budget
 from warmstart.training.workloads.transfer.classifier import TransferClassifier, TransferModel
 from warmstart.training.workloads.transfer.config import MORE, FeatureSet, TransferConfig
@@ -228,7 +229,31 @@ class PreparedTransfer(Prepared):
         names = self.dataset.class_names
         counts = np.bincount(self.dataset.labels, minlength=len(names)).tolist()
         growth = self._growth(members, seconds)
-        return Examination(self._rows_of_source(rows), joined, growth, dict(zip(names, counts, strict=True)))
+        return Examination(
+            self._rows_of_source(rows),
+            joined,
+            growth,
+            dict(zip(names, counts, strict=True)),
+            self._familiar(models[:n], members[:n]),
+        )
+
+    def _familiar(self, models: Sequence[object], members: Sequence[Member]) -> Familiar:
+        """Return the comparison of other images with these, by a network that was not tuned where there is one."""
+        transfer_models = [model for model in models if isinstance(model, TransferModel)]
+        number = next((i for i, model in enumerate(transfer_models) if not model.origin["tuned"]), 0)
+        model, draw = transfer_models[number], np.random.default_rng(0).permutation
+        size = model.image_size
+        if model.origin["tuned"]:  # it has seen the training images, so that others resemble them less
+            rows, others = (draw(self.dataset.rows(part))[: MOST // 2] for part in ("train", "val"))
+            pair = [model.features(self.dataset.some_images(part, size)).full for part in (rows, others)]
+            return Familiar.of(pair[0], pair[1], model=number)
+        features = TransferConfig.of(members[number].config).features
+        stored = [self._stored(features, find_backbone(features.backbone), part) for part in self._seen]
+        if all(part is not None for part in stored):
+            full = np.vstack([part.full for part in stored if part is not None])
+            return Familiar.of(full[draw(len(full))[:MOST]], None, model=number)
+        rows = draw(np.concatenate([self.dataset.rows(part) for part in self._seen]))[: MOST // 2]
+        return Familiar.of(model.features(self.dataset.some_images(rows, size)).full, None, model=number)
 
     def _rows_of_source(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return rows if self.dataset.sampled_rows is None else self.dataset.sampled_rows[rows]

@@ -83,6 +83,8 @@ def train_best(
             len(chosen),
             seconds=min(max(remaining(), _EXAMINED_S[0]), _EXAMINED_S[1]),
         )
+        if classifier.examination is not None:
+            classifier.familiar = classifier.examination.familiar
         return classifier
 
 
