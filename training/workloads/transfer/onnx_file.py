@@ -166,4 +166,5 @@ class _Neighbours(nn.Module):
 
 
 def _unit(rows: torch.Tensor) -> torch.Tensor:
-    return rows / rows.norm(dim=1, keepdim=True).clamp_min(_TINY)
+    lengths: torch.Tensor = rows.norm(dim=1, keepdim=True)
+    return rows / lengths.clamp_min(_TINY)
