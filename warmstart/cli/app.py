@@ -124,10 +124,11 @@ COMMANDS = (
         "",
         "cache",
         "cache:cache",
-        "Show what the cache holds: meta-features of datasets, features of pretrained networks; or clear it.",
+        "Show what the cache holds, and what killed calls left; or clear it, and say what that frees.",
         (
             "warmstart cache",
             "warmstart cache --clear",
+            "warmstart cache --limit 500",
         ),
     ),
     Entry(

@@ -69,8 +69,9 @@ def _answer(content: bytes, service: Service) -> PredictionRecord:
     best = int(answers[0].argmax())
     by_class = dict(zip(classifier.classes, probabilities, strict=True))
     is_unlike = None if unlike is None else bool(unlike[0])
-    return PredictionRecord(
-        label=classifier.classes[best], probability=probabilities[best], probabilities=by_class, unlike=is_unlike
+    label = classifier.classes[best]
+    return PredictionRecord.model_validate(
+        {"class": label, "probability": probabilities[best], "probabilities": by_class, "unlike": is_unlike}
     )
 
 
