@@ -30,11 +30,11 @@ def export_classifier(model: PathLike, out: PathLike) -> list[Path]:
     """
     path = Path(out)
     if path.suffix.lower() not in SUFFIXES:
-        msg = f"expected a file that ends in {' or '.join(SUFFIXES)}, got {path}. Name it {path.stem}.onnx."
-        raise UsageError(msg, param="file")
+        msg = f"{path}: expected a file that ends in {' or '.join(SUFFIXES)}, got another ending. Name it {path.stem}.onnx."
+        raise UsageError(msg)
     if not path.absolute().parent.is_dir():
-        msg = f"expected a file in a folder that is there, got {path}. Make the folder first."
-        raise MissingPathError(msg, param="file")
+        msg = f"{path}: expected a file in a folder that is there, got none. Make the folder first."
+        raise MissingPathError(msg)
     header = read_header(Path(model))
     if path.suffix.lower() == ".json":
         card = {"card": card_of(header), **{name: value for name, value in header.items() if name != "members"}}

@@ -87,6 +87,18 @@ def _name_of(dataset: str) -> str:
     return path.name or str(path)
 
 
+def classifier_of_report(path: Path) -> Mapping[str, Any] | None:
+    """Return the part of a report on the saved classifier; None without it, or without a report.
+
+    Args:
+        path: of the report's JSON.
+    """
+    if not path.is_file():
+        return None
+    classifier: Mapping[str, Any] | None = read_json(path, expected="the report of a study").get("classifier")
+    return classifier
+
+
 def write_report_page(report: Path, page: Path | None = None) -> list[str]:
     """Write the HTML page of a report of `tune`, next to its Markdown if left out, from its JSON; as `write_page`."""
     document = read_json(report.with_suffix(".json"), expected="the report of a study")
