@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store import system
 from warmstart.history_store.images import FingerprintKind
 
 Blocks = Iterable[tuple[int, Callable[[NDArray[np.int64]], NDArray[Any]]]]
@@ -181,7 +182,7 @@ def _stat(root: str, name: str) -> tuple[int, int]:
 
 def _file_digest(path: str, largest: float) -> bytes:
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
+        with os.fdopen(system.open_number(path, os.O_RDONLY), "rb", buffering=0) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_size > largest:
                 return _UNREADABLE

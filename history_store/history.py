@@ -1,4 +1,4 @@
-"""The history: one HDF5 file, replaced whole, and a journal beside it. `docs/history-format.md` describes both."""
+"""The history: one HDF5 file, replaced whole, and a journal beside it. `history_store/FORMAT.md` describes both."""
 
 from __future__ import annotations
 
@@ -516,6 +516,7 @@ class History(Snapshot):
                 drop_images=drop_images,
                 embeddings=embeddings or {},
             )
+            self._close_before_replacing()
         self._load()
 
     def _write_file(

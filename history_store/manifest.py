@@ -189,7 +189,7 @@ class _Table:
         if manifest.classes and manifest.n_classes not in (None, len(manifest.classes)):
             self.refuse("classes", f"{manifest.n_classes} names as n_classes says", f"{len(manifest.classes)}")
         if self.gaps:
-            msg = f"{'; '.join(self.gaps)}. Correct the manifest (see docs/collecting.md)."
+            msg = f"{'; '.join(self.gaps)}. Correct the manifest (see research/collecting.md)."
             raise ManifestError(msg)
         return manifest
 

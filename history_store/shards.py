@@ -5,7 +5,6 @@ dataset: first a line that describes the dataset, then a line an evaluation, in 
 """
 
 import contextlib
-import fcntl
 import json
 import os
 from collections import Counter
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warmstart.history_store import system
 from warmstart.history_store.errors import DataError, HistoryVersionError, MissingPathError
 from warmstart.history_store.file import durable
 from warmstart.history_store.file.codec import config_key, decode_info, decode_run, encode_info, encode_run, native
@@ -366,7 +366,7 @@ def _open_locked(path: Path) -> Iterator[int]:
     while not is_right:
         fd = durable.open_append(path)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            system.wait_for_lock(fd)
             is_right = is_at(fd, path)
             if is_right:
                 yield fd

@@ -204,6 +204,7 @@ def _kind_of(name: str, entry: Any, source: Source) -> str:
         step = "Write a list: a set has no order." if isinstance(entry, set | frozenset) else f"Write {name}: [0, 0.5]."
         raise source.error((name,), "a range, a list of choices or one value", entry, step)
     if not all(map(_is_number, entry)):
+        _check_no_scale(name, entry, source)
         return "choice"
     if len(entry) != 2:
         return "ordered"
@@ -217,6 +218,16 @@ def _kind_of(name: str, entry: Any, source: Source) -> str:
     if isinstance(entry, tuple):
         step = f"Write {name}: (0.0, 1.0) for any {noun} between, or {name}: {{'choice': [0, 1]}} for one of the two."
     raise source.error((name,), "a range or two choices, and this may be either", entry, step)
+
+
+def _check_no_scale(name: str, entry: list[Any] | tuple[Any, ...], source: Source) -> None:
+    """Check that a list of choices is no range with the word of its scale, as some tools write it."""
+    words = [value.lower() for value in entry if isinstance(value, str)]
+    numbers = [value for value in entry if _is_number(value)]
+    kind = _OTHER_WORDS.get(words[0], words[0]) if len(words) == 1 else ""
+    if kind in _RANGES and len(numbers) == 2 and len(entry) == 3:
+        step = f"Write {name}: {{{kind}: [{numbers[0]:g}, {numbers[1]:g}]}} for a number between, or {name}: {{choice: [...]}} for one of the three."
+        raise source.error((name,), "a range or choices, and this may be either", entry, step)
 
 
 def _hyperparameter(name: str, spec: Mapping[str, Any], source: Source) -> Any:

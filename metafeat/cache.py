@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import platformdirs
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import StorageError
@@ -20,10 +21,8 @@ _log = logging.getLogger(__name__)
 
 
 def cache_folder() -> Path:
-    """Return the cache's folder: ``$WARMSTART_CACHE``, else ``$XDG_CACHE_HOME/warmstart``, else ``~/.cache/warmstart``."""
-    if os.environ.get("WARMSTART_CACHE"):
-        return Path(os.environ["WARMSTART_CACHE"])
-    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "warmstart"  # noqa: PTH111  a home that is unknown is left as "~"
+    """Return the cache's folder: ``$WARMSTART_CACHE``, else the system's for caches: ``~/.cache/warmstart`` on Linux."""
+    return Path(os.environ.get("WARMSTART_CACHE") or platformdirs.user_cache_dir("warmstart", appauthor=False))
 
 
 def cached_files(folder: Path, pattern: str) -> list[tuple[Path, os.stat_result]]:

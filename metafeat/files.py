@@ -8,6 +8,7 @@ import stat
 import time
 from pathlib import Path
 
+from warmstart.history_store import system
 from warmstart.history_store.errors import StorageError, StorageFullError
 
 _DAY = 86_400
@@ -29,7 +30,7 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
     try:
         new_file = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         # Not `tempfile`: its files are readable by their owner alone. These get the umask's mode.
-        descriptor = os.open(new_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        descriptor = system.open_number(new_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         temporary = new_file
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
@@ -53,7 +54,7 @@ def read_ordinary(path: Path) -> bytes:
     Raises:
         OSError: it is missing, may not be read, or is no ordinary file.
     """
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with os.fdopen(system.open_number(path, os.O_RDONLY), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "no ordinary file", str(path))
         return file.read()

@@ -1,6 +1,6 @@
 """The meta-feature model: a trained network with its file, its hash and the history it belongs to.
 
-The file is safetensors; one metadata key `warmstart` holds a JSON header (see `docs/meta-features.md`).
+The file is safetensors; one metadata key `warmstart` holds a JSON header (see `history_store/FORMAT.md`).
 """
 
 import json

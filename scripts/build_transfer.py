@@ -4,7 +4,7 @@ Usage: python scripts/build_transfer.py --root FOLDER [--shards FOLDER] [--small
 
 With --parts-only the history that is there gets its smaller parts anew, and stays as it is else (minutes instead of an hour).
 Otherwise it writes transfer.h5 (without images), transfer.safetensors and transfer-quality.json. The images that `--root` holds are those
-that data_manifests/ names; datasets of pictures that the weights were trained on stay out. See docs/transfer-protocol.md.
+that data_manifests/ names; datasets of pictures that the weights were trained on stay out. See research/transfer-protocol.md.
 """
 
 import argparse

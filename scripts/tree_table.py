@@ -1,21 +1,21 @@
-"""Compare two states of the tree: files a folder, imports between folders, the ways of a path and an option, parameters.
+"""Print how large the code is today, as a Markdown table: `python scripts/tree_table.py [--ways]`.
 
-    python scripts/tree_table.py 217f10f          # version 0.1 beside the working tree, as a Markdown table
-
-Ways are traced: a command runs under a profiler, and the files count whose functions were handed the value.
+With ``--ways`` two commands run under a profiler, and the files count whose functions were handed a value.
 """
 
 import argparse
 import ast
+import io
 import os
 import subprocess
 import sys
 import tempfile
+import tokenize
 from collections import Counter
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("warmstart", "training", "metafeat", "bo", "history_store")
-WIDEST = 10
 JSON_SPACE = """{"name": "s", "hyperparameters": [{"type": "uniform_float", "name": "lr", "lower": 1e-05, "upper": 0.1, "default_value": 0.001, "log": true, "meta": null}], "conditions": [], "forbiddens": [], "python_module_version": "1.2.1", "format_version": 0.4}"""
 TRACE = """
 import dataclasses, os, sys, threading
@@ -55,22 +55,18 @@ print(f"@@ {code}", *sorted(os.path.relpath(each, root) for each in seen), sep="
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("before", help="commit")
-    parser.add_argument("--ways", action="store_true", help="print the files of the ways too")
-    given = parser.parse_args()
-    here = Path(__file__).resolve().parents[1]
-    with tempfile.TemporaryDirectory() as folder:
-        old = Path(folder)
-        archive = subprocess.run(["git", "archive", given.before], cwd=here, capture_output=True, check=True).stdout
-        subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
-        before, after = rows(old, show=given.ways), rows(here, show=given.ways)
-    print("| | 0.1 | now |\n|---|---|---|")
-    for name in before:
-        print(f"| {name} | {before[name]} | {after[name]} |")
+    parser.add_argument("--ways", action="store_true", help="trace a dataset's path and an option of `tune`, too")
+    print(table(ROOT, trace=parser.parse_args().ways))
 
 
-def rows(root: Path, *, show: bool) -> dict[str, str]:
-    """Measure one tree."""
+def table(root: Path, *, trace: bool = False) -> str:
+    """Return the figures of a tree as a Markdown table."""
+    lines = [f"| {name} | {value} |" for name, value in rows(root, trace=trace).items()]
+    return "\n".join(["| | today |", "|---|---|", *lines])
+
+
+def rows(root: Path, *, trace: bool) -> dict[str, str]:
+    """Measure a tree."""
     trees = {
         path.relative_to(root): ast.parse(path.read_text(encoding="utf-8"))
         for package in PACKAGES
@@ -78,39 +74,47 @@ def rows(root: Path, *, show: bool) -> dict[str, str]:
     }
     folders = Counter(path.parent for path in trees)
     largest = ", ".join(f"`{folder}` {count}" for folder, count in folders.most_common(3))
-    arrows = {package: between_folders(trees, package) for package in ("warmstart", "bo")}
-    wide = sorted((parameters(node), place) for place, node in functions(trees))[-WIDEST:][::-1]
-    longest = sorted((node.end_lineno - node.lineno + 1 for _, node in functions(trees)), reverse=True)
-    files = {path: (root / path).read_text(encoding="utf-8").count("\n") for path in trees}
-    path_way, option_way = ways(root)
-    if show:
-        for way in (path_way, option_way):
-            print(root, *way, sep="\n  ", file=sys.stderr)
-    return {
-        "files, folders": f"{len(trees)}, {len(folders)}",
+    code = {path: code_lines(root / path) for path in trees}
+    tests = sum(code_lines(path) for path in (root / "tests").rglob("*.py") if path.is_file())
+    long = sum(node.end_lineno - node.lineno >= 60 for tree in trees.values() for node in functions(tree))
+    found = {
+        "files, folders": f"{len(trees):,}, {len(folders)}",
+        "lines of code, without docstrings, comments and blank lines": f"{sum(code.values()):,}",
+        "the same by package": ", ".join(f"`{name}` {in_package(code, name):,}" for name in PACKAGES),
+        "the same of the tests": f"{tests:,}",
+        "lines of code in the longest file": str(max(code.values())),
+        "functions of more than 60 lines": str(long),
         "files in the three largest folders": largest,
         "imports between the files of one folder, the three largest": inside_folders(trees),
-        "folders inside `bo`, imports between them": f"{n_folders(folders, 'bo')}, {len(arrows['bo'])}",
-        "folders inside `warmstart`, imports between them": f"{n_folders(folders, 'warmstart')}, {len(arrows['warmstart'])}",
-        "files that a dataset's path passes, from `warmstart suggest` to the answer": str(len(path_way)),
-        "files that `--acquisition` passes, from `warmstart tune` to the trial": str(len(option_way)),
-        "places in `warmstart` that declare the option `surrogate`": str(len(declared(trees, "surrogate"))),
-        "parameters of the ten widest functions": ", ".join(str(count) for count, _ in wide),
-        "the same without commands and public functions": ", ".join(map(str, inner_widest(trees))),
-        "functions of more than 60 lines": str(sum(lines > 60 for lines in longest)),
-        "lines; the longest file": f"{sum(files.values())}; {max(files.values())}",
     }
+    if trace:
+        path_way, option_way = ways(root)
+        found["files that a dataset's path passes, from `warmstart suggest` to the answer"] = str(len(path_way))
+        found["files that `--acquisition` passes, from `warmstart tune` to the trial"] = str(len(option_way))
+    return found
 
 
-def n_folders(folders: Counter[Path], package: str) -> int:
-    """Count the folders of a package."""
-    return sum(folder.parts[0] == package for folder in folders)
+def code_lines(path: Path) -> int:
+    """Count the lines of a file that are neither blank, comment nor docstring."""
+    text = path.read_text(encoding="utf-8")
+    skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in skipped]
+    code = {number for token in tokens for number in range(token.start[0], token.end[0] + 1)}
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+            code -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return len(code)
 
 
-def between_folders(trees: dict[Path, ast.Module], package: str) -> set[tuple[str, str]]:
-    """List which folder of a package imports from which other one."""
-    pairs = imports({path: tree for path, tree in trees.items() if path.parts[0] == package})
-    return {(str(one.parent), str(other.parent)) for one, other in pairs if one.parent != other.parent}
+def in_package(code: dict[Path, int], package: str) -> int:
+    """Add the lines of a package."""
+    return sum(lines for path, lines in code.items() if path.parts[0] == package)
+
+
+def functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """List the functions of a file."""
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
 def inside_folders(trees: dict[Path, ast.Module]) -> str:
@@ -134,48 +138,6 @@ def imports(trees: dict[Path, ast.Module]) -> set[tuple[Path, Path]]:
             home = next((homes[name] for name in names if name in homes), path)
             if home != path:
                 found.add((path, home))
-    return found
-
-
-def functions(trees: dict[Path, ast.Module]):
-    """List every function with its place."""
-    for path, tree in trees.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield f"{path}:{node.name}", node
-
-
-def parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Count parameters without self."""
-    given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    return sum(each.arg not in ("self", "cls") for each in given)
-
-
-def inner_widest(trees: dict[Path, ast.Module]) -> list[int]:
-    """Count the parameters of the widest functions that nobody outside calls."""
-    public = ("warmstart/cli/", "warmstart/api.py", "warmstart/client.py", "bo/surrogates/", "bo/constraints/")
-    names = {"tune", "collect", "train_siamese", "train_from_history", "warm_start", "search_table", "__init__"}
-    counts = [
-        parameters(node)
-        for place, node in functions(trees)
-        if not place.startswith(public) and place.rpartition(":")[2] not in names
-    ]
-    return sorted(counts, reverse=True)[:WIDEST]
-
-
-def declared(trees: dict[Path, ast.Module], option: str) -> list[str]:
-    """List where `warmstart` declares an option: a parameter or a field."""
-    found = []
-    for path, tree in trees.items():
-        if path.parts[0] != "warmstart" or path.parts[1] == "testing":
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-                found += [f"{path}:{node.name}"] * any(each.arg == option for each in given)
-            elif isinstance(node, ast.ClassDef):
-                fields = [each.target for each in node.body if isinstance(each, ast.AnnAssign)]
-                found += [f"{path}:{node.name}"] * any(isinstance(f, ast.Name) and f.id == option for f in fields)
     return found
 
 

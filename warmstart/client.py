@@ -51,7 +51,7 @@ class Client:
             url: as shown by `warmstart serve`.
             token: for the server; ``$WARMSTART_TOKEN`` when left out.
             advisor: computes descriptors here, with its model, seed, device and cache; its history is not used.
-            reduced: send reduced descriptors: see docs/service-threats.md.
+            reduced: send reduced descriptors: see docs/service.md.
             timeout: seconds without a response.
             retries: most repeats of a request.
             ca_file: PEM file of the authority to trust instead of the system's.

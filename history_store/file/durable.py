@@ -11,6 +11,7 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from warmstart.history_store import system
 from warmstart.history_store.errors import HistoryReadOnlyError, StorageError, StorageFullError, WarmstartError
 
 hook: Callable[[str, Path], None] | None = None
@@ -40,7 +41,7 @@ def open_companion(path: Path, flags: int, history: Path | None = None) -> int:
     model = None if history is None else next((p for p in (history, beside(history, ".bak")) if p.is_file()), None)
     try:
         # Not through a link, which could lead to any file; not blocking, as a pipe would wait for its other end.
-        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666 if model is None else 0o600)
+        fd = system.open_number(path, flags, 0o666 if model is None else 0o600, follow=False)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENOTDIR):
             raise StorageError(_not_ordinary_message(path)) from error
@@ -64,19 +65,21 @@ def _check_companion(fd: int, path: Path, model: Path | None) -> None:
 
 def _copy_permissions(fd: int, status: os.stat_result, model: os.stat_result) -> None:
     """Copy group and mode of a history to its companion, as far as the system allows."""
-    user = os.geteuid()
+    user = system.user_id()
+    if user is None:
+        return
     # A second name (a planted hard link): the file may be somebody else's.
     if user not in (0, status.st_uid) or status.st_nlink > 1:
         return
     if (status.st_uid, status.st_gid) != (model.st_uid, model.st_gid):
         with contextlib.suppress(PermissionError):
-            os.fchown(fd, model.st_uid if user == 0 else -1, model.st_gid)
+            system.set_owner(fd, model.st_uid if user == 0 else -1, model.st_gid)
     mode = stat.S_IMODE(model.st_mode) & 0o666
     if os.fstat(fd).st_gid != model.st_gid:
         # Another group than the history's: it gets no access.
         mode &= ~0o060
     if stat.S_IMODE(status.st_mode) != mode:
-        os.fchmod(fd, mode)
+        system.set_mode(fd, mode)
 
 
 def _not_ordinary_message(path: Path) -> str:
@@ -116,7 +119,7 @@ def write_at(fd: int, view: memoryview, offset: int, path: Path) -> None:
     """Write all bytes at an offset, also after short writes."""
     while view:
         _call_hook("write", path)
-        written = os.pwrite(fd, view, offset)
+        written = system.write_at(fd, view, offset)
         view, offset = view[written:], offset + written
 
 
@@ -128,7 +131,7 @@ def sync(fd: int, path: Path) -> None:
 
 def sync_file(path: Path) -> None:
     """Force the bytes of a closed file to the disk."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = system.open_number(path, system.SYNCABLE)
     try:
         sync(fd, path)
     finally:
@@ -137,12 +140,8 @@ def sync_file(path: Path) -> None:
 
 def sync_folder(path: Path) -> None:
     """Force a folder's entries to the disk: files that were created, renamed or removed in it."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        _call_hook("fsync-folder", path)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    _call_hook("fsync-folder", path)
+    system.sync_folder(path)
 
 
 def truncate(fd: int, size: int, path: Path) -> None:

@@ -1,6 +1,6 @@
 """The elements of the HDF5 file: each has a type, a version and, if it holds bytes, a checksum.
 
-Readers are found by (type, version), so readers of older versions stay; `docs/history-format.md` describes the format.
+Readers are found by (type, version), so readers of older versions stay; `history_store/FORMAT.md` describes the format.
 Text is stored as UTF-8 of fixed length and metadata in HDF5's checksummed form, so that a flipped byte shows.
 """
 
@@ -18,6 +18,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store import system
 from warmstart.history_store.errors import (
     HistoryDamagedError,
     HistoryVersionError,
@@ -176,7 +177,7 @@ def read_text(element: h5py.Dataset, at: str) -> str:
 def read_bytes(element: h5py.Dataset, at: str) -> bytes | memoryview:
     """Read the bytes of a JSON element and compare their checksum; a long text is mapped, not copied."""
     offset = element.id.get_offset()
-    if element.nbytes < MAPPED or offset is None:
+    if element.nbytes < MAPPED or offset is None or not system.CAN_REPLACE_OPEN_FILES:
         data: bytes | memoryview = bytes(element[()])
     else:
         data = memoryview(_map_file(element))[offset : offset + element.nbytes]
@@ -198,7 +199,8 @@ def _map_array(element: h5py.Dataset) -> NDArray[Any] | None:
     """View an array through a map of its file; None for small and unaligned ones."""
     # Safe, since the file is replaced and never changed in place.
     offset = element.id.get_offset()
-    if element.nbytes < MAPPED or offset is None or offset % element.dtype.itemsize or not element.dtype.isnative:
+    is_aligned = offset is not None and offset % element.dtype.itemsize == 0 and element.dtype.isnative
+    if element.nbytes < MAPPED or not is_aligned or not system.CAN_REPLACE_OPEN_FILES:
         return None
     values: NDArray[Any] = np.ndarray(element.shape, element.dtype, buffer=_map_file(element), offset=offset)
     return values
@@ -256,7 +258,7 @@ def open_file(path: Path) -> h5py.File:
         raise UsageError(msg)
     try:
         # Not blocking: opening a pipe would wait for a writer.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as raw:
+        with os.fdopen(system.open_number(path, os.O_RDONLY), "rb") as raw:
             is_file = stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
             start = raw.read(len(SIGNATURE)) if is_file else b"none"
     except FileNotFoundError as error:
@@ -338,7 +340,7 @@ def _check_format_and_length(file: h5py.File, location: str) -> None:
         msg = f"{location}: expected an HDF5 file with format {FORMAT!r}, got {get_text(file, 'format')!r}. {restore_hint(location)}"
         raise HistoryDamagedError(msg)
     fd = file.id.get_vfd_handle()
-    start, size = os.pread(fd, 36, 0), os.fstat(fd).st_size
+    start, size = system.read_at(fd, 36, 0), os.fstat(fd).st_size
     # Only superblocks of these versions have a checksum.
     if start[8] not in (2, 3):
         msg = f"{location}: expected an HDF5 superblock of version 2 or 3, got {start[8]}. {restore_hint(location)}"

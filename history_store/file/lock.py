@@ -6,14 +6,13 @@ the open file is still the one of its name.
 """
 
 import contextlib
-import errno
-import fcntl
 import os
 import struct
 import time
 import weakref
 from pathlib import Path
 
+from warmstart.history_store import system
 from warmstart.history_store.errors import HistoryLockedError, StorageError
 from warmstart.history_store.file.durable import beside, open_companion, storage_errors
 
@@ -21,7 +20,6 @@ _POLL_S = 0.02
 _BYTE = 2**62
 # struct flock of 64 bit: type, whence, start, length, process
 _FLOCK = "hhqqi4x"
-_BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EINTR)
 _live_locks: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()
 
 
@@ -76,7 +74,9 @@ class WriterLock:
     def lock_new_file(self, temporary: Path) -> None:
         """Lock the file that will replace the history."""
         self._close_new_file()
-        self._new_fd = os.open(temporary, os.O_RDWR | os.O_CLOEXEC)
+        if not system.CAN_REPLACE_OPEN_FILES:
+            return
+        self._new_fd = system.open_number(temporary, os.O_RDWR)
         if not _lock_file(self._new_fd):
             msg = f"{temporary}: expected a new file of this writer, got one that is locked by another. Run the command again."
             raise StorageError(msg)
@@ -92,7 +92,7 @@ class WriterLock:
     def release(self) -> None:
         """Release the locks; releasing twice is no error."""
         if self._lock_fd is not None:
-            fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
+            system.unlock(self._lock_fd)
         self.close_descriptors()
 
     def close_descriptors(self) -> None:
@@ -120,17 +120,13 @@ class WriterLock:
             # The number only serves a message; a full disk may refuse it.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._lock_fd, 0)
-                os.pwrite(self._lock_fd, f"{self.pid}\n".encode(), 0)
+                system.write_at(self._lock_fd, f"{self.pid}\n".encode(), 0)
 
     def _try_locks(self) -> bool:
         """Try to take both locks; return whether that worked."""
         if self._lock_fd is None:
             self._lock_fd = open_companion(self.path, os.O_RDWR | os.O_CREAT, self.history)
-        try:
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in _BUSY:
-                raise
+        if not system.try_lock(self._lock_fd):
             # Somebody removed the holder's lock file: open and wait for the new one instead.
             if not is_at(self._lock_fd, self.path):
                 os.close(self._lock_fd)
@@ -147,14 +143,16 @@ class WriterLock:
         if self._history_fd is not None:
             os.close(self._history_fd)
             self._history_fd = None
+        if not system.CAN_REPLACE_OPEN_FILES:
+            return True
         try:
-            self._history_fd = os.open(self.history, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+            self._history_fd = system.open_number(self.history, os.O_RDWR)
         except (FileNotFoundError, IsADirectoryError):
             return True
         return _lock_file(self._history_fd) and is_at(self._history_fd, self.history)
 
     def _holder(self) -> str:
-        text = b"" if self._lock_fd is None else os.pread(self._lock_fd, 32, 0)
+        text = b"" if self._lock_fd is None else system.read_at(self._lock_fd, 32, 0)
         return text.decode("ascii", "replace").strip() or "unknown"
 
 
@@ -170,13 +168,14 @@ def is_at(fd: int, path: Path) -> bool:
 
 def _lock_file(fd: int) -> bool:
     """Try to lock the byte of writers in an open file; true also if the system has no such lock."""
+    fcntl = system.fcntl
     if not hasattr(fcntl, "F_OFD_SETLK"):
         return True
     request = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, _BYTE, 1, 0)
     try:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, request)
     except OSError as error:
-        if error.errno not in _BUSY:
+        if error.errno not in system.BUSY:
             # A file system without such locks: only the lock file protects.
             return True
         holder = struct.unpack(_FLOCK, fcntl.fcntl(fd, fcntl.F_OFD_GETLK, request))
@@ -190,4 +189,4 @@ def _close_locks_in_child() -> None:
         lock.close_descriptors()
 
 
-os.register_at_fork(after_in_child=_close_locks_in_child)
+system.after_fork(_close_locks_in_child)

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from warmstart.history_store import system
 from warmstart.history_store.file import durable
 
 
@@ -22,7 +23,7 @@ class Sink:
         self.error: OSError | MemoryError | None = None
         self._position = 0
         self._size = 0
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        self._fd = system.open_number(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, follow=False)
         self.inode = os.fstat(self._fd).st_ino
 
     def check(self) -> None:
@@ -56,8 +57,8 @@ class Sink:
 
     def readinto(self, buffer: memoryview) -> int:
         """Read back bytes that HDF5 wrote; zeros in place of an ignored write."""
-        n_bytes = os.preadv(self._fd, [buffer], self._position)
-        buffer[n_bytes:] = bytes(len(buffer) - n_bytes)
+        content = system.read_at(self._fd, len(buffer), self._position)
+        buffer[:] = content + bytes(len(buffer) - len(content))
         self._position += len(buffer)
         return len(buffer)
 

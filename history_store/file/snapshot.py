@@ -16,6 +16,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store import system
 from warmstart.history_store.errors import (
     HistoryDamagedError,
     HistoryWarning,
@@ -63,6 +64,12 @@ class Snapshot:
         # A `StoredTable` still reads from the file, which is then closed with its last reference.
         if self._file is not None and not isinstance(self._content.base, StoredTable):
             self._file.close()
+
+    def _close_before_replacing(self) -> None:
+        """Close the file where one that is open cannot be replaced; `_load` opens the new one."""
+        if self._file is not None and not system.CAN_REPLACE_OPEN_FILES:
+            self._file.close()
+            self._file = None
 
     def __enter__(self) -> Self:
         return self

@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store import system
 from warmstart.history_store.errors import DataError, HistoryDamagedError, UsageError
 from warmstart.history_store.file.layout import (
     array_checksum,
@@ -272,7 +273,7 @@ def map_images(
     key: str,
     name: str,
     location: str,
-    mapped: mmap.mmap,
+    mapped: mmap.mmap | None,
     checks_by_key: dict[str, PixelChecks] | None = None,
 ) -> StoredImages:
     """Read one dataset's labels, and view its images through the map of the file.
@@ -282,7 +283,7 @@ def map_images(
         key: of the group under `/images`.
         name: of the dataset.
         location: file name, for errors.
-        mapped: the whole file.
+        mapped: the whole file; None = the images are read at once.
         checks_by_key: checks of this very file by key; a new one is added.
 
     Raises:
@@ -290,15 +291,19 @@ def map_images(
     """
     array, sums, labels, split, names = read_element(file["images"], key, "images", location)
     offset = array.id.get_offset()
-    if offset + array.nbytes > len(mapped):
+    if mapped is not None and offset + array.nbytes > len(mapped):
         msg = f"{location}:/images/{key}: expected {array.nbytes:,} bytes of images, got a file that ends before. {restore_hint(location)}"
         raise HistoryDamagedError(msg)
-    pixels: NDArray[np.uint8] = np.ndarray(array.shape, np.uint8, buffer=mapped, offset=offset)
+    pixels: NDArray[np.uint8] = (
+        array[()] if mapped is None else np.ndarray(array.shape, np.uint8, buffer=mapped, offset=offset)
+    )
     new_checks = PixelChecks(sums, f"{location}:/images/{key}")
     checks = new_checks if checks_by_key is None else checks_by_key.setdefault(key, new_checks)
     return StoredImages(name, labels, split, names, pixels, checks)
 
 
-def map_file(file: h5py.File) -> mmap.mmap:
-    """Map an open file, even if another has replaced it since."""
+def map_file(file: h5py.File) -> mmap.mmap | None:
+    """Map an open file, even if another has replaced it since; None where no other could replace it then."""
+    if not system.CAN_REPLACE_OPEN_FILES:
+        return None
     return mmap.mmap(file.id.get_vfd_handle(), 0, access=mmap.ACCESS_READ)

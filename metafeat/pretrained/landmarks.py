@@ -1,6 +1,6 @@
 """Landmark features: accuracies of simple classifiers on the features of a pretrained network.
 
-Fixed by docs/transfer-protocol.md before any comparison. No torch.
+Fixed by research/transfer-protocol.md before any comparison. No torch.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python scripts/bench/growth.py [--out growth.json]
 
 Prints a line an input: bytes and CPU seconds, small and large, and their ratio over that of the bytes. Exits with 1 where one grows
-faster (a half is allowed for noise; `BOUNDED` may), or takes longer than the budget at a megabyte (docs/service-threats.md).
+faster (a half is allowed for noise; `BOUNDED` may), or takes longer than the budget at a megabyte (docs/service.md).
 """
 
 from __future__ import annotations

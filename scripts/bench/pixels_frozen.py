@@ -1,4 +1,4 @@
-"""Collect the frozen part of the transfer history at the pictures' own pixels: see docs/transfer-protocol.md, "At own pixels".
+"""Collect the frozen part of the transfer history at the pictures' own pixels: see research/transfer-protocol.md, "At own pixels".
 
 python scripts/bench/pixels_frozen.py FOLDER_OF_ZIPS --out RUN_FOLDER        # collect, breadth first; run it again and it goes on
 python scripts/bench/pixels_frozen.py --out RUN_FOLDER --pack SHARD_FOLDER   # one compact shard a dataset

@@ -1,4 +1,4 @@
-"""What similarity, size and several heads together are worth at own pixels: see docs/transfer-protocol.md, "At own pixels".
+"""What similarity, size and several heads together are worth at own pixels: see research/transfer-protocol.md, "At own pixels".
 
     python scripts/bench/pixels_prize.py data_manifests/measured/pixels-frozen --probabilities RUN_FOLDER/probabilities \\
         --out scripts/bench/results/pixels-prize.json

@@ -1,4 +1,4 @@
-"""The fine-tunings at the pictures' own pixels: see docs/transfer-protocol.md, "At own pixels".
+"""The fine-tunings at the pictures' own pixels: see research/transfer-protocol.md, "At own pixels".
 
 python scripts/bench/pixels_tuned.py --draw                                  # write scripts/bench/pixels_configs.json anew
 python scripts/bench/pixels_tuned.py FOLDER_OF_ZIPS --out RUN_FOLDER         # measure, breadth first; run it again and it goes on

@@ -1,4 +1,4 @@
-"""Collect the frozen part of the transfer history: see docs/transfer-protocol.md. Run it again and it goes on.
+"""Collect the frozen part of the transfer history: see research/transfer-protocol.md. Run it again and it goes on.
 
 python scripts/bench/transfer_frozen.py FOLDER_OF_NPZ --out RUN_FOLDER        # collect, breadth first
 python scripts/bench/transfer_frozen.py --out RUN_FOLDER --pack SHARD_FOLDER  # one compact shard a dataset

@@ -1,4 +1,4 @@
-"""Set encoders on frozen features: do the pretrained features of a dataset's images, without landmarks, tell what to try? See docs/transfer-protocol.md.
+"""Set encoders on frozen features: do the pretrained features of a dataset's images, without landmarks, tell what to try? See research/transfer-protocol.md.
 
 The encoder of the paper (ADF) on features of EfficientNet-Lite 0 at 64 pixels instead of convolutions of its own: each image goes through two
 layers, the mean over images through two more, trained so that distances match those of errors [Kim et al., 2017]. Once each image is its features

@@ -1,4 +1,4 @@
-"""Play the comparison of docs/transfer-protocol.md on the shards of the frozen part and write its tables as JSON.
+"""Play the comparison of research/transfer-protocol.md on the shards of the frozen part and write its tables as JSON.
 
 python scripts/bench/transfer_tables.py data_manifests/measured/transfer-frozen --out transfer.json
 """

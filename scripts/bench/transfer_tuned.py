@@ -1,4 +1,4 @@
-"""The fine-tuning part of docs/transfer-protocol.md: measure it, and say whether it gains over frozen features. Run it again and it goes on.
+"""The fine-tuning part of research/transfer-protocol.md: measure it, and say whether it gains over frozen features. Run it again and it goes on.
 
 OMP_NUM_THREADS=1 python scripts/bench/transfer_tuned.py FOLDER_OF_NPZ --out data_manifests/measured/transfer-tuned --configs 64 --seeds 1
 python scripts/bench/transfer_tuned.py --out data_manifests/measured/transfer-tuned --tables tuned.json --frozen data_manifests/measured/transfer-frozen

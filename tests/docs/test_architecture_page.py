@@ -1,10 +1,10 @@
-"""The tree that docs/architecture.md draws is there, and so are the files that it sends a reader to."""
+"""The tree that docs/extending.md draws is there, and so are the files that it sends a reader to."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 CODE = {
     "bo/acquisition/cost.py": "log_expected_inverse",
     "warmstart/studies/execution/trial_process.py": "def end",
@@ -18,7 +18,7 @@ CODE = {
 
 
 def test_folders_are_there():
-    tree = PAGE.split("## Where things are")[1].split("```")[1]
+    tree = PAGE.split("### Where things are")[1].split("```")[1]
     above, folders = [], []
     for line in tree.splitlines():
         if found := re.match(r"( *)([a-z_]+)/", line):
@@ -29,7 +29,7 @@ def test_folders_are_there():
 
 
 def test_a_reader_is_sent_to_files_that_do_it():
-    section = PAGE.split("## Find a line")[1].split("##")[0]
+    section = PAGE.split("### Find a line")[1].split("##")[0]
     named = re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", section)
     assert set(named) == set(CODE)
     for path, what in CODE.items():

@@ -17,7 +17,7 @@ def result(name: str) -> Any:
 
 
 def page(name: str) -> str:
-    return (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8").replace("−", "-")
+    return (ROOT / "research" / f"{name}.md").read_text(encoding="utf-8").replace("−", "-")
 
 
 @pytest.mark.parametrize("name", ["benchmarks", "meta-features"])
@@ -62,7 +62,7 @@ def test_the_medians_beside_unknown_constraints_are_those_of_the_runs() -> None:
 
 
 def test_the_shipped_forecast_of_the_best_error_is_quoted() -> None:
-    asked, text = result("transfer-parts")["best reachable error"], " ".join(page("transfer").split())
+    asked, text = result("transfer-parts")["best reachable error"], " ".join(page("pretrained-networks").split())
     learned = "learned from all, 100, 50"
     whole, of_100, of_50 = (asked[f"asked {size}"][learned] for size in ("all", "100", "50"))
     for found, said in (
@@ -83,6 +83,6 @@ def test_the_table_of_forecasts_by_the_images_there_are_is_as_measured() -> None
 
 @pytest.mark.parametrize("name", ["", "-ten", "-second-ten", "-two-cores"])
 def test_the_tables_of_ten_minutes_are_as_played(name: str) -> None:
-    text = page("transfer").replace("**", "")
+    text = page("pretrained-networks").replace("**", "")
     for errors in result(f"transfer-live{name}")["errors"].values():
         assert f"| {' | '.join(f'{errors[method]:.3f}' for method in METHODS)} |" in text

@@ -14,7 +14,7 @@ def test_every_citation_is_on_the_page():
     done = subprocess.run(["git", "ls-files", "*.py", "*.md"], capture_output=True, text=True, cwd=ROOT, check=False)
     if done.returncode:
         pytest.skip("the tests do not run in a checkout")
-    page = ROOT / "docs" / "references.md"
+    page = ROOT / "research" / "references.md"
     used = {
         tag
         for name in done.stdout.split()

@@ -5,7 +5,7 @@ import pytest
 
 from warmstart.history_store.manifest import read_manifest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "collecting.md"
+PAGE = Path(__file__).resolve().parents[2] / "research" / "collecting.md"
 
 
 @pytest.mark.timeout(600)

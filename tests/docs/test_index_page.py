@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
+LINK = re.compile(r"!?\[([^\]]+)\]\(([^)]+)\)")
 page = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")["page"]
 
 

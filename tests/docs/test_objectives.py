@@ -9,7 +9,7 @@ from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.command import CommandObjective
 from warmstart.studies.objectives.load import load_objective
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tuning.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tune.md").read_text(encoding="utf-8")
 NAMES = ("log10_learning_rate", "alpha")
 CONFIG = {"log10_learning_rate": -2.0, "alpha": 1e-4}
 

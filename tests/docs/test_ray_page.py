@@ -10,7 +10,7 @@ import pytest
 
 from warmstart.integrations.ray.cluster import RayExecutor
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ray.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "optuna-ray.md").read_text(encoding="utf-8")
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason='Ray is not installed: pip install "warmstart[ray]"'
 )

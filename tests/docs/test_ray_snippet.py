@@ -1,4 +1,4 @@
-"""The Ray snippet of docs/cli.md runs: with Ray where it is installed, else against the signatures that Ray documents."""
+"""The Ray snippet of docs/suggest.md runs: with Ray where it is installed, else against the signatures that Ray documents."""
 
 import importlib.util
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from optuna.distributions import BaseDistribution
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "suggest.md"
 
 
 class Searcher:
@@ -68,5 +68,5 @@ def test_the_ray_snippet_runs(ray, use_tiny, cli, tmp_path, monkeypatch, capsys)
     for kind, name in (("ray", "points.json"), ("configspace", "start.json")):
         Path(name).write_text(cli("suggest", "--dataset", "sklearn:digits", "--format", kind).out)
     (code,) = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    exec(compile(code, "cli.md", "exec"), {"__name__": "__main__"})
+    exec(compile(code, "suggest.md", "exec"), {"__name__": "__main__"})
     assert "dropout_rate" in capsys.readouterr().out

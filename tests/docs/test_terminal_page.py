@@ -1,8 +1,7 @@
-"""The sessions of the page on terminals are what a terminal of 80 columns shows, figures apart."""
+"""The sessions of the page on tuning are what a terminal of 80 columns shows, figures apart."""
 
 import os
 import re
-import runpy
 import shlex
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 from terminal import type_in
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "terminal.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tune.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 COLUMNS = 80
 
@@ -34,7 +33,6 @@ def folder(tmp_path, monkeypatch, no_pictures_in_processes):
     for name, code in re.findall(r"```(?:python|yaml)\n# (\w+\.(?:py|yaml))\n(.*?)```", TEXT, re.DOTALL):
         (tmp_path / name).write_text(code)
     monkeypatch.chdir(tmp_path)
-    runpy.run_path(str(tmp_path / "images.py"))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     return tmp_path
 

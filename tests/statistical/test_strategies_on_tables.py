@@ -1,4 +1,4 @@
-"""Strategies on the public tables beside the repository: the figures of docs/benchmarks.md come out again."""
+"""Strategies on the public tables beside the repository: the figures of research/benchmarks.md come out again."""
 
 from pathlib import Path
 

@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+assert sys.platform != "win32"  # noqa: S101  for the check of types
 PROC = Path("/proc")
 NOT_STARTED = 127
 """Exit code when the command cannot be started, as of a shell."""

@@ -7,26 +7,27 @@ import io
 import math
 import multiprocessing
 import os
-import re
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import reduction, resource_tracker, spawn
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import set_spawning_popen
+from pathlib import Path
 from typing import IO, Any
 
-from warmstart.training.processes import guardian
-from warmstart.training.processes.guardian import PROC, descendants
+from warmstart.history_store import system
 
+GUARDIAN = Path(__file__).with_name("guardian.py")
+"""Program that watches a command; it needs no import here."""
 GRACE_S = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 PATIENCE_S = 10.0
 """Seconds to wait for a killed process: one in a blocked system call cannot end."""
 Stream = int | IO[Any] | None
+_posix_signal: Any = signal  # with names that types know on POSIX systems alone
 
 
 class Supervised:
@@ -56,11 +57,13 @@ class Supervised:
             descriptors: of files to inherit.
 
         Raises:
+            UsageError: the system cannot end a process with all that it starts.
             OSError: when no process can be started.
         """
+        system.check_process_trees()
         self.grace_s = grace_s
         self.line, theirs = socket.socketpair()
-        words = [spawn.get_executable(), "-I", "-S", guardian.__file__, f"{grace_s:g}", *command]
+        words = [spawn.get_executable(), "-I", "-S", str(GUARDIAN), f"{grace_s:g}", *command]
         try:
             with theirs:
                 self.process = subprocess.Popen(  # noqa: S603
@@ -114,7 +117,7 @@ class Supervised:
 
     def _order(self, letter: bytes) -> None:
         with contextlib.suppress(OSError):  # it has ended
-            self.line.send(letter, socket.MSG_NOSIGNAL if sys.platform == "linux" else 0)
+            self.line.send(letter, getattr(socket, "MSG_NOSIGNAL", 0))
 
 
 class SupervisedProcess(Supervised):
@@ -138,6 +141,7 @@ class SupervisedProcess(Supervised):
         Raises:
             OSError: when no process can be started.
         """
+        system.check_process_trees()
         with _safe_path():
             tracker = resource_tracker.getfd()  # start it now: with the first process, it would unblock SIGINT again
         assert tracker is not None  # noqa: S101  it runs now
@@ -154,11 +158,11 @@ class SupervisedProcess(Supervised):
                 # -P: what lies in the working folder is no module of the standard library.
                 words = [python, "-P", *words]
                 # Born with SIGINT blocked, it never sees Ctrl-C, not even while Python starts.
-                before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+                before = _posix_signal.pthread_sigmask(_posix_signal.SIG_BLOCK, {signal.SIGINT})
                 try:
                     super().__init__(words, grace_s=grace_s, stdout=output, stderr=output, descriptors=descriptors)
                 finally:
-                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                    _posix_signal.pthread_sigmask(_posix_signal.SIG_SETMASK, before)
         except BaseException:
             self.pipe.close()
             self._birth.close()
@@ -253,17 +257,3 @@ def describe_end(code: int | None) -> str:
         return f"ended with {code}"
     names = {number.value: number.name for number in signal.Signals}
     return f"was killed by {names.get(-code, f'signal {-code}')}"
-
-
-def memory_below(root: int) -> int:
-    """Return the bytes of memory of all descendants of a process, shared pages once; 0 without /proc."""
-    pids = descendants(root)
-    held = sum(_field(pid, "status", "VmRSS") for pid in pids)
-    return held if len(pids) < 2 else min(held, sum(_field(pid, "smaps_rollup", "Pss") for pid in pids))
-
-
-def _field(pid: int, file: str, name: str) -> int:
-    with contextlib.suppress(OSError):
-        match = re.search(rf"^{name}:\s+(\d+) kB", (PROC / str(pid) / file).read_text(errors="replace"), re.MULTILINE)
-        return int(match[1]) * 1024 if match else 0
-    return 0

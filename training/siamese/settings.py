@@ -100,7 +100,7 @@ def preset(name: PresetName, *, extractor: Extractor | None = None) -> SiameseSe
 
     `paper`: [Kim2017warmstart] as published: Algorithm 2 with one pair per step, τ = 200, absolute loss on the summed
     L1 distance, class index as one extra dimension, 2,000 steps at 1e-4 · exp(−1e-3 t). `modern`: every pair of up to
-    64 datasets per step on their handcrafted features; `docs/meta-features.md` has the comparisons behind it.
+    64 datasets per step on their handcrafted features; `research/meta-features.md` has the comparisons behind it.
 
     Args:
         name: of the preset.

@@ -28,7 +28,7 @@ OPTIONAL = ("kind", "evaluations_to_0.05", "regret@5", "regret@20", "difference@
 
 
 class ProtocolName(StrEnum):
-    """Which datasets may be used for a query; see docs/evaluation.md."""
+    """Which datasets may be used for a query; see research/evaluation.md."""
 
     LEAVE_SOURCE_OUT = "leave-source-out"
     IN_SOURCE = "in-source"

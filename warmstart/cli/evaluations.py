@@ -237,7 +237,7 @@ def import_(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A .csv or .parquet file, a folder of shards, or runs of another tool: docs/import.md lists them.",
+            help="A .csv or .parquet file, a folder of shards, or runs of another tool: docs/histories.md lists them.",
         ),
     ],
     *,

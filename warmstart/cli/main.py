@@ -222,7 +222,7 @@ def _handle_signals() -> None:
     """Treat SIGTERM and SIGHUP like Ctrl-C, unless ignored."""
     if threading.current_thread() is not threading.main_thread():
         return
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):  # Windows has no SIGHUP
         # nohup sets SIG_IGN: an ignored signal stays ignored.
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)

@@ -31,7 +31,7 @@ class SuggestFormat(StrEnum):
 
 
 class ScaleName(StrEnum):
-    """Ranges of a metric; see docs/tuning.md."""
+    """Ranges of a metric; see docs/tune.md."""
 
     FRACTION = "fraction"
     PERCENT = "percent"
@@ -44,7 +44,7 @@ FormatOption = Annotated[
 SuggestFormatOption = Annotated[
     SuggestFormat,
     typer.Option(
-        "--format", "-f", help="Format of the result on stdout; docs/cli.md shows each.", rich_help_panel="Output"
+        "--format", "-f", help="Format of the result on stdout; docs/suggest.md shows each.", rich_help_panel="Output"
     ),
 ]
 SeedOption = Annotated[
@@ -104,7 +104,7 @@ RayOption = Annotated[
     bool,
     typer.Option(
         "--ray",
-        help="Run trials on Ray: $RAY_ADDRESS, else a cluster on this machine; see docs/ray.md.",
+        help="Run trials on Ray: $RAY_ADDRESS, else a cluster on this machine; see docs/optuna-ray.md.",
         rich_help_panel="Running",
     ),
 ]

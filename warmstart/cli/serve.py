@@ -16,6 +16,7 @@ from warmstart.cli.options import (
     VerboseOption,
 )
 from warmstart.cli.shell import Shell, write
+from warmstart.history_store import system
 
 
 def serve(
@@ -73,6 +74,7 @@ def serve(
     from warmstart.history_store.extras import require_extra
 
     shell = Shell(format, quiet=quiet)
+    system.check_process_trees()
     require_extra("serve", "`warmstart serve`")
     if new_token is not None:
         secret = _new_token(new_token, scope, token_file)

@@ -19,7 +19,7 @@ from warmstart.models.train import TrainingRun
 
 
 class ExtractorName(StrEnum):
-    """The set encoders; see docs/meta-features.md."""
+    """The set encoders; see research/meta-features.md."""
 
     ADF = "adf"
     ADF_SUM = "adf-sum"
@@ -30,7 +30,7 @@ class ExtractorName(StrEnum):
 
 
 class TargetName(StrEnum):
-    """The distances to imitate; see docs/meta-features.md."""
+    """The distances to imitate; see research/meta-features.md."""
 
     MEAN_L1 = "mean_l1"
     L1 = "l1"
@@ -41,7 +41,7 @@ class TargetName(StrEnum):
 
 
 class BackboneName(StrEnum):
-    """The convolutions; see docs/meta-features.md."""
+    """The convolutions; see research/meta-features.md."""
 
     PAPER = "paper"
     RESIDUAL = "residual"

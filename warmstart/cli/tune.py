@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class SplitName(StrEnum):
-    """Ways to share the trials between datasets; see docs/tuning.md."""
+    """Ways to share the trials between datasets; see docs/tune.md."""
 
     EQUAL = "equal"
     GAIN = "gain"
@@ -112,9 +112,10 @@ def tune(
     from warmstart.studies.objectives.metric import Metric
     from warmstart.studies.results.summary import TuneResult
     from warmstart.studies.tune import tune_dataset, tune_datasets
-    from warmstart.studies.tune_options import TuneOptions
+    from warmstart.studies.tune_options import TuneOptions, with_printed_metric
 
     shell, loaded = Shell(format, quiet=quiet, verbose=verbose), monotonic() - began
+    options = with_printed_metric(options)
     objective_metric = Metric(options["metric"], options["maximize"], options["scale"])
     dataset = [*(paths or ()), *(dataset or ())]
     if not dataset and (name := "labels" if labels else "labels_column" if labels_column else None):

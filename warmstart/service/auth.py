@@ -1,7 +1,6 @@
 """Tokens with names and scopes; the token file stores digests only."""
 
 import contextlib
-import fcntl
 import hmac
 import os
 import re
@@ -12,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal, get_args
 
+from warmstart.history_store import system
 from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError, WarmstartError
 from warmstart.history_store.file.durable import beside, open_companion
 from warmstart.history_store.wording import in_shell, in_words
@@ -152,7 +152,7 @@ def _locked(path: Path) -> Iterator[Path]:
             raise MissingPathError(msg, param="token_file")
         lock = open_companion(beside(real, ".lock"), os.O_RDWR | os.O_CREAT, real)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            system.wait_for_lock(lock)
             yield real
         finally:
             os.close(lock)
@@ -173,8 +173,8 @@ def _write_private(path: Path, text: str) -> None:
             before = path.stat()
             # Only root may change owners.
             with contextlib.suppress(PermissionError):
-                os.fchown(file, before.st_uid, before.st_gid)
-                os.fchmod(file, before.st_mode & 0o660)
+                system.set_owner(file, before.st_uid, before.st_gid)
+                system.set_mode(file, before.st_mode & 0o660)
         with os.fdopen(file, "w", encoding="utf-8") as opened:
             opened.write(text)
             opened.flush()

@@ -5,7 +5,6 @@ import errno
 import logging
 import math
 import os
-import resource
 import signal
 import socket
 import threading
@@ -17,6 +16,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from warmstart.history_store import system
 from warmstart.history_store.errors import UsageError
 from warmstart.service.app import create_app
 from warmstart.service.settings import ServiceSettings
@@ -100,19 +100,22 @@ def _quiet_handler() -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], No
 
 def _raise_descriptors() -> None:
     """Allow as many file descriptors as the system lets this process have, up to what its connections need."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = system.resource.getrlimit(system.resource.RLIMIT_NOFILE)
     enough = DESCRIPTORS_EACH * MOST_CONNECTIONS + 100
-    if soft != resource.RLIM_INFINITY and soft < enough:
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (enough if hard == resource.RLIM_INFINITY else min(enough, hard), hard)
+    if soft != system.resource.RLIM_INFINITY and soft < enough:
+        system.resource.setrlimit(
+            system.resource.RLIMIT_NOFILE,
+            (enough if hard == system.resource.RLIM_INFINITY else min(enough, hard), hard),
         )
 
 
 def most_connections() -> int:
     """Return how many connections are taken: fewer than there are file descriptors for."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, _ = system.resource.getrlimit(system.resource.RLIMIT_NOFILE)
     return (
-        MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else max(1, min(MOST_CONNECTIONS, soft // DESCRIPTORS_EACH))
+        MOST_CONNECTIONS
+        if soft == system.resource.RLIM_INFINITY
+        else max(1, min(MOST_CONNECTIONS, soft // DESCRIPTORS_EACH))
     )
 
 

@@ -5,7 +5,6 @@ Run as ``python -m warmstart.service.upload_file FILE KIND MODEL MOST_BYTES MOST
 
 import json
 import lzma
-import resource
 import sys
 import tarfile
 import tempfile
@@ -16,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
+from warmstart.history_store import system
 from warmstart.history_store.errors import DataError, WarmstartError
 from warmstart.history_store.images import DatasetWarning
 from warmstart.history_store.picture import FORMATS
@@ -133,8 +133,8 @@ def main(arguments: list[str]) -> int:
 
     file, kind, model, most_bytes, most_pixels = arguments
     # Decoders of hostile files may loop or allocate without end.
-    resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S))
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    system.resource.setrlimit(system.resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S))
+    system.resource.setrlimit(system.resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     output: dict[str, object]
     notes: list[str] = []
     with tempfile.TemporaryDirectory(dir=Path(file).parent) as folder:

@@ -79,7 +79,7 @@ class Problem:
 
     objective: str | Callable[..., object] | None = option(
         None,
-        "A function: module:function or file.py:function; see docs/tuning.md for its arguments. "
+        "A function: module:function or file.py:function; see docs/tune.md for its arguments. "
         "Without it and without a command, the workload is trained.",
         check=check_objective,
     )
@@ -87,6 +87,20 @@ class Problem:
         None,
         'A program that prints its error, with {names} where values go: "python train.py --lr {learning_rate}".',
         check=check_text,
+        is_main=True,
+    )
+    score: str | None = option(
+        None,
+        "What the program prints, larger is better: val_acc finds `val_acc: 71.2%`. Each such line is a report.",
+        check=check_text,
+        metavar="NAME",
+        is_main=True,
+    )
+    loss: str | None = option(
+        None,
+        "What the program prints, less is better: val_loss finds `val_loss=0.31`. Each such line is a report.",
+        check=check_text,
+        metavar="NAME",
         is_main=True,
     )
     space: SpaceLike | None = option(
@@ -122,7 +136,7 @@ class Search:
     )
     surrogate: str = option(
         "gp",
-        "Model of the error: gp, gp-map, dngo or bohamiann; see docs/optimiser.md.",
+        "Model of the error: gp, gp-map, dngo or bohamiann; see docs/how-it-works.md.",
         check=check_text,
         choices=_surrogates,
         identity=(),

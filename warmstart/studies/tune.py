@@ -209,7 +209,7 @@ def _tune_single(
 def tune_many(datasets: Sequence[PathLike], *groups: Group, split: Split = "equal", **options: Any) -> JointResult:
     """Tune several datasets at once: they share a number of trials and learn from each other's results.
 
-    Every dataset has a study of its own, begun with its own warm start. See docs/tuning.md for who gets the next trial.
+    Every dataset has a study of its own, begun with its own warm start. See docs/tune.md for who gets the next trial.
 
     Args:
         datasets: at least two, as in `tune`; the same call again, in any order, continues where an earlier one stopped.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from warmstart.arguments import check_not_none
 from warmstart.bo.transfer.strategies import STRATEGIES
 from warmstart.glance import glance
+from warmstart.history_store import system
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import dump_space, load_space, same_space
 from warmstart.locations import PathLike, history_path
@@ -25,6 +26,7 @@ from warmstart.studies.history.warm_start import ask_history
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.load import load_objective
 from warmstart.studies.objectives.measured import with_metric
+from warmstart.studies.objectives.metric import NAMED
 from warmstart.studies.objectives.workload import WorkloadObjective
 from warmstart.studies.options import (
     Caller,
@@ -81,7 +83,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
             if not isinstance(values["cluster"], Cluster):
                 msg = f"cluster: expected a warmstart.integrations.ray.cluster.Cluster, got {values['cluster']!r}. Leave it out for this machine."
                 raise UsageError(msg)
-        options = cls(**values)
+        options = cls(**with_printed_metric(values))
         if options.initial and options.warm == "none":
             msg = "cannot be used with `warm` none."
             raise UsageError(msg, param="initial")
@@ -108,6 +110,8 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
         for name, number in {**numbers, "trials": self.trials, "workers": self.workers}.items():
             if number is not None:
                 check_count(name, number)
+        if self.workers not in (None, 1):
+            system.check_process_trees()
         if self.ensemble > 1 and self.save_model is None:
             msg = f"{self.ensemble} networks need `save_model`."
             raise UsageError(msg, param="ensemble")
@@ -262,6 +266,28 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
             UsageError: there is neither.
         """
         return default_name(dataset, self.objective, self.command)
+
+
+def with_printed_metric(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with the metric that `score` or `loss` stands for, in place of these.
+
+    Raises:
+        UsageError: they exclude each other, or nothing of one's own gives the number.
+    """
+    names = [name for name in ("score", "loss") if values.get(name)]
+    rest = {name: value for name, value in values.items() if name not in ("score", "loss")}
+    if not names:
+        return rest
+    name = names[0]
+    for other in (*names[1:], "metric", "maximize"):
+        if values.get(other):
+            msg = f"cannot be used with `{name}`."
+            raise UsageError(msg, param=other)
+    if values.get("command") is None and values.get("objective") is None:
+        msg = "needs `command` or `objective`."
+        raise UsageError(msg, param=name)
+    prefix = NAMED if values.get("command") is not None else ""
+    return {**rest, "metric": f"{prefix}{values[name]}", "maximize": name == "score"}
 
 
 def check_count(name: str, number: int) -> None:

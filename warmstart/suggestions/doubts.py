@@ -86,7 +86,7 @@ _NUMBERED = re.compile(r"(fold|split|part|batch|shard|subset|chunk|set)[\s._-]*\
 
 
 class Code(StrEnum):
-    """Stable codes of the reasons; `docs/novelty.md` explains each."""
+    """Stable codes of the reasons; `docs/expectations.md` explains each."""
 
     NOT_COMPARED = "not_compared"
     FAR = "far_from_history"

@@ -23,7 +23,7 @@ class SmallerParts:
     """Errors of shared configurations on parts of datasets; the forecast of errors alone uses them.
 
     Which configurations are best hardly depends on the number of images, so parts take no part in the choice: see
-    docs/transfer-protocol.md.
+    research/transfer-protocol.md.
 
     Attributes:
         names: `m` names of the datasets of which they are parts, one as often as parts of it were measured.

@@ -247,3 +247,9 @@ def test_a_number_in_quotes_is_one_of_the_numbers() -> None:
     assert build_space(entries, Source("space")) == parse_space(text)
     words = build_space({"lr": {"choice": ["1e-4", "off"], "default": "1e-4"}}, Source("space"))
     assert words["lr"].default_value == "1e-4"
+
+
+def test_a_range_with_the_word_of_its_scale_is_no_choice() -> None:
+    with pytest.raises(DataError, match=r"Write lr: \{log: \[1e-05, 1\]\} for a number between"):
+        parse_space("lr: [1.0e-5, 1.0, log]")
+    assert parse_space("size: [16, 32, auto]")["size"].choices == (16, 32, "auto")

@@ -1,4 +1,4 @@
-"""Measurement of all heads on frozen features of one dataset, a part of the collection in docs/transfer-protocol.md."""
+"""Measurement of all heads on frozen features of one dataset, a part of the collection in research/transfer-protocol.md."""
 
 from __future__ import annotations
 

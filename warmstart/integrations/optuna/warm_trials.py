@@ -50,7 +50,7 @@ def warm_start(
 
     With a space, or a `WarmStartSampler` with a space, the suggestions are translated into it: its names, its scales,
     and only its values, so that every `trial.suggest_...` accepts them. Hyperparameters that the history never measured
-    are varied; see docs/import.md. Without a space, a value on a logarithmic scale is enqueued under both of its names,
+    are varied; see docs/suggest.md. Without a space, a value on a logarithmic scale is enqueued under both of its names,
     so that an objective may use `log10_learning_rate` or `learning_rate`. A `WarmStartSampler` warns if an objective
     uses neither.
 

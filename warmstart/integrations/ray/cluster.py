@@ -1,6 +1,6 @@
 """Ray clusters: connection, resources of a trial, and an `Executor` over the nodes.
 
-Ray 2, the extra ``ray``; imported only at use. See docs/ray.md.
+Ray 2, the extra ``ray``; imported only at use. See docs/optuna-ray.md.
 """
 
 from __future__ import annotations

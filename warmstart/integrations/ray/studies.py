@@ -1,4 +1,4 @@
-"""Run workers of a study as tasks on a Ray cluster; see docs/ray.md."""
+"""Run workers of a study as tasks on a Ray cluster; see docs/optuna-ray.md."""
 
 from __future__ import annotations
 

@@ -26,14 +26,20 @@ STEPS = 2.0**63
 """Upper limit of steps, since storages have 64 bits."""
 
 
-def serve(pipe: Connection, pickled: bytes) -> None:
+def serve(pipe: Connection, pickled: bytes, *, in_thread: bool = False) -> None:
     """Evaluate trials until the parent closes the pipe, or a trial may have left the process in a bad state.
 
     Messages to the parent: ("ready", process), ("unusable", error), ("begun", token, process), ("report", token, process,
     step, error), ("refused", token, process, error), ("done", token, process, outcome, spent). The token comes with the
     trial. A dataset whose pictures cannot be decoded is refused: it would fail with every configuration.
+
+    Args:
+        pipe: to the parent.
+        pickled: the objective.
+        in_thread: whether this is a thread of the parent, whose streams and rank stay as they are.
     """
-    _set_up_process()
+    if not in_thread:
+        _set_up_process()
     with contextlib.suppress(EOFError, OSError):
         try:
             objective = _load(pickled)

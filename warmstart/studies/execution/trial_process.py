@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import math
+import multiprocessing
 import os
 import secrets
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from warmstart.history_store import system
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.records import Config
 from warmstart.studies.execution.child import serve
 from warmstart.studies.objectives.base import Objective, Outcome, TrialStatus
 from warmstart.studies.objectives.pickling import dump_function, hidden_main
 from warmstart.studies.objectives.result import one_line
-from warmstart.training.processes.guardian import PROC, descendants
-from warmstart.training.processes.supervisor import PATIENCE_S, SupervisedProcess, describe_end, memory_below
+from warmstart.training.processes.supervisor import PATIENCE_S, SupervisedProcess, describe_end
+from warmstart.training.processes.usage import memory_below, work_below
 
 GRACE_S = 2.0
 START_S = 120.0
 """Seconds without CPU work after which a loading child counts as stuck; loading itself may take far longer."""
-NO_PROC_START_S = 3600.0
-"""The same on systems without /proc, which do not show CPU work."""
 STARTS = 3
 LOOK_S = 0.2
 LOOK_WORK_S = 1.0
@@ -58,7 +58,7 @@ class TrialRunner:
         """
         self._pickled = dump_function(objective)
         self._path = log
-        self._child: _Child | None = None
+        self._child: _Child | _ThreadChild | None = None
         self._log: Any = None
 
     def __enter__(self) -> Self:
@@ -108,15 +108,12 @@ class TrialRunner:
             title: line before the trial's output in the log file.
 
         Raises:
-            UsageError: a timeout or memory of 0 or less, or a system that cannot watch memory; or a new child cannot
+            UsageError: a timeout or memory of 0 or less; or a new child cannot
                 load the objective any more.
             BrokenImagesError: the objective cannot decode some pictures.
         """
         if not timeout > 0 or (memory is not None and not memory > 0):
             msg = f"trial: expected a positive timeout and memory, got timeout={timeout}, memory={memory}. Leave them out for no limit."
-            raise UsageError(msg)
-        if memory is not None and not PROC.is_dir():
-            msg = f"trial: expected a system with {PROC} to watch memory, got none. Leave the limit out."
             raise UsageError(msg)
         self._write_title(title)
         for _ in range(STARTS):
@@ -134,12 +131,12 @@ class TrialRunner:
                 break
         return outcome if trial.ended else replace(outcome, note=self._with_tail(outcome.note, start))
 
-    def _start(self) -> _Child:
+    def _start(self) -> _Child | _ThreadChild:
         """Start a child; one that dies while loading is replaced, up to `STARTS` times."""
         start = self._begin_log()
         fate = ""
         for _ in range(STARTS):
-            child = _Child(self._pickled, self._log.fileno())
+            child = _child(self._pickled, self._log.fileno())
             ready = False
             try:
                 ready = child.ready()
@@ -171,7 +168,7 @@ class TrialRunner:
         """Return a note with the last line that a trial printed."""
         end = self._log.seek(0, os.SEEK_END)
         # The child shares the file's position: seeking back would move its writes.
-        tail = os.pread(self._log.fileno(), TAIL_BYTES, max(start, end - TAIL_BYTES))
+        tail = system.read_at(self._log.fileno(), TAIL_BYTES, max(start, end - TAIL_BYTES))
         lines = [one_line(line) for line in tail.decode(errors="replace").splitlines()]
         last = next((line for line in reversed(lines) if line), "")
         return one_line(f"{note}; the last line it printed: {last}") if last else note
@@ -188,7 +185,7 @@ class _Child:
 
     def ready(self) -> bool:
         """Wait until the child is ready; return False if it died. Raises the objective's error."""
-        patience, worked, last_work = START_S if PROC.is_dir() else NO_PROC_START_S, 0, time.monotonic()
+        patience, worked, last_work = START_S, 0.0, time.monotonic()
         while not wait([self.pipe], min(LOOK_WORK_S, patience)):
             now = work_below(self.process.pid)
             if now != worked:
@@ -215,6 +212,46 @@ class _Child:
         self.process.end(wait_s)
 
 
+class _ThreadChild:
+    """A thread in place of the child process, on a system that cannot end a process with all that it starts.
+
+    A trial in it cannot be killed: one over a limit ends with its next report. What it prints goes to this process's
+    output.
+    """
+
+    def __init__(self, pickled: bytes) -> None:
+        self.process = self
+        self.pid, self.code = os.getpid(), None
+        self.pipe, its_end = multiprocessing.Pipe()
+        self._thread = threading.Thread(target=_serve_and_close, args=(its_end, pickled), daemon=True)
+        self._thread.start()
+
+    def ready(self) -> bool:
+        """Wait until the objective is loaded; raises its error."""
+        message = self.pipe.recv()
+        if message[0] == "unusable":
+            raise message[1]
+        return True
+
+    def exit_code(self) -> int | None:
+        """Return 1: the thread ended, and closed its pipe."""
+        return 1
+
+    def end(self, wait_s: float) -> None:
+        """Close the pipe, which ends the thread after its trial; wait so many seconds for that."""
+        self.pipe.close()
+        self._thread.join(wait_s)
+
+
+def _serve_and_close(pipe: Connection, pickled: bytes) -> None:
+    with pipe:
+        serve(pipe, pickled, in_thread=True)
+
+
+def _child(pickled: bytes, log: int) -> _Child | _ThreadChild:
+    return _Child(pickled, log) if system.HAS_PROCESS_TREES else _ThreadChild(pickled)
+
+
 class _Trial:
     """A running trial.
 
@@ -225,7 +262,12 @@ class _Trial:
     """
 
     def __init__(
-        self, child: _Child, report: Callable[[float, float], bool] | None, *, timeout: float, memory: int | None
+        self,
+        child: _Child | _ThreadChild,
+        report: Callable[[float, float], bool] | None,
+        *,
+        timeout: float,
+        memory: int | None,
     ) -> None:
         self.child, self.report, self.timeout, self.memory = child, report, timeout, memory
         self.curve: list[tuple[float, float]] = []
@@ -305,23 +347,8 @@ class _Trial:
         return Outcome(None, status, time.monotonic() - self.started, note)
 
 
-def work_below(root: int) -> int:
-    """Return the CPU clock ticks of all processes below one; 0 without /proc."""
-    return sum(map(_ticks, descendants(root)))
-
-
-def _ticks(pid: int) -> int:
-    """Return the CPU clock ticks of a process and of its ended children."""
-    try:
-        # Split after the last ")": the name may have any characters. The times are the 12th to 15th field from there.
-        fields = (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return 0
-    return sum(map(int, fields[11:15]))
-
-
 def _anonymous_file() -> Any:
     """Open an unnamed temporary file for appending; even a kill leaves nothing behind."""
     file = tempfile.TemporaryFile()  # noqa: SIM115  the caller closes it
-    fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
+    system.append_only(file)
     return file

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from warmstart.history_store import system
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.quoting import in_line
@@ -67,6 +68,7 @@ class CommandObjective:
     dataset: str | None = None
     metric: Metric | None = None
     _words: list[str] = field(init=False, repr=False)
+    _is_percent: bool | None = field(init=False, repr=False, default=None)
 
     single_use: ClassVar[bool] = True
 
@@ -76,6 +78,7 @@ class CommandObjective:
         Raises:
             UsageError: open quotes, a missing or unknown placeholder, or a program that does not exist.
         """
+        system.check_process_trees()
         try:
             self._words = shlex.split(self.command)
         except ValueError as error:
@@ -136,6 +139,8 @@ class CommandObjective:
             for line in printed_lines(process.process.stdout, sys.stdout):
                 last = line
                 _report_json(line, report) if reader is None else _report_metric(line, reader, report)
+            if reader is not None and reader.named is not None and reader.named.is_percent is not None:
+                self._is_percent = reader.named.is_percent
             code = process.wait()
             listener.join(LISTEN_S)
         finally:
@@ -154,6 +159,7 @@ class CommandObjective:
         return MetricReader(
             self.metric,
             None if file is None else Path("".join(fill_placeholders([file[0]], values, self.names)) or file[0]),
+            was_percent=self._is_percent,
         )
 
     def _values(self, config: Config, seed: int, budget: float | None) -> dict[str, str]:

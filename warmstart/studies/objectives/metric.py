@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.wording import in_words
+from warmstart.studies.objectives.named_values import NamedValues
 
 Scale = Literal["fraction", "percent", "any"]
 """Range of a metric: 0 to 1, 0 to 100, or any number."""
@@ -46,7 +47,7 @@ LARGER = frozenset(
 SMALLER = frozenset(
     ["bce", "ce", "error", "err", "fid", "loss", "mae", "mse", "nll", "perplexity", "ppl", "rmse", "wer"]
 )
-_REGEX, _FILE = "regex:", "file:"
+_REGEX, _FILE, NAMED = "regex:", "file:", "named:"
 
 
 def is_larger_better(name: str) -> bool:
@@ -88,7 +89,7 @@ class Metric:
     Attributes:
         spec: ``KEY`` of a JSON object, dots for objects in it; ``last`` number printed; ``regex:PATTERN``, whose first group, or
             all of it, is the number, the last match counting; ``file:PATH:KEY`` of a JSON file that the trial writes; None =
-            the number that the objective returns.
+            the number that the objective returns; ``named:NAME`` = the number that a command prints after a name.
         maximize: whether larger is better.
         scale: its range; None = ``any``, but at most 1 if larger is better.
     """
@@ -122,10 +123,12 @@ class Metric:
             msg = f"expected file:PATH:KEY, got {self.spec!r}. Write file:metrics.json:accuracy."
             raise UsageError(msg, param="metric")
         if not self.maximize and is_larger_better(self.name):
-            msg = f"expected a metric of which less is better, got {self.name!r}. Add `maximize`."
+            step = "Add `maximize`" if self.printed_name is None else "Give it as `score`"
+            msg = f"expected a metric of which less is better, got {self.name!r}. {step}."
             raise UsageError(msg, param="metric")
         if self.maximize and _words(self.name) & SMALLER:
-            msg = f"expected a metric of which more is better with `maximize`, got {self.name!r}. Leave `maximize` out."
+            msg = f"expected a metric of which more is better, got {self.name!r}. "
+            msg += "Leave `maximize` out." if self.printed_name is None else "Give it as `loss`."
             raise UsageError(msg, param="metric")
 
     @property
@@ -136,12 +139,18 @@ class Metric:
     @property
     def key(self) -> str | None:
         """Return the key in the objective's result; None if the number is elsewhere."""
-        return None if self.spec is None or self.spec == LAST or self.spec.startswith((_REGEX, _FILE)) else self.spec
+        is_elsewhere = self.spec is None or self.spec == LAST or self.spec.startswith((_REGEX, _FILE, NAMED))
+        return None if is_elsewhere else self.spec
 
     @property
     def pattern(self) -> str | None:
         """Return the regular expression, or None."""
         return self.spec.removeprefix(_REGEX) if self.spec is not None and self.spec.startswith(_REGEX) else None
+
+    @property
+    def printed_name(self) -> str | None:
+        """Return the name after which a command prints the number, or None."""
+        return self.spec.removeprefix(NAMED) if self.spec is not None and self.spec.startswith(NAMED) else None
 
     @property
     def file(self) -> tuple[str, str] | None:
@@ -156,11 +165,13 @@ class Metric:
         """Return the metric's name for people."""
         if self.file is not None:
             return self.file[1]
-        return self.key or ("score" if self.maximize else "error")
+        return self.printed_name or self.key or ("score" if self.maximize else "error")
 
     @property
     def direction_note(self) -> str:
-        """Return a hint that less is better, if no name says so; else empty."""
+        """Return a hint on how the number is read: that less is better, if no name says so, or on per cent; else empty."""
+        if self.printed_name is not None and self.maximize and self.scale is None:
+            return f"{self.name}: above 1, or with %, it is per cent."
         is_open = self.spec == LAST or (self.pattern is not None and not _words(self.pattern) & SMALLER)
         return (
             f"The least number that {self.spec} finds is the best: add `maximize` where larger is better."
@@ -230,13 +241,16 @@ PLAIN = Metric()
 class MetricReader:
     """Reader of the metric from the output and the file of one trial."""
 
-    def __init__(self, metric: Metric, file: Path | None = None) -> None:
+    def __init__(self, metric: Metric, file: Path | None = None, *, was_percent: bool | None = None) -> None:
         """Record the state of the file, before the trial begins.
 
         Args:
             metric: to find.
             file: that the trial writes, if the metric is in a file.
+            was_percent: whether earlier trials printed a named metric in per cent; None = not known.
         """
+        is_score = metric.maximize and metric.scale is None
+        self.named = None if (name := metric.printed_name) is None else NamedValues(name, is_score, was_percent)
         self._metric, self._file, self._state_before = metric, file, _file_state(file)
         self._value: object = None
         self._last_line = ""
@@ -247,6 +261,8 @@ class MetricReader:
         A report is a JSON object with `step` and the metric under its name, also if the result is read elsewhere.
         """
         metric, self._last_line = self._metric, line
+        if self.named is not None:
+            return self._read_named(line, self.named)
         try:
             document: Any = parse_json(line)
         except (ValueError, RecursionError):
@@ -261,6 +277,15 @@ class MetricReader:
             self._take_json(document)
         value = nested_value(document, metric.name)
         return None if value is None or "step" not in document else (document["step"], value)
+
+    def _read_named(self, line: str, named: NamedValues) -> tuple[object, object] | None:
+        try:
+            pair = named.read(line)
+        except ValueError as problem:
+            raise ContradictionError(str(problem)) from None
+        top = 100.0 if self._metric.scale == "percent" and named.is_percent else 1.0
+        self._value = None if named.latest is None else named.latest * top
+        return None if pair is None else (pair[0], pair[1] * top)
 
     def result(self) -> object:
         """Return the trial's result with its error."""
@@ -278,7 +303,8 @@ class MetricReader:
                 return _failed(f"expected {metric.file[1]!r} in {self._file}, got {_short_repr(document)}")
             return metric.result(content if metric.key is None else {metric.key: content})
         if self._value is None:
-            label = {LAST: "a number", None: "a number as the last JSON line"}.get(metric.spec, f"{metric.spec!r}")
+            label = f"{metric.printed_name!r} and its value" if metric.printed_name else f"{metric.spec!r}"
+            label = {LAST: "a number", None: "a number as the last JSON line"}.get(metric.spec, label)
             got = f"none; the last line is {_short_repr(self._last_line)}" if self._last_line else "no line"
             return _failed(f"expected {label} in what it prints, got {got}{self._hint()}")
         if isinstance(self._value, Mapping):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import struct
 import sys
@@ -12,6 +10,7 @@ import time
 import weakref
 from pathlib import Path
 
+from warmstart.history_store import system
 from warmstart.history_store.errors import StorageError
 from warmstart.history_store.file.durable import open_companion
 from warmstart.studies.state.locks import SPAN
@@ -116,8 +115,7 @@ class _ClaimFile:
         """
         wait = _RETRY_S[0]
         while True:
-            with contextlib.suppress(BlockingIOError, PermissionError):
-                fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+            if system.lock_byte(self._fd, byte):
                 return True
             if not patience:
                 return False
@@ -129,7 +127,7 @@ class _ClaimFile:
         with self._changed:
             holder = self._holder(byte)
             if holder is not None and holder[0] is claims:
-                fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, byte)
+                system.unlock_byte(self._fd, byte)
                 self._forget(byte)
 
     def close(self, claims: FileClaims) -> None:
@@ -162,6 +160,8 @@ class _ClaimFile:
             self._changed.notify_all()
 
 
+_CAN_ASK = sys.platform == "linux" and sys.maxsize > 2**32
+"""Whether the layout of the question is known."""
 _OPENING = threading.RLock()
 _OPEN: dict[tuple[int, int], _ClaimFile] = {}
 """Open files of claims of this process, by device and inode."""
@@ -174,7 +174,7 @@ def _reset_after_fork() -> None:
     _OPEN.clear()
 
 
-os.register_at_fork(after_in_child=_reset_after_fork)
+system.after_fork(_reset_after_fork)
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
@@ -183,13 +183,14 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 def _is_locked(fd: int, byte: int) -> bool:
     """Tell whether another process locked a byte of a file."""
+    fcntl = system.fcntl
     request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
     return bool(_FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, request))[0] != fcntl.F_UNLCK)
 
 
 def is_claimed(path: Path, study: int, number: int) -> bool | None:
     """Tell whether a trial is claimed in a file, without claiming it; None if the system cannot tell."""
-    if sys.platform != "linux" or sys.maxsize < 2**32:
+    if not _CAN_ASK:
         return None
     byte = study * SPAN + number
     with _OPENING:  # closing the file here would release this process's locks, if it were open elsewhere

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sqlite3
 import traceback
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warmstart.history_store import system
 from warmstart.history_store.errors import MissingPathError, StorageError, StorageFullError, UsageError, WarmstartError
 from warmstart.history_store.file.durable import open_companion
 from warmstart.history_store.wording import in_words
@@ -251,7 +251,7 @@ class _WriterLock:
 
     def acquire(self) -> bool:
         self._file = open_companion(self._place, os.O_RDWR | os.O_CREAT, self._storage)
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        system.wait_for_lock(self._file)
         return True
 
     def release(self) -> None:

@@ -525,7 +525,7 @@ def plan_of(store: Store, study: optuna.Study) -> StudySpec | None:
 
 
 def _foreign(store: Store, name: str) -> str:
-    return f"{store.display_name}: expected a study {name!r} that warmstart made, got one of another program. Take another name with `study`; WarmStartSampler (docs/optuna.md) goes on with studies of Optuna."
+    return f"{store.display_name}: expected a study {name!r} that warmstart made, got one of another program. Take another name with `study`; WarmStartSampler (docs/optuna-ray.md) goes on with studies of Optuna."
 
 
 def _suggest(trial: optuna.Trial, name: str, distribution: BaseDistribution) -> Any:

@@ -67,7 +67,7 @@ def test_a_value_that_contradicts_the_metric(metric, value, message):
     [
         (("accuracy",), r"^metric: expected a metric of which less is better, got 'accuracy'. Add `maximize`"),
         (("val/top1",), r"^metric: .*less is better"),
-        (("val_loss", True), r"^metric: .*more is better with `maximize`, got 'val_loss'"),
+        (("val_loss", True), r"^metric: .*more is better, got 'val_loss'"),
         (("regex:(",), r"^metric: expected a regular expression after regex:, got '\('"),
         (("file:x.json",), r"^metric: expected file:PATH:KEY"),
         (("",), r"^metric: expected a key, last"),

@@ -112,5 +112,5 @@ def test_odd_names_of_classes_are_questioned(names, expected):
 def test_codes_are_what_the_documentation_lists():
     from pathlib import Path
 
-    page = (Path(__file__).parents[4] / "docs" / "novelty.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "expectations.md").read_text()
     assert all(f"| `{code.value}` |" in page for code in Code)

@@ -1,0 +1,73 @@
+"""The command line where the package finds no POSIX names: what is meant to run on Windows runs, the rest is refused.
+
+No Windows was at hand; `without_posix` tells what is taken away.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = [sys.executable, str(Path(__file__).parents[1] / "without_posix.py")]
+OBJECTIVE = """
+def f(config, *, seed, budget, report):
+    report(1, 0.5)
+    return (config["x"] - 0.3) ** 2
+"""
+CONFIG = '{"num_layers_conv": 2, "num_layers_fc": 1, "log10_learning_rate": -3.0, "log10_decay_rate": -5, "batch_size": 16, "dropout_rate": 0.1}'
+
+
+@pytest.fixture
+def command(tmp_path):
+    (tmp_path / "obj.py").write_text(OBJECTIVE)
+    (tmp_path / "space.yaml").write_text("x: [0.0, 1.0]\n")
+
+    def run(*words):
+        return subprocess.run([*RUN, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_a_history_is_made_read_and_replaced(command):
+    for words in (
+        ("create", "h.h5", "--space", "compact"),
+        ("add", "h.h5", "--dataset", "sklearn:digits", "--name", "digits", "--group", "digits"),
+        ("record", "h.h5", "--dataset", "digits", "--config", CONFIG, "--error", "0.12"),
+        ("compact", "h.h5"),
+        ("verify", "h.h5"),
+        ("export", "h.h5", "runs.csv"),
+    ):
+        process = command("history", *words)
+        assert process.returncode == 0, process.stderr
+
+
+def test_datasets_are_answered_and_functions_tuned(command):
+    assert "sign_digits" in command("neighbours", "--dataset", "sklearn:digits", "--workload", "cnn").stdout
+    assert command("suggest", "--dataset", "sklearn:digits", "--workload", "cnn").returncode == 0
+    process = command("tune", "--objective", "obj.py:f", "--space", "space.yaml", "--trials", "4")
+    assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("tune", "--objective", "obj.py:f", "--space", "space.yaml", "--workers", "2"),
+        ("tune", "--command", "python obj.py {x}", "--space", "space.yaml"),
+        ("serve",),
+    ],
+)
+def test_trees_of_processes_are_refused_in_a_line(command, words):
+    process = command(*words)
+    assert process.returncode == 2
+    assert process.stderr.splitlines()[-1].startswith("error: commands, several workers, collections and the service")
+    assert "WSL2" in process.stderr
+
+
+@pytest.mark.slow
+def test_pictures_are_classified(command):
+    assert command("example", "photos").returncode == 0
+    process = command("classify", "photos", "--time", "3m", "--out", "c.safetensors")
+    assert process.returncode == 0, process.stderr
+    process = command("predict", "c.safetensors", "photos/3", "--format", "json")
+    assert process.returncode == 0, process.stderr

@@ -1,0 +1,76 @@
+"""Numbers by name in what scripts print."""
+
+import math
+
+import pytest
+
+from warmstart.studies.objectives.metric import Metric, MetricReader
+from warmstart.studies.objectives.named_values import NamedValues, named_value
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value", "percent"),
+    [
+        ("val_acc 71.2%", "val_acc", 71.2, True),
+        ("Val Acc = 0.712 (best 0.73)", "val_acc", 0.712, False),
+        ('{"epoch": 2, "val_acc": 0.5}', "val_acc", 0.5, False),
+        ("{'eval_loss': 0.55, 'eval_accuracy': 0.91, 'epoch': 3.0}", "eval_accuracy", 0.91, False),  # transformers
+        ("63/63 - 1s - 9ms/step - accuracy: 0.9 - val_accuracy: 0.95 - val_loss: .2", "accuracy", 0.9, False),  # Keras
+        ("│      val_acc              │    0.712345      │", "val_acc", 0.712345, False),  # Lightning
+        ("Test: [10/20]  Loss:  0.5 (0.6)  Acc@1:  71.2 ( 70.1)  Acc@5: 90", "Acc@1", 71.2, False),  # timm
+        ("Test set: Average loss: 0.0313, Accuracy: 9894/10000 (99%)", "accuracy", 98.94, True),  # PyTorch's example
+        ("Accuracy of the network on the 10000 test images: 56 %", "accuracy", 56.0, True),  # PyTorch's tutorial
+        ("val_acc = tensor(0.7123, device='cuda:0')", "val_acc", 0.7123, False),
+        ("val_loss: -1.5e-3", "val_loss", -0.0015, False),
+        ("val_acc nan", "val_acc", math.nan, False),
+        ("val_acc 0.6, then val_acc 0.7", "val_acc", 0.7, False),
+    ],
+)
+def test_a_value_is_found_by_its_name(line, name, value, percent):
+    found = named_value(line, name)
+    assert (found.number, found.is_percent) == (pytest.approx(value, nan_ok=True), percent)
+
+
+@pytest.mark.parametrize("line", ["best_val_acc: 0.9", "val_acc_top5: 0.9", "val_acc", "0.9 val_acc", "val_acc: high"])
+def test_other_names_are_not_the_name(line):
+    assert named_value(line, "val_acc") is None
+
+
+def read_all(values, *lines):
+    return [values.read(line) for line in lines]
+
+
+def test_each_line_is_a_report_at_the_next_step_or_at_its_epoch():
+    values = NamedValues("acc", is_score=True)
+    assert read_all(values, "acc 0.5", "loss 3", "acc 0.5", "epoch 7: acc 0.6", "epoch 7: acc 0.7") == [
+        *((1, 0.5), None, (2, 0.5), (7, 0.6), None)
+    ]
+    assert values.latest == 0.7
+
+
+def test_a_progress_bar_reports_when_its_value_changes():
+    values = NamedValues("acc", is_score=True)
+    bar = " {0}%|###   | 1/3 [00:01<00:02, 1.0it/s, acc={1}]"
+    lines = (bar.format(10, 0.5), bar.format(20, 0.5), bar.format(30, 0.6))
+    assert read_all(values, *lines) == [(1, 0.5), None, (2, 0.6)]
+
+
+def test_per_cent_is_recognised_by_its_sign_by_its_size_and_by_earlier_trials():
+    values = NamedValues("acc", is_score=True)
+    assert [pair[1] for pair in read_all(values, "acc 75", "acc 0.5")] == [0.75, 0.005]
+    assert NamedValues("acc", is_score=True, was_percent=True).read("acc 0.5") == (1, 0.005)
+    assert NamedValues("acc", is_score=True).read("acc 0.5%") == (1, 0.005)
+    assert NamedValues("loss", is_score=False).read("loss 71.2") == (1, 71.2)
+    with pytest.raises(ValueError, match=r"expected acc of at most 1, as in the trials before, got 71\.2"):
+        NamedValues("acc", is_score=True, was_percent=False).read("acc 71.2")
+
+
+def test_a_reader_gives_the_last_value_as_the_result():
+    reader = MetricReader(Metric("named:val_acc", maximize=True))
+    assert reader.read("epoch 1: val_acc 50%") == (1, 0.5)
+    reader.read("epoch 2: val_acc 75%")
+    assert reader.result() == {"val_acc": 0.75, "error": 0.25}
+    in_percent = MetricReader(Metric("named:val_acc", maximize=True, scale="percent"))
+    assert in_percent.read("val_acc 75%") == (1, 75)
+    assert in_percent.result() == {"val_acc": 75, "error": 0.25}
+    assert "expected 'val_acc' and its value" in MetricReader(Metric("named:val_acc", maximize=True)).result()["note"]
