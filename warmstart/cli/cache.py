@@ -131,4 +131,5 @@ def _rows(stored: list[Stored]) -> list[dict[str, object]]:
             "folder": folder,
         }
         for kind, folder in folders.items()
+        if kind in _KINDS or any(each.kind == kind for each in stored)
     ]
