@@ -17,10 +17,8 @@ SHARES = (1 / 3, 2 / 3, 1.0)
 FOLDS = 5
 _PENALTIES = PENALTIES[1:4]
 """Those that are chosen most often; the others take longest."""
-_USUAL_SLOPE, _SLOPE_SPREAD = 0.3, 0.25
+_USUAL_SLOPE, _SLOPE_SPREAD = 0.35, 0.25
 """Of the exponent by which errors of heads fall with the number of images, over image sets."""
-_FOLD_NOISE = (0.5, 2.0)
-"""Least and greatest ratio of two errors of the same classifier by other folds."""
 _LEAST_WRONG = 0.5
 """Wrong images where none is: the logarithm needs some."""
 
@@ -90,23 +88,12 @@ def learning_curve(
 def forecast_error(curve: Sequence[CurvePoint], told: float, *, factor: float = 2.0) -> float:
     """Forecast the error with more images from a curve: a power law, whose exponent is drawn to the usual one.
 
-    A point after those of `SHARES` is the simple classifier's error with all images. It was judged by other folds than
-    the curve, so half of what the two differ by is noise of the folds, which the told error shares.
-
     Args:
         curve: errors of a simple classifier.
         told: error of the classifier with all images.
         factor: of the images.
     """
-    points = curve[: len(SHARES)]
-    slope = _slope(points)
-    level = told
-    for whole in curve[len(SHARES) :]:
-        least = _LEAST_WRONG / whole.judged_by
-        carried = points[-1].error * (whole.n / points[-1].n) ** -slope
-        ratio = float(np.clip(max(carried, least) / max(whole.error, least), *_FOLD_NOISE))
-        level *= ratio ** (0.5 * min(points[-1].judged_by / whole.judged_by, 1.0))
-    return level * float(factor**-slope)
+    return told * float(factor ** -_slope(curve))
 
 
 def _slope(curve: Sequence[CurvePoint]) -> float:

@@ -22,7 +22,7 @@ from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.pretrained.backbones import find_backbone
 from warmstart.metafeat.pretrained.features import compute_features, open_network
 from warmstart.metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs
-from warmstart.metafeat.pretrained.learning_curve import CurvePoint, forecast_error, learning_curve
+from warmstart.metafeat.pretrained.learning_curve import forecast_error, learning_curve
 from warmstart.studies.results.classifier_record import rank_labels
 
 KEPT = ("dog_breeds12", "playing_cards14", "produce5", "retina4")
@@ -87,8 +87,7 @@ def measure(rows: NDArray[np.float32], labels: NDArray[np.int64]) -> dict[str, o
         half = half_of(labels, rng)
         present = error_of(rows[half], labels[half], n_classes)
         curve = learning_curve(rows[half], labels[half], n_classes=n_classes, rng=rng)
-        whole = CurvePoint(len(half), present, len(half))
-        forecasts.append(forecast_error([*curve, whole], present) - told)
+        forecasts.append(forecast_error(curve, present) - told)
         unchanged.append(present - told)
     found = [share_found(rows, labels, n_classes, seed) for seed in range(DRAWS)]
     return {"n": len(labels), "classes": n_classes, "error": told, "found": float(np.mean(found)), "misses": forecasts, "unchanged": unchanged}  # fmt: skip

@@ -228,7 +228,7 @@ class PreparedTransfer(Prepared):
         rows = np.concatenate([self.dataset.rows(part) for part in self._seen])
         names = self.dataset.class_names
         counts = np.bincount(self.dataset.labels, minlength=len(names)).tolist()
-        growth = self._growth(models, members, seconds)
+        growth = self._growth(members, seconds)
         return Examination(
             self._rows_of_source(rows),
             joined,
@@ -258,20 +258,16 @@ class PreparedTransfer(Prepared):
     def _rows_of_source(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return rows if self.dataset.sampled_rows is None else self.dataset.sampled_rows[rows]
 
-    def _growth(self, models: Sequence[object], members: Sequence[Member], seconds: float) -> Sequence[CurvePoint]:
-        """Measure the errors of heads with fewer images, on features of a head that are there; empty without any."""
-        for model, member in zip(models, members, strict=True):
-            config = TransferConfig.of(member.config)
-            if config.tuning is not None or not isinstance(model, TransferModel):
-                continue
-            features = config.features
-            parts = [self._stored(features, find_backbone(features.backbone), part) for part in self._seen]
+    def _growth(self, members: Sequence[Member], seconds: float) -> Sequence[CurvePoint]:
+        """Measure the errors of heads with fewer images, on features that are there; empty without any."""
+        configs = sorted((TransferConfig.of(member.config) for member in members), key=lambda c: c.tuning is not None)
+        for features in (config.features for config in configs):
+            backbone = find_backbone(features.backbone)
+            parts = [self._stored(features, backbone, part) for part in self._seen]
             if all(part is not None for part in parts):
                 rows = np.vstack([part.at(features.depth) for part in parts if part is not None])
-                labels, rng = self._labels(self._seen), np.random.default_rng(0)
-                curve = learning_curve(rows, labels, n_classes=len(self.dataset.class_names), rng=rng, seconds=seconds)
-                error = float(wrong_answers(self._answers(model), labels).mean())
-                return [*curve, CurvePoint(len(labels), error, len(labels))] if curve else ()
+                n_classes, rng = len(self.dataset.class_names), np.random.default_rng(0)
+                return learning_curve(rows, self._labels(self._seen), n_classes=n_classes, rng=rng, seconds=seconds)
         return ()
 
     def select(self, models: Sequence[object], most: int) -> list[int]:

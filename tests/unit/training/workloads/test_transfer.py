@@ -712,7 +712,7 @@ def test_a_new_classifier_is_examined_and_knows_its_kind_of_images(prepared, bac
     assert np.isfinite(examined.answers).all(), "the head answers what the fine-tuned one has seen"
     np.testing.assert_array_equal(examined.answers[-5:], models[0].answers[-5:])
     assert sorted(examined.rows.tolist()) == list(range(300))
-    assert (sum(examined.counts.values()), len(examined.growth)) == (300, 4)
+    assert (sum(examined.counts.values()), len(examined.growth)) == (300, 3)
     made = prepared.combine(members[:1], models[:1])
     made.examination, made.familiar = examined, examined.familiar
     made.save(tmp_path / "c.safetensors")
