@@ -230,7 +230,7 @@ def _growth(record: Mapping[str, Any]) -> str:
     answer = "Yes." if gain >= 2 else "A little." if gain >= 0.75 else "Hardly."
     points = [(float(each["n"]), 100 * (1 - each["error"])) for each in growth["points"]]
     return (
-        f"<h2>Would more pictures help?</h2><p><b>{answer}</b> {words} Half of such forecasts came within 2.</p>{_growth_chart(growth, points)}"
+        f"<h2>Would more pictures help?</h2><p><b>{answer}</b> {words} Half of such forecasts were off by more than 2.</p>{_growth_chart(growth, points)}"
         "<p class='soft'>The line is a simple classifier on a third, two thirds and all; the ring is the forecast for the saved one.</p>"
     )
 
