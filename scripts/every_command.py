@@ -112,7 +112,7 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
         ),
     ),
     "suggest": (
-        Sample("--dataset sklearn:digits --exclude-group sklearn_digits --explain", "Try these first"),
+        Sample("--dataset sklearn:digits --exclude-group sklearn_digits --explain", "Where they come from"),
         Sample("--dataset photos0 --history script.h5 --model own.safetensors -k 2 --format json", '"suggestions"'),
         *(
             Sample(f"--dataset photos5 --strategy {name} -k 2", "learning_rate")
@@ -407,7 +407,7 @@ def check_service() -> None:
     serve = ["-m", "warmstart", "serve", "--port", str(port), "--history", "own.h5", "--storage", "served.db"]
     with process([sys.executable, *serve]):
         call("-c", f"{ask}print(client.suggest('photos1', 2).suggestions)", prints="InitialDesign")
-        sample("suggest", Sample(f"--dataset photos1 --server http://127.0.0.1:{port}", "Try these first"))
+        sample("suggest", Sample(f"--dataset photos1 --server http://127.0.0.1:{port}", "Why these: --explain"))
         sample("tune", Sample(f"{SCRIPT} --no-warm --trials 3 --study s --server http://127.0.0.1:{port}", "trial"))
 
 

@@ -128,7 +128,7 @@ def answer(
         images: instead of a path: `n x h x w [x c]` uint8, uint16, bool or floats in [0, 1]; or a torch Dataset.
         labels: `n` class labels of `images`; a Dataset has its own.
         k: how many configurations; 3 when left out, all where the history has fewer.
-        history: the history file; ``$WARMSTART_HISTORY`` or the shipped one when left out.
+        history: the history file; when left out, ``$WARMSTART_HISTORY`` or the shipped one of the workload.
         model: the meta-feature model; ``$WARMSTART_MODEL`` or the shipped one when left out.
         strategy: ``joint``, ``nearest``, ``portfolio`` or ``average-rank``; when left out, the one that wins the
             evaluation, and the portfolio where distances are unreliable.
@@ -147,7 +147,9 @@ def answer(
         download: let torchvision fetch what is missing of ``torchvision:NAME``; nothing else touches the network.
         explain: add the reasons.
         workload: what the configurations train: a name in `warmstart.training.workloads.WORKLOADS`. If the history never measured it,
-            its usual configurations are returned, with a note; the history's workload when left out.
+            its usual configurations are returned, with a note. When left out: that of a named history; for a space of
+            your own the one that shares most of its hyperparameters, which a note names; else ``transfer``, pretrained
+            networks, where they are installed, or ``cnn``.
         time: plan runs for this time, ``10m`` or seconds, with the most gain per minute. A short run measures this machine's
             speed, if the history's workload trains in steps; `plan` of the answer has the durations. k is then the most runs.
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from warmstart.bo.transfer.strategies import STRATEGIES
+from warmstart.default_workload import DefaultWorkload, default_workload, extractors_of, is_model_named
 from warmstart.descriptor import Description, Descriptor
 from warmstart.history_store.errors import DataError, StorageError
 from warmstart.history_store.records import Value
@@ -19,7 +20,7 @@ from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.doubts import Doubt, doubt_class_names
 from warmstart.suggestions.query import Dataset
-from warmstart.training.workloads import measures
+from warmstart.training.workloads import DEFAULT, measures
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
@@ -62,6 +63,7 @@ class Client:
         self.transport = Transport(url, token, timeout, retries, ca_file)
         self.advisor = Advisor() if advisor is None else advisor
         self._reduced = reduced
+        self._extractors: frozenset[str] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +82,7 @@ class Client:
 
     def describe(self, dataset: Dataset, *, workload: str | None = None) -> Descriptor:
         """Return the descriptor of a dataset as it would be sent; arguments and errors as in `Advisor.describe`."""
-        return self._description(dataset, workload).descriptor
+        return self._description(dataset, workload or self.accepted(default_workload()).name).descriptor
 
     def suggest(
         self,
@@ -101,7 +103,10 @@ class Client:
         """
         from warmstart.service.spaces import space_to_wire
 
-        about = self._description(dataset, workload)
+        default = None
+        if workload is None and not isinstance(dataset, Descriptor):
+            default = self.accepted(default_workload(space, rename=rename))
+        about = self._description(dataset, workload if default is None else default.name)
         body = {
             "descriptor": about.descriptor.to_dict(),
             "k": k,
@@ -116,11 +121,14 @@ class Client:
         # An answer in another space lacks the history's own.
         if workload is not None and space is None:
             _check_measured(answer, workload)
-        return replace(answer, workload=workload)
+        if default is not None and space is None and measures(answer.space_json, default.name):
+            workload = default.name
+        notes = answer.notes if default is None or not default.note else (default.note, *answer.notes)
+        return replace(answer, workload=workload, notes=notes)
 
     def neighbours(self, dataset: Dataset | Descriptor, k: int = 10, *, workload: str | None = None) -> Answer:
         """Return the nearest datasets; arguments and errors as in `Advisor.neighbours`."""
-        about = self._description(dataset, workload)
+        about = self._description(dataset, workload or self.accepted(default_workload()).name)
         body = {"descriptor": about.descriptor.to_dict(), "k": k, "exclude_group": list(self.advisor.excluded)}
         answer = self._answer("/neighbours", body, about)
         if workload is not None:
@@ -196,6 +204,14 @@ class Client:
     def dataset(self, name: str) -> dict[str, Any]:
         """Return one dataset of the server's history."""
         return self.transport.get(f"/history/datasets/{segment(name)}")
+
+    def accepted(self, default: DefaultWorkload) -> DefaultWorkload:
+        """Return the default workload, or the small network where the server takes no descriptors of that kind."""
+        if default.name == DEFAULT or is_model_named(self.advisor.model):
+            return default
+        if self._extractors is None:
+            self._extractors = frozenset(self.about()["extractors"])
+        return default if self._extractors & set(extractors_of(default.name)) else DefaultWorkload(DEFAULT)
 
     def _answer(self, path: str, body: Mapping[str, Any], about: Description) -> Answer:
         """Ask for an answer, and add the client's notes and doubts."""

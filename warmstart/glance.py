@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from warmstart.history_store.records import Config
+
 
 @dataclass(frozen=True, slots=True)
 class Glance:
@@ -12,6 +14,7 @@ class Glance:
     space_json: str
     model_hashes: tuple[str, ...]
     stored_size: int
+    configs: tuple[Config, ...] = ()
 
 
 def glance(history: Path) -> Glance:
@@ -27,7 +30,7 @@ def _glance(history: Path, state: object) -> Glance:  # noqa: ARG001  the key of
     from warmstart.history_store.history import History
 
     with History.open(history) as opened:
-        return Glance(opened.space_json, tuple(opened.model_hashes), opened.stored_size)
+        return Glance(opened.space_json, tuple(opened.model_hashes), opened.stored_size, tuple(opened.configs))
 
 
 def _state(path: Path) -> tuple[int, int] | None:

@@ -27,24 +27,6 @@ def history_path(path: str | os.PathLike[str] | None = None, *, workload: str | 
     return _resolve(path, HISTORY_VARIABLE, shipped, "history", "warmstart history create")
 
 
-def measured_history(workload: str | None, path: str | os.PathLike[str] | None = None) -> Path:
-    """Return the path of the history, for a workload one that measured it; see `history_path`.
-
-    Raises:
-        UsageError: no such workload, or the given history never measured it.
-        StorageError: as `history_path`, or what a history that cannot be read raises.
-    """
-    from warmstart.training.workloads import measures
-
-    usual = history_path(path)
-    if workload is None or measures(glance(usual).space_json, workload):
-        return usual
-    of_workload = history_path(path, workload=workload)
-    if of_workload == usual or not measures(glance(of_workload).space_json, workload):
-        raise never_measured(workload, usual)
-    return of_workload
-
-
 def never_measured(workload: str, path: Path | str) -> UsageError:
     """Return the error for a history that never measured a workload."""
     msg = f"expected a history that measured {workload}, got {path}, which never did. Name one that did, or leave this out."

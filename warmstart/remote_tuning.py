@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warmstart.client import Client
+from warmstart.default_workload import DefaultWorkload, default_workload
 from warmstart.history_store.canonical import canonical
 from warmstart.history_store.errors import LeaseLostError, OtherStudyError, StorageError, UsageError, WarmstartError
 from warmstart.history_store.space import load_space
@@ -20,9 +21,11 @@ from warmstart.history_store.wording import duration, some_of
 from warmstart.prediction import predict_validation
 from warmstart.remote_study import WAIT_S, RemoteStudy, RemoteTrial, seconds_or_none
 from warmstart.service.shapes import STUDY
+from warmstart.service.transport import segment
 from warmstart.studies.execution.worker import work
 from warmstart.studies.history.warm_start import warn_of_images
 from warmstart.studies.objectives.base import Outcome, TrialStatus
+from warmstart.studies.objectives.command import placeholders
 from warmstart.studies.output_paths import check_distinct, check_log, check_report_path, log_beside
 from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.classifier_record import classifier_record
@@ -151,10 +154,12 @@ def _run_named(
     """Run the studies of datasets under `study`, else under the first default names that are free or ask the same."""
     if options.study is not None:
         names = explicit_names(paths, options.study)
+        options = _with_workload_of(names, options, client)
         return names, _run_studies(dict(zip(names, paths, strict=True)), options, client, saved=saved, split=split)
     _check(options, saved)
     existing, earlier = {study["name"] for study in client.studies()}, None
-    for names, may_begin in candidate_names(paths, options):
+    fresh = _with_workload_of((), options, client)
+    for names, may_begin in candidate_names(paths, fresh):
         is_new = existing.isdisjoint(names)
         if is_new and not may_begin:
             continue
@@ -162,10 +167,21 @@ def _run_named(
             options.on_message(new_study_line(names[0], *earlier))
         try:
             studies = dict(zip(names, paths, strict=True))
-            return names, _run_studies(studies, options, client, saved=saved, split=split)
+            asked = fresh if may_begin else _with_workload_of(names, options, client)
+            return names, _run_studies(studies, asked, client, saved=saved, split=split)
         except OtherStudyError as error:
             earlier = names[0], error.differences
     raise AssertionError
+
+
+def _with_workload_of(names: Sequence[str], options: TuneOptions, client: Client) -> TuneOptions:
+    """Return the options of a call with the workload of a stored study, or the default, where the call names none."""
+    if options.workload is not None or options.own_workload is None:
+        return options
+    workload = None
+    if names and names[0] in {study["name"] for study in client.studies()}:
+        workload = client.transport.get(f"/studies/{segment(names[0])}")["objective"]["workload"]
+    return replace(options, workload=workload or client.accepted(DefaultWorkload(options.own_workload)).name)
 
 
 def _run_studies(
@@ -437,7 +453,7 @@ def _request(name: str, query: Query | None, options: TuneOptions, client: Clien
     is_warm = options.warm != "none" and not options.initial
     is_described = query is not None and (is_warm or bool(options.related) or options.pruner == "history")
     descriptor = (
-        client.describe(query, workload=None if is_custom else options.workload)
+        client.describe(query, workload=options.own_workload or _script_workload(options, client))
         if query is not None and is_described
         else None
     )
@@ -458,9 +474,16 @@ def _request(name: str, query: Query | None, options: TuneOptions, client: Clien
             function = f"{function.__module__}:{getattr(function, '__qualname__', type(function).__qualname__)}"
         body |= {"objective": function, "command": options.command}
     else:
-        body |= {"workload": options.workload, "target_budget": options.target_budget}
+        body |= {"workload": options.own_workload, "target_budget": options.target_budget}
     copied = ("seed", "surrogate", "acquisition", "pruner", "budget", "metric", "maximize", "scale")
     return body | {key: getattr(options, key) for key in (*copied, "warm", "k", "strategy", "neighbours")}
+
+
+def _script_workload(options: TuneOptions, client: Client) -> str:
+    """Return the workload whose history is asked for a user's own script."""
+    rename, names = dict(options.rename), placeholders(options.command or "")
+    default = default_workload(options.space, rename=rename, names=names, is_script=True, model=options.model)
+    return client.accepted(default).name
 
 
 def _study_shape(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from warmstart.metafeat.cache import cache_folder, cached_files
 from warmstart.metafeat.files import read_ordinary, remove_leftovers, replace_file
 from warmstart.metafeat.pretrained.backbones import Backbone, build_backbone, normalisation
 from warmstart.metafeat.pretrained.depths import Depth
+from warmstart.metafeat.pretrained.plain_lite import PlainLite0
 
 if TYPE_CHECKING:
     from torch import nn
@@ -129,7 +130,7 @@ def to_pixels(images: NDArray[np.uint8], device: torch.device) -> torch.Tensor:
 
 @torch.inference_mode()
 def compute_features(
-    network: FeatureNetwork,
+    network: FeatureNetwork | PlainLite0,
     images: NDArray[np.uint8],
     *,
     flipped: bool = False,

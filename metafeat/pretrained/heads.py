@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.metafeat.pretrained.logistic import LogisticPath, fit_logistic_path
+from warmstart.metafeat.pretrained.logistic import LogisticPath, draw_folds, fit_logistic_path
 
 HeadKind = Literal["ridge", "knn", "centroid", "logistic"]
 RIDGE_PENALTIES = (0.1, 0.3, 0.03, 1.0, 0.01, 3.0, 0.001, 10.0)
@@ -207,9 +207,8 @@ class HeadSearch:
             standardise: _ScaledRows(data, standardise=standardise)
             for standardise in {s.standardise for s in self.specs}
         }
-        self._error_counts = np.array(
-            [int((self.left_out_scores(spec).argmax(1) != data.labels).sum()) for spec in self.specs], dtype=np.int64
-        )
+        self._wrong = np.array([self.left_out_scores(spec).argmax(1) != data.labels for spec in self.specs])
+        self._error_counts: Labels = self._wrong.sum(1, dtype=np.int64)
 
     def error_counts(self) -> Labels:
         """Return the leave-one-out errors of each head, in images."""
@@ -218,6 +217,19 @@ class HeadSearch:
     def best(self) -> HeadSpec:
         """Return the head with the fewest errors, the first of several."""
         return self.specs[int(self._error_counts.argmin())]
+
+    def cross_fitted(self) -> Matrix:
+        """Compute probabilities of the training images, `n x classes`, by heads that were fitted and chosen without them.
+
+        The best of many heads owes some of its few errors to chance: here each fold's head is the best on the others.
+        """
+        folds = draw_folds(self.data.labels)
+        best = np.array([self._wrong[:, folds != fold].sum(1).argmin() for fold in range(int(folds.max()) + 1)])[folds]
+        probabilities = np.empty((len(folds), self.data.n_classes))
+        for index in np.unique(best):
+            spec, rows = self.specs[index], best == index
+            probabilities[rows] = self.fit(spec).of_scores(self.left_out_scores(spec))[rows]
+        return probabilities
 
     def left_out_scores(self, spec: HeadSpec) -> Matrix:
         """Return the leave-one-out scores of the training images, `n x classes`."""

@@ -106,9 +106,15 @@ class LandmarkModel:
 
         from warmstart.metafeat.pretrained.backbones import find_backbone
         from warmstart.metafeat.pretrained.features import compute_features, open_network
+        from warmstart.metafeat.pretrained.plain_lite import ARCHITECTURE, PlainLite0
 
         device = torch.device(device_name)
-        network = open_network(find_backbone(BACKBONE), size=SIZE, device=device)
+        backbone = find_backbone(BACKBONE)
+        network = (
+            PlainLite0(backbone.weights, device)
+            if backbone.name == ARCHITECTURE and backbone.weights is not None
+            else open_network(backbone, size=SIZE, device=device)
+        )
         whole = compute_features(network, images, progress=lambda done: report(0.4 * done, n))
         flipped = compute_features(network, images, flipped=True, progress=lambda done: report(0.4 * (n + done), n))
         small = compute_features(network, shrunk(images, HALF_SIZE))

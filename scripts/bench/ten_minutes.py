@@ -78,7 +78,7 @@ def play_ours(folder: Path, seconds: float, tree: str | None) -> tuple[Answers, 
     path = os.pathsep.join([str(work.resolve()), tree or str(Path(__file__).resolve().parents[2])])
     env = os.environ | {"PYTHONPATH": path, "WARMSTART_CACHE": str(work.resolve() / "cache")}
     command = [sys.executable, "-m", "warmstart"]
-    tune = ["tune", "--dataset", "../given", "--workload", "transfer", "--ensemble", "5", "--time", f"{seconds:g}s"]
+    tune = ["tune", "--dataset", "../given", "--workload", "transfer", "--ensemble", "8", "--time", f"{seconds:g}s"]
     tune += [
         "--save-model",
         "clf.safetensors",
@@ -134,8 +134,8 @@ def read(folder: Path, size: int) -> tuple[NDArray[np.uint8], Answers, NDArray[n
     return images[0], np.asarray(given.labels), images[1], len(given.class_names)
 
 
-def features(network: str, pictures: list[NDArray[np.uint8]]) -> list[NDArray[np.float32]]:
-    """Compute the features of the whole network."""
+def features(network: str, pictures: list[NDArray[np.uint8]], *, all_depths: bool = False) -> list[Any]:
+    """Compute the features of the whole network, or with `all_depths` those of all depths."""
     import torch
 
     from warmstart.metafeat.pretrained.backbones import find_backbone
@@ -143,7 +143,8 @@ def features(network: str, pictures: list[NDArray[np.uint8]]) -> list[NDArray[np
 
     torch.set_num_threads(1)
     body = open_network(find_backbone(network), size=pictures[0].shape[1], device=torch.device("cpu"))
-    return [compute_features(body, images).full for images in pictures]
+    computed = [compute_features(body, images) for images in pictures]
+    return computed if all_depths else [each.full for each in computed]
 
 
 def logistic(rows: NDArray[np.float32], labels: Answers, n_classes: int) -> tuple[Any, ...]:

@@ -200,7 +200,16 @@ def test_reports_have_the_fields_of_0_1(archive, cli):
 
 
 def test_the_answer_has_the_fields_of_0_1(archive, cli):
-    query = ("suggest", "--dataset", "sklearn:digits", "--exclude-group", "sklearn_digits", "--format")
+    query = (
+        "suggest",
+        "--dataset",
+        "sklearn:digits",
+        "--workload",
+        "cnn",
+        "--exclude-group",
+        "sklearn_digits",
+        "--format",
+    )
     old, new = json.loads(Path("suggest-explained.json").read_text()), cli(*query, "json", "--explain").json()
 
     def check(was, now, where):

@@ -115,10 +115,11 @@ def test_the_table_says_the_same_and_explains(cli, photos):
     assert run.err == ""  # the note stands in the last lines of the table
     for part in (
         "The history is small: 6 datasets of 3 groups",
-        "40 images, 4 classes",
-        "It resembles",
-        "Try these first (strategy joint)",
+        "40 pictures of 4 classes, about ",
         "learning_rate",
+        "elsewhere",
+        "It resembles",
+        "Where they come from (strategy joint)",
         "Why these datasets",
         "of the history's pairs",
         "1. reached error",
@@ -131,10 +132,12 @@ def test_the_table_says_the_same_and_explains(cli, photos):
 
 
 def test_what_no_configuration_has_is_no_row(cli, photos):
-    nearest, portfolio = (cli("suggest", photos, "--strategy", name).out for name in ("nearest", "portfolio"))
+    nearest, portfolio = (
+        cli("suggest", photos, "--explain", "--strategy", name).out for name in ("nearest", "portfolio")
+    )
     assert "error there" in nearest
     assert "error there" not in portfolio
-    assert "from" not in portfolio.split("Try these first")[1].split("Seconds")[0].split()
+    assert "from" not in portfolio.split("Where they come from")[1].split("Why")[0].split()[1:]
 
 
 def test_reasons_agree_with_the_history(cli, photos, tiny):
@@ -177,7 +180,7 @@ def test_a_calibrated_history_promises_a_regret(cli, photos, tiny, tmp_path):
     assert all(0 <= regret <= 1 for regret in regrets)
     other = cli(*ask, "--strategy", "nearest").json()["suggestions"]
     assert [suggestion["expected_regret"] for suggestion in other] == [None] * 4
-    assert "regret left" in cli("suggest", "--dataset", photos, "--history", copy).out
+    assert "regret left" in cli("suggest", "--dataset", photos, "--history", copy, "--explain").out
     with History.open(copy, write=True) as history:
         history.set_result(calibration_key(read_header(tiny.model).hash), {"shares": []})
     run = cli(*ask)

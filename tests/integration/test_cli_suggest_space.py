@@ -80,7 +80,7 @@ def test_suggestions_are_those_of_the_history_in_the_other_space(cli, call, mine
     assert "Not in your space: log10_decay_rate, num_layers_fc." in found.err
     assert "explanation" not in plain
     table = cli(*call, "--space", file, "--rename", "num_layers_conv=depth").out
-    assert table.count("not measured") == 3
+    assert table.count("never") == 3
 
 
 def test_every_format_speaks_of_the_other_space(cli, call, file):
@@ -147,10 +147,10 @@ def test_a_space_of_which_nothing_is_known_is_filled_evenly(cli, call, tmp_path,
     assert run.json()["expected_error"] is None
     assert ("another scale" in run.err) == ("100" in text)
     table = cli(*call, "--space", tmp_path / "space.yaml", "--explain").out
-    assert "Try these first (spread evenly over your space)" in table
-    assert "not measured" in table
+    assert "Where they come from (spread evenly over your space)" in table
+    assert "never" in table
     assert "Measured with" not in table
-    assert "Expect" not in table
+    assert "of 100 wrong" not in table
 
 
 def test_from_python(use_tiny, photos, mine):

@@ -17,7 +17,9 @@ def digits():
 
 
 def judged(images, labels, **more):
-    return answer(images=images, labels=labels, exclude_group="sklearn_digits", cache=False, **more).confidence
+    return answer(
+        images=images, labels=labels, exclude_group="sklearn_digits", workload="cnn", cache=False, **more
+    ).confidence
 
 
 def test_digits_are_typical(digits):
@@ -68,7 +70,7 @@ def test_nonsense_is_told_by_its_code(digits, name, code):
 
 def test_without_class_information_the_portfolio_answers_and_json_says_why(digits):
     images, labels = nonsense("shuffled labels", *digits)
-    found = answer(images=images, labels=labels, cache=False)
+    found = answer(images=images, labels=labels, workload="cnn", cache=False)
     assert found.strategy == "portfolio"
     document = found.to_dict()
     assert document["confidence"]["reasons"] == ["no_class_information"]
@@ -76,13 +78,13 @@ def test_without_class_information_the_portfolio_answers_and_json_says_why(digit
     assert document["confidence"]["note"].endswith("No expected error is given for such images.")
     assert document["expected_error"] is None
     assert any("No class information" in note for note in found.notes)
-    assert answer(images=images, labels=labels, cache=False, strategy="nearest").strategy == "nearest"
+    assert answer(images=images, labels=labels, workload="cnn", cache=False, strategy="nearest").strategy == "nearest"
 
 
 def test_the_cache_keeps_the_verdict(digits, monkeypatch, tmp_path):
     monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path))
     images, labels = nonsense("shuffled labels", *digits)
-    first, again = (answer(images=images, labels=labels).confidence for _ in range(2))
+    first, again = (answer(images=images, labels=labels, workload="cnn").confidence for _ in range(2))
     assert first.reasons == again.reasons == ("no_class_information",)
 
 
@@ -91,7 +93,7 @@ def test_a_folder_of_splits_is_questioned_and_answered(digits, tmp_path, cli):
     folder = write_folder(tmp_path / "folds", np.repeat(images[:120, ..., None], 3, 3), np.arange(120) % 2)
     for number, inner in enumerate(sorted(folder.iterdir())):
         inner.rename(folder / f"fold{number}")
-    run = cli("suggest", "--dataset", folder, "--format", "json")
+    run = cli("suggest", "--dataset", folder, "--workload", "cnn", "--format", "json")
     assert run.code == 0
     assert "splits_as_classes" in run.json()["confidence"]["reasons"]
     assert "named like splits: fold0, fold1" in run.err
@@ -99,9 +101,11 @@ def test_a_folder_of_splits_is_questioned_and_answered(digits, tmp_path, cli):
 
 def test_distances_say_how_far_they_move(digits):
     images, labels = digits
-    near = warmstart.neighbours(images=images, labels=labels, exclude_group="sklearn_digits", k=5, cache=False)
+    near = warmstart.neighbours(
+        images=images, labels=labels, exclude_group="sklearn_digits", workload="cnn", k=5, cache=False
+    )
     again = warmstart.neighbours(
-        images=images, labels=labels, exclude_group="sklearn_digits", k=30, seed=1, cache=False
+        images=images, labels=labels, exclude_group="sklearn_digits", workload="cnn", k=30, seed=1, cache=False
     )
     moved = {each.name: each.distance for each in again}
     for each in near:

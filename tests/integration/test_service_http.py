@@ -21,6 +21,7 @@ from warmstart.descriptor import Descriptor
 from warmstart.history_store.history import History
 from warmstart.history_store.records import DatasetInfo, Evaluation
 from warmstart.history_store.space import shown
+from warmstart.locations import history_path
 from warmstart.measured_with import MeasuredWith
 from warmstart.service import records
 from warmstart.service.answers import answer_from_wire, answer_to_wire
@@ -343,7 +344,7 @@ def test_answers_travel_whole(client, tiny):
 
 
 def test_a_descriptor_tells_what_error_to_expect():
-    advisor = Advisor(cache=False)
+    advisor = Advisor(history_path(), cache=False)
     told = advisor.describe("sklearn:digits").descriptor
     expected = advisor.suggest("sklearn:digits", 1, strategy="portfolio").expected_error
     assert expected is not None

@@ -145,7 +145,7 @@ def test_main_stories_in_a_browser(tmp_path, size, scheme):
     browsers = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if not Path("/usr/bin/chromium").exists():
         pytest.skip("Debian's chromium is not installed")
-    told = Advisor(cache=False).describe("sklearn:digits").descriptor.to_json()
+    told = Advisor(cache=False).describe("sklearn:digits", workload="cnn").descriptor.to_json()
     with running(storage=tmp_path / "s.db") as url, browsers.sync_playwright() as player:
         browser = player.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)

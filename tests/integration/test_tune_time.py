@@ -99,14 +99,14 @@ def test_the_built_in_network_is_planned_by_the_history(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = []
     began = time.monotonic()
-    found = warmstart.tune("sklearn:digits", time="2m", budget=40, on_message=said.append)
+    found = warmstart.tune("sklearn:digits", workload="cnn", time="2m", budget=40, on_message=said.append)
     assert time.monotonic() - began < 150
     assert found.plan is not None
     assert found.plan.short_run is not None
     assert any(line.startswith("Plan: ") for line in said)
     assert found.best is not None
     assert "plan" in found.to_dict()
-    more = warmstart.tune("sklearn:digits", time="1m", budget=40, on_message=said.append)
+    more = warmstart.tune("sklearn:digits", workload="cnn", time="1m", budget=40, on_message=said.append)
     assert len(more.trials) > len(found.trials)
 
 

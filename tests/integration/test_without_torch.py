@@ -45,6 +45,7 @@ def test_it_answers(words, warmstart):
     done = warmstart(*words, "--format", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)
+    assert done.stderr.count("pip install 'warmstart[pictures]'") == (words[0] != "history")
 
 
 def test_it_tunes_a_function_and_reports(warmstart, tmp_path):

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.records import Config, Status, Value
+from warmstart.history_store.space import shown
+from warmstart.history_store.wording import in_short
 from warmstart.metafeat.pretrained.learning_curve import CurvePoint
 from warmstart.training.workloads.dataset import Dataset
 from warmstart.training.workloads.familiar import Familiar
@@ -440,6 +442,13 @@ class Workload(ABC):
     def origin(self, budget: Budget) -> str:
         """Return the origin of evaluations of this workload and budget; a collection never mixes two origins."""
         return f"collect/{self.name}/{budget.name}"
+
+    def in_words(self, config: Config) -> Mapping[str, str | None]:
+        """Describe a configuration as somebody who trains networks says it: values in natural units by heading.
+
+        None stands for what a configuration does not have.
+        """
+        return {name: in_short(value) for name, value in shown(config).items()}
 
     def usual_names(self) -> Sequence[str]:
         """Return the hyperparameters of the default space; faster if a workload knows them without building it."""

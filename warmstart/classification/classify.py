@@ -40,17 +40,14 @@ from warmstart.studies.tune_options import TuneOptions
 from warmstart.training.collection.plan import parse_time
 
 WORKLOAD = "transfer"
-NETWORKS = 5
-"""Networks that are saved together."""
-_PAGE_S, _PAGE_SHARE = 12.0, 0.1
-"""Seconds kept for the report and for judging, at most this share of the time."""
-_SEVERAL_S, _STARTS = 150.0, 100
-"""Seconds from which a trial a core pays, and how often the start of the command must fit into them on a slow or busy
-machine: each process loads the libraries and the pictures."""
+NETWORKS = 8
+"""Most models that are saved together: all heads of a plan, and its fine-tuning."""
+_PAGE_STARTS, _PAGE_S, _PAGE_SHARE = 0.6, 12.0, 0.1
+"""Seconds kept for the page and for judging, in those of the start before the tuning; at most so many, and this share of
+the time."""
+_MOST_THREADS = 16
 _TABLE = "label_table"
 """Key of the digest of the table of labels in what is stored of a study."""
-_MOST_WORKERS, _MOST_THREADS = 8, 8
-"""Trials at a time; further cores are further threads of each."""
 
 
 def classify(
@@ -136,14 +133,13 @@ def classify_pictures(path: str, options: ClassifyOptions, *, began: float | Non
     out, report = output_paths(path, options)
     teller = Teller(options.progress, options.on_message, began, began + seconds)
     source = _open(path, options)
-    shares = _shares(options.device, seconds, start_s=clock.monotonic() - began)
     teller.looked(0, len(source))
     look = look_at(source, workers=usable_cores(), progress=teller.looked)
     arranged = arrange(source, look, keys=_keys(source, options), strict=options.strict, seed=options.seed)
     options.on_message(_found_line(path, arranged, options))
     keeper = Keeper(out, options.on_message)
     keeper.check()
-    result = _tune(_location(path, arranged, options), options, keeper, teller, shares, seconds)
+    result = _tune(_location(path, arranged, options), options, keeper, teller, seconds)
     teller.reporting()
     if result.report is None:
         msg = f"{out}: expected a report to be written, got none. Correct what was said above, and run the same command again."
@@ -245,20 +241,19 @@ def _tune(
     options: ClassifyOptions,
     keeper: Keeper,
     teller: Teller,
-    shares: tuple[int, int],
     seconds: float,
 ) -> TuneResult:
     """Tune the pretrained workload on the arranged pictures, and save its best networks."""
-    workers, threads = shares
-    reserve_s = min(_PAGE_S, _PAGE_SHARE * seconds) * (1 if options.test is None else 2)
+    start = clock.monotonic() - teller.began
+    reserve_s = min(_PAGE_STARTS * start, _PAGE_S, _PAGE_SHARE * seconds) * (1 if options.test is None else 2)
     tune_options = TuneOptions.of(
         {
             "workload": WORKLOAD,
             "time": seconds - reserve_s,
             "save_model": keeper.new,
             "ensemble": NETWORKS,
-            "workers": workers,
-            "threads": threads,
+            "workers": 1,
+            "threads": min(usable_cores(), _MOST_THREADS),
             "report": True,
             "study": options.study,
             "storage": options.storage,
@@ -278,17 +273,6 @@ def _tune(
         msg = f"expected time for one network at least, got {seconds:.0f} s, in which none was trained. Run the same command again, which goes on, or give more `time`: 10m is usual."
         raise AllTrialsFailedError(msg)
     return result
-
-
-def _shares(device: str, seconds: float, *, start_s: float) -> tuple[int, int]:
-    """Return how the cores are shared: trials at a time, and threads of each; one trial on a GPU."""
-    from warmstart.metafeat.device import resolve_device
-
-    cores = usable_cores()
-    if resolve_device(device) != "cpu":
-        return 1, 1
-    workers = min(cores, _MOST_WORKERS) if seconds >= max(_SEVERAL_S, _STARTS * start_s) else 1
-    return workers, min(max(cores // workers, 1), _MOST_THREADS)
 
 
 def _judged(report: Path, keeper: Keeper) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from warmstart.cli.options import (
     Format,
     FormatOption,
     HistoryOption,
+    HistoryWorkloadOption,
     QuietOption,
     SeedOption,
     ThreadsOption,
@@ -44,6 +46,7 @@ def evaluate(
         ),
     ] = ProtocolName.LEAVE_SOURCE_OUT,
     history: HistoryOption = None,
+    workload: HistoryWorkloadOption = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -132,8 +135,7 @@ def evaluate(
 
     Regret is that of the best configuration so far, 0 = the dataset's best, 1 = its worst; the mean over datasets.
     """
-    from pathlib import Path
-
+    from warmstart.default_workload import measured_history
     from warmstart.history_store.errors import UsageError
     from warmstart.history_store.history import History
     from warmstart.locations import history_path, model_path
@@ -149,6 +151,7 @@ def evaluate(
     from warmstart.training.evaluation.report import full_rows
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
+    path = measured_history(workload, history)
     plan = EvaluationSettings(
         protocol=protocol.value,
         methods=tuple(name for name in (methods or "").split(",") if name),
@@ -184,7 +187,9 @@ def evaluate(
         with History.open(history_path(history), write=True) as opened:
             check_calibrates(plan, opened, read_header(model_path(model)))
     with shell.progress("evaluating") as show, cpu_threads(threads):
-        reports = _reports(query or [], table or [], history, model, plan, show)
+        reports = _reports(
+            query or [], table or [], None if history is None and table and not query else path, model, plan, show
+        )
     for note in (note for report in reports for note in report.get("notes", ())):
         shell.note(note)
     for note in write_outputs(reports, *outputs):
@@ -239,25 +244,23 @@ def _worse(report: Mapping[str, Any]) -> str:
 def _reports(
     queries: Sequence[str],
     tables: Sequence[str],
-    history: str | None,
+    history: Path | None,
     model: str | None,
     plan: EvaluationSettings,
     show: Callable[[int, int, str], None] | None,
 ) -> list[dict[str, Any]]:
     """Evaluate measured queries, or a history and tables."""
-    from pathlib import Path
-
-    from warmstart.locations import history_path, usual_model
+    from warmstart.locations import usual_model
     from warmstart.models.evaluate import check_trains_nothing, evaluate_history, evaluate_table
     from warmstart.models.query_evaluation import evaluate_queries
 
     if queries:
-        path = history_path(history)
-        answering = {"history": path, "model": usual_model(path, model)}
+        assert history is not None  # noqa: S101  queries cannot be used with tables
+        answering = {"history": history, "model": usual_model(history, model)}
         return [evaluate_queries(queries, plan, **answering, progress=show)]
-    if tables and history is None:
+    if history is None:
         check_trains_nothing(plan, "table")
     reports = [evaluate_table(Path(path), plan, progress=show) for path in tables]
-    if history is not None or not tables:
-        reports.insert(0, evaluate_history(history_path(history), plan, progress=show))
+    if history is not None:
+        reports.insert(0, evaluate_history(history, plan, progress=show))
     return reports

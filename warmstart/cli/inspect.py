@@ -32,9 +32,9 @@ def list_(
     verbose: VerboseOption = 0,
 ) -> None:
     """List the datasets of a history."""
+    from warmstart.default_workload import measured_history
     from warmstart.histories.listing import dataset_rows
     from warmstart.history_store.history import History
-    from warmstart.locations import measured_history
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     with History.open(measured_history(workload, one_history(path, history))) as opened:
@@ -64,9 +64,10 @@ def show(
 
     Of a dataset: record, runs, best configurations, where errors are high (CCoV), nearest datasets.
     """
+    from warmstart.default_workload import measured_history
     from warmstart.histories.listing import describe, summary
     from warmstart.history_store.history import History
-    from warmstart.locations import measured_history, stored_hash
+    from warmstart.locations import stored_hash
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     if name is not None and history is None and "::" in name:

@@ -158,7 +158,10 @@ ExcludeGroupOption = Annotated[
 ]
 WorkloadOption = Annotated[
     str | None,
-    typer.Option("--workload", help="What is trained: cnn, transfer; what the history measured when left out."),
+    typer.Option(
+        "--workload",
+        help="What is trained: transfer (pretrained networks) or cnn; transfer when left out, where it is installed and no history is named.",
+    ),
 ]
 SkipBrokenOption = Annotated[
     bool,
@@ -191,7 +194,7 @@ ScaleOption = Annotated[
 ]
 HistoryWorkloadOption = Annotated[
     str | None,
-    typer.Option("--workload", help="The history of this workload: cnn, transfer; the usual one when left out."),
+    typer.Option("--workload", help="The history of this workload: cnn, transfer; as in `suggest` when left out."),
 ]
 HistoryArgument = Annotated[
     str | None,

@@ -123,10 +123,10 @@ def ccov(
     """
     from pathlib import Path
 
+    from warmstart.default_workload import measured_history
     from warmstart.histories.ccov import centres_of, drop_undefined, most_uneven
     from warmstart.history_store.errors import UsageError
     from warmstart.history_store.history import History
-    from warmstart.locations import measured_history
     from warmstart.plots.ccov import draw_ccov
     from warmstart.plots.style import check_target
 

@@ -90,7 +90,12 @@ def suggest(
     shell.detail(f"history {answer.history}")
     shell.detail(f"model {answer.model}")
     if format is SuggestFormat.TABLE:
-        print_answer(shell, answer, is_workload_named=workload is not None)
+        from warmstart.cli.answer import Command, print_answer
+
+        named = {"--labels": labels, "--labels-column": labels_column}
+        history = {"--server": server, "--history": options["history"]}
+        command = Command(shlex.quote(path or dataset or "") + _words(named), _words(history), space)
+        print_answer(shell, answer, command, explain=explain)
     else:
         from warmstart.history_store.quoting import in_json, in_yaml
         from warmstart.suggestions import formats
@@ -109,6 +114,11 @@ def suggest(
             if format in texts
             else formats.to_recipe(answer, format.value, skip_broken=bool(options["skip_broken"]))
         )
+
+
+def _words(options: Mapping[str, str | None]) -> str:
+    """Return options as words of a command line, each after a space; those without a value are left out."""
+    return "".join(f" {name} {shlex.quote(value)}" for name, value in options.items() if value is not None)
 
 
 def _make_advisor(server: str | None, options: Mapping[str, Any]) -> Any:
@@ -204,71 +214,3 @@ def neighbours(
 
 def _title(answer: Any) -> str:
     return f"{answer.dataset.path}: {counted(answer.dataset.n_images, 'image')}, {answer.dataset.n_classes} classes"
-
-
-def print_answer(shell: Shell, answer: Any, *, is_workload_named: bool) -> None:
-    """Print an answer: neighbours, configurations, confidence and the reasons, if any."""
-    from warmstart.measured_with import workload_of
-    from warmstart.suggestions.doubts import Code
-    from warmstart.suggestions.short_run import has_short_run
-    from warmstart.training.workloads import DEFAULT
-
-    near = [neighbour.to_row() for neighbour in answer.neighbours]
-    if near:
-        heading = "The nearest to it" if Code.FAR in answer.confidence.reasons else "It resembles"
-        shell.table(near, title=(_title(answer), "", f"{heading}, in how configurations fare"))
-    else:
-        write(_title(answer))
-    is_of_history = any(design.is_of_history for design in answer.suggestions)
-    rows = [_design_row(rank, design) for rank, design in enumerate(answer.suggestions, start=1)]
-    # Empty for a portfolio, and for a space of your own.
-    for name in ("from", "error there"):
-        if all(row[name] is None for row in rows):
-            rows = [{key: value for key, value in row.items() if key != name} for row in rows]
-    write("")
-    origin = f"strategy {answer.strategy}" if is_of_history else "spread evenly over your space"
-    if rows or answer.plan is None:
-        shell.table(rows, title=f"Try these first ({origin})")
-    if answer.plan is not None:
-        shell.say(answer.plan.line)
-    elif any(design.seconds is not None for design in answer.suggestions):
-        can_measure = answer.measured_with is not None and has_short_run(
-            next(iter(answer.measured_with.origins), ""), answer.suggestions[0].config, n_images=answer.dataset.n_images
-        )
-        shell.say(f"Seconds are for the history's machine{'; --time 10m measures yours' if can_measure else ''}.")
-    if is_of_history and answer.measured_with is not None and answer.measured_with.line:
-        shell.say(answer.measured_with.line)
-        named = workload_of(next(iter(answer.measured_with.origins), ""))
-        if not is_workload_named and named is not None and named[0].name == DEFAULT:
-            shell.say(
-                f"A classifier of these pictures, from pretrained networks: warmstart classify {shlex.quote(answer.dataset.path)}"
-            )
-    if answer.explanation is not None:
-        _print_reasons(shell, answer)
-    write("")
-    shell.say(answer.confidence.note)
-    if answer.expected_line:
-        shell.say(answer.expected_line)
-
-
-def _design_row(rank: int, design: Any) -> dict[str, Any]:
-    """Return the row of a suggestion, with natural values."""
-    row: dict[str, Any] = {"": rank}
-    for name, value in design.config.items():
-        plain = name.removeprefix("log10_")
-        row[plain] = design.natural.get(plain, value)
-    row["from"] = design.source
-    row["error there"] = design.source_error if design.measured else "not measured"
-    if design.seconds is not None:
-        row["takes"] = f"{design.seconds.value:.0f} s"
-    if design.expected_error is not None:
-        row["error expected"] = design.expected_error.value
-    return row if design.expected_regret is None else {**row, "regret left": design.expected_regret}
-
-
-def _print_reasons(shell: Shell, answer: Any) -> None:
-    """Print why the neighbours are near and why the configurations were chosen."""
-    for heading, lines in answer.explanation.in_words(answer.suggestions, is_timed=answer.plan is not None):
-        write("", heading)
-        for line in lines:
-            shell.say(f"  {line}")

@@ -4,11 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from warmstart.arguments import check_replaceable
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.extras import require_extra
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.wording import some_of
+from warmstart.locations import usual_model
 from warmstart.metafeat.cache import cache_folder
 from warmstart.models.evaluation_settings import EvaluationSettings
 from warmstart.models.recipe import Recipe
@@ -70,10 +74,20 @@ def evaluate_history(path: Path, plan: EvaluationSettings, *, progress: Show | N
     from warmstart.training.evaluation.table import history_table
 
     with History.open(path) as history:
-        methods = choose_methods(make_methods(list(METRICS), LEARNED, has_unit=True), plan.methods)
-        metric_names = [name for name in METRICS if any(method.metric == name for method in methods.values())]
-        chosen, notes = choose_datasets(history) if metric_names or plan.paper_figure else (None, [])
+        landmarks = None if plan.model is not None or plan.paper_figure else stored_landmarks(history)
+        kinds = METRICS if landmarks is None else (LEARNED,)
+        methods = choose_methods(make_methods(list(kinds), LEARNED, has_unit=True), plan.methods)
+        metric_names = [name for name in kinds if any(method.metric == name for method in methods.values())]
+        needs_images = landmarks is None and (metric_names or plan.paper_figure)
+        chosen, notes = choose_datasets(history) if needs_images else (None, [])
         table = history_table(history, path.name, chosen)
+        if landmarks is not None:
+            from warmstart.training.evaluation.metrics import feature_metric
+
+            features = np.array([landmarks[name] for name in table.datasets])
+            by_name = {name: feature_metric(features) for name in metric_names}
+            report = _report(table, by_name, plan, LEARNED, figure_metrics={}, progress=progress, metric_names=kinds)
+            return {**report, "notes": notes}
         metrics = HistoryMetrics(history, table, plan, progress)
         nested = any(method.metric == LEARNED and method.is_calibrated for method in methods.values())
         by_name = {name: metrics.make(name, nested=nested) for name in metric_names}
@@ -87,6 +101,24 @@ def evaluate_history(path: Path, plan: EvaluationSettings, *, progress: Show | N
             table, by_name, plan, LEARNED, figure_metrics=figure_metrics, progress=progress, metric_names=METRICS
         )
         return {**report, "notes": notes}
+
+
+def stored_landmarks(history: "History") -> dict[str, NDArray[np.float64]] | None:
+    """Return the landmark features that a history without images stores, by dataset; None for any other history.
+
+    Its model standardises them and has nothing to train, so that a fold needs no image.
+    """
+    from warmstart.metafeat.embed import is_landmarks
+    from warmstart.metafeat.model_file import read_header
+    from warmstart.suggestions.references import read_references
+
+    if history.holds_images:
+        return None
+    header = read_header(usual_model(history.path))
+    references = read_references(history, header.hash) if is_landmarks(header) else None
+    if references is None or references.features is None or set(references.names) < set(history.names):
+        return None
+    return dict(zip(references.names, references.features, strict=True))
 
 
 class HistoryMetrics:

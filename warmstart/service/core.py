@@ -3,7 +3,7 @@
 import gc
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
+from warmstart.default_workload import is_history_named, is_model_named, shipped_extractors
 from warmstart.descriptor import Descriptor
 from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.locations import history_path, model_path
@@ -76,7 +77,7 @@ class Service:
     _descriptors: OrderedDict[str, Descriptor] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
     _loading: Lock = field(default_factory=Lock)
-    _loaded: EmbeddedHistory | None = None
+    _loaded: dict[Path, EmbeddedHistory] = field(default_factory=dict)
 
     def classifier(self) -> "Classifier":
         """Return the classifier of the settings, read on the first call.
@@ -93,21 +94,34 @@ class Service:
             return self._classifier
 
     def advisor(self, exclude_group: tuple[str, ...] = (), seed: int = 0) -> Advisor:
-        """Return an advisor over the server's history."""
+        """Return an advisor over the server's history, or that of a descriptor's kind."""
         return Advisor(
             self.settings.history, self.settings.model, exclude_group=exclude_group, seed=seed, threads=1, cache=False
         )
 
-    def embedded(self) -> EmbeddedHistory:
-        """Return the history, read once for each state of its file, by one thread; raises as `Advisor.embedded`."""
+    def embedded(self, descriptor: Descriptor | None = None) -> EmbeddedHistory:
+        """Return the history of a descriptor's kind, the small network's without one, as 0.2 did.
+
+        It is read once for each state of its file, by one thread. Raises as `Advisor.embedded`.
+        """
         with self._loading:
-            embedded = self.advisor().embedded
-            if embedded is not self._loaded:
-                self._loaded = embedded
+            advisor = self.advisor()
+            if descriptor is None:
+                advisor = replace(advisor, history=history_path(self.settings.history))
+            embedded = advisor.of_question(descriptor)[0].embedded
+            if embedded is not self._loaded.get(embedded.path):
+                self._loaded[embedded.path] = embedded
                 gc.collect()
                 # The history stays: collections need not visit it.
                 gc.freeze()
             return embedded
+
+    def extractors(self) -> list[str]:
+        """Return the hashes of the models whose descriptors are accepted, the usual one first; raises as `embedded`."""
+        if not is_history_named(self.settings.history) and not is_model_named(self.settings.model):
+            return list(shipped_extractors())
+        embedded = self.embedded_or_empty()
+        return [] if embedded is None or embedded.model is None else [embedded.model.hash]
 
     def embedded_or_empty(self) -> EmbeddedHistory | None:
         """Return the history; None if it has no datasets yet. Raises as `embedded`."""

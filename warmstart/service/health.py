@@ -81,12 +81,11 @@ def about(service: Shared, _: Reader) -> About:
             history = {"name": opened.path.name, "n_datasets": 0, "n_configs": len(opened.configs)}
     else:
         history = {"name": embedded.path.name, "n_datasets": len(embedded.names), "n_configs": len(embedded.configs)}
-    model = None if embedded is None else embedded.model
     return About(
         name="warmstart",
         version=version("warmstart"),
         api="v1",
-        extractors=[] if model is None else [model.hash],
+        extractors=service.extractors(),
         descriptor_schema_version=SCHEMA_VERSION,
         most_descriptor_bytes=MOST_BYTES,
         history=history,

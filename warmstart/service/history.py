@@ -214,14 +214,15 @@ def post_map(body: MapRequest, service: Shared, _: Reader) -> dict[str, Any]:
     """Return a map of the history's datasets in a plane, with a descriptor's position."""
     from warmstart.plots.plane import fit_plane
 
-    embedded = service.embedded()
+    descriptor = None if body.descriptor is None else read_descriptor(body.descriptor, service)
+    embedded = service.embedded(descriptor)
     if embedded.model is None:
         detail = "expected a history with images to draw a map of, got runs alone. `warmstart history add` gives its datasets their images."
         raise ProblemError(422, "No map", detail)
     plane = fit_plane(embedded.vectors)
     query_position = None
-    if body.descriptor is not None:
-        location = service.advisor().locate(read_descriptor(body.descriptor, service))
+    if descriptor is not None:
+        location = service.advisor().locate(descriptor)
         query_position = [round(float(value), 5) for value in plane.project(location.vector)]
     positions = plane.project(embedded.vectors).round(5).tolist()
     return {

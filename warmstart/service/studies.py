@@ -10,13 +10,14 @@ from urllib.parse import quote
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 
+from warmstart.glance import glance
 from warmstart.history_store.errors import UsageError
+from warmstart.locations import history_path
 from warmstart.service.auth import Token
 from warmstart.service.bodies import plain_key, problems
 from warmstart.service.core import Reader, Runner, Service, Shared, audit
 from warmstart.service.descriptors import read_descriptor
 from warmstart.service.etags import UNCHANGED, NoneMatch, with_etag
-from warmstart.service.history import open_history
 from warmstart.service.importance import ImportanceRecord
 from warmstart.service.pages import Cursor, Limit, page_of
 from warmstart.service.problems import ProblemError
@@ -285,7 +286,7 @@ def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service,
 
     _check_surrogate(body.surrogate)
     _check_members(body)
-    space = _space_of(service) if body.space is None else dump_space(space_from_wire(body.space))
+    space = _space_of(service, body.workload) if body.space is None else dump_space(space_from_wire(body.space))
     has_warm_start = descriptor is not None or bool(body.initial)
     fields = body.model_dump(
         exclude={"name", "space", "descriptor", "objective", "command", "workload", "target_budget", "startup"}
@@ -314,10 +315,9 @@ def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service,
     )
 
 
-def _space_of(service: Service) -> str:
-    """Return the space of the history, which may be empty."""
-    with open_history(service) as opened:
-        return opened.space_json
+def _space_of(service: Service, workload: str | None) -> str:
+    """Return the space of the history, which may be empty; of the shipped ones, that of a workload."""
+    return glance(history_path(service.settings.history, workload=workload)).space_json
 
 
 @contextlib.contextmanager

@@ -120,9 +120,10 @@ async def post_suggestions(body: SuggestionRequest, service: Shared, _: Reader) 
 
 
 def _suggest(body: SuggestionRequest, service: Service) -> dict[str, Any]:
-    service.embedded()
+    descriptor = read_descriptor(body.descriptor, service)
+    service.embedded(descriptor)
     answer = service.advisor(tuple(body.exclude_group), body.seed).suggest(
-        read_descriptor(body.descriptor, service),
+        descriptor,
         body.k,
         strategy=body.strategy,
         space=None if body.space is None else space_from_wire(body.space),
@@ -139,6 +140,6 @@ async def post_neighbours(body: NeighbourRequest, service: Shared, _: Reader) ->
 
 
 def _neighbours(body: NeighbourRequest, service: Service) -> dict[str, Any]:
-    service.embedded()
-    advisor = service.advisor(tuple(body.exclude_group))
-    return answer_to_wire(advisor.neighbours(read_descriptor(body.descriptor, service), body.k))
+    descriptor = read_descriptor(body.descriptor, service)
+    service.embedded(descriptor)
+    return answer_to_wire(service.advisor(tuple(body.exclude_group)).neighbours(descriptor, body.k))

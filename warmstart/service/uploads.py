@@ -8,13 +8,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
+from warmstart.default_workload import workload_of_extractor
 from warmstart.history_store.errors import DataError, StorageFullError
 from warmstart.locations import history_path, usual_model
 from warmstart.service.bodies import problems
@@ -25,6 +26,10 @@ from warmstart.service.settings import UPLOADS
 from warmstart.service.strict import StrictRoute
 
 router = APIRouter(tags=["suggestions"], route_class=StrictRoute)
+Extractor = Annotated[
+    str | None,
+    Query(max_length=128, description="Hash of the model, one that GET /v1 lists; the small network's when left out."),
+]
 TIME_S = 120.0
 _BINARY: dict[str, Any] = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in UPLOADS}
 
@@ -34,7 +39,7 @@ _BINARY: dict[str, Any] = {kind: {"schema": {"type": "string", "format": "binary
     responses=problems(507),
     openapi_extra={"requestBody": {"required": True, "content": _BINARY}},
 )
-async def upload(request: Request, service: Shared, _: Runner) -> DescriptorRecord:
+async def upload(request: Request, service: Shared, _: Runner, extractor: Extractor = None) -> DescriptorRecord:
     """Compute the descriptor of an uploaded dataset: a ZIP or TAR of CLASS/PICTURE, or an NPZ of images and labels.
 
     It is unpacked and decoded in a process of its own, within limits of bytes, pictures, pixels and time, and then gone.
@@ -50,7 +55,7 @@ async def upload(request: Request, service: Shared, _: Runner) -> DescriptorReco
         with _upload_errors(), file.open("wb") as opened:
             async for part in request.stream():
                 await run_in_threadpool(opened.write, part)
-        record = await to_thread.run_sync(_describe, file, kind, service, limiter=service.uploads)
+        record = await to_thread.run_sync(_describe, file, kind, service, extractor, limiter=service.uploads)
     audit(request, "descriptors.upload", bytes=int(request.headers.get("content-length", 0)))
     body = DescriptorBody.model_validate(record["descriptor"])
     return DescriptorRecord(id=service.add_descriptor(body.read()), descriptor=body, notes=record["notes"])
@@ -83,11 +88,20 @@ def _upload_errors() -> Iterator[None]:
         raise StorageFullError(msg) from error
 
 
-def _describe(file: Path, kind: str, service: Service) -> dict[str, Any]:
-    """Compute the descriptor of a file in a separate process."""
+def _describe(file: Path, kind: str, service: Service, extractor: str | None) -> dict[str, Any]:
+    """Compute the descriptor of a file in a separate process.
+
+    Raises:
+        ProblemError: 422, a model that the server does not accept.
+        DataError: no dataset, or one beyond the limits.
+    """
     settings = service.settings
+    if extractor is not None and extractor not in service.extractors():
+        detail = f"expected one of {', '.join(service.extractors())}, got {extractor!r}. GET /v1 lists them."
+        raise ProblemError(422, "No such extractor", detail, pointer="/query/extractor")
     sizes = [str(4 * settings.most_upload_bytes), str(settings.most_pixels)]
-    model = usual_model(history_path(settings.history), settings.model)
+    workload = None if extractor is None or settings.model is not None else workload_of_extractor(extractor)
+    model = usual_model(history_path(settings.history, workload=workload), settings.model)
     command = [sys.executable, "-P", "-m", "warmstart.service.upload_file", str(file), kind, str(model)]
     try:
         process = subprocess.run(  # noqa: S603  our own module

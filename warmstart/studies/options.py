@@ -106,10 +106,11 @@ class Problem:
     space: SpaceLike | None = option(
         None, "A file (YAML, JSON), compact or paper; the history's when left out.", check=check_space, is_main=True
     )
-    # `warmstart.training.workloads.DEFAULT`, whose package imports numpy: help is shown without it.
-    workload: str = option(
-        "cnn",
-        "What to train without an objective: cnn, transfer, or one of an installed package.",
+    workload: str | None = option(
+        None,
+        "What to train without an objective: transfer (pretrained networks), cnn, or one of an installed package; "
+        "transfer when left out, where it is installed.",
+        check=check_text,
         choices=_workloads,
         is_main=True,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,10 +42,10 @@ class OpenedDatasets:
 def study_name(dataset: str | None, options: TuneOptions) -> str:
     """Return the default name of a study: the dataset's folder, and the script or the workload with its space."""
     parts = [] if dataset is None else [_dataset_word(dataset)]
-    if options.objective is not None or options.command is not None:
+    if (workload := options.own_workload) is None:
         parts.append(default_name(None, options.objective, options.command))
     else:
-        parts += [options.workload, *_space_word(options)]
+        parts += [workload, *_space_word(options, workload)]
     return re.sub(r"[^\w.]+", "-", "-".join(parts)).strip("-")
 
 
@@ -69,15 +69,15 @@ def _dataset_word(dataset: str) -> str:
     return "-".join([Path(canonical(head)).name or head, *inner])
 
 
-def _space_word(options: TuneOptions) -> list[str]:
+def _space_word(options: TuneOptions, workload: str) -> list[str]:
     """Return the name of a space other than the workload's usual one; empty for that."""
     from warmstart.training.workloads import get_workload
 
     if not isinstance(options.space, str):
         return [] if options.space is None else ["space"]
-    name = options.space.removeprefix(f"{options.workload}:")
-    usual = get_workload(options.workload).spaces[0]
-    return [] if name in (options.workload, usual) else [Path(name).stem]
+    name = options.space.removeprefix(f"{workload}:")
+    usual = get_workload(workload).spaces[0]
+    return [] if name in (workload, usual) else [Path(name).stem]
 
 
 def candidate_names(paths: Sequence[str | None], options: TuneOptions) -> Iterator[tuple[tuple[str, ...], bool]]:
@@ -103,14 +103,18 @@ def _checksum(text: str) -> str:
 
 def choose_names(
     paths: Sequence[str | None], options: TuneOptions, datasets: OpenedDatasets, *, split: Split = "equal"
-) -> tuple[str, ...]:
+) -> tuple[tuple[str, ...], TuneOptions]:
     """Return the names of the studies of a call: of studies that ask the same, else new ones, with a line on why.
+
+    A call that names no workload asks the same as the study of 0.2 with its name, whichever workload that trains.
 
     Args:
         paths: of the datasets.
         options: of the call, without `study`.
         datasets: of the call.
         split: of several datasets.
+
+    Returns: the names, and the options with the workload of these studies.
 
     Raises:
         WarmstartError: as `TuneOptions.plan`, or a storage that cannot be read.
@@ -125,28 +129,37 @@ def choose_names(
 
 def _choose(
     paths: Sequence[str | None], options: TuneOptions, datasets: OpenedDatasets, split: Split, store: Store | None
-) -> tuple[str, ...]:
+) -> tuple[tuple[str, ...], TuneOptions]:
     earlier: tuple[str, Sequence[str]] | None = None
     for names, may_begin in candidate_names(paths, options):
-        stored = {} if store is None else _stored(store, names)
+        stored = {} if store is None else stored_plans(store, names)
         if not stored:
             if may_begin:
                 break
             continue
         members = names if len(names) > 1 else ()
         pairs = zip(names, paths, strict=True)
+        asked = options if may_begin else with_workload_of(stored, options)
         differences = [
             difference
             for name, path in pairs
             if name in stored
-            for difference in _differences(stored[name], path, options, datasets, members, split)
+            for difference in _differences(stored[name], path, asked, datasets, members, split)
         ]
         if not differences or (may_begin and store is not None and _all_without_result(store, stored)):
-            return names
+            return names, asked
         earlier = next(iter(stored)), differences
     if earlier is not None:
         options.on_message(new_study_line(names[0], earlier[0], "; ".join(earlier[1][:2])))
-    return names
+    return names, options
+
+
+def with_workload_of(stored: Mapping[str, StudySpec | None], options: TuneOptions) -> TuneOptions:
+    """Return the options of a call with the workload of stored studies, where it names none."""
+    workload = next((plan.workload for plan in stored.values() if plan is not None), None)
+    if workload is None or options.workload is not None or options.own_workload is None:
+        return options
+    return replace(options, workload=workload)
 
 
 def new_study_line(name: str, earlier: str, differences: str) -> str:
@@ -158,7 +171,7 @@ def _all_without_result(store: Store, stored: Mapping[str, StudySpec | None]) ->
     return all(plan is not None and begins_anew(store, name, plan) for name, plan in stored.items())
 
 
-def _stored(store: Store, names: Sequence[str]) -> dict[str, StudySpec | None]:
+def stored_plans(store: Store, names: Sequence[str]) -> dict[str, StudySpec | None]:
     """Return the plans of those of the names that are studies; None for a study of another program."""
     from warmstart.studies.results.study_record import study_names
 

@@ -26,7 +26,7 @@ from warmstart.studies.execution.first_failures import ALIKE, fail_alike
 from warmstart.studies.execution.local_workers import run_workers
 from warmstart.studies.execution.planned_pace import planned_key
 from warmstart.studies.execution.worker import Job, Limits, Runners, work
-from warmstart.studies.history.time_plan import TimedCall, plan_lines, warn_idle_cores, warn_unrun_plan
+from warmstart.studies.history.time_plan import BUSY_SHARE, TimedCall, plan_lines, warn_idle_cores, warn_unrun_plan
 from warmstart.studies.history.warm_start import check_history
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.best_networks import BestNetworks
@@ -46,7 +46,14 @@ from warmstart.studies.state.split import Split
 from warmstart.studies.state.storage import Store, is_new_storage, local_path, open_store, quiet_optuna
 from warmstart.studies.state.study_group import StudyGroup, check_different
 from warmstart.studies.state.trial_queue import TrialQueue, find_plan
-from warmstart.studies.study_names import OpenedDatasets, begin_anew, choose_names, explicit_names
+from warmstart.studies.study_names import (
+    OpenedDatasets,
+    begin_anew,
+    choose_names,
+    explicit_names,
+    stored_plans,
+    with_workload_of,
+)
 from warmstart.studies.study_outputs import (
     StudyOutputs,
     check_outputs,
@@ -159,7 +166,7 @@ def tune_dataset(dataset: str | None, options: TuneOptions, *, began: float | No
     """
     began = time.monotonic() if began is None else began
     options.check_time()
-    (name,), datasets = _named([dataset], options)
+    (name,), datasets, options = _named([dataset], options)
     with ExitStack() as stack:
         save = None if options.save_model is None else Path(options.save_model)
         output = StudyOutputs(options.record, save, network_folder(options, stack))
@@ -168,15 +175,23 @@ def tune_dataset(dataset: str | None, options: TuneOptions, *, began: float | No
 
 def _named(
     paths: Sequence[str | None], options: TuneOptions, split: Split = "equal"
-) -> tuple[tuple[str, ...], OpenedDatasets]:
-    """Return the names of the studies of a call, and its datasets, opened where that was needed."""
+) -> tuple[tuple[str, ...], OpenedDatasets, TuneOptions]:
+    """Return the names of the studies of a call, its datasets, opened where that was needed, and its workload's options."""
     check_not_importing()
     options.limits()  # raises for a wrong number before anything is opened
     check_warm(options.warm)
     datasets = OpenedDatasets(options)
-    if options.study is not None:
-        return explicit_names(paths, options.study), datasets
-    return choose_names(paths, options, datasets, split=split), datasets
+    if options.study is None:
+        names, options = choose_names(paths, options, datasets, split=split)
+        return names, datasets, options
+    names = explicit_names(paths, options.study)
+    if not is_new_storage(options.storage):
+        store = open_store(options.storage)
+        try:
+            options = with_workload_of(stored_plans(store, names), options)
+        finally:
+            store.close()
+    return names, datasets, options
 
 
 def _tune_single(
@@ -270,7 +285,7 @@ def _tune_several(
     study, record = options.study, options.record
     save = None if options.save_model is None else Path(options.save_model)
     labels = dataset_labels(paths)
-    names, datasets = _named(paths, options, split)
+    names, datasets, options = _named(paths, options, split)
     outputs = {
         name: StudyOutputs(
             record and f"{record}-{label}", save and with_label(save, label), network_folder(options, stack)
@@ -350,7 +365,7 @@ def _run_studies(
     check_outputs(options, plans, outputs)
     timed = None if options.time is None else _timed_call(options, targets[0], began)
     if timed is not None and not members:
-        timed.run_plan = _run_plan(timed, options, plans[title], stored[title], queries[title])
+        timed.run_plan = _run_plan(timed, plans[title], stored[title], queries[title])
         targets = tuple(_within(target, timed) for target in targets)
 
     def complete(plan: StudySpec) -> StudySpec:
@@ -371,7 +386,7 @@ def _run_studies(
         group = stack.enter_context(StudyGroup.begin(store, plans, complete))
         for old in stored.values():
             if old is not None:
-                check_history(old, options.history, options.on_message)
+                check_history(old, options.sources, options.on_message)
         if timed is not None:
             networks = outputs[title].networks
             limits = _with_time_limits(timed, limits, group.queues[0], options, query=queries[title], networks=networks)
@@ -412,8 +427,11 @@ _JOIN_SHARE, _RETRAIN_SHARE = 0.05, 0.35
 """Largest shares of a call's time: for joining networks, and for training those of earlier calls again."""
 _LEAST_SHARE = 0.1
 """Least share of a core that is believed of a busy machine."""
-_JOIN_S, _ANSWER_SHARE = 10.0, 0.02
-"""Most seconds for joining networks after a workload's plan, and the share of the time by which its last run ends early."""
+_STARTS, _MOST_FINISH_S = 1.2, 15.0
+"""Seconds for joining the networks of a workload's plan and for the report, in those of the start, which loads as many
+libraries; at most so many of an idle core."""
+_ANSWER_SHARE, _ANSWER_S = 0.02, 3.0
+"""Share of the time, and most seconds, by which the last run of a workload's plan ends early."""
 
 
 def _with_time_limits(
@@ -447,24 +465,24 @@ def _with_time_limits(
     return replace(limits, until=min(limits.until, pace.ends), pace=pace)
 
 
-def _run_plan(
-    timed: TimedCall, options: TuneOptions, plan: StudySpec, stored: StudySpec | None, query: Query | None
-) -> RunPlan | None:
+def _run_plan(timed: TimedCall, plan: StudySpec, stored: StudySpec | None, query: Query | None) -> RunPlan | None:
     """Return the workload's own plan for a call; None without one, or for a study that began in another way."""
     if plan.workload is None or query is None or plan.initial or plan.related or plan.warm == "none":
         return None
-    timed.saves = 0.0 if options.save_model is None else min(_JOIN_S, _JOIN_SHARE * timed.seconds)
     began, used = time.monotonic(), time.process_time()
     facts, encoding = picture_facts(query.source), Encoding(load_space(plan.space))
     share = (time.process_time() - used) / max(time.monotonic() - began, 1e-9)
+    share = min(max(share, _LEAST_SHARE), 1.0)
+    usual = timed.finish
+    timed.finish = min(_STARTS * timed.start, _MOST_FINISH_S / share, BUSY_SHARE * timed.seconds)
     workload = get_workload(plan.workload)
-    run_plan = workload.run_plan(facts, seconds=max(timed.left, 1.0), core_share=min(max(share, _LEAST_SHARE), 1.0))
+    run_plan = workload.run_plan(facts, seconds=max(timed.left, 1.0), core_share=share)
     if run_plan is not None and stored is None and all(encoding.fits(run_plan.configs[:1])):
         return run_plan
     known = set() if stored is None else {planned_key(design.config) for design in stored.configs}
     if run_plan is not None and planned_key(run_plan.configs[0]) in known:
         return run_plan
-    timed.saves = 0.0
+    timed.finish = usual
     return None
 
 
@@ -472,7 +490,7 @@ def _within(target: Objective, timed: TimedCall) -> Objective:
     """Return an objective whose last run ends with the time of a workload's plan, and that sees its pictures."""
     if timed.run_plan is None or not isinstance(target, WorkloadObjective):
         return target
-    until = timed.ends - _ANSWER_SHARE * timed.seconds
+    until = timed.ends - min(_ANSWER_SHARE * timed.seconds, _ANSWER_S)
     return replace(target, sample=timed.run_plan.sample, until=until)
 
 

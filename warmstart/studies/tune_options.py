@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 from warmstart.arguments import check_not_none
 from warmstart.bo.transfer.strategies import STRATEGIES
+from warmstart.default_workload import default_workload, is_history_named, measured_workload
 from warmstart.glance import glance
 from warmstart.history_store import system
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import dump_space, load_space, same_space
-from warmstart.locations import PathLike, history_path
+from warmstart.locations import history_path
 from warmstart.option import about
 from warmstart.studies.execution.worker import Limits
 from warmstart.studies.history.warm_start import ask_history
 from warmstart.studies.objectives.base import Objective
+from warmstart.studies.objectives.command import placeholders
 from warmstart.studies.objectives.load import load_objective
 from warmstart.studies.objectives.measured import with_metric
 from warmstart.studies.objectives.metric import NAMED
@@ -43,7 +45,7 @@ from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
 from warmstart.suggestions.lookup import Sources
 from warmstart.training.collection.plan import parse_time
-from warmstart.training.workloads import DEFAULT, WORKLOADS, Workload, get_workload, measures, workload_named_by
+from warmstart.training.workloads import DEFAULT, Workload, get_workload, measures, workload_named_by
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
@@ -172,10 +174,10 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
             raise UsageError(msg, param="strategy", given=self.strategy, choices=STRATEGIES)
         counts: Warm = self.warm if dataset is not None or self.initial else "none"
         _check_space(self.space, self.own_workload)
-        space = _space_text(self.space, stored_plan, self.history, workload=self.own_workload, query=query)
+        space = self._space_text(stored_plan, query)
         plan = StudySpec(
             space=space,
-            objective=_objective_text(self.objective, self.command, self.workload, self.target_budget),
+            objective=_objective_text(self.objective, self.command, self.own_workload, self.target_budget),
             dataset=dataset,
             fingerprint=dataset if query is None else query.fingerprint,
             pictures=0 if query is None else len(query.source),
@@ -194,8 +196,39 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
 
     @property
     def own_workload(self) -> str | None:
-        """Return the workload's name; None if the objective is the user's."""
-        return None if self.objective is not None or self.command is not None else self.workload
+        """Return the workload's name, the default one where none was named; None if the objective is the user's."""
+        if self.objective is not None or self.command is not None:
+            return None
+        if self.workload is not None:
+            return self.workload
+        if self.target_budget in get_workload(DEFAULT).budgets:
+            return DEFAULT
+        if self.space is None and is_history_named(self.history):
+            return measured_workload(self.history)
+        return default_workload(self.space, rename=dict(self.rename), model=self.model).name
+
+    def _space_text(self, stored_plan: StudySpec | None, query: Query | None) -> str:
+        """Return the space of the call, the study or the history; the workload's default if the history's is another's.
+
+        Pictures with more pixels than the images of the workload's usual space get its larger one.
+        """
+        from warmstart.spaces import space_text
+
+        if self.space is not None:
+            return space_text(self.space)
+        workload = self.own_workload
+        if stored_plan is not None and stored_plan.workload == workload:
+            return stored_plan.space
+        if workload is None:
+            names = placeholders(self.command) if self.command is not None else ()
+            script = default_workload(names=names, is_script=True, model=self.model)
+            return glance(history_path(self.history, workload=script.name)).space_json
+        history_space = glance(history_path(self.history, workload=workload)).space_json
+        if workload == DEFAULT:
+            return history_space
+        if not measures(history_space, workload):
+            return dump_space(get_workload(workload).space())
+        return _space_of_pictures(history_space, get_workload(workload), query) or history_space
 
     def _initial(self, space: str, *, is_new: bool) -> tuple[Mapping[str, Any], ...]:
         """Read the initial configurations and translate them into the space; for a new study, print the changes."""
@@ -220,13 +253,13 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
             names=list(load_space(plan.space)),
             command=self.command,
             dataset=plan.dataset,
-            workload=self.workload,
+            workload=self.own_workload or DEFAULT,
             target_budget=self.target_budget,
             device=self.device,
             folder=Path.cwd(),
         )
         if self.objective is None and self.command is None:
-            get_workload(self.workload).check_space(load_space(plan.space))
+            get_workload(self.own_workload or DEFAULT).check_space(load_space(plan.space))
         if isinstance(objective, WorkloadObjective):
             objective = replace(objective, skip_broken=plan.skip_broken, threads=self.threads)
         return with_metric(objective, plan.measure)
@@ -344,13 +377,13 @@ def with_label(path: Path, label: str) -> Path:
 
 
 def _objective_text(
-    objective: str | Callable[..., object] | None, command: str | None, workload: str, target_budget: str | None
+    objective: str | Callable[..., object] | None, command: str | None, workload: str | None, target_budget: str | None
 ) -> dict[str, str | None]:
     """Return the names of the objective, as the study stores them."""
     if objective is not None and not isinstance(objective, str):
         name = getattr(objective, "__qualname__", type(objective).__qualname__)
         objective = f"{getattr(objective, '__module__', '')}:{name}"
-    if objective is not None or command is not None:
+    if workload is None:
         return {"function": objective, "command": command, "workload": None, "target_budget": None}
     budget = target_budget or get_workload(workload).budgets[0]
     return {"function": None, "command": None, "workload": workload, "target_budget": budget}
@@ -366,38 +399,6 @@ def _check_space(space: SpaceLike | None, workload: str | None) -> None:
     if None not in (owner, workload) and owner != workload:
         msg = f"expected a space of the workload {workload!r}, got {space!r}. Give `workload` {owner}."
         raise UsageError(msg, param="space")
-
-
-def _space_text(
-    space: SpaceLike | None,
-    stored_plan: StudySpec | None,
-    history: PathLike | None,
-    *,
-    workload: str | None,
-    query: Query | None,
-) -> str:
-    """Return the space of the call, the study or the history; the workload's default if the history's is another's.
-
-    Pictures with more pixels than the images of the workload's usual space get its larger one.
-    """
-    from warmstart.spaces import space_text
-
-    if space is not None:
-        return space_text(space)
-    if stored_plan is not None and stored_plan.workload == workload:
-        return stored_plan.space
-    path = history_path(history, workload=workload)
-    history_space = glance(path).space_json
-    if workload == DEFAULT and not measures(history_space, DEFAULT):
-        measured_workload = next((name for name in WORKLOADS if measures(history_space, name)), None)
-        if measured_workload is not None:
-            msg = f"expected the workload that {path} measured, {measured_workload}, got {DEFAULT}, which is meant where none is named. Give `workload` {measured_workload}, or name a `space`."
-            raise UsageError(msg, param="workload")
-    if workload in (None, DEFAULT):
-        return history_space
-    if not measures(history_space, workload):
-        return dump_space(get_workload(workload).space())
-    return _space_of_pictures(history_space, get_workload(workload), query) or history_space
 
 
 def _space_of_pictures(history_space: str, workload: Workload, query: Query | None) -> str | None:

@@ -20,17 +20,27 @@ from warmstart.arguments import (
     check_path,
     check_whole,
 )
+from warmstart.default_workload import (
+    DefaultWorkload,
+    default_workload,
+    is_history_named,
+    is_model_named,
+    measured_history,
+    shipped_extractors,
+    workload_of_extractor,
+)
 from warmstart.descriptor import Description, Descriptor, UnknownExtractorError, count_classes
 from warmstart.glance import glance
 from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.errors import DataError, ImagesMissingError, ModelMismatchError, UsageError
 from warmstart.history_store.splits import count_parts
-from warmstart.locations import PathLike, history_path, measured_history, model_path, never_measured, usual_model
+from warmstart.locations import PathLike, history_path, model_path, never_measured, usual_model
 from warmstart.metafeat.embed import SourceEmbedding, embed_source, feature_names
 from warmstart.metafeat.model_file import ModelHeader, read_header
 from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
 from warmstart.suggestions.embeddings import store_embeddings
+from warmstart.suggestions.larger_pictures import typical_picture_side
 from warmstart.suggestions.location import Location, locate_vector, locate_without_distances, name_in_history
 from warmstart.suggestions.neighbours import list_neighbours
 from warmstart.suggestions.query import Dataset, Query, open_query
@@ -66,7 +76,8 @@ class Advisor:
     one of these, or a `Descriptor`, which another machine may have made.
 
     Attributes:
-        history: the history file; ``$WARMSTART_HISTORY`` or the shipped one when left out.
+        history: the history file; when left out, ``$WARMSTART_HISTORY`` or the shipped one that fits the question: that of
+            pretrained networks, where they are installed; see `warmstart.default_workload`.
         model: the meta-feature model; ``$WARMSTART_MODEL`` or the shipped one when left out.
         exclude_group: sibling group or groups of the history to leave out. A dataset of the history itself
             (``FILE.h5::name``) is never its own neighbour.
@@ -119,12 +130,13 @@ class Advisor:
             StorageError: a history or model that is damaged, of another version, or that do not belong together.
             ImagesMissingError: no dataset has an embedding, nor the images to compute one from.
         """
-        return self._load(usual_model(history_path(self.history), self.model))
+        history = measured_history(None, self.history, model=self.model)
+        return self._load(history, usual_model(history, self.model))
 
-    def _load(self, model: Path | None) -> EmbeddedHistory:
-        """Read the history, with or without a model."""
+    def _load(self, history: Path, model: Path | None) -> EmbeddedHistory:
+        """Read a history, with or without a model."""
         embedded = load_embedded_history(
-            history_path(self.history),
+            history,
             model,
             device=self.device,
             threads=self.threads,
@@ -141,14 +153,15 @@ class Advisor:
         except (ModelMismatchError, ImagesMissingError) as error:
             if strategy not in NEEDS_NO_MODEL:
                 raise
-            return self._load(None), (f"Answered without a model: {error.args[0].partition('. ')[0]}.",)
+            history = measured_history(None, self.history, model=self.model)
+            return self._load(history, None), (f"Answered without a model: {error.args[0].partition('. ')[0]}.",)
 
     def describe(self, dataset: Dataset, *, workload: str | None = None) -> Description:
         """Describe a dataset for a server: its meta-feature, sizes and classes. No history is needed.
 
         Args:
             dataset: see above.
-            workload: what the dataset will train, which may have its own model.
+            workload: what the dataset will train, which may have its own model; as in `suggest` when left out.
 
         Raises:
             MissingPathError: a path that is not there.
@@ -157,7 +170,7 @@ class Advisor:
         """
         query = open_query(dataset, download=self.download)
         model = read_header(
-            usual_model(history_path(self.history), self.model)
+            usual_model(measured_history(None, self.history, model=self.model), self.model)
             if workload is None
             else model_path(self.model, workload=workload)
         )
@@ -195,6 +208,9 @@ class Advisor:
         """
         if isinstance(dataset, Location):
             return dataset
+        advisor, default = self.of_question(dataset)
+        if default is not None:
+            return advisor.locate(dataset, strategy=strategy)
         embedded, notes = self._load_for(strategy)
         location = self._locate_dataset(dataset, embedded)
         return replace(location, notes=(*notes, *location.notes))
@@ -226,8 +242,7 @@ class Advisor:
         if embedded.model is None:
             return locate_without_distances(embedded, rows, query=None, summary=summary)
         if descriptor.extractor != embedded.model.hash:
-            msg = f"expected a descriptor by model {embedded.model.hash}, got one by {descriptor.extractor[:80]!r}. Compute it with that model: `model` names its file."
-            raise UnknownExtractorError(msg, (embedded.model.hash,))
+            raise _unknown_extractor(descriptor.extractor, (embedded.model.hash,))
         if descriptor.vector.shape != embedded.vectors.shape[1:]:
             msg = f"expected {embedded.vectors.shape[1]} numbers, got {descriptor.vector.size}. Compute the descriptor again."
             raise DataError(msg, param="descriptor/vector")
@@ -247,7 +262,7 @@ class Advisor:
             UsageError: the history has no runs.
         """
         if not location.embedded.has_runs[location.rows].any() and location.has_distances:
-            embedded = self._load(None)
+            embedded = self._load(location.embedded.path, None)
             query_name = None if location.query is None else name_in_history(location.query.source, embedded)
             rows = embedded.rows_without(self.excluded, query_name)
             why = "none of the datasets left has both images and runs"
@@ -266,7 +281,7 @@ class Advisor:
         Args:
             dataset: see above.
             k: how many datasets.
-            workload: whose history is used; the usual one when left out.
+            workload: whose history is used; as in `suggest` when left out.
 
         Raises:
             UsageError: k < 1, an unknown workload, one that the history did not measure, or a history of runs alone; else as `locate`.
@@ -276,7 +291,10 @@ class Advisor:
             return self.of_workload(workload).neighbours(dataset, k)
         if workload is not None and not self.has_measured(workload):
             raise never_measured(workload, history_path(self.history))
-        location = self.locate(dataset)
+        advisor, default = self.of_question(dataset)
+        location = advisor.locate(dataset)
+        if default is not None and default.note:
+            location = replace(location, notes=(default.note, *location.notes))
         if not location.has_distances:
             msg = f"{location.embedded.path}: expected a history with images to compare with, got runs alone. `warmstart history add` gives its datasets their images."
             raise UsageError(msg)
@@ -304,7 +322,8 @@ class Advisor:
             space: for which to suggest, where it is not the history's; see `warmstart.answer`.
             rename: names of that space by the history's, where they differ.
             explain: add the reasons.
-            workload: what the configurations train; the space's own when left out; see `warmstart.answer`.
+            workload: what the configurations train; when left out, the space's own, or pretrained networks where they are
+                installed; see `warmstart.answer`.
             time: plan runs for this time, ``10m`` or seconds; see `warmstart.answer`.
 
         Raises:
@@ -314,12 +333,13 @@ class Advisor:
         limit = None if time is None else self._read_limit(time)
         request = Request(k, strategy, space, rename, explain, limit)
         _check_same_workload(workload, space)
+        advisor, workload, note = self._asked(dataset, workload, space, rename)
+        if advisor is not self:
+            answer = advisor.suggest(
+                dataset, k, strategy=strategy, space=space, rename=rename, explain=explain, workload=workload, time=time
+            )  # fmt: skip
+            return replace(answer, notes=(note, *answer.notes)) if note else answer
         if workload is not None and not self.has_measured(workload):
-            shipped = replace(self, history=history_path(self.history, workload=workload))
-            if not isinstance(dataset, Location) and shipped.has_measured(workload):
-                return shipped.suggest(
-                    dataset, k, strategy=strategy, space=space, rename=rename, explain=explain, workload=workload, time=time
-                )  # fmt: skip
             if limit is not None:
                 msg = f"needs a history that measured {workload}; {history_path(self.history)} never did, so that durations are unknown."
                 raise UsageError(msg, param="time")
@@ -340,6 +360,23 @@ class Advisor:
 
             answer = replace(answer, suggestions=with_seconds(answer.suggestions, location))
         return replace(answer, workload=workload)
+
+    def _asked(
+        self,
+        dataset: "Dataset | Location",
+        workload: str | None,
+        space: "SpaceLike | None",
+        rename: Mapping[str, str] | None,
+    ) -> "tuple[Advisor, str | None, str]":
+        """Return the advisor with the history to ask, what the configurations train, and a note on that choice."""
+        if isinstance(dataset, Location) or is_history_named(self.history):
+            return self, workload, ""
+        if workload is not None:
+            return replace(self, history=history_path(workload=workload)), workload, ""
+        advisor, default = self.of_question(dataset, space, rename)
+        assert default is not None  # noqa: S101  no history is named
+        # A space of one's own trains something of one's own.
+        return advisor, default.name if space is None else None, default.note
 
     @staticmethod
     def _read_limit(time: "str | float | TimeLimit") -> "TimeLimit":
@@ -369,13 +406,33 @@ class Advisor:
         )
 
     def of_workload(self, workload: str | None) -> "Advisor":
-        """Return this advisor if its history measured the workload, else one with the workload's shipped history.
+        """Return an advisor with a workload's history: its own if it has one, else the shipped one; None = the default's.
 
         Raises:
             UsageError: no such workload, or one that the history never measured.
         """
-        path = measured_history(workload, self.history)
-        return self if path == history_path(self.history) else replace(self, history=path)
+        return replace(self, history=measured_history(workload, self.history, model=self.model))
+
+    def of_question(
+        self, dataset: "Dataset | Location", space: "SpaceLike | None" = None, rename: Mapping[str, str] | None = None
+    ) -> "tuple[Advisor, DefaultWorkload | None]":
+        """Return the advisor and the workload of a question that names neither a workload nor a history.
+
+        Returns: this advisor and None for a named history, or a dataset that was located in one.
+
+        Raises:
+            UnknownExtractorError: a descriptor that no shipped model computed.
+        """
+        if isinstance(dataset, Location) or is_history_named(self.history):
+            return self, None
+        if isinstance(dataset, Descriptor) and not is_model_named(self.model):
+            workload = workload_of_extractor(dataset.extractor)
+            if workload is None:
+                raise _unknown_extractor(dataset.extractor, shipped_extractors())
+            default = DefaultWorkload(workload)
+        else:
+            default = default_workload(space, rename=rename, model=self.model)
+        return replace(self, history=history_path(workload=default.name)), default
 
     def has_measured(self, workload: str) -> bool:
         """Tell whether the history measured a workload.
@@ -398,6 +455,12 @@ class Advisor:
         history = history_path(self.history)
         model = usual_model(history, self.model)
         return store_embeddings(history, model, device=self.device, threads=self.threads, progress=self.progress)
+
+
+def _unknown_extractor(extractor: str, accepted: tuple[str, ...]) -> UnknownExtractorError:
+    """Return the error for a descriptor by another model than the accepted ones."""
+    msg = f"expected a descriptor by model {' or '.join(accepted)}, got one by {extractor[:80]!r}. Compute it with that model: `model` names its file."
+    return UnknownExtractorError(msg, accepted)
 
 
 def _check_usual_answer(
@@ -445,4 +508,5 @@ def _summary(query: Query) -> DatasetSummary:
     """Return the summary of an opened dataset."""
     source = query.source
     n, n_classes = len(source), len(np.unique(source.labels))
-    return DatasetSummary(source.location, n, n_classes, query.fingerprint, count_parts(n, source.splits))
+    parts, side = count_parts(n, source.splits), typical_picture_side(source)
+    return DatasetSummary(source.location, n, n_classes, query.fingerprint, parts, side)

@@ -1,7 +1,7 @@
 """The records of an answer: a configuration, a neighbour, the confidence, the dataset."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from warmstart.history_store.records import Value
@@ -138,13 +138,23 @@ class Confidence:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """The query's path, sizes and fingerprint; `n_images` counts all splits, `parts` about the training and validation images, if known."""
+    """The query's path, sizes and fingerprint.
+
+    Attributes:
+        path: of the query.
+        n_images: of all splits.
+        n_classes: with images.
+        fingerprint: of the query.
+        parts: about the training and validation images, if known.
+        side: typical pixels of a picture's shorter side, if known.
+    """
 
     path: str
     n_images: int
     n_classes: int
     fingerprint: str
     parts: tuple[int, int] | None = None
+    side: int | None = field(default=None, compare=False)
 
     @property
     def n_train(self) -> int:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from warmstart.bo.transfer.strategies import Choice
 from warmstart.history_store.records import DatasetInfo, Value
+from warmstart.locations import is_shipped
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 from warmstart.suggestions.query import Query, cached_fingerprint
 
@@ -27,6 +28,7 @@ class TunedBefore:
         config: the configuration that reached it.
         is_complete: every configuration of the history was measured on it.
         choice: the configuration as a strategy's choice; its neighbour is a position among the rows used.
+        is_shipped: the shipped history measured it, not the user.
     """
 
     name: str
@@ -35,13 +37,15 @@ class TunedBefore:
     config: dict[str, Value]
     is_complete: bool
     choice: Choice
+    is_shipped: bool = False
 
     @property
     def note(self) -> str:
         """Return a sentence on the earlier tuning."""
         of = f"the lowest of {self.n_measured} configurations" if self.n_measured > 1 else "of the only configuration"
+        before = "The shipped history measured this dataset" if self.is_shipped else "You tuned this dataset before"
         return (
-            f"You tuned this dataset before, as {self.name!r}: best known is error {self.best_error:.4g}, {of} measured on it; "
+            f"{before}, as {self.name!r}: best known is error {self.best_error:.4g}, {of} measured on it; "
             "it comes first."
         )
 
@@ -94,6 +98,7 @@ def find_tuned_before(
         dict(embedded.configs[best]),
         bool(measured.all()),
         Choice(best, position, distance=None if np.isnan(distance) else distance, source_error=error),
+        is_shipped(embedded.path),
     )
 
 

@@ -89,6 +89,20 @@ def test_the_best_head_misses_fewest_and_the_first_wins_a_tie():
     assert search.best() == search.specs[int(np.flatnonzero(wrong == wrong.min())[0])]
 
 
+def test_answers_of_chosen_heads_count_the_choice():
+    noise, specs = [np.random.default_rng(seed) for seed in range(12)], head_specs(("ridge", "knn", "centroid"))
+    drawings = [
+        TrainingFeatures(rng.normal(size=(60, 6)).astype(np.float32), rng.integers(0, 4, 60), 4) for rng in noise
+    ]
+    searches = [HeadSearch(data, specs) for data in drawings]
+    best = np.mean([each.error_counts().min() / 60 for each in searches])
+    errors = np.mean([(each.cross_fitted().argmax(1) != each.data.labels).mean() for each in searches])
+    assert errors > best + 0.02, "the best of many owes something to chance"
+    data, spec = drawn(copies=2), HeadSpec("ridge", standardise=True, strength=1.0)
+    alone = HeadSearch(data, [spec])
+    np.testing.assert_allclose(alone.cross_fitted(), alone.fit().of_scores(alone.left_out_scores(spec)))
+
+
 def test_features_without_any_spread_and_a_class_of_one_image_are_no_error():
     labels = np.array([0, 0, 0, 1])
     search = HeadSearch(TrainingFeatures(np.ones((4, 5), np.float32), labels, 2), head_specs(KINDS))

@@ -50,6 +50,17 @@ class CNN(Workload):
         budget = BUDGETS[name]
         return budget if amount is None else replace(budget, updates=max(int(amount), 1), epochs=None)
 
+    def in_words(self, config: Config) -> dict[str, str | None]:
+        """Describe a configuration: the learning rate and its decay, batch size, dropout and layers."""
+        cast_config = TargetConfig.of(config)
+        return {
+            "learning rate": f"{cast_config.learning_rate:.2g}",
+            "its decay": f"{cast_config.decay_rate:.2g}",
+            "batch": str(cast_config.batch_size),
+            "dropout": f"{cast_config.dropout:.2f}",
+            "layers": f"{cast_config.n_conv} conv, {cast_config.n_fc} dense",
+        }
+
     def check(self, config: Config) -> None:
         """Check that all six hyperparameters are present and in their ranges."""
         TargetConfig.of(config)

@@ -60,6 +60,7 @@ from warmstart.training.workloads.transfer.members import (
     choose_members,
     error_interval,
     mean_of_known,
+    votes,
     wrong_answers,
 )
 
@@ -208,7 +209,7 @@ class PreparedTransfer(Prepared):
         kept = transfer_models if error is not None else [replace(model, answers=None) for model in transfer_models]
         classifier = TransferClassifier(
             members, kept, classes=self.dataset.class_names, channels=transfer_models[0].channels, error=error or 0.0,
-            training_images=len(self._labels(self._training)),
+            training_images=len(self._labels(self._training)), votes=votes([bool(model.origin["tuned"]) for model in kept]),
         )  # fmt: skip
         if error is None:
             answers = [self._answers(model) for model in transfer_models]
@@ -222,9 +223,11 @@ class PreparedTransfer(Prepared):
 
     def examine(self, models: Sequence[object], members: Sequence[Member], n: int, *, seconds: float) -> Examination:
         """Return answers to all images that some model has not seen, and the errors with fewer images."""
-        answers = [self._answers(model) for model in models if isinstance(model, TransferModel)]
-        joined = mean_of_known(answers[:n])
-        joined = np.where(np.isfinite(joined), joined, mean_of_known(answers))
+        transfer_models = [model for model in models if isinstance(model, TransferModel)]
+        answers = [self._answers(model) for model in transfer_models]
+        tuned = [bool(model.origin["tuned"]) for model in transfer_models]
+        joined = mean_of_known(answers[:n], votes(tuned[:n]))
+        joined = np.where(np.isfinite(joined), joined, mean_of_known(answers, votes(tuned)))
         rows = np.concatenate([self.dataset.rows(part) for part in self._seen])
         names = self.dataset.class_names
         counts = np.bincount(self.dataset.labels, minlength=len(names)).tolist()
@@ -271,9 +274,11 @@ class PreparedTransfer(Prepared):
         return ()
 
     def select(self, models: Sequence[object], most: int) -> list[int]:
-        """Choose the models whose average is best by answers to images that they had not seen."""
-        answers = [self._answers(model) for model in models if isinstance(model, TransferModel)]
-        return choose_members(answers, self._labels(self._seen), most=most)
+        """Choose all models but the clearly worse ones, by answers to images that they had not seen."""
+        transfer_models = [model for model in models if isinstance(model, TransferModel)]
+        tuned = [bool(model.origin["tuned"]) for model in transfer_models]
+        answers = [self._answers(model) for model in transfer_models]
+        return choose_members(answers, tuned, self._labels(self._seen), most=most)
 
     def _answers(self, model: TransferModel) -> Matrix:
         """Return the probabilities of the images by a model that has not seen them."""
@@ -304,7 +309,7 @@ class PreparedTransfer(Prepared):
         return np.concatenate([self.dataset.labels[self.dataset.rows(part)] for part in parts])
 
     def _head(self, config: TransferConfig, backbone: Backbone, *, parts: tuple[Split, ...]) -> tuple[Head, Matrix]:
-        """Fit the head of a configuration, and return it with the probabilities of its images, each left out."""
+        """Fit the head of a configuration; return it with probabilities of its images by heads that have not seen them."""
         features = config.features
         labels = self._labels(parts)
         copies = (False, True) if features.flip_copies else (False,)
@@ -324,8 +329,7 @@ class PreparedTransfer(Prepared):
         }
         data = TrainingFeatures(rows, labels, len(self.dataset.class_names))
         search = HeadSearch(data, head_specs(kinds[config.head]))
-        head = search.fit()
-        return head, head.of_scores(search.left_out_scores(search.best()))
+        return search.fit(), search.cross_fitted()
 
     def _of(self, features: FeatureSet, backbone: Backbone, part: Split, *, flipped: bool = False) -> Features:
         """Return features of a part of the images, from memory, from disk, or computed."""

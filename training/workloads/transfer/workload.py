@@ -46,6 +46,9 @@ _GIGA_MULTIPLY_ADDS = {"tf_efficientnet_lite0": 0.41, "tf_efficientnet_lite1": 0
 _TUNED = {"learning_rate": 3e-4, "body_lr_multiplier": 1.0, "tuned_stages": "all"}
 """Changes of the defaults for the first fine-tuning: the best of five on two image sets, in one and two minutes on one
 core."""
+_NAMES = {f"tf_efficientnet_lite{n}": f"EfficientNet-Lite{n}" for n in (0, 1, 2)}
+_TRAINED = {"last": "last stage", "last2": "last 2 stages", "all": "all layers"}
+_USED = {"s8": "early", "s16": "middle", "full": "last", "s16+full": "middle, last"}
 _VALIDATION_SHARE = 1 / 3
 _SECONDS_A_GIGA = 0.02
 
@@ -147,6 +150,19 @@ class Transfer(Workload):
     def length(self, budget: AnyBudget) -> str:
         """Describe a budget in words."""
         return f"at most {transfer_budget(budget).amount:g} {budget.unit} of fine-tuning, where there is any"
+
+    def in_words(self, config: Config) -> dict[str, str | None]:
+        """Describe a configuration: network, pixels, what is trained, at which rate, and from which features."""
+        checked = TransferConfig.of(config)
+        features, tuning = checked.features, checked.tuning
+        return {
+            "network": _NAMES.get(features.backbone, features.backbone),
+            "pixels": str(features.image_size),
+            "trains": "head only" if tuning is None else _TRAINED[tuning.tuned_stages],
+            "rate": None if tuning is None else f"{tuning.learning_rate:.2g}",
+            "layers used": _USED[features.depth],
+            "flips": "too" if features.flip_copies else "no",
+        }
 
     def steps(self, budget: AnyBudget, *, config: Config | None = None, n_train: int | None = None) -> int | None:  # noqa: ARG002  the interface
         """Return the steps of fine-tuning, 0 for frozen features; None if time ends a run."""

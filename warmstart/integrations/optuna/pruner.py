@@ -146,7 +146,7 @@ def history_pruner(
     Args:
         dataset: as in `warmstart.suggest`.
         space: of the study; None = the history's.
-        history: with learning curves; None = the shipped one.
+        history: with learning curves; None = the shipped one that shares most hyperparameters with the space.
         model: of the meta-features.
         rename: the history's names by those of the space.
         n_steps: last step of a whole run; None = the longest ended run's.
@@ -156,7 +156,9 @@ def history_pruner(
         UsageError: the history has too few learning curves, or nothing in common with the space, or an argument does not fit.
         WarmstartError: as in `warmstart.suggest`.
     """
+    from warmstart.default_workload import default_workload, is_history_named
     from warmstart.history_store.space import load_space
+    from warmstart.locations import history_path
     from warmstart.spaces import read_space
     from warmstart.suggestions.advisor import Advisor
     from warmstart.suggestions.run_forecasts import fit_run_forecasts
@@ -164,6 +166,8 @@ def history_pruner(
     _check_chance(chance)
     if n_steps is not None:
         check_positive("n_steps", n_steps)
+    if not is_history_named(history):
+        history = history_path(workload=default_workload(space, rename=rename, is_script=True, model=model).name)
     location = Advisor(history=history, model=model).locate(dataset)
     configuration_space = load_space(location.embedded.space_json) if space is None else read_space(space)
     forecasts = fit_run_forecasts(location, configuration_space, rename=rename or {})

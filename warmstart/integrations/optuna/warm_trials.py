@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from warmstart.arguments import check_renames
+from warmstart.default_workload import default_workload, is_history_named
 from warmstart.history_store.errors import UsageError
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def warm_start(
         threads: CPU threads of the network.
         cache: keep and use meta-features.
         download: let torchvision fetch what is missing.
-        workload: that the configurations train, such as ``transfer``; its history is used.
+        workload: whose history is used; when left out, the one that shares most hyperparameters with the space, or
+            ``cnn`` without a space.
 
     Returns: the suggestions; the trials have their origin in the user attribute `warmstart`.
 
@@ -89,11 +91,14 @@ def warm_start(
         check_renames("rename", rename)
     if space is None and isinstance(study.sampler, WarmStartSampler):
         space = study.sampler.space
+    asked = workload
+    if workload is None and not is_history_named(history):
+        asked = default_workload(space, rename=rename, is_script=True, model=model).name
     designs = suggest(
         dataset,
         images=images,
         labels=labels,
-        k=_limited_k(k, history, workload),
+        k=_limited_k(k, history, asked),
         strategy=strategy,
         history=history,
         model=model,
@@ -106,7 +111,7 @@ def warm_start(
         threads=threads,
         cache=cache,
         download=download,
-        workload=workload,
+        workload=asked if space is None else workload,
     )
     enqueued = [
         dict(suggestion.config) if space is not None else _study_params(suggestion, rename or {})

@@ -94,7 +94,9 @@ async function upload(data, kind) {
   const question = "Your images will be sent to this server, looked at and then deleted. Send them?";
   if (!isLocal && !confirm(question)) throw new Error("Nothing was sent.");
   const body = typeof data === "function" ? await data() : data;
-  return ask("/descriptors:upload", { method: "POST", body, headers: { "Content-Type": kind } });
+  const [extractor] = (await ask("")).extractors;
+  const query = extractor ? `?extractor=${encodeURIComponent(extractor)}` : "";
+  return ask(`/descriptors:upload${query}`, { method: "POST", body, headers: { "Content-Type": kind } });
 }
 
 let dropped = []; // files; those of a folder know their path in it
@@ -134,13 +136,22 @@ $("suggest-form").addEventListener("submit", (event) => {
   });
 });
 
+// The values of a suggestion, those on a logarithmic scale as they are set: learning_rate 0.001.
+function inNaturalUnits({ config, natural }) {
+  const named = (name) => name.replace(/^log10_/, "");
+  const isBehind = (name) => named(name) !== name && named(name) in natural && !(named(name) in config);
+  return Object.fromEntries(Object.entries(config).map(([name, value]) =>
+    (isBehind(name) ? [named(name), natural[named(name)]] : [name, value])));
+}
+
 function show(answer, map) {
   const near = table("Nearest datasets, in how configurations fare", ["dataset", "distance", "best error"],
     answer.neighbours.map((each) => [each.name, number(each.distance), number(each.best_error)]));
-  const names = [...new Set(answer.suggestions.flatMap((each) => Object.keys(each.config)))];
+  const configs = answer.suggestions.map(inNaturalUnits);
+  const names = [...new Set(configs.flatMap((each) => Object.keys(each)))];
   const tried = table(`Best first (strategy ${answer.strategy})`,
     ["hyperparameter", ...answer.suggestions.map((_, i) => String(i + 1))],
-    [...names.map((name) => [name, ...answer.suggestions.map((each) => number(each.config[name]))]),
+    [...names.map((name) => [name, ...configs.map((each) => number(each[name]))]),
       ...(answer.suggestions.some((each) => each.expected_error) ? [["error expected", ...answer.suggestions.map((each) => number(each.expected_error?.value))]] : []),
       ["regret left", ...answer.suggestions.map((each) => number(each.expected_regret))]]);
   const why = element("ol", {}, ...answer.suggestions.map((each) => element("li", {}, each.why)));

@@ -60,7 +60,7 @@ class TimedCall:
         start: seconds from the beginning of the call to this object.
         loads: seconds in which several workers load their objectives.
         run_plan: the workload's own plan, instead of the history's configurations and the search; None = it has none.
-        saves: seconds that are kept for saving networks.
+        finish: seconds that are kept for the end of the call.
     """
 
     began: float
@@ -73,17 +73,17 @@ class TimedCall:
     start: float = field(init=False)
     loads: float = field(default=0.0, init=False)
     run_plan: RunPlan | None = None
-    saves: float = 0.0
+    finish: float = field(init=False)
 
     def __post_init__(self) -> None:
         """Record how long the start took, as an estimate of the end."""
         self.start = time.monotonic() - self.began
+        self.finish = max(min(FINISH_S, FINISH_SHARE * self.seconds), min(self.start, BUSY_SHARE * self.seconds))
 
     @property
     def ends(self) -> float:
         """Return `time.monotonic` at which the last trial must have ended."""
-        usual, busy = min(FINISH_S, FINISH_SHARE * self.seconds), min(self.start, BUSY_SHARE * self.seconds)
-        return self.began + self.seconds - max(usual, busy) - self.saves
+        return self.began + self.seconds - self.finish
 
     def runs_by(self, load: Callable[[], Runners | None]) -> Runners | None:
         """Load the runners of the trials, and use the first for short runs; None on a cluster.

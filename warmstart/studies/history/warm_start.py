@@ -10,6 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warmstart.default_workload import DefaultWorkload, default_workload, is_history_named, workload_of_extractor
 from warmstart.glance import glance
 from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.errors import UsageError, WarmstartError
@@ -59,7 +60,7 @@ def ask_history(
         UsageError: related datasets that do not fit; see `warmstart.studies.history.related.ask_related`.
         WarmstartError: as in `warmstart.Advisor.suggest`.
     """
-    sources = _sources(sources, plan, query)
+    asked, sources = sources, _sources(sources, plan, query)
     advisor = cache(lambda: _advisor(plan, sources))
 
     @cache
@@ -92,7 +93,8 @@ def ask_history(
         on_message("The history has no runs yet. The study begins cold.")
         return spec
     answer = _answer(plan, locate(), advisor(), timed)
-    for note in (*answer.notes, *(() if answer.suggestions else ("The study begins cold.",))):
+    notes = (*_source_notes(plan, asked, query), *answer.notes)
+    for note in (*notes, *(() if answer.suggestions else ("The study begins cold.",))):
         on_message(note)
     configs = _all_warm_configs(plan, answer, locate().embedded.configs)
     distinct, expectation = _distinct_indices(plan, configs, on_message), answer.expectation
@@ -150,14 +152,37 @@ def warn_of_images(
 
 
 def _sources(sources: Sources, plan: StudySpec, query: Query | Descriptor | None) -> Sources:
-    """Return the sources with the history of the workload, unless the dataset was described for another history."""
+    """Return the sources with the history of the study, unless the dataset was described for another history."""
     from warmstart.descriptor import Descriptor
     from warmstart.metafeat.model_file import read_header
 
-    history = history_path(sources.history, workload=plan.workload)
+    history = study_history(plan, sources)
     if isinstance(query, Descriptor) and read_header(usual_model(history, sources.model)).hash != query.extractor:
-        return sources
+        return replace(sources, history=history_path(sources.history, workload=workload_of_extractor(query.extractor)))
     return replace(sources, history=history)
+
+
+def study_history(plan: StudySpec, sources: Sources) -> Path:
+    """Return the path of the history of a study: of its workload, or the one that fits a script's space."""
+    if is_history_named(sources.history):
+        return history_path(sources.history)
+    return history_path(workload=plan.workload or _script_workload(plan, sources).name)
+
+
+def _source_notes(plan: StudySpec, sources: Sources, query: Query | Descriptor | None) -> tuple[str, ...]:
+    """Return a note on whose history answered for a user's own script."""
+    from warmstart.descriptor import Descriptor
+
+    if plan.workload is not None or is_history_named(sources.history) or isinstance(query, Descriptor):
+        return ()
+    note = _script_workload(plan, sources).note
+    return (note,) if note else ()
+
+
+def _script_workload(plan: StudySpec, sources: Sources) -> DefaultWorkload:
+    """Return the workload whose history answers for a user's own script."""
+    space, rename = load_space(plan.space), dict(plan.rename)
+    return default_workload(space, rename=rename, is_script=True, model=sources.model)
 
 
 def _answer(plan: StudySpec, location: Location, advisor: Advisor, timed: TimedCall | None) -> Answer:
@@ -318,12 +343,12 @@ def _other_space(plan: StudySpec, location: Location) -> ConfigurationSpace | No
     return None if is_same and not plan.rename else load_space(plan.space)
 
 
-def check_history(plan: StudySpec, history: str | os.PathLike[str] | None, on_message: Callable[[str], object]) -> None:
+def check_history(plan: StudySpec, sources: Sources, on_message: Callable[[str], object]) -> None:
     """Print that a history changed since the study read it; the study keeps its suggestions."""
     if plan.history is None:
         return
     try:
-        state = history_state(history_path(history, workload=plan.workload))
+        state = history_state(study_history(plan, sources))
     except WarmstartError:  # gone, or locked: the study does not need it any more
         return
     if (state["id"], state["revision"]) != (plan.history["id"], plan.history["revision"]):

@@ -42,6 +42,11 @@ LISTEN_S = 10.0
 """Seconds for reading the rest of stderr after a command ended."""
 
 
+def placeholders(command: str) -> list[str]:
+    """Return the names in braces of a command, in their order."""
+    return _PLACEHOLDER.findall(command)
+
+
 @dataclass(slots=True)
 class CommandObjective:
     """Objective that runs a command, without a shell, with the configuration in its arguments.

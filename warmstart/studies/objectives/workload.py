@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from warmstart.history_store.errors import WarmstartError
 from warmstart.history_store.records import Config
 from warmstart.studies.objectives.base import Report
 from warmstart.studies.objectives.best_networks import BestNetworks
+from warmstart.training.processes.memory import reuse_freed_memory
 from warmstart.training.workloads import (
     DEFAULT,
     Member,
@@ -70,8 +72,11 @@ class WorkloadObjective:
             DataError: the dataset cannot be used.
             UsageError: torch has no such device.
         """
+        # Before torch loads: threads that wait in a loop for one without a core take the cores of all.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         import torch
 
+        reuse_freed_memory()
         torch.set_num_threads(self.threads)
         self._prepared = prepare(
             get_workload(self.workload),

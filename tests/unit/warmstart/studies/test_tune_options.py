@@ -14,10 +14,10 @@ from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.space import dump_space
 from warmstart.option import identity_of
-from warmstart.studies.options import GROUPS, Caller, Problem, Search, WarmStart
+from warmstart.studies.options import GROUPS, Caller, Search, WarmStart
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.tune_options import TuneOptions
-from warmstart.training.workloads import DEFAULT, get_workload
+from warmstart.training.workloads import get_workload
 
 NAMES = [each.name for group in GROUPS.values() for each in fields(group)]
 COMMAND = typer.main.get_command(app).commands["tune"]
@@ -58,10 +58,6 @@ def test_an_option_that_does_not_exist_or_comes_twice_is_refused(groups, keyword
     for tune in (warmstart.tune, warmstart.tune_many):
         with pytest.raises(TypeError, match=re.escape(words)):
             tune(None if tune is warmstart.tune else ["a", "b"], *groups, **keywords)
-
-
-def test_the_workload_that_is_meant_without_one_is_the_usual_one():
-    assert Problem.workload == DEFAULT
 
 
 def test_tune_many_shows_the_keywords_of_tune_and_split():
@@ -137,13 +133,10 @@ def test_the_direction_of_a_metric_is_told_once_and_of_new_studies_alone(tmp_pat
     assert told.count(line) == 1
 
 
-def test_a_history_of_another_workload_names_it(tmp_path):
+def test_the_workload_is_the_one_that_a_named_history_measured(tmp_path):
     path = tmp_path / "mine.h5"
     History.create(path, dump_space(get_workload("transfer").space())).close()
-    with pytest.raises(
-        UsageError, match=r"^workload: expected the workload that .*mine.h5 measured, transfer, got cnn"
-    ):
-        TuneOptions(history=path).plan(None, None)
+    assert TuneOptions(history=path).plan(None, None).workload == "transfer"
     assert TuneOptions(history=path, space="compact").plan(None, None).workload == "cnn"
     assert TuneOptions(history=path, workload="transfer").plan(None, None).workload == "transfer"
 

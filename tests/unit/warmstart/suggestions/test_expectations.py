@@ -7,13 +7,14 @@ import pytest
 from sklearn.datasets import load_digits
 
 import warmstart
+from warmstart.locations import history_path
 from warmstart.metafeat.handcrafted import FEATURES
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.expectations import forecaster_of, views
 
 
 def test_the_shipped_history_tells_the_error_of_digits():
-    found = warmstart.answer("sklearn:digits", exclude_group="sklearn_digits")
+    found = warmstart.answer("sklearn:digits", exclude_group="sklearn_digits", workload="cnn")
     expected = found.expected_error
     assert 0 <= expected.low <= expected.value <= expected.high < 0.2, "digits are easy"
     assert expected.level == 0.8
@@ -33,7 +34,7 @@ def test_an_interval_is_wider_where_few_images_validate(tmp_path):
         path = tmp_path / f"{n_val}.npz"
         held = slice(400, 400 + n_val)
         np.savez(path, x_train=images[:400], y_train=digits.target[:400], x_val=images[held], y_val=digits.target[held])
-        found[n_val] = warmstart.answer(path, exclude_group="sklearn_digits", k=1).expected_error
+        found[n_val] = warmstart.answer(path, exclude_group="sklearn_digits", workload="cnn", k=1).expected_error
     assert found[40].value == pytest.approx(found[400].value, abs=0.02), "nearly the same features"
     assert found[40].high - found[40].low > 1.3 * (found[400].high - found[400].low)
 
@@ -47,7 +48,7 @@ def test_a_history_of_few_groups_tells_none(tiny):
 def test_pictures_without_meaning_get_no_forecast(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (90, 32, 32, 3), dtype=np.uint8)
     np.savez(tmp_path / "noise.npz", images=pixels, labels=np.arange(90) % 3)
-    found = warmstart.answer(tmp_path / "noise.npz", k=1)
+    found = warmstart.answer(tmp_path / "noise.npz", workload="cnn", k=1)
     assert "no_class_information" in found.confidence.reasons
     assert found.expected_error is None
     assert found.suggestions[0].expected_error is None
@@ -70,7 +71,7 @@ def test_the_views_are_errors_first():
 
 
 def test_a_forecast_is_fitted_once_for_the_same_rows():
-    embedded = Advisor().embedded
+    embedded = Advisor(history_path()).embedded
     rows = embedded.rows_without((), None)
     assert forecaster_of(embedded, rows) is forecaster_of(embedded, rows.tolist())
     assert forecaster_of(embedded, rows) is not forecaster_of(embedded, rows[3:])
