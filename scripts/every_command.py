@@ -140,7 +140,9 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
     "predict": (
         Sample("clf.safetensors photos0/class0/00.png", "class"),
         Sample("clf.safetensors --dataset photos0", "error"),
+        Sample("clf.safetensors photos0/class0/00.png --sort-into sorted --unsure 0", "copy"),
     ),
+    "export": (Sample("clf.safetensors card.json", "card.json", ("card.json",)),),
     "evaluate": (
         Sample("--methods random,portfolio,average-rank --only semeion --out report.json", "semeion", ("report.json",)),
     ),

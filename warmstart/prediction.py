@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from warmstart.history_store.images import ImageSource
     from warmstart.locations import PathLike
     from warmstart.suggestions.query import Dataset
-    from warmstart.training.workloads import Classifier
+    from warmstart.training.workloads import Classifier, SourceDataset
 
 SCHEMA = 1
 _CHUNK = 256
@@ -43,6 +43,7 @@ class Prediction:
         probabilities: by class, in the order of the classifier.
         truth: the class in the dataset; None for files.
         part: ``train``, ``val`` or ``test`` of a dataset with its own splits; else None.
+        unlike: whether the picture is unlike those that the classifier learned; None = unknown, as with old files.
     """
 
     image: str
@@ -51,6 +52,7 @@ class Prediction:
     probabilities: dict[str, float]
     truth: str | None = None
     part: str | None = None
+    unlike: bool | None = None
 
     @property
     def of_truth(self) -> float | None:
@@ -65,6 +67,7 @@ class Prediction:
             "probabilities": self.probabilities,
             **({"truth": self.truth} if self.truth is not None else {}),
             **({"part": self.part} if self.part is not None else {}),
+            **({"unlike": self.unlike} if self.unlike is not None else {}),
         }
 
 
@@ -113,7 +116,18 @@ class Predictions:
     @property
     def remarks(self) -> tuple[str, ...]:
         """Return remarks on the errors, one line each."""
-        return tuple(filter(None, (self.unknown_line, self.parts_line, self.tuned_line)))
+        return tuple(filter(None, (self.unknown_line, self.parts_line, self.tuned_line, self.unlike_line)))
+
+    @property
+    def unlike_line(self) -> str:
+        """Return a line on pictures unlike those that the classifier learned; empty without any."""
+        n = sum(bool(row.unlike) for row in self.rows)
+        verb = "is" if n == 1 else "are"
+        return (
+            f"{n} of {counted(len(self.rows), 'picture')} {verb} unlike those that it learned: look at the answers."
+            if n
+            else ""
+        )
 
     @property
     def line(self) -> str:
@@ -143,7 +157,8 @@ class Predictions:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield a row a picture, so that pandas takes them as a table."""
         for row in self.rows:
-            known = {} if row.truth is None else {"truth": row.truth}
+            known: dict[str, Any] = {} if row.truth is None else {"truth": row.truth}
+            known |= {} if row.unlike is None else {"unlike": row.unlike}
             yield {"image": row.image, "class": row.label, "probability": row.probability, **known}
 
     def __repr__(self) -> str:
@@ -275,8 +290,10 @@ def _paths(images: Any) -> list[PathLike]:
 
 def predict_validation(
     classifier: Classifier, model: PathLike, dataset: PathLike, *, skip_broken: SkipBroken = None
-) -> Predictions:
+) -> tuple[Predictions, Predictions | None]:
     """Classify the pictures of a dataset on which `warmstart.tune` measured the error: the validation part, or more.
+
+    Returns: these answers, and those to as many pictures as some model has not seen; None = unknown.
 
     Args:
         classifier: of the same classes.
@@ -294,13 +311,29 @@ def predict_validation(
     source = open_path(os.fspath(dataset))
     pictures = SourceDataset(source, skip_broken=skip_broken)
     rows = pictures.rows("val") if classifier.validated_rows is None else classifier.validated_rows
-    indices = pictures.indices[rows]
-    names = _names(source, indices.tolist())
-    truths = [pictures.class_names[label] for label in pictures.labels[rows].tolist()]
     if (probabilities := classifier.validated) is None:
-        images = source.read(indices, size=classifier.size).images
+        images = source.read(pictures.indices[rows], size=classifier.size).images
         probabilities = classifier.predict(to_channels(images, classifier.channels))
-    predictions = _predictions(classifier, names, probabilities, truths)
+    judged = _of_dataset(classifier, model, pictures, rows, probabilities)
+    examination = classifier.examination
+    if examination is None:
+        return judged, None
+    has_answer = np.isfinite(examination.answers).all(1)
+    left_out = _of_dataset(classifier, model, pictures, examination.rows[has_answer], examination.answers[has_answer])
+    return judged, left_out
+
+
+def _of_dataset(
+    classifier: Classifier,
+    model: PathLike,
+    pictures: SourceDataset,
+    rows: NDArray[np.int64],
+    probabilities: NDArray[np.float64],
+) -> Predictions:
+    """Return the predictions for rows of a labelled dataset."""
+    names = _names(pictures.source, pictures.indices[rows].tolist())
+    truths = [pictures.class_names[label] for label in pictures.labels[rows].tolist()]
+    predictions = _predictions(classifier, names, probabilities, None, truths)
     return Predictions(os.fspath(model), classifier.classes, tuple(predictions))
 
 
@@ -384,7 +417,7 @@ def _predict_files(
                 names.append(file)
                 read.append(picture)
         if read:
-            rows += _predictions(classifier, names, classifier.predict(np.stack(read)))
+            rows += _predictions(classifier, names, *classifier.answer(np.stack(read)))
         tell(min(start + _CHUNK, len(files)), len(files))
     if broken and not rows:
         named = "; ".join(f"{file} ({reason})" for file, reason in broken[:_MAX_LISTED])
@@ -409,7 +442,7 @@ def _predict_array(
         part = to_uint8(pixels[start : start + _CHUNK], "images")
         part = square_arrays(opaque(part if part.ndim == 4 else part[..., None]), classifier.size)
         names = [str(number) for number in range(start, start + len(part))]
-        rows += _predictions(classifier, names, classifier.predict(to_channels(part, classifier.channels)))
+        rows += _predictions(classifier, names, *classifier.answer(to_channels(part, classifier.channels)))
     tell(len(pixels), len(pixels))
     return rows
 
@@ -461,10 +494,8 @@ def _predict_dataset(
         broken += read.broken
         whole = read.whole(source, indices).tolist()
         truths = [source.class_names[label] for label in read.labels.tolist()]
-        probabilities = classifier.predict(to_channels(read.images, classifier.channels))
-        rows += _predictions(
-            classifier, _names(source, whole), probabilities, truths, [part_of.get(row) for row in whole]
-        )
+        answers = classifier.answer(to_channels(read.images, classifier.channels))
+        rows += _predictions(classifier, _names(source, whole), *answers, truths, [part_of.get(row) for row in whole])
     # Together with a whole picture the reader gives the reasons; without any it would refuse again.
     for indices in waiting:
         broken += source.read([*whole[:1], *indices], size=classifier.size, skip_broken=True).broken
@@ -477,6 +508,7 @@ def _predictions(
     classifier: Classifier,
     names: Sequence[str],
     probabilities: NDArray[np.float64],
+    unlike: NDArray[np.bool_] | None = None,
     truths: Sequence[str] | None = None,
     parts: Sequence[str | None] | None = None,
 ) -> Iterator[Prediction]:
@@ -493,6 +525,7 @@ def _predictions(
             by_class,
             truths[i] if truths else None,
             parts[i] if parts else None,
+            None if unlike is None else bool(unlike[i]),
         )
 
 

@@ -28,6 +28,7 @@ from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.objectives.command import placeholders
 from warmstart.studies.output_paths import check_distinct, check_log, check_report_path, log_beside
 from warmstart.studies.related_dataset import RelatedDataset
+from warmstart.studies.results.classifier_record import classifier_record
 from warmstart.studies.results.expectations import StudyExpectations
 from warmstart.studies.results.progress import RunningTrial, StudyProgress
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
@@ -42,6 +43,7 @@ from warmstart.studies.state.trial_queue import Run, Wait
 from warmstart.studies.study_names import candidate_names, explicit_names, new_study_line
 from warmstart.studies.tune import compare_study, warn_early_end
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
+from warmstart.training.workloads.classifier_file import read_header
 
 if TYPE_CHECKING:
     from warmstart.studies.execution.worker import Limits
@@ -90,8 +92,9 @@ def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) ->
     record = saved_model(save, saved)
     result = replace(result, saved_model=record)
     if path is not None and result.report is not None and dataset is not None:
-        predictions = predict_validation(saved, save, dataset, skip_broken=options.skip_broken)
-        _try_write(path, lambda: add_classifier(path, predictions, record), options)
+        judged, left_out = predict_validation(saved, save, dataset, skip_broken=options.skip_broken)
+        told = classifier_record(judged, record, left_out, saved.examination, read_header(save))
+        _try_write(path, lambda: add_classifier(path, told, record), options)
     return result
 
 

@@ -100,6 +100,33 @@ def fit_logistic_path(
     )
 
 
+def scores_of_subsets(
+    rows: NDArray[np.floating],
+    labels: Labels,
+    subsets: NDArray[np.bool_],
+    *,
+    n_classes: int,
+    penalties: Sequence[float] = PENALTIES,
+) -> Matrix:
+    """Fit all penalties to subsets of the rows, and score all rows by each fit.
+
+    Args:
+        rows: `n x d`, centred and scaled.
+        labels: `n` int64 in 0 .. n_classes - 1.
+        subsets: `n x f`, true where a subset has a row.
+        n_classes: number of classes.
+        penalties: falling.
+
+    Returns: `p x n x f x classes`.
+    """
+    coordinates, _ = reduce_rows(np.asarray(rows, np.float64))
+    length = max(float((coordinates**2).sum()) / len(coordinates), _TINY) ** 0.5
+    solutions = _solve_path(coordinates / length, labels, subsets, n_classes, penalties)
+    scores: Matrix = np.einsum("nr,prfc->pnfc", coordinates / length, solutions[:, :-1], optimize=True)
+    scores += solutions[:, None, -1]
+    return scores
+
+
 def draw_folds(labels: Labels, folds: int = FOLDS) -> Labels:
     """Deal the images to folds class by class, `n` int64; as many folds as there are images at most."""
     found = np.empty(len(labels), np.int64)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,18 @@ def test_the_cache_is_shown_and_cleared_with_a_link_that_leads_nowhere(cli, tmp_
     assert cli("cache", "--format", "json").json()["kept"][1]["files"] == 1
     assert cli("cache", "--clear").code == 0
     assert not link.is_symlink()
+
+
+def test_the_cache_is_cut_to_a_limit_and_killed_calls_are_cleaned_up(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    old, new, left, used = (tmp_path / name for name in ("cache/features/old.features", "cache/features/new.features", "warmstart-networks-a/n", "warmstart-networks-b/n"))  # fmt: skip
+    for number, file in enumerate((left, old, new, used)):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(bytes(600_000))
+        for path in (file, file.parent):
+            os.utime(path, (number * 1e6, number * 1e6) if file is not used else None)
+    run = cli("cache", "--limit", "1", "--format", "json")
+    assert "Freed 1.2 MB." in run.err
+    assert [(row["files"], row["MB"]) for row in run.json()["kept"]] == [(0, 0.0), (1, 0.6)]
+    assert [file.exists() for file in (old, new, left, used)] == [False, True, False, True]

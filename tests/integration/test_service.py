@@ -9,6 +9,7 @@ import tempfile
 import time
 import zipfile
 from threading import Thread
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -424,6 +425,36 @@ def test_upload_has_the_pictures_that_a_folder_has(client, tiny, tmp_path):
         "left out 1 file, by their endings no pictures, such as photos/a/note.txt",
         "photos: left out 1 picture in ./ outside every class folder.",
     ]
+
+
+def test_a_picture_is_decoded_apart_and_named(tmp_path, monkeypatch):
+    from safetensors.numpy import save
+
+    from warmstart.service.core import Service
+    from warmstart.training.workloads.classifier_file import to_metadata
+
+    def answer(images):
+        assert images.shape == (1, 16, 16, 3)
+        return np.array([[0.25, 0.75]]), images.mean((1, 2, 3)) > 200
+
+    fake = SimpleNamespace(classes=("dark", "light"), size=16, channels=3, answer=answer)
+    monkeypatch.setattr(Service, "classifier", lambda _self: fake)
+    path = tmp_path / "clf.safetensors"
+    path.write_bytes(save({}, metadata=to_metadata("transfer", {"classes": ["dark", "light"]})))
+    picture = io.BytesIO()
+    Image.new("L", (40, 30), 255).save(picture, "png")
+    png = {"content-type": "image/png"}
+    with opened(classifier=path) as found:
+        said = found.post("/v1/predictions", content=picture.getvalue(), headers=png)
+        assert said.json() == {"class": "light", "probability": 0.75, "probabilities": {"dark": 0.25, "light": 0.75}, "unlike": True}  # fmt: skip
+        broken = found.post("/v1/predictions", content=b"no picture", headers=png)
+        assert (broken.status_code, "got another file (no picture)" in broken.json()["detail"]) == (422, True)
+        assert found.post("/v1/predictions", content=bytes(20_000_001), headers=png).status_code == 413
+        assert found.post("/v1/predictions", json={}).status_code == 415
+    with opened() as found:
+        assert found.post("/v1/predictions", content=picture.getvalue(), headers=png).status_code == 404
+    with pytest.raises(MissingPathError, match="expected a file of networks"):
+        ServiceSettings(classifier=tmp_path / "none")
 
 
 def test_no_upload_elsewhere(tiny, tmp_path):

@@ -12,6 +12,7 @@ from warmstart.history_store.registry import Registry
 from warmstart.training.workloads.base import (
     Budget,
     Classifier,
+    Examination,
     Member,
     Prepared,
     Report,
@@ -105,6 +106,7 @@ __all__ = [
     "Budget",
     "Classifier",
     "Dataset",
+    "Examination",
     "Member",
     "Prepared",
     "Report",

@@ -22,7 +22,9 @@ from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.records import Config, Status, Value
 from warmstart.history_store.space import shown
 from warmstart.history_store.wording import in_short
+from warmstart.metafeat.pretrained.learning_curve import CurvePoint
 from warmstart.training.workloads.dataset import Dataset
+from warmstart.training.workloads.familiar import Familiar
 from warmstart.training.workloads.time_plan import PictureFacts, RunPlan
 
 if TYPE_CHECKING:
@@ -90,6 +92,26 @@ class Member:
         return {"trial": self.trial, "config": dict(self.config), "seed": self.seed, "error": self.error}
 
 
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What a report tells of a classifier beyond its error.
+
+    Attributes:
+        rows: `n` rows of the dataset.
+        answers: `n x classes` probabilities of these images by models that have not seen them, the classifier's own
+            where possible; NaN = all models have seen the image.
+        growth: errors of a simple classifier with fewer images; empty = unknown.
+        counts: images by class of the dataset.
+        familiar: for the comparison of other images with these; None = unknown.
+    """
+
+    rows: NDArray[np.int64]
+    answers: NDArray[np.float64]
+    growth: Sequence[CurvePoint]
+    counts: Mapping[str, int]
+    familiar: Familiar | None = None
+
+
 class Classifier(ABC):
     """Trained models with averaged probabilities, often a single one, saved in one file.
 
@@ -104,6 +126,8 @@ class Classifier(ABC):
         validated_rows: `v` rows of the dataset; None = its validation part.
         first_error: error of the first model alone; None = unknown.
         dataset: fingerprint of the images of the tuning; None = unknown.
+        examination: of a new classifier; None = unknown.
+        familiar: for the comparison of other images with those it learned; None = unknown.
     """
 
     members: tuple[Member, ...]
@@ -116,6 +140,8 @@ class Classifier(ABC):
     validated_rows: NDArray[np.int64] | None = None
     first_error: float | None = None
     dataset: str | None = None
+    examination: Examination | None = None
+    familiar: Familiar | None = None
 
     @property
     def models(self) -> Sequence[object]:
@@ -136,6 +162,19 @@ class Classifier(ABC):
         Raises:
             DataError: when the images are of another shape or type.
         """
+
+    def answer(self, images: NDArray[np.uint8]) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
+        """Compute the probabilities of `predict`, and whether each image is unlike those learned; None = unknown."""
+        return self.predict(images), None
+
+    def write_onnx(self, path: Path) -> None:
+        """Write an ONNX file, and the preparation of its pictures beside it as JSON.
+
+        Raises:
+            UsageError: the kind of classifier has no such form, or the extra `onnx` is not installed.
+        """
+        msg = f"expected a classifier of pretrained networks, got one of {type(self).__name__}. Train one with `warmstart classify`; {path.name} was not written."
+        raise UsageError(msg)
 
     @abstractmethod
     def save(self, path: Path) -> None:
@@ -201,6 +240,24 @@ class Prepared(ABC):
         Returns: their indices, best first.
         """
         return list(range(min(most, len(models))))
+
+    def examine(
+        self,
+        models: Sequence[object],  # noqa: ARG002  the interface
+        members: Sequence[Member],  # noqa: ARG002
+        n: int,  # noqa: ARG002
+        *,
+        seconds: float,  # noqa: ARG002
+    ) -> Examination | None:
+        """Return what a report tells of a classifier beyond its error; None = nothing more is known.
+
+        Args:
+            models: the classifier's models, best first, and then others of the same images.
+            members: of these models.
+            n: models of the classifier.
+            seconds: that it may take.
+        """
+        return None
 
 
 class Workload(ABC):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from warmstart.history_store.wording import in_words
 
 METADATA_KEY = "warmstart-networks"
 SCHEMA = 1
+_PACKAGES = ("warmstart", "torch", "timm", "numpy")
+"""Whose versions a file tells."""
 FIRST = "cnn"
 """Workload of files without one: before 0.2 there was no other."""
 
@@ -25,7 +29,35 @@ def to_metadata(workload: str, header: Mapping[str, Any]) -> dict[str, str]:
         workload: its name in the registry.
         header: fields for `load` besides the tensors, in JSON types.
     """
-    return {METADATA_KEY: json.dumps({"schema_version": SCHEMA, "workload": workload, **header})}
+    versions = {name: version(name) for name in _PACKAGES if find_spec(name) is not None}
+    return {METADATA_KEY: json.dumps({"schema_version": SCHEMA, "workload": workload, "versions": versions, **header})}
+
+
+def card_of(header: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is in a file, for people: classes, data, error, weights and their licences, versions.
+
+    Args:
+        header: of `read_header`, of an earlier release too.
+    """
+    models: list[Mapping[str, Any]] = header.get("models", [])
+    networks = [f"{model['architecture']} at {model['image_size']} pixels{', fine-tuned' if model.get('tuned') else ''}" for model in models]  # fmt: skip
+    error = f"{header['error']:.4g}"
+    if header.get("interval"):
+        error += " ({:.3g} to {:.3g}, 80 %)".format(*header["interval"])
+    counts: Mapping[str, int] = header.get("pictures") or {}
+    card = {
+        "Classes": ", ".join(map(str, header["classes"])),
+        "Pictures": f"{sum(counts.values()):,}: " + ", ".join(f"{name} {n:,}" for name, n in counts.items())
+        if counts
+        else "",
+        "Fingerprint of the pictures": header.get("dataset") or "",
+        "Error on pictures not learned": error,
+        "Networks": "; ".join(dict.fromkeys(networks)) or str(header["workload"]),
+        "Weights": "; ".join(dict.fromkeys(str(model["weights"]) for model in models)),
+        "Licence of the weights": "; ".join(dict.fromkeys(str(model["licence"]) for model in models)),
+        "Made with": ", ".join(f"{name} {number}" for name, number in header.get("versions", {}).items()),
+    }
+    return {name: text for name, text in card.items() if text}
 
 
 def read_header(path: str | Path) -> dict[str, Any]:

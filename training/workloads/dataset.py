@@ -59,6 +59,10 @@ class Dataset(ABC):
             BrokenImagesError: when an image cannot be decoded.
         """
 
+    def some_images(self, rows: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+        """Decode some images; see `images`."""
+        return self.images(size)[rows]
+
     @abstractmethod
     def fingerprint(self) -> str:
         """Return a fingerprint of images, labels and parts, as a key of caches."""
@@ -105,7 +109,7 @@ class SourceDataset(Dataset):
 
     def __init__(self, source: ImageSource, *, skip_broken: SkipBroken = False) -> None:
         check_contrast(source.labels, source.location)
-        self._source, self._read = source, {}
+        self.source, self._read = source, {}
         self.size = None
         self.location, self.class_names = source.location, tuple(source.class_names)
         self.broken, self.indices = left_out_pictures(source, skip_broken)
@@ -117,6 +121,8 @@ class SourceDataset(Dataset):
         self.test_is_spare = not len((splits or {}).get("test", ())) and len(self.rows("test")) > 0
 
     _read: dict[int, NDArray[np.uint8]]
+    source: ImageSource
+    """Of the images."""
     broken: tuple[BrokenImage, ...]
     """Broken pictures that are left out."""
     indices: NDArray[np.int64]
@@ -125,12 +131,12 @@ class SourceDataset(Dataset):
     def images(self, size: int) -> NDArray[np.uint8]:
         """Decode all images; the images of the last size are cached."""
         if size not in self._read:
-            self._read = {size: self._source.read(self.indices, size=size).images}
+            self._read = {size: self.source.read(self.indices, size=size).images}
         return self._read[size]
 
-    def read(self, rows: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+    def some_images(self, rows: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
         """Decode some images."""
-        return self._source.read(self.indices[rows], size=size).images
+        return self.source.read(self.indices[rows], size=size).images
 
     def fingerprint(self) -> str:
         """Return a hash of pictures, files, labels and parts; another fold of the same pictures has another hash."""
@@ -138,7 +144,7 @@ class SourceDataset(Dataset):
 
     @cached_property
     def _fingerprint(self) -> str:
-        digest = hashlib.sha256(f"{self._source.fingerprint('content')}\0{self._source.signature()}\0".encode())
+        digest = hashlib.sha256(f"{self.source.fingerprint('content')}\0{self.source.signature()}\0".encode())
         for part in (self.indices.astype("<i8"), self.labels.astype("<i8"), self.split):
             digest.update(np.ascontiguousarray(part).data)
         return f"source:{digest.hexdigest()}"
@@ -184,8 +190,15 @@ class SampledDataset(Dataset):
         """Return all images, made of those that were decoded once."""
         if self._read is None:
             assert self.sampled_rows is not None  # noqa: S101  of `__init__`
-            self._read = self._dataset.read(self.sampled_rows, self._sample.size)
+            self._read = self._dataset.some_images(self.sampled_rows, self._sample.size)
         return self._read if size == self._sample.size else square_arrays(self._read, size)
+
+    def some_images(self, rows: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+        """Decode some images."""
+        if self._read is not None:
+            return self.images(size)[rows]
+        assert self.sampled_rows is not None  # noqa: S101  of `__init__`
+        return square_arrays(self._dataset.some_images(self.sampled_rows[rows], self._sample.size), size)
 
     def fingerprint(self) -> str:
         """Return a hash of the dataset, the sample and the size at which it is decoded."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.classification.doubtful_copies import DoubtfulCopy, doubtful_copies
 from warmstart.classification.look import Look
 from warmstart.classification.near_duplicates import groups_of_equal
 from warmstart.history_store.broken import check_few_broken
@@ -35,6 +36,7 @@ class Arranged:
         n_across: pictures that belong with one of another part of the dataset, which it has by itself.
         counts: pictures by class.
         side: shorter side of the usual picture, pixels; 0 = unknown.
+        copies: equal pictures whose labels or parts contradict each other.
     """
 
     arrangement: Arrangement | None
@@ -43,6 +45,7 @@ class Arranged:
     n_across: int
     counts: dict[str, int]
     side: int
+    copies: tuple[DoubtfulCopy, ...] = ()
 
 
 def arrange(
@@ -72,7 +75,8 @@ def arrange(
     needs_none = not look.broken and len(np.unique(groups)) == len(groups)
     names = names_in(source)
     arrangement = None if needs_none else Arrangement(tuple(names[row] for row in rows), tuple(parts), tuple(groups.tolist()))  # fmt: skip
-    return Arranged(arrangement, look.broken, int(sizes[sizes > 1].sum()), n_across, counts, look.side)
+    copies = doubtful_copies(source, rows, alike)
+    return Arranged(arrangement, look.broken, int(sizes[sizes > 1].sum()), n_across, counts, look.side, copies)
 
 
 def keys_by_name(source: ImageSource, pattern: str) -> list[str]:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warmstart.classification.judgement import Judgement
 from warmstart.history_store.images import BrokenImage
 from warmstart.history_store.quoting import in_markup
-from warmstart.history_store.wording import in_shell
+from warmstart.history_store.wording import counted, in_shell
 from warmstart.locations import PathLike
+from warmstart.studies.results.judgement import Judgement
 from warmstart.studies.results.trial import Trials
 
 if TYPE_CHECKING:
@@ -44,6 +44,29 @@ class Tested:
         return f"On {self.path}: {self.n - self.wrong} of {self.n} right ({round(100 * (1 - self.wrong / self.n))} of 100)."
 
 
+@dataclass(frozen=True, slots=True)
+class LabelChecks:
+    """Labels to check.
+
+    Attributes:
+        n_doubted: labels that the answers contradict.
+        n_copies: groups of equal pictures whose labels or parts contradict each other.
+        table: of all labels, these first, to correct and give back; None = not written.
+    """
+
+    n_doubted: int = 0
+    n_copies: int = 0
+    table: Path | None = None
+
+    @property
+    def line(self) -> str:
+        """Return a line; empty without labels to check."""
+        parts = [counted(self.n_doubted, "picture")] if self.n_doubted else []
+        parts += [counted(self.n_copies, "group") + " of equal pictures"] if self.n_copies else []
+        file = "" if self.table is None else f" ({self.table})"
+        return f"Labels to check: {', '.join(parts)}{file}." if parts else ""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class ImageClassifier:
     """A saved classifier of pictures.
@@ -57,6 +80,7 @@ class ImageClassifier:
         n_alike: pictures that were kept together, since they are equal or nearly so.
         stays: whether the file of an earlier call stayed, since no better one was found.
         tested: a final judgement; None without one.
+        checks: labels to check.
         seconds: of the call.
     """
 
@@ -68,6 +92,7 @@ class ImageClassifier:
     n_alike: int = 0
     stays: bool = False
     tested: Tested | None = None
+    checks: LabelChecks = LabelChecks()
     seconds: float = 0.0
 
     @property
@@ -96,7 +121,11 @@ class ImageClassifier:
         stays = f"No better one was found: {self.path} stays." if self.stays else ""
         tried = f"Try it: warmstart predict {in_shell(self.path)} NEW/"
         tested = "" if self.tested is None else self.tested.line
-        return [*filter(None, [stays, *self.judgement.lines, tested]), tried, f"Report: {self.report}"]
+        return [
+            *filter(None, [stays, *self.judgement.lines, self.checks.line, tested]),
+            tried,
+            f"Report: {self.report}",
+        ]
 
     def __repr__(self) -> str:
         """Return the lines of `lines`."""
@@ -117,6 +146,11 @@ class ImageClassifier:
             "classifier": str(self.path),
             **self.judgement.to_dict(),
             "report": str(self.report),
+            "labels_to_check": {
+                "doubted": self.checks.n_doubted,
+                "equal_pictures": self.checks.n_copies,
+                "table": None if self.checks.table is None else str(self.checks.table),
+            },
             "stays": self.stays,
             "left_out": [{"image": picture.path, "reason": picture.reason} for picture in self.broken],
             "kept_together": self.n_alike,

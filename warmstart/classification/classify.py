@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import time as clock
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +19,20 @@ from warmstart.classification.arrange import (
     left_out_line,
     together_line,
 )
-from warmstart.classification.classifier import ImageClassifier, Tested
-from warmstart.classification.judgement import Judgement
+from warmstart.classification.classifier import ImageClassifier, LabelChecks, Tested
 from warmstart.classification.keeper import Keeper, judged_before, store_judged
+from warmstart.classification.label_table import label_table, write_label_table
 from warmstart.classification.look import look_at
 from warmstart.classification.options import ClassifyOptions
 from warmstart.classification.progress import PlainProgress, Teller
 from warmstart.history_store.canonical import canonical
-from warmstart.history_store.errors import AllTrialsFailedError, DataError, UsageError
+from warmstart.history_store.errors import AllTrialsFailedError, DataError, StorageError, UsageError
 from warmstart.history_store.images import ImageSource
 from warmstart.history_store.readers.arranged import MARK
-from warmstart.history_store.readers.csv_labels import labelled
+from warmstart.history_store.readers.csv_labels import images_of, labelled
 from warmstart.locations import PathLike
 from warmstart.metafeat.files import replace_file
+from warmstart.studies.results.classifier_record import judgement_of
 from warmstart.studies.results.summary import TuneResult
 from warmstart.studies.state.storage import local_path
 from warmstart.studies.tune import tune_dataset
@@ -45,6 +46,8 @@ _PAGE_STARTS, _PAGE_S, _PAGE_SHARE = 0.6, 12.0, 0.1
 """Seconds kept for the page and for judging, in those of the start before the tuning; at most so many, and this share of
 the time."""
 _MOST_THREADS = 16
+_TABLE = "label_table"
+"""Key of the digest of the table of labels in what is stored of a study."""
 
 
 def classify(
@@ -142,16 +145,17 @@ def classify_pictures(path: str, options: ClassifyOptions, *, began: float | Non
         msg = f"{out}: expected a report to be written, got none. Correct what was said above, and run the same command again."
         raise DataError(msg)
     judged = _judged(Path(result.report), keeper)
-    judgement = Judgement.of(
-        judged["classifier"]["confusion"],
-        judged["classifier"]["error"],
-        arranged.counts,
-        interval=judged["saved_model"].get("interval"),
-    )
+    told = judged["classifier"] | {
+        "counts": arranged.counts,
+        "doubtful_copies": [copy.to_dict() for copy in arranged.copies],
+    }
+    table = _write_labels(source, told, out, Path(result.report).parent, options)
+    _store(Path(result.report), judged | {"classifier": told | {"labels_file": None if table is None else str(table)}})
     _write_page(Path(result.report), report, options)
+    checks = LabelChecks(len(told.get("doubted_labels", ())), len(arranged.copies), table)
     return ImageClassifier(
-        out, result, judgement, report, arranged.broken, arranged.n_alike, stays=keeper.stays,
-        tested=_tested(out, options), seconds=clock.monotonic() - began,
+        out, result, judgement_of(told), report, arranged.broken, arranged.n_alike, stays=keeper.stays,
+        tested=_tested(out, options), checks=checks, seconds=clock.monotonic() - began,
     )  # fmt: skip
 
 
@@ -273,18 +277,41 @@ def _tune(
 
 def _judged(report: Path, keeper: Keeper) -> dict[str, Any]:
     """Return how the saved classifier was judged: in this call, or in the one that saved it."""
-    json_path = report.with_suffix(".json")
-    for path in (report, json_path):  # its first name is of no use to anybody
+    for path in (report, report.with_suffix(".json")):  # its first name is of no use to anybody
         text = path.read_text(encoding="utf-8").replace(str(keeper.new), str(keeper.path))
         replace_file(path, text.encode(), durable=False)
     document: dict[str, Any] = json.loads(text)
     if "classifier" in document and not keeper.stays:
-        parts = {name: document[name] for name in ("classifier", "saved_model")}
-        store_judged(report.parent, parts)
-        return parts
-    parts = judged_before(report.parent) or {}
-    replace_file(json_path, (json.dumps(document | parts, indent=2) + "\n").encode(), durable=False)
-    return parts
+        return {name: document[name] for name in ("classifier", "saved_model")}
+    return judged_before(report.parent) or {}
+
+
+def _store(report: Path, judged: Mapping[str, Any]) -> None:
+    """Store how the saved classifier was judged, for later calls and in the report."""
+    store_judged(report.parent, {**(judged_before(report.parent) or {}), **judged})
+    path = report.with_suffix(".json")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    replace_file(path, (json.dumps({**document, **judged}, indent=2) + "\n").encode(), durable=False)
+
+
+def _write_labels(
+    source: ImageSource, told: Mapping[str, Any], out: Path, folder: Path, options: ClassifyOptions
+) -> Path | None:
+    """Write the table of labels to check beside the classifier; None if there are none, or no folder of pictures."""
+    doubted, copies = told.get("doubted_labels", ()), told["doubtful_copies"]
+    if not (doubted or copies) or not images_of(source.location).is_dir():
+        return None
+    before = (judged_before(folder) or {}).get(_TABLE)
+    text = label_table(source, doubted, copies)
+    try:
+        table, digest = write_label_table(
+            out.with_name(f"{out.stem}-labels.csv"), text, written=before, labels=options.labels
+        )
+    except (OSError, StorageError) as error:
+        options.on_message(f"No table of the labels to check could be written: {error}")
+        return None
+    store_judged(folder, {**(judged_before(folder) or {}), _TABLE: digest})
+    return table
 
 
 def _write_page(report: Path, page: Path, options: ClassifyOptions) -> None:

@@ -110,16 +110,25 @@ COMMANDS = (
         (
             "warmstart predict clf.safetensors photos/new/ a.jpg",
             "warmstart predict clf.safetensors --dataset sklearn:digits",
+            "warmstart predict clf.safetensors photos/new/ --sort-into sorted/",
         ),
+    ),
+    Entry(
+        "",
+        "export",
+        "export:export",
+        "Write a saved classifier as ONNX, or what is in it as JSON.",
+        ("warmstart export clf.safetensors clf.onnx", "warmstart export clf.safetensors card.json"),
     ),
     Entry(
         "",
         "cache",
         "cache:cache",
-        "Show what the cache holds: meta-features of datasets, features of pretrained networks; or clear it.",
+        "Show what the cache holds, and what killed calls left; or clear it, and say what that frees.",
         (
             "warmstart cache",
             "warmstart cache --clear",
+            "warmstart cache --limit 500",
         ),
     ),
     Entry(

@@ -37,6 +37,18 @@ def predict(
     device: Annotated[
         str, typer.Option("--device", help="Where pretrained networks run: cpu, cuda, cuda:1, ... or auto.")
     ] = "auto",
+    sort_into: Annotated[
+        str | None,
+        typer.Option(
+            "--sort-into", metavar="FOLDER", help="Copy each picture into a folder of its class here; none is replaced."
+        ),
+    ] = None,
+    unsure: Annotated[
+        float,
+        typer.Option(
+            "--unsure", min=0, max=1, help="With --sort-into: answers less probable than this go into unsure/."
+        ),
+    ] = 0.8,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
     threads: ThreadsOption = 1,
@@ -44,10 +56,14 @@ def predict(
     verbose: VerboseOption = 0,
 ) -> None:
     """Name the class of pictures, with its probability; of a labelled dataset, count the errors too."""
+    from warmstart.history_store.errors import UsageError
     from warmstart.metafeat.device import cpu_threads
     from warmstart.prediction import predict as predict_images
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
+    if sort_into is not None and dataset is not None:
+        msg = "cannot be used with `dataset`."
+        raise UsageError(msg, param="sort_into")
     with cpu_threads(threads), shell.images_progress("predicting") as progress:
         source = _labelled(dataset, labels, labels_column)
         prediction = predict_images(
@@ -69,12 +85,19 @@ def predict(
         for line in prediction.remarks:
             shell.note(line)
         return
-    rows = [
-        {"image": row.image, "class": row.label, "probability": row.probability}
-        | ({} if row.truth is None else {"truth": row.truth})
-        for row in prediction.rows
-    ]
-    shell.result(prediction.to_dict(), rows)
+    rows = list(prediction)
+    if format is Format.TABLE:
+        rows = [{name: cell for name, cell in row.items() if name != "unlike"} | ({"note": "unlike what it learned"} if row.get("unlike") else {}) for row in rows]  # fmt: skip
+        for line in prediction.remarks:
+            shell.note(line)
+    document = prediction.to_dict()
+    if sort_into is not None:
+        from warmstart.classification.sort_pictures import sort_pictures
+
+        copies = [str(each.copy) for each in sort_pictures(prediction, sort_into, threshold=unsure)]
+        rows = [row | {"copy": copy} for row, copy in zip(rows, copies, strict=True)]
+        document["predictions"] = [each | {"copy": copy} for each, copy in zip(document["predictions"], copies, strict=True)]  # fmt: skip
+    shell.result(document, rows)
 
 
 def _labelled(dataset: str | None, labels: str | None, column: str | None) -> str | None:

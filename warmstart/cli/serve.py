@@ -33,6 +33,10 @@ def serve(
     ] = None,
     history: HistoryOption = None,
     model: ModelOption = None,
+    classifier: Annotated[
+        Path | None,
+        typer.Option("--classifier", help="A classifier of `warmstart classify`, for POST /v1/predictions."),
+    ] = None,
     token_file: Annotated[
         Path | None, typer.Option("--token-file", help="Who may: lines of names, scopes and digests of tokens.")
     ] = None,
@@ -52,7 +56,7 @@ def serve(
     ] = None,
     allow_uploads: Annotated[
         bool,
-        typer.Option("--allow-uploads", help="Take datasets as ZIP, TAR or NPZ on other addresses than loopback, too."),
+        typer.Option("--allow-uploads", help="Take datasets and pictures on other addresses than loopback, too."),
     ] = False,
     rate: Annotated[
         float | None, typer.Option("--rate", help="Requests a second of each client, at most; any when left out.")
@@ -89,6 +93,7 @@ def serve(
         history=history,
         model=model,
         storage=storage,
+        classifier=classifier,
         token_file=token_file,
         tls_cert=tls_cert,
         tls_key=tls_key,

@@ -244,6 +244,7 @@ def export(
     """Write the trials of a study as a table, as JSON, or as a page with pictures that needs no network."""
     from pathlib import Path
 
+    from warmstart.studies.output_paths import study_folder
     from warmstart.studies.results.export import check_export, write_trials
     from warmstart.studies.results.study_record import choose_study, read_study_record
     from warmstart.studies.state.reading import open_to_read
@@ -253,10 +254,12 @@ def export(
     check_export(target)
     with open_to_read(storage) as store:
         record = read_study_record(store, choose_study(store, one_study(study, named)))
+        folder = study_folder(store.path, record.name)
     if target.suffix.lower() == ".html":
-        from warmstart.plots.study_page import write_page
+        from warmstart.plots.study_page import classifier_of_report, write_page
 
-        for note in write_page(target, [record], title=f"Study {record.name}", seed=seed):
+        classifier = classifier_of_report(folder / "report.json")
+        for note in write_page(target, [record], title=f"Study {record.name}", seed=seed, classifier=classifier):
             shell.note(note)
     else:
         write_trials(target, record, raw=raw)

@@ -2,47 +2,41 @@
 
 import base64
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from warmstart.exports import START
 from warmstart.history_store.canonical import without_arrangement
 from warmstart.history_store.errors import WarmstartError
 from warmstart.history_store.extras import has_extra, missing_extra
 from warmstart.history_store.quoting import in_markup
+from warmstart.history_store.readers.csv_labels import images_of
+from warmstart.history_store.wording import counted
 from warmstart.html import table
 from warmstart.metafeat.files import replace_file
+from warmstart.plots.classifier_page import STYLE, classifier_section, classifier_title
 from warmstart.plots.read_report import read_json
 from warmstart.plots.study import PICTURES, study_pictures
 from warmstart.plots.style import drawn, styled
-from warmstart.prediction import thumbnails
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.study_record import StudyRecord, records_of_report
 from warmstart.studies.results.trial import Trial
 from warmstart.suggestions.formats import with_config
 
 _MAX_ROWS = 10
-_PICTURE_SIZE = 128
-"""Pixels per side of a misclassified picture."""
 _STYLE = """
-:root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --line: #d5d5d5; --soft: #6b6b6b }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e6e6; --paper: #16181b; --line: #3a3d42; --soft: #a0a0a0 } }
+:root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --line: #d5d5d5; --soft: #6b6b6b; --good: #0072B2 }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e6e6; --paper: #16181b; --line: #3a3d42; --soft: #a0a0a0; --good: #56B4E9 } figure img.drawn { filter: invert(.9) hue-rotate(180deg) } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
 h1, h2 { line-height: 1.2 } h2 { margin-top: 2.2rem } dt { color: var(--soft) } dd { margin: 0 0 .4rem }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem }
 .wide { overflow-x: auto } table { border-collapse: collapse; font-size: 13px } caption { text-align: left; color: var(--soft); padding-bottom: .3rem }
 th, td { text-align: left; padding: .2rem .7rem .2rem 0; border-bottom: 1px solid var(--line); white-space: nowrap }
-figure { margin: 1rem 0 } figure img { background: #fff; border-radius: 6px; max-width: 100%; height: auto } figcaption { color: var(--soft) }
-.shots { display: grid; grid-template-columns: repeat(auto-fill, minmax(10rem, 1fr)); gap: 1rem } .shots figure { margin: 0 }
-.shots figcaption { font-size: 13px; overflow-wrap: anywhere }
-@media (max-width: 45rem) { figure { overflow-x: auto } figure img { min-width: 36rem } .shots figure img { min-width: 0 } }
+figure { margin: 1rem 0 } figure img { border-radius: 6px; max-width: 100%; height: auto } figure img.drawn { background: #fff } figcaption { color: var(--soft) }
+@media (max-width: 45rem) { figure { overflow-x: auto } figure img.drawn { min-width: 36rem } }
 @media print {
   :root { color-scheme: light; --ink: #1a1a1a; --paper: #fff; --line: #d5d5d5; --soft: #6b6b6b }
-  body { max-width: none; margin: 0 } figure { break-inside: avoid; overflow: visible } figure img { min-width: 0 }
+  body { max-width: none; margin: 0 } figure { break-inside: avoid; overflow: visible } figure img.drawn { min-width: 0; filter: none }
   .wide { overflow: visible } table { font-size: 10px } th, td { white-space: normal; overflow-wrap: anywhere }
 }
 """
@@ -73,13 +67,36 @@ def write_page(
         StorageError: the file cannot be written.
     """
     notes: list[str] = []
-    parts = [f"<h1>{in_markup(title)}</h1>", *(_section(record, notes, seed) for record in studies)]
+    parts = [_section(record, notes, seed) for record in studies]
     if classifier is not None:
-        parts.append(_classifier(classifier, studies[0].dataset))
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{in_markup(title)}</title>'
-    page = f"{START}{head}<style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
+        dataset, n_trials = studies[0].dataset, sum(len(record.trials) for record in studies)
+        name = studies[0].name if dataset is None else _name_of(dataset)
+        title = classifier_title(classifier, name)
+        search = f"<details><summary>The search: {counted(n_trials, 'trial')}</summary>{''.join(parts)}</details>"
+        parts = [classifier_section(classifier, dataset), search]
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>{in_markup(title)}</title>'
+    heading = f"<h1>{in_markup(name if classifier is not None else title)}</h1>"
+    page = f"{START}{head}<style>{_STYLE}{STYLE}</style></head><body>{heading}{''.join(parts)}</body></html>\n"
     replace_file(path, page.encode("utf-8", "backslashreplace"), durable=False)
     return list(dict.fromkeys(notes))
+
+
+def _name_of(dataset: str) -> str:
+    """Return the name of a dataset for people: its folder's or file's."""
+    path = images_of(without_arrangement(dataset))
+    return path.name or str(path)
+
+
+def classifier_of_report(path: Path) -> Mapping[str, Any] | None:
+    """Return the part of a report on the saved classifier; None without it, or without a report.
+
+    Args:
+        path: of the report's JSON.
+    """
+    if not path.is_file():
+        return None
+    classifier: Mapping[str, Any] | None = read_json(path, expected="the report of a study").get("classifier")
+    return classifier
 
 
 def write_report_page(report: Path, page: Path | None = None) -> list[str]:
@@ -111,39 +128,6 @@ def _section(record: StudyRecord, notes: list[str], seed: int) -> str:
     return "".join(parts)
 
 
-def _classifier(classifier: Mapping[str, Any], dataset: str | None) -> str:
-    """Return the section on the saved classifier: confusion matrix on the validation part, and its worst errors with pictures."""
-    # Reports of 0.2 may have it.
-    since = ", before the saved file was trained on these images too" if classifier.get("trained_on_validation") else ""
-    ends = " ({:.3g} to {:.3g}, 80 %)".format(*classifier["interval"]) if classifier.get("interval") else ""
-    n_images = sum(count for row in classifier["confusion"] for count in row.values() if isinstance(count, int))
-    parts = [
-        f"<h2>The saved classifier</h2><p>{in_markup(classifier['model'])}, on the {n_images} images that it had not seen: error {classifier['error']:.4g}{ends}{since}.</p>",
-        f'<div class="wide">{table("A row for each true class, a column for each answer", classifier["confusion"])}</div>',
-    ]
-    if classifier["worst"]:
-        worst = classifier["worst"]
-        pixels = thumbnails([mistake["image"] for mistake in worst], dataset or "", size=_PICTURE_SIZE)
-        shots = "".join(map(_worst_figure, worst, pixels))
-        parts.append(f'<p>Its worst errors:</p><div class="shots">{shots}</div>')
-    return "".join(parts)
-
-
-def _worst_figure(worst: Mapping[str, Any], pixels: NDArray[np.uint8] | None) -> str:
-    """Return the figure of a misclassified picture with true and predicted class; without the picture if it is unreadable."""
-    caption = f"{worst['truth']}, taken for {worst['answer']}; probability of the truth {worst['probability of the truth']:.4g}"
-    image = "" if pixels is None else f'<img alt="{in_markup(caption)}" src="{_png_url(pixels)}">'
-    return f"<figure>{image}<figcaption>{in_markup(caption)}<br>{in_markup(worst['image'])}</figcaption></figure>"
-
-
-def _png_url(pixels: NDArray[np.uint8]) -> str:
-    from PIL import Image
-
-    buffer = BytesIO()
-    Image.fromarray(pixels.squeeze(2) if pixels.shape[2] == 1 else pixels).save(buffer, format="png")
-    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
-
-
 def _figures(record: StudyRecord, notes: list[str], seed: int) -> str:
     if not has_extra("plots"):
         notes.append(missing_extra("plots", "A page with pictures").message)
@@ -153,7 +137,7 @@ def _figures(record: StudyRecord, notes: list[str], seed: int) -> str:
         with styled():
             for picture in study_pictures(record, notes=notes, seed=seed):
                 caption = PICTURES[picture.name]
-                parts.append(f'<figure><img alt="{in_markup(caption)}" src="{_data_url(picture.figure)}"><figcaption>{in_markup(caption)}</figcaption></figure>')  # fmt: skip
+                parts.append(f'<figure><img class="drawn" alt="{in_markup(caption)}" src="{_data_url(picture.figure)}"><figcaption>{in_markup(caption)}</figcaption></figure>')  # fmt: skip
     except WarmstartError as error:
         notes.append(str(error))
     return "".join(parts)

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from warmstart.service import descriptors, events, health, history, site, studies, suggestions, uploads
+from warmstart.service import descriptors, events, health, history, predictions, site, studies, suggestions, uploads
 from warmstart.service.bodies import ProblemBody
 from warmstart.service.core import Service
 from warmstart.service.guard import Guard
@@ -48,7 +48,7 @@ def create_app(settings: ServiceSettings) -> Guard:
         generate_unique_id_function=lambda route: route.name,  # names the functions of generated clients
     )
     api.state.service = service
-    for part in (health, descriptors, uploads, suggestions, studies, events, history):
+    for part in (health, descriptors, uploads, suggestions, predictions, studies, events, history):
         api.include_router(part.router, prefix="/v1")
     api.include_router(health.monitoring, include_in_schema=False)
     api.include_router(site.router)

@@ -26,6 +26,9 @@ from warmstart.studies.state.storage import local_path
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 
+if TYPE_CHECKING:
+    from warmstart.training.workloads import Classifier
+
 MOST_DESCRIPTORS = 1000
 MOST_ASKS = 32
 """Threads that choose trials, which may take long; other requests have their own threads."""
@@ -54,6 +57,7 @@ class Service:
         uploads: limiter of the processes that look at uploads.
         n_uploads: number of uploads that arrive, wait or are looked at.
         importance: cached importance of hyperparameters in studies.
+        predicting: lock of the classifier.
     """
 
     settings: ServiceSettings
@@ -68,10 +72,26 @@ class Service:
     answers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_ANSWERS))
     uploads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_UPLOADS))
     n_uploads: int = 0
+    predicting: Lock = field(default_factory=Lock)
+    _classifier: "Classifier | None" = None
     _descriptors: OrderedDict[str, Descriptor] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
     _loading: Lock = field(default_factory=Lock)
     _loaded: dict[Path, EmbeddedHistory] = field(default_factory=dict)
+
+    def classifier(self) -> "Classifier":
+        """Return the classifier of the settings, read on the first call.
+
+        Raises:
+            ModelError: no classifier, or a damaged one.
+        """
+        from warmstart.training.workloads import load_classifier
+
+        assert self.settings.classifier is not None  # noqa: S101  the route checks
+        with self.predicting:
+            if self._classifier is None:
+                self._classifier = load_classifier(Path(self.settings.classifier))
+            return self._classifier
 
     def advisor(self, exclude_group: tuple[str, ...] = (), seed: int = 0) -> Advisor:
         """Return an advisor over the server's history, or that of a descriptor's kind."""

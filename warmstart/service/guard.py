@@ -18,13 +18,18 @@ from warmstart.service.core import Service
 from warmstart.service.logs import FIELDS
 from warmstart.service.problems import MEDIA_TYPE, ProblemError, problem_body
 from warmstart.service.rate import RateLimit
-from warmstart.service.settings import LOOPBACK_NAMES, UPLOADS
+from warmstart.service.settings import LOOPBACK_NAMES, PICTURES, UPLOADS
 
 TOKEN_PATHS = ("/v1", "/metrics")
 OPEN_PATHS = ("/v1/healthz", "/v1/readyz", "/healthz", "/readyz")
 """Paths that need no token: they show only whether the server works."""
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
-UPLOAD_PATH = "/v1/descriptors:upload"
+UPLOAD_PATH, PREDICTIONS_PATH = "/v1/descriptors:upload", "/v1/predictions"
+_BODIES = {
+    UPLOAD_PATH: (tuple(UPLOADS), "Pack the folder as ZIP, and send its bytes as they are"),
+    PREDICTIONS_PATH: (PICTURES, "Send the bytes of the picture's file as they are"),
+}
+"""Content types of bodies that are not JSON, and what to do instead of others."""
 _log = logging.getLogger("warmstart.service")
 _ID = re.compile(r"[\w.-]{1,64}")
 _API_POLICY = "default-src 'none'; frame-ancestors 'none'"
@@ -152,10 +157,8 @@ class Guard:
     def _check_body(self, headers: Mapping[bytes, bytes], path: str) -> None:
         """Refuse bodies of another content type, which web pages can send anywhere, and of too large a stated length."""
         kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
-        is_upload = path == UPLOAD_PATH
-        allowed = tuple(UPLOADS) if is_upload else ("application/json",)
+        allowed, step = _BODIES.get(path, (("application/json",), "Send it as JSON"))
         if kind not in allowed:
-            step = "Pack the folder as ZIP, and send its bytes as they are" if is_upload else "Send it as JSON"
             detail = (
                 f"expected the content type {' or '.join(allowed)}, got {repr(kind[:80]) if kind else 'none'}. {step}."
             )
@@ -169,6 +172,8 @@ class Guard:
             raise _too_large(self._max_bytes(kind))
 
     def _max_bytes(self, kind: str) -> int:
+        if kind in PICTURES:
+            return self._settings.most_picture_bytes
         return self._settings.most_upload_bytes if kind in UPLOADS else self._settings.most_bytes
 
     def _limit_body(self, receive: Receive, headers: Mapping[bytes, bytes]) -> Receive:

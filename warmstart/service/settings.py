@@ -6,6 +6,7 @@ from pathlib import Path
 
 from warmstart.history_store.errors import MissingPathError, UsageError
 from warmstart.locations import PathLike
+from warmstart.training.workloads.classifier_file import read_header
 
 UPLOADS = {
     "application/zip": "zip",
@@ -16,6 +17,8 @@ UPLOADS = {
     "application/x-npz": "npz",
 }
 """Content types of uploaded datasets, and the kinds of archive."""
+PICTURES = ("image/jpeg", "image/png", "image/webp", "image/bmp", "image/gif", "image/tiff")
+"""Content types of uploaded pictures."""
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -38,6 +41,8 @@ class ServiceSettings:
         most_bytes: of a JSON body.
         most_upload_bytes: of an uploaded dataset.
         most_pixels: of all pictures of an uploaded dataset together.
+        most_picture_bytes: of an uploaded picture.
+        classifier: file of the classifier that answers `/v1/predictions`; None = no answers.
         allow_uploads: take uploaded datasets on other addresses than loopback, too.
         body_timeout_s: seconds in which a body has to arrive.
         rate: requests a second of each client, in bursts of ten times as many; None = any.
@@ -58,6 +63,8 @@ class ServiceSettings:
     most_bytes: int = 1_000_000
     most_upload_bytes: int = 200_000_000
     most_pixels: int = 400_000_000
+    most_picture_bytes: int = 20_000_000
+    classifier: PathLike | None = None
     allow_uploads: bool = False
     body_timeout_s: float = 60.0
     rate: float | None = None
@@ -68,8 +75,11 @@ class ServiceSettings:
 
         Raises:
             UsageError: an open address without tokens; half of a certificate; a number out of range.
-            MissingPathError: a token file, a certificate or a key that is not there.
+            MissingPathError: a token file, a certificate, a key or a classifier that is not there.
+            ModelError: a file that is no classifier.
         """
+        if self.classifier is not None:
+            read_header(Path(self.classifier))
         if not 0 <= self.port <= 65535:
             msg = f"expected a port from 0 to 65535, got {self.port}. Leave it out for 8383."
             raise UsageError(msg, param="port")

@@ -50,7 +50,7 @@ async def upload(request: Request, service: Shared, _: Runner, extractor: Extrac
         raise ProblemError(403, "No uploads", detail)
     # The guard refuses others.
     kind = UPLOADS[request.headers["content-type"].partition(";")[0].strip().lower()]
-    with _counted(service), tempfile.TemporaryDirectory(prefix="warmstart-upload-") as folder:
+    with counted_upload(service), tempfile.TemporaryDirectory(prefix="warmstart-upload-") as folder:
         file = Path(folder) / f"upload.{kind}"
         with _upload_errors(), file.open("wb") as opened:
             async for part in request.stream():
@@ -62,7 +62,7 @@ async def upload(request: Request, service: Shared, _: Runner, extractor: Extrac
 
 
 @contextlib.contextmanager
-def _counted(service: Service) -> Iterator[None]:
+def counted_upload(service: Service) -> Iterator[None]:
     """Count an upload; raises `ProblemError` where too many wait."""
     if service.n_uploads >= MOST_WAITING_UPLOADS:
         detail = f"expected at most {MOST_WAITING_UPLOADS} uploads at a time, got one more. Send it again later, or a descriptor instead."

@@ -34,6 +34,7 @@ from warmstart.studies.objectives.function import check_not_importing
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.objectives.workload import WorkloadObjective
 from warmstart.studies.options import GROUPS, Group, pick_from
+from warmstart.studies.results.classifier_record import classifier_record
 from warmstart.studies.results.comparison import Comparison, compare_with_uniform
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
 from warmstart.studies.results.saved_networks import seconds_of_best
@@ -65,6 +66,7 @@ from warmstart.studies.study_outputs import (
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
 from warmstart.suggestions.larger_pictures import picture_facts
 from warmstart.training.workloads import DEFAULT, get_workload
+from warmstart.training.workloads.classifier_file import read_header
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
@@ -211,10 +213,11 @@ def _tune_single(
     result, saved = outputs.record_and_save(result, plan, options, deadline=began + options.check_time())
     if saved is not None and result.report is not None and dataset is not None:
         path = Path(result.report)
-        predictions = predict_validation(saved, options.save_model or "", dataset, skip_broken=options.skip_broken)
+        judged, left_out = predict_validation(saved, options.save_model or "", dataset, skip_broken=options.skip_broken)
         record = result.saved_model
         assert record is not None  # noqa: S101  of what was saved
-        try_write_report(path, lambda: add_classifier(path, predictions, record), options)
+        told = classifier_record(judged, record, left_out, saved.examination, read_header(record.path))
+        try_write_report(path, lambda: add_classifier(path, told, record), options)
     return result
 
 

@@ -350,6 +350,7 @@ def test_the_cache_is_shown_and_cleared(cli, tmp_path, monkeypatch):
 
 def test_a_report_gets_the_confusion_and_the_worst_pictures(tmp_path):
     from warmstart.prediction import Prediction, Predictions
+    from warmstart.studies.results.classifier_record import classifier_record
     from warmstart.studies.results.report import add_classifier
     from warmstart.studies.results.summary import SavedModel
 
@@ -364,7 +365,7 @@ def test_a_report_gets_the_confusion_and_the_worst_pictures(tmp_path):
     assert [row.image for row in said.worst(2)] == ["4.png", "2.png"]
     (tmp_path / "r.md").write_text("# Study\n")
     (tmp_path / "r.json").write_text('{"best": 1}')
-    add_classifier(tmp_path / "r.md", said, saved)
+    add_classifier(tmp_path / "r.md", classifier_record(said, saved), saved)
     text = (tmp_path / "r.md").read_text()
     assert text.startswith("# Study\n\n## The saved classifier")
     assert "| 4.png | b | a | 0.05 |" in text
@@ -373,6 +374,9 @@ def test_a_report_gets_the_confusion_and_the_worst_pictures(tmp_path):
     assert document["saved_model"] == saved.to_dict()
     assert [row["image"] for row in document["classifier"]["worst"]] == ["4.png", "2.png", "1.png"]
     assert document["classifier"]["trained_on_validation"] is False
+    assert [row["image"] for row in document["classifier"]["doubted_labels"]] == ["4.png", "2.png", "1.png"]
+    assert document["classifier"]["mixed_up"][0] == {"truth": "b", "answer": "a", "n": 2, "images": ["4.png", "2.png"]}
+    assert document["classifier"]["thresholds"][4] == {"at_least": 0.9, "n": 2, "right": 1}
     assert "on 5 images that it had not seen: error 0.6 (0.3 to 0.8, 80 %). A row" in text
 
 

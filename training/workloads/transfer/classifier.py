@@ -25,10 +25,12 @@ from warmstart.metafeat.pretrained.heads import Head, head_from_tensors
 from warmstart.training.workloads.base import Classifier, Member
 from warmstart.training.workloads.classifier_file import not_a_classifier, read_header, to_metadata
 from warmstart.training.workloads.classifier_images import fitted_images
+from warmstart.training.workloads.familiar import Familiar
 from warmstart.training.workloads.stored_network import check_size, load_network
 
 PREFIX = "warmstart."
 """Prefix of the names of tensors outside the first backbone."""
+_BANK = f"{PREFIX}familiar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +123,21 @@ class TransferClassifier(Classifier):
         Raises:
             DataError: when the images are of another shape or type.
         """
+        return self.answer(images)[0]
+
+    def answer(self, images: NDArray[np.uint8]) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
+        """Compute the probabilities, and whether each image is unlike those learned; None = unknown."""
         inputs = fitted_images(images, self.size, self.channels)
         if not len(inputs):
-            return np.zeros((0, len(self.classes)))
+            return np.zeros((0, len(self.classes))), None if self.familiar is None else np.zeros(0, bool)
         models = {model.pass_key: model for model in self._models}
         features = {key: model.features(inputs) for key, model in models.items()}
-        return self.average(
+        probabilities = self.average(
             [model.head.probabilities(features[model.pass_key].at(model.depth)) for model in self._models]
         )
+        if self.familiar is None:
+            return probabilities, None
+        return probabilities, self.familiar.unlike(features[self._models[self.familiar.model].pass_key].full)
 
     def average(self, probabilities: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         """Average the probabilities of the models, smoothed by one vote for all classes beside the training images'.
@@ -138,6 +147,12 @@ class TransferClassifier(Classifier):
         mean: NDArray[np.float64] = np.average(probabilities, axis=0, weights=self.votes)
         votes = math.inf if self.training_images is None else self.training_images
         return mean + (1 / len(self.classes) - mean) / (votes + 1)
+
+    def write_onnx(self, path: Path) -> None:
+        """Write an ONNX file, and the preparation of its pictures beside it as JSON; see `Classifier.write_onnx`."""
+        from warmstart.training.workloads.transfer.onnx_file import write_onnx
+
+        write_onnx(self, path)
 
     def save(self, path: Path) -> None:
         """Write one safetensors file; `timm.create_model` loads the first model's backbone from it.
@@ -160,6 +175,8 @@ class TransferClassifier(Classifier):
             if model.answers is not None:
                 tensors[f"{PREFIX}{i}.answers"] = torch.from_numpy(model.answers)
             described.append({**_describe(model), "prefix": prefixes[key]})
+        if self.familiar is not None:
+            tensors[_BANK] = torch.from_numpy(self.familiar.bank).half()
         header = {
             "members": [member.to_dict() for member in self.members],
             "classes": list(self.classes),
@@ -169,7 +186,9 @@ class TransferClassifier(Classifier):
             "interval": self.interval,
             "dataset": self.dataset,
             "training_images": self.training_images,
+            "pictures": None if self.examination is None else self.examination.counts,
             "votes": list(self.votes),
+            "familiar": None if self.familiar is None else {"least": self.familiar.least, "model": self.familiar.model},
             "models": described,
         }
         replace_file(path, save(tensors, metadata=to_metadata("transfer", header)))
@@ -207,10 +226,13 @@ class TransferClassifier(Classifier):
             members = [Member(**member) for member in header["members"]]
             settings = {name: header[name] for name in ("classes", "channels", "error")}
             training_images, votes = header.get("training_images"), header.get("votes")
-            return cls(
+            classifier = cls(
                 members, models, **settings, training_images=training_images, votes=votes,
                 interval=tuple(header["interval"]) if header.get("interval") else None,
             )  # fmt: skip
+            if (familiar := header.get("familiar")) is not None:
+                least, model = float(familiar["least"]), int(familiar["model"])
+                classifier.familiar = Familiar(tensors[_BANK].float().numpy(), least, range(len(models))[model])
         except WarmstartError:
             raise
         except (
@@ -223,6 +245,7 @@ class TransferClassifier(Classifier):
             RuntimeError,
         ) as error:
             raise not_a_classifier(path, error) from error
+        return classifier
 
 
 def _on_cpu(network: FeatureNetwork) -> FeatureNetwork:

@@ -23,6 +23,16 @@ def answered(answers: Sequence[Answers]) -> NDArray[np.bool_]:
     return np.asarray(np.isfinite(answers).all(axis=(0, 2)))
 
 
+def mean_of_known(answers: Sequence[Answers], weights: Sequence[float]) -> Answers:
+    """Average for each image over the models that have an answer, by their weights; NaN where none has."""
+    stacked = np.stack(answers)
+    is_known = np.isfinite(stacked).all(2, keepdims=True)
+    shares = is_known * np.asarray(weights)[:, None, None]
+    totals = shares.sum(0)
+    sums = (np.where(is_known, stacked, 0.0) * shares).sum(0)
+    return np.asarray(np.where(totals > 0, sums / np.maximum(totals, _TINY), np.nan))
+
+
 def votes(tuned: Sequence[bool]) -> list[float]:
     """Return the votes of models: those on frozen features, which err alike, share one; a fine-tuned one has one."""
     n_frozen = sum(not is_tuned for is_tuned in tuned)

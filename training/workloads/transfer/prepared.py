@@ -33,8 +33,18 @@ from warmstart.metafeat.pretrained.heads import (
     best_scale,
     head_specs,
 )
-from warmstart.training.workloads.base import Budget, Classifier, Member, Prepared, Report, TrainingResult
+from warmstart.metafeat.pretrained.learning_curve import CurvePoint, learning_curve
+from warmstart.training.workloads.base import (
+    Budget,
+    Classifier,
+    Examination,
+    Member,
+    Prepared,
+    Report,
+    TrainingResult,
+)
 from warmstart.training.workloads.dataset import Dataset
+from warmstart.training.workloads.familiar import MOST, Familiar
 from warmstart.training.workloads.transfer.budget import TransferBudget, transfer_budget
 from warmstart.training.workloads.transfer.classifier import TransferClassifier, TransferModel
 from warmstart.training.workloads.transfer.config import MORE, FeatureSet, TransferConfig
@@ -49,6 +59,7 @@ from warmstart.training.workloads.transfer.members import (
     answered,
     choose_members,
     error_interval,
+    mean_of_known,
     votes,
     wrong_answers,
 )
@@ -205,10 +216,62 @@ class PreparedTransfer(Prepared):
             rows, labels = np.flatnonzero(answered(answers)), self._labels(self._seen)
             classifier.validated = classifier.average([each[rows] for each in answers])
             seen = np.concatenate([self.dataset.rows(part) for part in self._seen])[rows]
-            classifier.validated_rows = seen if self.dataset.sampled_rows is None else self.dataset.sampled_rows[seen]
+            classifier.validated_rows = self._rows_of_source(seen)
             wrong = int(wrong_answers(classifier.validated, labels[rows]).sum())
             classifier.error, classifier.interval = wrong / len(rows), error_interval(wrong, len(rows))
         return classifier
+
+    def examine(self, models: Sequence[object], members: Sequence[Member], n: int, *, seconds: float) -> Examination:
+        """Return answers to all images that some model has not seen, and the errors with fewer images."""
+        transfer_models = [model for model in models if isinstance(model, TransferModel)]
+        answers = [self._answers(model) for model in transfer_models]
+        tuned = [bool(model.origin["tuned"]) for model in transfer_models]
+        joined = mean_of_known(answers[:n], votes(tuned[:n]))
+        joined = np.where(np.isfinite(joined), joined, mean_of_known(answers, votes(tuned)))
+        rows = np.concatenate([self.dataset.rows(part) for part in self._seen])
+        names = self.dataset.class_names
+        counts = np.bincount(self.dataset.labels, minlength=len(names)).tolist()
+        growth = self._growth(members, seconds)
+        return Examination(
+            self._rows_of_source(rows),
+            joined,
+            growth,
+            dict(zip(names, counts, strict=True)),
+            self._familiar(models[:n], members[:n]),
+        )
+
+    def _familiar(self, models: Sequence[object], members: Sequence[Member]) -> Familiar:
+        """Return the comparison of other images with these, by a network that was not tuned where there is one."""
+        transfer_models = [model for model in models if isinstance(model, TransferModel)]
+        number = next((i for i, model in enumerate(transfer_models) if not model.origin["tuned"]), 0)
+        model, draw = transfer_models[number], np.random.default_rng(0).permutation
+        size = model.image_size
+        if model.origin["tuned"]:  # it has seen the training images, so that others resemble them less
+            rows, others = (draw(self.dataset.rows(part))[: MOST // 2] for part in ("train", "val"))
+            pair = [model.features(self.dataset.some_images(part, size)).full for part in (rows, others)]
+            return Familiar.of(pair[0], pair[1], model=number)
+        features = TransferConfig.of(members[number].config).features
+        stored = [self._stored(features, find_backbone(features.backbone), part) for part in self._seen]
+        if all(part is not None for part in stored):
+            full = np.vstack([part.full for part in stored if part is not None])
+            return Familiar.of(full[draw(len(full))[:MOST]], None, model=number)
+        rows = draw(np.concatenate([self.dataset.rows(part) for part in self._seen]))[: MOST // 2]
+        return Familiar.of(model.features(self.dataset.some_images(rows, size)).full, None, model=number)
+
+    def _rows_of_source(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return rows if self.dataset.sampled_rows is None else self.dataset.sampled_rows[rows]
+
+    def _growth(self, members: Sequence[Member], seconds: float) -> Sequence[CurvePoint]:
+        """Measure the errors of heads with fewer images, on features that are there; empty without any."""
+        configs = sorted((TransferConfig.of(member.config) for member in members), key=lambda c: c.tuning is not None)
+        for features in (config.features for config in configs):
+            backbone = find_backbone(features.backbone)
+            parts = [self._stored(features, backbone, part) for part in self._seen]
+            if all(part is not None for part in parts):
+                rows = np.vstack([part.at(features.depth) for part in parts if part is not None])
+                n_classes, rng = len(self.dataset.class_names), np.random.default_rng(0)
+                return learning_curve(rows, self._labels(self._seen), n_classes=n_classes, rng=rng, seconds=seconds)
+        return ()
 
     def select(self, models: Sequence[object], most: int) -> list[int]:
         """Choose all models but the clearly worse ones, by answers to images that they had not seen."""
@@ -270,20 +333,37 @@ class PreparedTransfer(Prepared):
 
     def _of(self, features: FeatureSet, backbone: Backbone, part: Split, *, flipped: bool = False) -> Features:
         """Return features of a part of the images, from memory, from disk, or computed."""
+        stored = self._stored(features, backbone, part, flipped=flipped)
+        if stored is not None:
+            return stored
+        images = self._pictures(features.image_size, part)
+        network, began = self._network(backbone, features.image_size), time.monotonic()
+        computed = compute_features(network, images, flipped=flipped)
+        self._picture_s = (time.monotonic() - began) / len(images)
+        key = self._feature_key(features, backbone, part, flipped=flipped)
+        self.cache.put(key, computed)
+        return self._remember(key, computed)
+
+    def _stored(
+        self, features: FeatureSet, backbone: Backbone, part: Split, *, flipped: bool = False
+    ) -> Features | None:
+        """Return features from memory or from disk; None if they were not computed."""
+        key = self._feature_key(features, backbone, part, flipped=flipped)
+        if key in self._features:
+            return self._features[key]
+        cached = self.cache.get(key)
+        return None if cached is None else self._remember(key, cached)
+
+    def _feature_key(self, features: FeatureSet, backbone: Backbone, part: Split, *, flipped: bool) -> str:
         variant = {"part": part, "size": features.image_size, "flipped": flipped, "device": self.device.type}
-        key = f"{self.dataset.fingerprint()} {backbone.key()} {sorted(variant.items())}"
-        if key not in self._features:
-            computed = self.cache.get(key)
-            if computed is None:
-                images = self._pictures(features.image_size, part)
-                network, began = self._network(backbone, features.image_size), time.monotonic()
-                computed = compute_features(network, images, flipped=flipped)
-                self._picture_s = (time.monotonic() - began) / len(images)
-                self.cache.put(key, computed)
-            self._features[key] = computed
-            while len(self._features) > 1 and sum(entry.nbytes for entry in self._features.values()) > _FEATURE_BYTES:
-                del self._features[next(iter(self._features))]
-        return self._features[key]
+        return f"{self.dataset.fingerprint()} {backbone.key()} {sorted(variant.items())}"
+
+    def _remember(self, key: str, features: Features) -> Features:
+        """Keep features in memory, and the others as far as there is room."""
+        self._features[key] = features
+        while len(self._features) > 1 and sum(entry.nbytes for entry in self._features.values()) > _FEATURE_BYTES:
+            del self._features[next(iter(self._features))]
+        return features
 
     def _pictures(self, size: int, part: Split) -> NDArray[np.uint8]:
         """Return the images of a part at a size, cached for the next configuration."""

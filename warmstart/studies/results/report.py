@@ -15,7 +15,7 @@ from warmstart.history_store.quoting import in_code, in_json, in_markdown
 from warmstart.history_store.space import shown
 from warmstart.history_store.wording import counted, in_short
 from warmstart.metafeat.files import replace_file
-from warmstart.prediction import Predictions
+from warmstart.studies.results.classifier_record import judgement_of
 from warmstart.studies.results.summary import MAX_ROWS, JointResult, SavedModel, TuneResult
 from warmstart.studies.state.spec import StudySpec, WarmConfig
 from warmstart.suggestions.formats import with_config
@@ -35,47 +35,35 @@ def write_report(path: Path, result: TuneResult, plan: StudySpec) -> None:
     _write(path, _markdown(result, plan))
 
 
-def add_classifier(path: Path, predictions: Predictions, saved: SavedModel) -> None:
+def add_classifier(path: Path, record: Mapping[str, Any], saved: SavedModel) -> None:
     """Add the saved classifier to a report: its confusion matrix and worst errors on pictures that it had not seen.
 
     Args:
         path: of the report.
-        predictions: on these pictures.
+        record: of `classifier_record`.
         saved: the file.
 
     Raises:
         OSError: a file cannot be written.
     """
-    worst = [
-        {"image": row.image, "truth": row.truth, "answer": row.label, "probability of the truth": row.of_truth}
-        for row in predictions.worst(MAX_ROWS)
-    ]
-    summary = {
-        "model": predictions.model,
-        "error": saved.validation_error,
-        "interval": saved.interval,
-        "confusion": predictions.confusion(),
-        "worst": worst,
-    }
-    summary["trained_on_validation"] = saved.retrained
     json_path = path.with_suffix(".json")
     document = {
         **json.loads(json_path.read_text(encoding="utf-8")),
         "saved_model": saved.to_dict(),
-        "classifier": summary,
+        "classifier": record,
     }
     _write_json(json_path, document)
     lines = [
         "",
         "## The saved classifier",
         "",
-        f"{in_code(predictions.model)}, on {len(predictions.rows)} images that it had not seen: error {saved.validation_error:.4g}{_ends(saved)}. A row for each true class, a column for each answer:",
+        f"{in_code(record['model'])}, on {judgement_of(record).n} images that it had not seen: error {saved.validation_error:.4g}{_ends(saved)}. A row for each true class, a column for each answer:",
         "",
-        *_table(predictions.confusion()),
+        *_table(record["confusion"]),
         "",
         "Its worst errors:",
         "",
-        *_table(worst),
+        *_table(record["worst"]),
     ]
     _write(path, path.read_text(encoding="utf-8") + "\n".join(lines) + "\n")
 

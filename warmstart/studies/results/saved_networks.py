@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 CANDIDATES = 8
 """Most networks among which those to save are chosen."""
+_EXAMINED_S = (1.0, 5.0)
+"""Least and most seconds for what a report tells of a classifier beyond its error."""
 
 
 def train_best(
@@ -72,7 +74,17 @@ def train_best(
         if not models:
             return None
         chosen = prepared.select(models, k)
-        return prepared.combine([members[index] for index in chosen], [models[index] for index in chosen])
+        classifier = prepared.combine([members[index] for index in chosen], [models[index] for index in chosen])
+        order = [*chosen, *(index for index in range(len(models)) if index not in chosen)]
+        classifier.examination = prepared.examine(
+            [models[index] for index in order],
+            [members[index] for index in order],
+            len(chosen),
+            seconds=min(max(remaining(), _EXAMINED_S[0]), _EXAMINED_S[1]),
+        )
+        if classifier.examination is not None:
+            classifier.familiar = classifier.examination.familiar
+        return classifier
 
 
 def seconds_of_best(workload: Workload, trials: Sequence[Trial], k: int) -> float:

@@ -18,6 +18,7 @@ import pytest
 
 import warmstart
 from warmstart.history_store.errors import DataError, MissingPathError, ModelError, UsageError
+from warmstart.history_store.picture import square_arrays
 from warmstart.history_store.readers import open_images
 from warmstart.history_store.records import Status
 from warmstart.history_store.space import load_space, sobol_configs
@@ -699,3 +700,55 @@ def test_weights_that_timm_chooses_go_by_their_own_name():
     usual, other = find_backbone("resnet18").key(), find_backbone("resnet18.fb_swsl_ig1b_ft_in1k").key()
     assert usual == f"resnet18:timm {timm.get_pretrained_cfg('resnet18').tag}"
     assert other == "resnet18.fb_swsl_ig1b_ft_in1k:timm fb_swsl_ig1b_ft_in1k"
+
+
+@pytest.mark.parametrize("steps", [0, 4])
+def test_a_new_classifier_is_examined_and_knows_its_kind_of_images(prepared, backbone, tmp_path, steps):
+    frozen = {**FROZEN, "backbone": backbone}
+    configs = [{**frozen, **TUNING, "steps": 4} if steps else frozen, {**frozen, "head": "knn"}]
+    models = [train(prepared, config, keep=True).model for config in configs]
+    members = [Member(n, config, 0, 0.1) for n, config in enumerate(configs)]
+    examined = prepared.examine(models, members, 1, seconds=0)
+    assert np.isfinite(examined.answers).all(), "the head answers what the fine-tuned one has seen"
+    np.testing.assert_array_equal(examined.answers[-5:], models[0].answers[-5:])
+    assert sorted(examined.rows.tolist()) == list(range(300))
+    assert (sum(examined.counts.values()), len(examined.growth)) == (300, 3)
+    made = prepared.combine(members[:1], models[:1])
+    made.examination, made.familiar = examined, examined.familiar
+    made.save(tmp_path / "c.safetensors")
+    again = load_classifier(tmp_path / "c.safetensors")
+    images = prepared.dataset.images(again.size)
+    probabilities, unlike = again.answer(images)
+    assert unlike.mean() < 0.1
+    noise = np.random.default_rng(0).integers(0, 256, images.shape, dtype=np.uint8)
+    assert again.answer(noise)[1].mean() > 0.9
+    np.testing.assert_array_equal(probabilities, again.predict(images))
+    assert again.answer(images[:0])[1].shape == (0,)
+
+
+@pytest.mark.slow
+def test_onnx_gives_the_same_answers(prepared, backbone, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
+    pytest.importorskip("onnxscript", reason="needs onnxscript: pip install 'warmstart[onnx]'")
+    frozen = {**FROZEN, "backbone": backbone}
+    larger = {**frozen, "image_size": 96, "depth": "s16+full"}
+    configs = [larger, {**frozen, "head": "knn"}, {**frozen, "head": "centroid"}]
+    models = [train(prepared, config, keep=True).model for config in configs]
+    members = [Member(n, config, 0, 0.1) for n, config in enumerate(configs)]
+    made = prepared.combine(members, models)
+    made.write_onnx(tmp_path / "c.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "c.onnx", providers=["CPUExecutionProvider"])
+    told = json.loads((tmp_path / "c.json").read_text())
+    assert told["classes"] == list(made.classes)
+    for n in (1, 5):
+        images = prepared.dataset.images(96)[:n]
+        assert images.shape[3] == 1
+        pixels = {
+            each["name"]: np.repeat(square_arrays(images, each["size"]), 3, axis=3)
+            .transpose(0, 3, 1, 2)
+            .astype(np.float32)
+            / 255
+            for each in told["inputs"]
+        }
+        (answers,) = session.run(None, pixels)
+        np.testing.assert_allclose(answers, made.predict(images), atol=1e-4)

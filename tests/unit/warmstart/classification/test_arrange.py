@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 
 from warmstart.classification.arrange import arrange, keys_by_name
-from warmstart.classification.judgement import Judgement
 from warmstart.classification.look import look_at
 from warmstart.history_store.errors import BrokenImagesError, LabelError, UsageError
 from warmstart.history_store.readers import open_images
+from warmstart.studies.results.judgement import Judgement
 from warmstart.training.workloads import SourceDataset
 
 

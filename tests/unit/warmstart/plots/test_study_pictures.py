@@ -159,12 +159,13 @@ def test_the_page_shows_what_a_saved_classifier_takes_for_another_class(tmp_path
     study = replace(a_study(5), dataset=str(tmp_path / "pets"))
     write_page(tmp_path / "s.html", [study], title="s", classifier=said)
     text = (tmp_path / "s.html").read_text()
-    heading, since = "<h2>The saved classifier</h2>", "before the saved file was trained on these images too"
-    assert f"{heading}<p>&lt;clf&gt;, on the 3 images that it had not seen: error 0.6667, {since}.</p>" in text
+    assert "About 33 of 100 new pictures right" in text
+    assert "judged by 3 pictures that it was not trained on. The saved file was then trained on these too." in text
+    assert "predict &#x27;&lt;clf&gt;&#x27; NEW/" in text
     assert "<td>cat</td><td>1</td><td>1</td>" in text
-    assert text.count("cat, taken for dog; probability of the truth 0.1235<br>cat/") == 2
-    (shot,) = re.findall(r"image/png;base64,([\w+/=]+)", text)  # that of the file that is there
-    assert Image.open(io.BytesIO(base64.b64decode(shot))).size == (128, 128)
+    assert text.count("<b>dog</b> is cat<br>") == 2
+    (shot,) = re.findall(r"image/jpeg;base64,([\w+/=]+)", text)  # that of the file that is there
+    assert Image.open(io.BytesIO(base64.b64decode(shot))).size == (112, 112)
 
 
 def test_axes_are_natural_with_few_readable_ticks():

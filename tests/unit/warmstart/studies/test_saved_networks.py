@@ -42,6 +42,9 @@ class Fake:
     def combine(self, members, models):
         return SimpleNamespace(members=members, models=list(models), error=0.1)
 
+    def examine(self, models, members, n, *, seconds):
+        return None
+
 
 def play(monkeypatch, fake):
     """Let a prepared dataset be that of a workload."""

@@ -93,7 +93,7 @@ def test_a_study_without_broken_pictures_says_which_and_stays_one(tmp_path, monk
     assert len(warmstart.tune("photos", trials=2, skip_broken=True, **settings).trials) == 2
     with pytest.raises(UsageError, match=r"`skip_broken` False \(the study has True\)"):
         warmstart.tune("photos", trials=2, study="photos-cnn", **settings)
-    told_of = predict_validation(Networks.load("n.safetensors"), "n.safetensors", "photos", skip_broken=True)
+    told_of, _ = predict_validation(Networks.load("n.safetensors"), "n.safetensors", "photos", skip_broken=True)
     assert told_of.error == pytest.approx(Networks.load("n.safetensors").error, abs=1.5 / len(told_of.rows))
     assert all(
         (tmp_path / "photos" / row.image).read_bytes() and row.image != f"1/{broken.name}" for row in told_of.rows
