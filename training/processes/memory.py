@@ -24,9 +24,7 @@ def reuse_freed_memory() -> None:
     A network's maps are tens of megabytes that come and go with every batch: fetching them anew from the system takes as
     long as computing features. Only for a process that does little else: it holds its largest memory until it ends.
     """
-    if sys.platform != "linux":
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
         mallopt(_MMAP_THRESHOLD, _LARGEST_BLOCK)
         mallopt(_TRIM_THRESHOLD, 2**31 - 1)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from anyio import CapacityLimiter
 from fastapi import Depends, Request

@@ -4,10 +4,11 @@ Run as ``python -m warmstart.service.decode_picture SIZE`` with the picture on s
 stdout as npy, or the reason to stderr with exit code 1.
 """
 
-import resource
 import sys
 import warnings
 from io import BytesIO
+
+from warmstart.history_store import system
 
 MOST_MEMORY, MOST_CPU_S = 2 * 2**30, 20
 
@@ -20,8 +21,8 @@ def main(size: int) -> int:
     from warmstart.history_store.picture import decode, reason_broken
 
     # Decoders of hostile files may loop or allocate without end.
-    resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S))
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    system.resource.setrlimit(system.resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S))
+    system.resource.setrlimit(system.resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     content, out = BytesIO(sys.stdin.buffer.read()), BytesIO()
     try:
         with warnings.catch_warnings():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,14 +17,25 @@ from warmstart.history_store.extras import require_extra
 from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.pretrained.heads import VOTE_TEMPERATURE, Head, LinearHead, NeighbourHead
 
-if TYPE_CHECKING:
-    from warmstart.training.workloads.transfer.classifier import TransferClassifier
-
 _OPSET = 18
 _TINY = 1e-12
 
 
-def write_onnx(classifier: TransferClassifier, path: Path) -> None:
+class AveragedModels(Protocol):
+    """What is read of a `TransferClassifier`; `models` are its `TransferModel`."""
+
+    channels: int
+    error: float
+    training_images: int | None
+    classes: tuple[str, ...]
+    votes: tuple[float, ...]
+
+    @property
+    def models(self) -> Sequence[Any]:
+        """Return the models, best first."""
+
+
+def write_onnx(classifier: AveragedModels, path: Path) -> None:
     """Write an ONNX file and its JSON: pixels in, probabilities out, with any number of pictures.
 
     Raises:
@@ -57,7 +69,7 @@ def write_onnx(classifier: TransferClassifier, path: Path) -> None:
     replace_file(path.with_suffix(".json"), text.encode(), durable=False)
 
 
-def preparation(classifier: TransferClassifier) -> dict[str, Any]:
+def preparation(classifier: AveragedModels) -> dict[str, Any]:
     """Return how pictures become the inputs of the ONNX file, and what comes out."""
     sizes = _sizes_of(classifier)
     return {
@@ -82,7 +94,7 @@ def _input_name(size: int) -> str:
     return f"pixels_{size}"
 
 
-def _sizes_of(classifier: TransferClassifier) -> list[int]:
+def _sizes_of(classifier: AveragedModels) -> list[int]:
     """Return the image sizes of the models, the largest first."""
     return sorted({model.image_size for model in classifier.models}, reverse=True)
 
@@ -90,7 +102,7 @@ def _sizes_of(classifier: TransferClassifier) -> list[int]:
 class _Network(nn.Module):
     """The models of a classifier, averaged."""
 
-    def __init__(self, classifier: TransferClassifier) -> None:
+    def __init__(self, classifier: AveragedModels) -> None:
         super().__init__()
         self.sizes = _sizes_of(classifier)
         keys = [model.pass_key for model in classifier.models]
