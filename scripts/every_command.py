@@ -223,7 +223,6 @@ study = optuna.create_study(sampler=WarmStartSampler(seed=0), storage="sqlite://
 warm_start(study, dataset="photos1", k=3)
 study.optimize(objective, n_trials=8)
 assert len(study.trials) == 8
-assert len(study.trials) == 8
 """,
     ),
     "datasets as tables": (

@@ -36,8 +36,8 @@ def larger_pictures_note(
     side = None if measured is None else typical_picture_side(source)
     if side is None or measured is None or (larger := workload.space_for_larger(side, measured)) is None:
         return None
-    name, largest = larger
-    step = f"`tune --workload {workload.name}` tries {largest}: its space is then {name}."
+    _, largest = larger
+    step = f"`classify` and `tune` try {largest}."
     if space is not None:
         here = workload.largest_image(space)
         if here is None or here <= measured:

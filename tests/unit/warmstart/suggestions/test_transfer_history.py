@@ -140,7 +140,7 @@ def test_pictures_with_more_detail_than_was_measured_are_told(shipped, tmp_path,
     told = [
         note
         for note in found.notes
-        if "`tune --workload transfer` tries 224: its space is then transfer:large." in note
+        if "`classify` and `tune` try 224." in note
     ]
     assert told == [note for note in found.notes if f"about {side} pixels a side, and the history measured" in note]
     assert bool(told) == tried
