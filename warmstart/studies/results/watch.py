@@ -1,4 +1,4 @@
-"""Observer of running studies: their progress, and the first failure."""
+"""Observer of running studies: their progress, the first failure, and a pruner without reports."""
 
 from __future__ import annotations
 
@@ -70,6 +70,8 @@ class Watch:
             new = () if before is None else tuple(trial for trial in ended if trial.number not in before[i])
             is_first = before is None and i == 0
             warn_first_failure(queue.study.study_name, new, ended, self._on_message)
+            if queue.plan.pruner != "none":
+                warn_no_reports(queue.study.study_name, new, ended, self._on_message)
             if self._progress is not None and (new or is_first or self._running[i] != running_before[i]):
                 left, name = self._remaining_s(n_ended, ended_by_study), queue.study.study_name
                 running = () if is_first else self._running[i]
@@ -119,6 +121,25 @@ def warn_first_failure(
         trial = failed[0]
         note = trial.note.rstrip(".") or "no note"
         on_message(f"{study}: trial {trial.number} gave no error ({trial.status.value}): {note}. The study goes on.")
+
+
+def warn_no_reports(
+    study: str, new: Sequence[Trial], ended: Sequence[Trial], on_message: Callable[[str], object]
+) -> None:
+    """Say after the first trial with an error that it reported nothing, so that no trial can be stopped early.
+
+    Args:
+        study: its name.
+        new: trials that ended since the last look.
+        ended: all ended trials.
+        on_message: called with the line.
+    """
+    with_error = [trial for trial in ended if trial.error is not None]
+    if with_error and all(trial in new and not trial.curve for trial in with_error):
+        on_message(
+            f"{study}: trial {with_error[0].number} reported nothing while it ran, so that `pruner` stops no trial. With "
+            "`score` or `loss` each line of a script with the number is a report."
+        )
 
 
 def _running(

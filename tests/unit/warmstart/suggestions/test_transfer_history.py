@@ -137,11 +137,7 @@ def test_pictures_with_more_detail_than_was_measured_are_told(shipped, tmp_path,
     (folder / "broken.png").write_bytes(b"no picture")
     ask = {"workload": "transfer", "k": 1, "skip_broken": True}
     found = warmstart.answer(tmp_path / "set", **ask)
-    told = [
-        note
-        for note in found.notes
-        if "`classify` and `tune` try 224." in note
-    ]
+    told = [note for note in found.notes if "`classify` and `tune` try 224." in note]
     assert told == [note for note in found.notes if f"about {side} pixels a side, and the history measured" in note]
     assert bool(told) == tried
     small = {"image_size": {"ordered": [32, 64]}, "depth": ["s8", "full"]}
