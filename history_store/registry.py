@@ -79,7 +79,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return len(self._entries) + len(self._points_by_name())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries or name in self._points_by_name()
+        return isinstance(name, str) and (name in self._entries or name in self._points_by_name())
 
     def find(self, name: str, location: str = "", *, param: str = "") -> T:
         """Return the object of a name, or raise a message with the known names.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, BinaryIO, ClassVar
@@ -97,8 +98,18 @@ class _Unpickler(pickle._Unpickler):  # noqa: SLF001  the one in Python, whose s
             renamed = [part and {names.get(name, name): value for name, value in part.items()} for part in parts]
             self.stack[-1] = tuple(renamed) if isinstance(state, tuple) else renamed[0]
         super().load_build()  # type: ignore[misc]  # its stub lacks it
+        _add_new_fields(instance)
 
     dispatch[pickle.BUILD[0]] = load_build
+
+
+def _add_new_fields(instance: object) -> None:
+    """Give a record of an earlier version the defaults of the fields that it had not."""
+    if not is_dataclass(instance) or not type(instance).__module__.startswith("warmstart."):
+        return
+    for item in fields(instance):
+        if item.default is not MISSING and not hasattr(instance, item.name):
+            object.__setattr__(instance, item.name, item.default)
 
 
 def current_module(module: str) -> str:

@@ -109,17 +109,17 @@ def test_a_traceback_comes_under_vv_alone(cli, use_tiny):
 
 
 def test_an_unexpected_error_has_code_1_and_asks_for_a_report(cli, monkeypatch):
-    monkeypatch.setattr("warmstart.locations.history_path", lambda given: 1 / 0)
+    monkeypatch.setattr("warmstart.default_workload.measured_history", lambda *given: 1 / 0)
     run = cli("history", "list")
     assert run.code == 1
     assert run.err == "error: unexpected ZeroDivisionError: division by zero. Run again with -vv and report it.\n"
 
 
 def test_an_interrupt_has_code_130(cli, monkeypatch):
-    def interrupt(given):
+    def interrupt(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("warmstart.locations.history_path", interrupt)
+    monkeypatch.setattr("warmstart.default_workload.measured_history", interrupt)
     run = cli("history", "list", "--format", "json")
     assert run.code == 130
     assert json.loads(run.err)["error"]["exit_code"] == 130
@@ -165,7 +165,7 @@ def test_suggest_imports_torch_only_where_it_must(use_tiny, photos, tmp_path, mo
 
 def test_the_shipped_model_needs_no_torch(photos, tmp_path, monkeypatch):
     monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path))
-    found = modules_after("suggest", "--dataset", photos, "--format", "json", "--no-cache")
+    found = modules_after("suggest", "--dataset", photos, "--workload", "cnn", "--format", "json", "--no-cache")
     assert found & (NOT_FOR_SUGGEST | {"torch"}) == set()
 
 

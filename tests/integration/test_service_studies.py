@@ -368,7 +368,7 @@ def test_reports_are_answered_by_the_curves_of_the_history(url, tmp_path):
             client.begin_study("none", **same)
         photos = tmp_path / "photos"
         write_folder(photos, *pictures(0))
-        described = client.describe(photos)
+        described = client.describe(photos, workload="cnn")
         study = client.begin_study("a", **same, descriptor=described, budget=20, initial=[{"lr": 1e-3}, {"lr": 0.5}])
         first = study.ask()
         first.report(5, 0.3)

@@ -105,7 +105,7 @@ def test_a_sample_holds_every_class_and_part_and_is_decoded_once(monkeypatch):
         assert set(drawn.labels[drawn.rows(part)]) == {0, 1, 2, 3}
     np.testing.assert_array_equal(whole.labels[drawn.sampled_rows], drawn.labels)
     np.testing.assert_array_equal(drawn.images(12), whole.images(12)[drawn.sampled_rows])
-    monkeypatch.setattr(whole, "read", None)
+    monkeypatch.setattr(whole, "some_images", None)
     assert drawn.images(8).shape == (len(drawn), 8, 8, 1)
     assert drawn.fingerprint() != all_of_it.fingerprint() != whole.fingerprint()
 

@@ -513,7 +513,7 @@ def test_suggest_answers_a_workload_that_the_history_never_measured(cli, tmp_pat
         UsageError, match=r"^workload: expected images, got their place in .*, which never measured transfer"
     ):
         advisor.suggest(advisor.locate("sklearn:digits"), workload="transfer")
-    wrong = cli("suggest", "sklearn:digits", "-f", "timm")
+    wrong = cli("suggest", "sklearn:digits", "--workload", "cnn", "-f", "timm")
     assert wrong.code == 2
     assert "--format: workload 'cnn'" in wrong.err
     assert cli("suggest", "sklearn:digits", "--workload", "nonesuch").code == 2

@@ -46,12 +46,6 @@ def test_a_workload_is_answered_by_its_history_or_its_usual_configurations(workl
         warm_start(study, dataset="sklearn:digits", workload="none")
 
 
-def test_it_is_found_where_it_was_in_0_1():
-    from warmstart.integrations.optuna import sampler
-
-    assert sampler.warm_start is warm_start
-
-
 def test_the_same_again_enqueues_nothing():
     study = optuna.create_study()
     warm_start(study, dataset="sklearn:digits", k=2)

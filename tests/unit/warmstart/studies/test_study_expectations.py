@@ -143,7 +143,7 @@ def test_a_study_on_the_shipped_history_tells_all_of_it(tmp_path, monkeypatch):
         progress=seen.append,
         report=True,
     )
-    asked = warmstart.answer("sklearn:digits", exclude_group="sklearn_digits")
+    asked = warmstart.answer("sklearn:digits", exclude_group="sklearn_digits", workload="cnn")
     assert found.expected.promised.value == pytest.approx(asked.expected_error.value, abs=1e-4)
     assert found.expected.trials[0].expected.value == pytest.approx(asked.suggestions[0].expected_error.value, abs=1e-4)
     assert found.expected.next == 2, "the third warm configuration was not run"

@@ -258,6 +258,7 @@ def test_what_cannot_be_recorded_is_told_before_anything_runs(own, changes, told
 
 
 def test_the_shipped_history_is_not_written(monkeypatch, own, tmp_path):
+    shutil.copy(own, tmp_path / "history.h5")
     monkeypatch.setattr("warmstart.locations._DEFAULTS", tmp_path)
     with pytest.raises(
         UsageError,
@@ -392,7 +393,15 @@ def test_failures_that_configurations_may_cause_do_not_end_a_call():
 
 def test_every_trial_of_a_workload_failed(photos):
     with pytest.raises(AllTrialsFailedError, match=r"none of 1 \(1 timeout.*cnn could be trained with none of its configurations here: .*`trial_timeout`"):  # fmt: skip
-        tune(objective=None, dataset=str(photos), space=None, warm="none", trials=1, trial_timeout=0.01)
+        tune(
+            objective=None,
+            dataset=str(photos),
+            workload="cnn",
+            space=None,
+            warm="none",
+            trials=1,
+            trial_timeout=0.01,
+        )
 
 
 @pytest.mark.parametrize(

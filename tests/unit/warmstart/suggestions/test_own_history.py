@@ -305,7 +305,7 @@ def test_a_copy_of_the_shipped_history_is_another_one_that_answers_the_same(cli,
         assert copy.notes["copied_from"].startswith(shipped.id)
         assert (copy.names, copy.configs, copy.n_evaluations) == (shipped.names, shipped.configs, shipped.n_evaluations)
         assert set(copy.embeddings(copy.model_hashes[0])) == set(shipped.names)
-    old, new = warmstart.answer(photos), warmstart.answer(photos, history=mine)
+    old, new = (warmstart.answer(photos, history=history, workload="cnn") for history in (None, mine))
     assert (old.suggestions, old.neighbours, old.notes) == (new.suggestions, new.neighbours, new.notes)
     assert cli("history", "add", mine, "--dataset", photos, "--name", "photos", "--group", "photos").code == 0
     found = warmstart.answer(photos, history=mine)
@@ -478,7 +478,7 @@ def test_a_configuration_that_nobody_ran_is_not_called_measured(photos, tmp_path
     assert found.suggestions[0].config == CONFIGS[1]
     assert all("no dataset that may answer ran it" in each.why for each in found.suggestions[1:])
     assert repr(found).count("(from no dataset)") == 2
-    assert cli("suggest", photos, "--history", path, "-k", 3).out.count("not measured") == 2
+    assert cli("suggest", photos, "--history", path, "-k", 3).out.count("never") == 2
     (tmp_path / "space.json").write_text(space_json())
     command = "python -c 'import sys; print(sys.argv[2])' {net} {lr}"
     space, study = tmp_path / "space.json", tmp_path / "study.db"
