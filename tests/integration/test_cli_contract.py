@@ -8,6 +8,7 @@ import pytest
 import typer
 
 from warmstart.cli.app import app
+from warmstart.locations import shipped_history
 
 HEAVY = {
     "torch",
@@ -165,7 +166,8 @@ def test_suggest_imports_torch_only_where_it_must(use_tiny, photos, tmp_path, mo
 
 def test_the_shipped_model_needs_no_torch(photos, tmp_path, monkeypatch):
     monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path))
-    found = modules_after("suggest", "--dataset", photos, "--workload", "cnn", "--format", "json", "--no-cache")
+    shipped = ("--history", shipped_history())
+    found = modules_after("suggest", "--dataset", photos, *shipped, "--format", "json", "--no-cache")
     assert found & (NOT_FOR_SUGGEST | {"torch"}) == set()
 
 
