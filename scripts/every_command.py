@@ -115,19 +115,19 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
         Sample("--dataset sklearn:digits --exclude-group sklearn_digits --explain", "Where they come from"),
         Sample("--dataset photos0 --history script.h5 --model own.safetensors -k 2 --format json", '"suggestions"'),
         *(
-            Sample(f"--dataset photos5 --strategy {name} -k 2", "learning_rate")
+            Sample(f"--dataset photos5 --strategy {name} -k 2", "EfficientNet")
             for name in ("nearest", "portfolio", "average-rank")
         ),
         Sample("--dataset photos1 --space space.yaml --format yaml", "optimizer"),
         Sample("--dataset photos1 --space narrow.yaml --format csv", "batch_size"),
-        Sample("--dataset photos1 --format configspace", "dropout_rate"),
-        Sample("--dataset photos1 --format ray", "dropout_rate"),
+        Sample("--dataset photos1 --format configspace", "flip_copies"),
+        Sample("--dataset photos1 --format ray", "flip_copies"),
         Sample("--dataset photos1 --format optuna", "enqueue_trial"),
     ),
     "neighbours": (Sample("--dataset photos0 -k 5 --format csv", "distance"),),
     "tune": (
         Sample(
-            "--dataset photos0 --trials 2 --budget 20 --study cnn --save-model clf.safetensors --device cpu",
+            "--dataset photos0 --workload cnn --trials 2 --budget 20 --study cnn --save-model clf.safetensors --device cpu",
             "Report",
             ("clf.safetensors", "warmstart-studies-reports/cnn/report.md"),
         ),
