@@ -182,7 +182,7 @@ def _stat(root: str, name: str) -> tuple[int, int]:
 
 def _file_digest(path: str, largest: float) -> bytes:
     try:
-        with os.fdopen(system.open_number(path, os.O_RDONLY), "rb", buffering=0) as file:
+        with os.fdopen(system.open_descriptor(path, os.O_RDONLY), "rb", buffering=0) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_size > largest:
                 return _UNREADABLE

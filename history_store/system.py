@@ -4,7 +4,6 @@ What POSIX has and Windows has not is used by name here alone, and looked up whe
 locks files by `msvcrt`, and one without owners, forks or folders that can be synced does without them.
 """
 
-import contextlib
 import errno
 import os
 import threading
@@ -56,8 +55,8 @@ def check_process_trees() -> None:
         raise UsageError(msg)
 
 
-def open_number(path: str | Path, flags: int, mode: int = 0o666, *, follow: bool = True) -> int:
-    """Open a file as its bytes are, and return its number.
+def open_descriptor(path: str | Path, flags: int, mode: int = 0o666, *, follow: bool = True) -> int:
+    """Open a file as its bytes are, and return its descriptor.
 
     Started programs do not inherit it, and a pipe or a device does not block.
 
@@ -99,7 +98,7 @@ def sync_folder(path: Path) -> None:
     """Force a folder's entries to the disk, where the system can."""
     if not hasattr(os, "O_DIRECTORY"):
         return
-    fd = open_number(path, os.O_RDONLY | _os.O_DIRECTORY)
+    fd = open_descriptor(path, os.O_RDONLY | _os.O_DIRECTORY)
     try:
         os.fsync(fd)
     finally:
@@ -192,7 +191,10 @@ def _is_done(lock: Callable[[], object]) -> bool:
 
 
 def _lock_by_msvcrt(fd: int, byte: int, kind: str) -> None:
-    with _POSITION, contextlib.ExitStack() as stack:
-        stack.callback(os.lseek, fd, os.lseek(fd, 0, os.SEEK_CUR), os.SEEK_SET)
+    with _POSITION:
+        before = os.lseek(fd, 0, os.SEEK_CUR)
         os.lseek(fd, byte, os.SEEK_SET)
-        msvcrt.locking(fd, getattr(msvcrt, kind), 1)
+        try:
+            msvcrt.locking(fd, getattr(msvcrt, kind), 1)
+        finally:
+            os.lseek(fd, before, os.SEEK_SET)

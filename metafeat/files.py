@@ -30,7 +30,7 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
     try:
         new_file = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         # Not `tempfile`: its files are readable by their owner alone. These get the umask's mode.
-        descriptor = system.open_number(new_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        descriptor = system.open_descriptor(new_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         temporary = new_file
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
@@ -54,7 +54,7 @@ def read_ordinary(path: Path) -> bytes:
     Raises:
         OSError: it is missing, may not be read, or is no ordinary file.
     """
-    with os.fdopen(system.open_number(path, os.O_RDONLY), "rb") as file:
+    with os.fdopen(system.open_descriptor(path, os.O_RDONLY), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "no ordinary file", str(path))
         return file.read()

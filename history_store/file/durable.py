@@ -41,7 +41,7 @@ def open_companion(path: Path, flags: int, history: Path | None = None) -> int:
     model = None if history is None else next((p for p in (history, beside(history, ".bak")) if p.is_file()), None)
     try:
         # Not through a link, which could lead to any file; not blocking, as a pipe would wait for its other end.
-        fd = system.open_number(path, flags, 0o666 if model is None else 0o600, follow=False)
+        fd = system.open_descriptor(path, flags, 0o666 if model is None else 0o600, follow=False)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENOTDIR):
             raise StorageError(_not_ordinary_message(path)) from error
@@ -131,7 +131,7 @@ def sync(fd: int, path: Path) -> None:
 
 def sync_file(path: Path) -> None:
     """Force the bytes of a closed file to the disk."""
-    fd = system.open_number(path, system.SYNCABLE)
+    fd = system.open_descriptor(path, system.SYNCABLE)
     try:
         sync(fd, path)
     finally:

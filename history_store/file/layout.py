@@ -258,7 +258,7 @@ def open_file(path: Path) -> h5py.File:
         raise UsageError(msg)
     try:
         # Not blocking: opening a pipe would wait for a writer.
-        with os.fdopen(system.open_number(path, os.O_RDONLY), "rb") as raw:
+        with os.fdopen(system.open_descriptor(path, os.O_RDONLY), "rb") as raw:
             is_file = stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
             start = raw.read(len(SIGNATURE)) if is_file else b"none"
     except FileNotFoundError as error:

@@ -76,7 +76,7 @@ class WriterLock:
         self._close_new_file()
         if not system.CAN_REPLACE_OPEN_FILES:
             return
-        self._new_fd = system.open_number(temporary, os.O_RDWR)
+        self._new_fd = system.open_descriptor(temporary, os.O_RDWR)
         if not _lock_file(self._new_fd):
             msg = f"{temporary}: expected a new file of this writer, got one that is locked by another. Run the command again."
             raise StorageError(msg)
@@ -146,7 +146,7 @@ class WriterLock:
         if not system.CAN_REPLACE_OPEN_FILES:
             return True
         try:
-            self._history_fd = system.open_number(self.history, os.O_RDWR)
+            self._history_fd = system.open_descriptor(self.history, os.O_RDWR)
         except (FileNotFoundError, IsADirectoryError):
             return True
         return _lock_file(self._history_fd) and is_at(self._history_fd, self.history)

@@ -23,7 +23,7 @@ class Sink:
         self.error: OSError | MemoryError | None = None
         self._position = 0
         self._size = 0
-        self._fd = system.open_number(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, follow=False)
+        self._fd = system.open_descriptor(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, follow=False)
         self.inode = os.fstat(self._fd).st_ino
 
     def check(self) -> None:

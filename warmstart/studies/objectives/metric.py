@@ -249,8 +249,10 @@ class MetricReader:
             file: that the trial writes, if the metric is in a file.
             was_percent: whether earlier trials printed a named metric in per cent; None = not known.
         """
-        is_score = metric.maximize and metric.scale is None
-        self.named = None if (name := metric.printed_name) is None else NamedValues(name, is_score, was_percent)
+        self.named = None
+        if metric.printed_name is not None:
+            is_score, keeps_percent = metric.maximize and metric.scale is None, metric.scale == "percent"
+            self.named = NamedValues(metric.printed_name, is_score, keeps_percent, was_percent)
         self._metric, self._file, self._state_before = metric, file, _file_state(file)
         self._value: object = None
         self._last_line = ""
@@ -283,9 +285,8 @@ class MetricReader:
             pair = named.read(line)
         except ValueError as problem:
             raise ContradictionError(str(problem)) from None
-        top = 100.0 if self._metric.scale == "percent" and named.is_percent else 1.0
-        self._value = None if named.latest is None else named.latest * top
-        return None if pair is None else (pair[0], pair[1] * top)
+        self._value = named.latest
+        return pair
 
     def result(self) -> object:
         """Return the trial's result with its error."""

@@ -59,11 +59,12 @@ def named_value(line: str, name: str) -> NamedValue | None:
 
 @dataclass(slots=True)
 class NamedValues:
-    """The values of one name in the output of one trial, as fractions where they are a score in per cent.
+    """The values of one name in the output of one trial: per cent as fractions, unless the scale of the metric is per cent.
 
     Attributes:
         name: of the number.
         is_score: whether per cent is recognised without its sign: a score is at most 1, or at most 100.
+        keeps_percent: whether the scale is per cent: 71.2% is 71.2 then, else 0.712.
         was_percent: whether earlier trials printed per cent; None = not known.
         latest: value; None before the first.
         is_percent: whether this trial printed per cent; None = not known.
@@ -71,6 +72,7 @@ class NamedValues:
 
     name: str
     is_score: bool
+    keeps_percent: bool = False
     was_percent: bool | None = None
     latest: float | None = None
     is_percent: bool | None = None
@@ -99,7 +101,7 @@ class NamedValues:
     def _fraction(self, found: NamedValue) -> float:
         if found.is_percent:
             self.is_percent = True
-            return found.number / 100
+            return found.number if self.keeps_percent else found.number / 100
         if not self.is_score or not math.isfinite(found.number):
             return found.number
         if found.number > 1:

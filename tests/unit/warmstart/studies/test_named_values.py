@@ -72,5 +72,6 @@ def test_a_reader_gives_the_last_value_as_the_result():
     assert reader.result() == {"val_acc": 0.75, "error": 0.25}
     in_percent = MetricReader(Metric("named:val_acc", maximize=True, scale="percent"))
     assert in_percent.read("val_acc 75%") == (1, 75)
-    assert in_percent.result() == {"val_acc": 75, "error": 0.25}
+    assert in_percent.read("val_acc 50") == (2, 50)
+    assert in_percent.result() == {"val_acc": 50, "error": 0.5}
     assert "expected 'val_acc' and its value" in MetricReader(Metric("named:val_acc", maximize=True)).result()["note"]
