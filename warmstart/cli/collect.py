@@ -2,8 +2,9 @@
 
 import contextlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,13 +13,14 @@ from warmstart.cli.options import (
     Format,
     FormatOption,
     GpusOption,
+    LossOption,
     MaximizeOption,
     MetricOption,
     QuietOption,
     RayAddressOption,
     RayOption,
-    ScaleName,
     ScaleOption,
+    ScoreOption,
     SeedOption,
     SkipBrokenOption,
     VerboseOption,
@@ -84,6 +86,8 @@ def collect(
             help='Measure your program, which prints its error: "python train.py --data {warmstart.dataset} --lr {lr}".',
         ),
     ] = None,
+    score: ScoreOption = None,
+    loss: LossOption = None,
     metric: MetricOption = None,
     maximize: MaximizeOption = False,
     scale: ScaleOption = None,
@@ -134,7 +138,8 @@ def collect(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     cell_log.addFilter(log_in_options)
-    script = _script(objective, command, metric, maximize=maximize, scale=scale, amount=target_budget, log=log)
+    options = {"objective": objective, "command": command, "score": score, "loss": loss, "metric": metric}
+    script = _script({**options, "maximize": maximize, "scale": scale, "log": log}, amount=target_budget)
     job = Job(workload, target_budget if script is None else None, script, space)
     cluster = chosen_cluster(ray_address, use_ray=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial)
     cell_timeout = parse_time(timeout, param="timeout")
@@ -184,29 +189,24 @@ def collect(
     shell.result({"schema_version": 1, **report}, [{"history": history, "datasets": len(report["datasets"]), **row}])
 
 
-def _script(
-    objective: str | None,
-    command: str | None,
-    metric: str | None,
-    *,
-    maximize: bool,
-    scale: ScaleName | None,
-    amount: str | None,
-    log: str | None,
-) -> "OwnScript | None":
+def _script(options: Mapping[str, Any], *, amount: str | None) -> "OwnScript | None":
     """Return the user's own script from the options; None without any of them."""
-    if objective is None and command is None and metric is None and not (maximize or scale or log):
+    if all(value in (None, False) for value in options.values()):
         return None
 
     from warmstart.studies.objectives.metric import Metric
     from warmstart.studies.own_workload import OwnScript, parse_amount
+    from warmstart.studies.tune_options import with_printed_metric
 
+    options = with_printed_metric(options)
     return OwnScript(
-        objective=objective,
-        command=command,
-        metric=Metric(metric, maximize, None if scale is None else scale.value),
+        objective=options["objective"],
+        command=options["command"],
+        metric=Metric(
+            options["metric"], options["maximize"], None if options["scale"] is None else options["scale"].value
+        ),
         budget=parse_amount(amount),
-        log=None if log is None else Path(log),
+        log=None if options["log"] is None else Path(options["log"]),
     )
 
 

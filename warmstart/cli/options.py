@@ -181,6 +181,18 @@ MetricOption = Annotated[
         "--metric", help="What the script gives instead of an error: a JSON key, last, regex:PATTERN or file:PATH:KEY."
     ),
 ]
+ScoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--score", metavar="NAME", help="What the script prints, larger is better: val_acc finds `val_acc: 71.2%`."
+    ),
+]
+LossOption = Annotated[
+    str | None,
+    typer.Option(
+        "--loss", metavar="NAME", help="What the script prints, less is better: val_loss finds `val_loss=0.31`."
+    ),
+]
 MaximizeOption = Annotated[bool, typer.Option("--maximize", help="A larger metric is better.")]
 ScaleOption = Annotated[
     ScaleName | None,

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.wording import in_words
-from warmstart.studies.objectives.named_values import NamedValues
+from warmstart.studies.objectives.named_values import LineSteps, NamedValues
 
 Scale = Literal["fraction", "percent", "any"]
 """Range of a metric: 0 to 1, 0 to 100, or any number."""
@@ -47,7 +47,7 @@ LARGER = frozenset(
 SMALLER = frozenset(
     ["bce", "ce", "error", "err", "fid", "loss", "mae", "mse", "nll", "perplexity", "ppl", "rmse", "wer"]
 )
-_REGEX, _FILE, NAMED = "regex:", "file:", "named:"
+REGEX, FILE, NAMED = "regex:", "file:", "named:"
 
 
 def is_larger_better(name: str) -> bool:
@@ -139,13 +139,13 @@ class Metric:
     @property
     def key(self) -> str | None:
         """Return the key in the objective's result; None if the number is elsewhere."""
-        is_elsewhere = self.spec is None or self.spec == LAST or self.spec.startswith((_REGEX, _FILE, NAMED))
+        is_elsewhere = self.spec is None or self.spec == LAST or self.spec.startswith((REGEX, FILE, NAMED))
         return None if is_elsewhere else self.spec
 
     @property
     def pattern(self) -> str | None:
         """Return the regular expression, or None."""
-        return self.spec.removeprefix(_REGEX) if self.spec is not None and self.spec.startswith(_REGEX) else None
+        return self.spec.removeprefix(REGEX) if self.spec is not None and self.spec.startswith(REGEX) else None
 
     @property
     def printed_name(self) -> str | None:
@@ -155,9 +155,9 @@ class Metric:
     @property
     def file(self) -> tuple[str, str] | None:
         """Return path and key of the file, or None."""
-        if self.spec is None or not self.spec.startswith(_FILE):
+        if self.spec is None or not self.spec.startswith(FILE):
             return None
-        path, _, key = self.spec.removeprefix(_FILE).rpartition(":")
+        path, _, key = self.spec.removeprefix(FILE).rpartition(":")
         return path, key
 
     @property
@@ -254,15 +254,17 @@ class MetricReader:
             is_score, keeps_percent = metric.maximize and metric.scale is None, metric.scale == "percent"
             self.named = NamedValues(metric.printed_name, is_score, keeps_percent, was_percent)
         self._metric, self._file, self._state_before = metric, file, _file_state(file)
+        self._steps = LineSteps()
         self._value: object = None
         self._last_line = ""
 
     def read(self, line: str) -> tuple[object, object] | None:
         """Read a line of the trial's output; return its step and metric if it is a report.
 
-        A report is a JSON object with `step` and the metric under its name, also if the result is read elsewhere.
+        A report is a JSON object with `step` and the metric under its name, also if the result is read elsewhere; where there
+        is none, each line that its pattern matches. Of a named metric it is each line with the name.
         """
-        metric, self._last_line = self._metric, line
+        metric, self._last_line, is_match = self._metric, line, False
         if self.named is not None:
             return self._read_named(line, self.named)
         try:
@@ -272,13 +274,17 @@ class MetricReader:
         if metric.pattern is not None:
             for match in re.finditer(metric.pattern, line):
                 self._value = _number(match[1] if match.re.groups else match[0])
+                is_match = True
         elif metric.spec == LAST:
             for match in _ANY_NUMBER.finditer(line):
                 self._value = float(match[0])
         else:
             self._take_json(document)
         value = nested_value(document, metric.name)
-        return None if value is None or "step" not in document else (document["step"], value)
+        if value is not None and "step" in document:
+            self._steps.latest = math.inf
+            return document["step"], value
+        return self._steps.report(line, self._value) if is_match and isinstance(self._value, float) else None
 
     def _read_named(self, line: str, named: NamedValues) -> tuple[object, object] | None:
         try:
@@ -318,7 +324,7 @@ class MetricReader:
         if number is None:
             return ""
         if key is not None and key in self._last_line and not self._last_line.startswith("{"):
-            return f"; `metric` 'regex:{re.escape(key)}[^0-9]*([0-9.]+)' takes that number"
+            return f"; `{'score' if self._metric.maximize else 'loss'}` {key} takes that number"
         return f"; {LAST_HINT}" if self._metric.spec is None else ""
 
     def _take_json(self, document: object) -> None:
