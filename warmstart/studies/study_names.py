@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warmstart.history_store.canonical import canonical
+from warmstart.studies.output_paths import remove_trials
 from warmstart.studies.state.removal import begins_anew, remove_study
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.split import Split
@@ -208,6 +209,7 @@ def begin_anew(
     for name, old in stored.items():
         if old is not None and old.differences(plans[name]) and begins_anew(store, name, old):
             remove_study(store, name)
+            remove_trials(store.path, name)
             on_message(f"{name}: begun anew: it had no result, and was asked something else.")
             anew.append(name)
     return anew

@@ -25,7 +25,7 @@ from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.quoting import in_line
 from warmstart.history_store.records import Config
 from warmstart.history_store.space import natural
-from warmstart.studies.objectives.base import Report, TrialStatus
+from warmstart.studies.objectives.base import FOLDER, TRIAL, Report, TrialStatus
 from warmstart.studies.objectives.guessed_metric import GuessedMetric, better_guess
 from warmstart.studies.objectives.metric import LAST_HINT, NUMBER, Metric, MetricReader
 from warmstart.studies.objectives.printed import printed_lines
@@ -35,6 +35,9 @@ _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 TRIAL_VALUES = ("seed", "budget", "dataset", "config")
 """Names of a trial's values, as in `warmstart.seed`, or `seed` if no hyperparameter has that name."""
 _TRIAL_PREFIX, _SPACE_PREFIX = "warmstart.", "space."
+DIR = f"{_TRIAL_PREFIX}dir"
+ENVIRONMENT = {f"{_TRIAL_PREFIX}trial": TRIAL, DIR: FOLDER}
+"""Placeholders of a trial that has a number and a folder, and its environment variables."""
 _LOG = "log10_"
 _SHELL = re.compile(r"""[|&;]+$|[^'"].*;$|[\d&]?[<>]|~/|"?(\$[(A-Za-z_]|`)""")
 """A word that only a shell understands: an operator, a redirection, `~/`, a variable, `$(...)`."""
@@ -57,6 +60,7 @@ class CommandObjective:
     ``log10_learning_rate``; ``{warmstart.seed}``, ``{warmstart.dataset}``, ``{warmstart.budget}``, or
     ``{warmstart.config}`` for all hyperparameters as JSON. ``{seed}`` and the other short forms mean the latter unless the
     space has a hyperparameter of that name: then ``{space.seed}`` is the hyperparameter, and ``{seed}`` is refused.
+    ``{warmstart.trial}`` and ``{warmstart.dir}`` are the number and the folder of the trial.
     Other braces stay. An argument whose placeholder has no value, because the hyperparameter is inactive or the trial
     has no budget, is left out; so is an option before it, where the argument is the placeholder alone.
 
@@ -122,7 +126,7 @@ class CommandObjective:
             name = ambiguous[0]
             msg = f"expected {{{_TRIAL_PREFIX}{name}}} for the trial's {name} or {{{_SPACE_PREFIX}{name}}} for the hyperparameter of that name, got {{{name}}}, which may be either. Write the one that you mean."
             raise UsageError(msg, param="command")
-        valid = {*spelled, *TRIAL_VALUES, *(f"{_TRIAL_PREFIX}{name}" for name in TRIAL_VALUES)}
+        valid = {*spelled, *TRIAL_VALUES, *ENVIRONMENT, *(f"{_TRIAL_PREFIX}{name}" for name in TRIAL_VALUES)}
         placeholders = (name for name in used if name.isidentifier() or name.startswith((_TRIAL_PREFIX, _SPACE_PREFIX)))
         if unknown := sorted(name for name in placeholders if name not in valid):
             choices = sorted(name for name in valid if not name.startswith(_SPACE_PREFIX))
@@ -180,6 +184,7 @@ class CommandObjective:
         trial = {"config": json.dumps(hyperparameters), "seed": seed, "dataset": self.dataset, "budget": amount}
         values: dict[str, Any] = {f"{_SPACE_PREFIX}{name}": value for name, value in hyperparameters.items()}
         values |= trial | hyperparameters | {f"{_TRIAL_PREFIX}{name}": value for name, value in trial.items()}
+        values |= {name: os.environ.get(variable) for name, variable in ENVIRONMENT.items()}
         return {name: in_argument(value) for name, value in values.items() if value is not None}
 
 

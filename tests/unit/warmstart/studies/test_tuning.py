@@ -363,7 +363,7 @@ def test_what_trials_print_is_beside_a_report_of_ones_own(tmp_path):
     (tmp_path / "out").mkdir()
     for study in ("a", "b"):
         tune(objective=speak, trials=1, study=study, report=tmp_path / "out" / f"{study}.md")
-    assert (tmp_path / "out" / "trials.log").read_text().splitlines() == ["== a, trial 0 ==", "spoken", "== b, trial 0 ==", "spoken"]  # fmt: skip
+    assert (tmp_path / "out" / "trials.log").read_text().splitlines() == ["== a, trial 0 ==", "a, trial 0 | spoken", "== b, trial 0 ==", "b, trial 0 | spoken"]  # fmt: skip
 
 
 def test_every_trial_failed():
