@@ -359,7 +359,7 @@ def _run_studies(
         for name, path in paths.items()
     }
     if store is not None:
-        stored |= dict.fromkeys(begin_anew(store, plans, stored, options.on_message))
+        stored |= dict.fromkeys(begin_anew(store, plans, stored, limits.trials, options.on_message))
     if members:
         check_different([path or "" for path in paths.values()], [plan.fingerprint for plan in plans.values()])
     targets = tuple(outputs[name].with_networks(options.target(plan)) for name, plan in plans.items())

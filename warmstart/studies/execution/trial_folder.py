@@ -97,7 +97,7 @@ class TrialOutputs:
         paths = itertools.takewhile(lambda path: (path / RECORD).is_file(), candidates)
         with contextlib.suppress(OSError, IndexError):
             text = (list(paths)[-1] / OUTPUT).read_bytes()[-100 * 200 :].decode(errors="replace")
-            return [line.rstrip()[:200] for line in text.splitlines() if line.strip()][-LAST:]
+            return [line.rstrip().expandtabs()[:200] for line in text.splitlines() if line.strip()][-LAST:]
         return []
 
     def _candidates(self, folder: Path, study: str, number: int) -> Iterator[Path]:

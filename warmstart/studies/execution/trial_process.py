@@ -135,6 +135,11 @@ class TrialRunner:
                 break
         return outcome if trial.ended else replace(outcome, note=self._with_tail(outcome.note, start))
 
+    @property
+    def pid(self) -> int | None:
+        """Return the process id of the child's guardian; None while there is no child."""
+        return None if self._child is None else self._child.process.pid
+
     def _start(self) -> _Child | _ThreadChild:
         """Start a child; one that dies while loading is replaced, up to `STARTS` times."""
         start = self._begin_output()

@@ -367,7 +367,7 @@ def test_what_trials_print_is_beside_a_report_of_ones_own(tmp_path):
 
 
 def test_every_trial_failed():
-    with pytest.raises(AllTrialsFailedError, match=r"expected a trial that gives an error, got none of 2 \(2 crashed; the last: RuntimeError: never.*Correct the objective; begin"):  # fmt: skip
+    with pytest.raises(AllTrialsFailedError, match=r"expected a trial that gives an error, got none of 2 \(2 crashed; the last: RuntimeError: never.*Correct the objective, and do the same again"):  # fmt: skip
         tune(objective=fail, trials=2)
 
 
