@@ -83,7 +83,9 @@ class Source:
 
     def renamed(self, paths: Mapping[str, Path]) -> Source:
         """Return the source of hyperparameters whose keys lie deeper in the document, by name and path."""
-        lines = {(name,): line for name, path in paths.items() if (line := self._line(path)) is not None}
+        lines: dict[Path, int] = {
+            (name,): line for name, path in paths.items() if (line := self._line(path)) is not None
+        }
         return Source(self.location, lines)
 
     def _line(self, path: Path) -> int | None:
