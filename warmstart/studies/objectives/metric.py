@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from collections.abc import Mapping
@@ -88,8 +89,8 @@ class Metric:
 
     Attributes:
         spec: ``KEY`` of a JSON object, dots for objects in it; ``last`` number printed; ``regex:PATTERN``, whose first group, or
-            all of it, is the number, the last match counting; ``file:PATH:KEY`` of a JSON file that the trial writes; None =
-            the number that the objective returns; ``named:NAME`` = the number that a command prints after a name.
+            all of it, is the number, the last match counting; ``file:PATH:KEY`` of a file of JSON, lines of JSON or CSV that the trial
+            writes; None = the number that the objective returns; ``named:NAME`` = the number that a command prints after a name.
         maximize: whether larger is better.
         scale: its range; None = ``any``, but at most 1 if larger is better.
     """
@@ -302,12 +303,11 @@ class MetricReader:
             if _file_state(self._file) == self._state_before:
                 return _failed(f"expected {self._file} to be written by the trial, got none of it")
             try:
-                document = parse_json(self._file.read_text(encoding="utf-8-sig"))
+                content = value_of_file(self._file, metric.file[1])
             except (OSError, ValueError, RecursionError) as problem:
-                return _failed(f"expected {self._file} as JSON, got {in_words(problem)}")
-            content = nested_value(document, metric.file[1]) if isinstance(document, Mapping) else None
+                return _failed(f"expected {self._file} as {_kind_of_file(self._file)}, got {in_words(problem)}")
             if content is None:
-                return _failed(f"expected {metric.file[1]!r} in {self._file}, got {_short_repr(document)}")
+                return _failed(f"expected {metric.file[1]!r} in {self._file}, got none")
             return metric.result(content if metric.key is None else {metric.key: content})
         if self._value is None:
             label = f"{metric.printed_name!r} and its value" if metric.printed_name else f"{metric.spec!r}"
@@ -335,6 +335,33 @@ class MetricReader:
                 self._value = document
         elif isinstance(document, int | float) and not isinstance(document, bool):
             self._value = document
+
+
+def value_of_file(path: Path, key: str) -> Any:
+    """Return the value of a key in a file: JSON, lines of JSON, or CSV; the last one that is there, None without one.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is neither.
+    """
+    text = path.read_text(encoding="utf-8-sig")
+    if path.suffix.lower() == ".csv":
+        rows = csv.reader(text.splitlines(), skipinitialspace=True)
+        column = [name.strip() for name in next(rows, [])].index(key)
+        cells = [row[column].strip() for row in rows if len(row) > column and row[column].strip()]
+        return float(cells[-1]) if cells else None
+    try:
+        return nested_value(parse_json(text), key)
+    except ValueError:
+        lines = text.strip().splitlines()
+        if len(lines) < 2:
+            raise
+    values = [value for line in lines if line.strip() and (value := nested_value(parse_json(line), key)) is not None]
+    return values[-1] if values else None
+
+
+def _kind_of_file(path: Path) -> str:
+    return "CSV with that column" if path.suffix.lower() == ".csv" else "JSON"
 
 
 def nested_value(document: Any, key: str | None) -> Any:

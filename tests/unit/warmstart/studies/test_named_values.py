@@ -99,6 +99,25 @@ def test_the_metric_of_unseen_data_is_guessed_from_what_is_printed(lines, option
     assert better_guess("epoch 3 of 10 took 2.5 s", None) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("m.json", '{"val": {"acc": 0.5}}', 0.5),
+        ("m.jsonl", '{"val": {"acc": 0.4}}\n{"val": {"acc": 0.5}}\n{"time": 3}\n', 0.5),
+        ("results.csv", "epoch,  val.acc, loss\n1, 0.4, 2\n2, 0.5, 1\n3, , 1\n", 0.5),
+        ("results.csv", "epoch,val.acc\n", "expected 'val.acc' in "),
+        ("results.csv", "epoch,loss\n1,2\n", "as CSV with that column, got"),
+        ("m.json", "", "as JSON, got"),
+    ],
+)
+def test_a_metric_in_a_file(tmp_path, name, text, value):
+    path = tmp_path / name
+    reader = MetricReader(Metric(f"file:{path}:val.acc", maximize=True), path)
+    path.write_text("\ufeff" + text, encoding="utf-8")
+    result = reader.result()
+    assert result.get("error") == value if isinstance(value, float) else value in result["note"]
+
+
 def test_a_reader_gives_the_last_value_as_the_result():
     reader = MetricReader(Metric("named:val_acc", maximize=True))
     assert reader.read("epoch 1: val_acc 50%") == (1, 0.5)
