@@ -25,6 +25,8 @@ _WIDTH = re.compile("hidden|width|units|dims?|channels|filters|features|embed|em
 _SEED = re.compile("(random_)?(seed|state)|random_seed")
 _OUTPUT = re.compile("out(put)?(_?dir)?|(save|checkpoint|ckpt|log|run|model)_?(dir|path)")
 """Names of what a trial is given."""
+_SMALL = 0.01
+"""Defaults below it are taken to be on a logarithmic scale, whatever their name."""
 _NOT_TUNED = re.compile(
     "epochs?|iter(ation)?s?|steps?|device|cuda|gpus?|n?proc|workers|jobs|rank|world|port|host|log(ging)?|print|interval|freq"
     "|frequency|verbos(e|ity)|debug|resume|checkpoint|save|load|path|dir|root|data|dataset|file|name|project|entity|version"
@@ -221,6 +223,8 @@ def _real(argument: Argument) -> str | None:
         return _range("float", low, high, default)
     if not default or default < 0:
         return None
+    if default < _SMALL:
+        return _range("log", default / 10, 10 * default, default)
     return _range("float", default / 2, min(2 * default, 1.0) if default < 1 else 2 * default, default)
 
 

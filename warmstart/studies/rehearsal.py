@@ -91,11 +91,13 @@ class Rehearsal:
         """Return what was found, as pairs of a subject and words."""
         better = "larger is better" if self.metric.maximize else "less is better"
         metric = f"{self.metric.name} {in_short(self.value)}, {better}" if self.value is not None else self.outcome.note
-        source = "" if self.guess is None else f", as in {self.guess.line[:60]!r}"
+        source = "" if self.guess is None else f", as in {self.guess.text!r}"
         reports = (
             "none: `pruner` and curves have nothing to go by; `score` or `loss` takes each line with its NAME for one"
         )
-        if self.steps:
+        if len(self.steps) == 1:
+            reports = "1: `pruner` and curves need more, printed while it trains"
+        elif self.steps:
             reports = f"{len(self.steps)}, at steps {self.steps[0]:.6g} to {self.steps[-1]:.6g}: `pruner`, `time` and curves work"
         seconds = self.outcome.duration
         is_cut = self.outcome.status == TrialStatus.TIMEOUT

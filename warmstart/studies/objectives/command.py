@@ -118,7 +118,8 @@ class CommandObjective:
         if reserved := [
             name
             for name in self.names
-            if name.startswith(_TRIAL_PREFIX) and name.removeprefix(_TRIAL_PREFIX) in TRIAL_VALUES
+            if name in ENVIRONMENT
+            or (name.startswith(_TRIAL_PREFIX) and name.removeprefix(_TRIAL_PREFIX) in TRIAL_VALUES)
         ]:
             msg = f"expected no hyperparameter that is named like {{{reserved[0]}}} of the trial, got one. Give it another name in the space."
             raise UsageError(msg, param="command")
@@ -289,7 +290,7 @@ def _result(line: str, guess: GuessedMetric | None) -> object:
         got = repr(line[:80]) if line else "no line"
         note = f"expected the error as JSON on the last line of its output, got {got}"
         if guess is not None:
-            note += f"; `{guess.option}` {guess.name} reads {guess.line[:60]!r}"
+            note += f"; `{guess.option}` {guess.name} reads {guess.text!r}"
         elif NUMBER.search(line):
             note += f"; {LAST_HINT}"
         elif line:

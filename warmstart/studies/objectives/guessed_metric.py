@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from warmstart.studies.objectives.metric import LARGER, SMALLER
 from warmstart.studies.objectives.named_values import named_value
 
-_LONGEST_LINE = 1_000
+_LONGEST_LINE, _SHOWN = 1_000, 50
+"""Characters of a line that is read, and of one that is shown."""
 _PARTS = frozenset(["val", "valid", "validation", "test", "eval", "dev", "average", "mean", "best"])
 _UNSEEN = _PARTS - {"average", "mean", "best"}
 """Words of data that are not trained on."""
@@ -22,13 +23,13 @@ class GuessedMetric:
     Attributes:
         name: as printed.
         is_score: whether larger is better.
-        line: of the output.
+        text: of the output, from the name on.
         is_unseen: whether the name says that it is of data that are not trained on.
     """
 
     name: str
     is_score: bool
-    line: str
+    text: str
     is_unseen: bool
 
     @property
@@ -62,6 +63,8 @@ def _guesses(line: str) -> list[GuessedMetric]:
             name = f"{before}_{match[0]}" if is_alone and named_value(line, f"{before}_{match[0]}") else match[0]
             words = parts | set(name.lower().split("_"))
             if named_value(line, name) is not None and words.isdisjoint({"best"}):
-                guesses.append(GuessedMetric(name, not parts & SMALLER, line, bool(words & _UNSEEN)))
+                start = match.end() - len(name)
+                text = line[start : start + _SHOWN]
+                guesses.append(GuessedMetric(name, not parts & SMALLER, text, bool(words & _UNSEEN)))
         before = match[0]
     return guesses

@@ -198,7 +198,7 @@ def test_limits_hold_for_the_command():
         ("python 'train.py", r"^command: expected a command as typed in a shell, got .*, whose quotes or backslash stay open"),
         ("python {config} {lerning_rate}", r"^command: expected placeholders among .*learning_rate.*, got {lerning_rate}"),
         ("python {learning_rate}", r"none for momentum. Add {momentum}, or {warmstart.config}"),
-        ("python {config} {warmstart.sed}", r"^command: expected placeholders among .*warmstart.seed, got {warmstart.sed}"),
+        ("python {config} {warmstart.sed}", r"^command: expected placeholders among .*warmstart.seed.*, got {warmstart.sed}"),
         ("python {config} {warmstart.dataset}", r"^command: {warmstart.dataset} needs `dataset`"),
         ("python {momentum}", r"none for log10_learning_rate. Add {learning_rate}, or"),
         ("python {config} {dataset}", r"^command: {dataset} needs `dataset`"),
