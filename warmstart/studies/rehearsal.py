@@ -33,6 +33,7 @@ LIMIT_S = 60.0
 """Seconds after which a rehearsed trial is stopped, where `trial_timeout` names no other time."""
 SAMPLE_S = 0.3
 _MOST_FILES, _SHOWN_FILES, _LAST_LINES = 20_000, 5, 5
+_GPU_QUERY = "nvidia-smi --query-gpu=index,memory.used --format=csv,noheader,nounits"
 _GPU_MB = 50.0
 """Growth of a GPU's used memory that counts as the trial's."""
 
@@ -231,10 +232,9 @@ def _sampled(runner: TrialRunner) -> Iterator[Usage]:
 
 def gpu_memory() -> dict[int, float]:
     """Return the used megabytes of each GPU by number; none where there is no `nvidia-smi`."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
+    words = _GPU_QUERY.split()
+    if shutil.which(words[0]) is None:
         return {}
-    words = [program, "--query-gpu=index,memory.used", "--format=csv,noheader,nounits"]
     try:
         text = subprocess.run(words, capture_output=True, text=True, timeout=10, check=True).stdout  # noqa: S603
         pairs = [line.split(",") for line in text.splitlines() if line.strip()]
