@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
 
-from warmstart.arguments import Check
+if TYPE_CHECKING:
+    from warmstart.arguments import Check
 
 MOST_SEED = 2**63 - 1
 """Largest seed of a command line."""
@@ -26,6 +27,7 @@ class Option:
         metavar: the value on the command line; its type when empty.
         type: on the command line; that of the default when None.
         is_main: shown by a plain ``--help``.
+        is_counted: how often it stands on the command line is its value.
         on_command_line: False for an option of Python alone.
         identity: functions of the record whose values identify the study, with their labels if there are several;
             the option's name and value when empty, nothing when None.
@@ -40,6 +42,7 @@ class Option:
     metavar: str | None = None
     type: Any = None
     is_main: bool = False
+    is_counted: bool = False
     on_command_line: bool = True
     identity: tuple[tuple[str, Callable[[Any], object]] | Callable[[Any], object], ...] | None = None
 
@@ -53,6 +56,29 @@ def option(default: Any, help: str, **about: Any) -> Any:  # noqa: A002
         about: other fields of `Option`.
     """
     return field(default=default, metadata={"option": Option(help, **about)})
+
+
+def required(help: str, **about: Any) -> Any:  # noqa: A002
+    """Return the field of an option without a default; arguments as of `option`."""
+    return field(metadata={"option": Option(help, **about)})
+
+
+def option_of(record: type[Any], name: str, **changes: Any) -> Any:
+    """Return a field like one of another record.
+
+    Args:
+        record: with the field.
+        name: of the field.
+        changes: fields of `Option` that differ, or `default`.
+    """
+    item = next(item for item in fields(record) if item.name == name)
+    default = changes.pop("default", item.default)
+    return field(default=default, metadata={"option": replace(about(item), **changes)})
+
+
+def options_of(record: type[Any]) -> list[Any]:
+    """List the fields of a record that are options of the command line."""
+    return [item for item in fields(record) if "option" in item.metadata and about(item).on_command_line]
 
 
 def identity(*values: tuple[str, Callable[[Any], object]] | Callable[[Any], object]) -> dict[str, Any]:

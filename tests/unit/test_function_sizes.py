@@ -32,18 +32,7 @@ ALLOWED = {
     "warmstart/cli/collect.py:collect": COMMAND,
     "warmstart/cli/evaluate.py:evaluate": COMMAND,
     "warmstart/cli/evaluations.py:add": COMMAND,
-    "warmstart/cli/evaluations.py:import_": COMMAND,
-    "warmstart/cli/evaluations.py:record": COMMAND,
-    "warmstart/cli/maintain.py:create": COMMAND,
-    "warmstart/cli/plot.py:ccov": COMMAND,
-    "warmstart/cli/plot.py:map_": COMMAND,
-    "warmstart/cli/plot.py:regret": COMMAND,
-    "warmstart/cli/predict.py:predict": COMMAND,
-    "warmstart/cli/serve.py:serve": COMMAND,
-    "warmstart/cli/studies.py:export": COMMAND,
-    "warmstart/cli/suggest.py:neighbours": COMMAND,
     "warmstart/cli/suggest.py:suggest": COMMAND,
-    "warmstart/cli/train.py:train": COMMAND,
     "warmstart/cli/tune.py:tune": COMMAND,
 }
 

@@ -144,8 +144,8 @@ def _with_groups(groups: Sequence[Group], keywords: Mapping[str, Any]) -> dict[s
     """
     values: dict[str, Any] = {}
     for group in groups:
-        if type(group) not in GROUPS.values():
-            names = ", ".join(item.__name__ for item in GROUPS.values())
+        if type(group) not in GROUPS:
+            names = ", ".join(item.__name__ for item in GROUPS)
             msg = f"tune() expected a dataset, then groups of options ({names}), got {group!r}"
             raise TypeError(msg)
         options = pick_from(type(group), group)
@@ -248,7 +248,7 @@ def tune_many(datasets: Sequence[PathLike], *groups: Group, split: Split = "equa
 
 def _show_options(function: Callable[..., object]) -> None:
     """Let `help` and notebooks show every option as a keyword, and its text in the place of ``{options}``."""
-    items = [item for group in GROUPS.values() for item in fields(group)]
+    items = [item for group in GROUPS for item in fields(group)]
     keywords = [
         inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=item.default, annotation=item.type)
         for item in items

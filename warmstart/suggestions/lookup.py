@@ -1,6 +1,7 @@
 """The options of a look into the history: which one, and how the dataset is read."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from warmstart.arguments import check_device, check_flag, check_names, check_path
 from warmstart.locations import PathLike
@@ -8,23 +9,47 @@ from warmstart.option import MOST_SEED, option
 
 
 @dataclass(frozen=True, kw_only=True)
+class Labels:
+    """Where the labels of a dataset are, if they are not the names of folders."""
+
+    TITLE: ClassVar[str] = "Data"
+    labels: str | None = option(
+        None, "CSV file with a row a picture, where the folder has no class folders.", metavar="PATH"
+    )
+    labels_column: str | None = option(None, "Which column of the CSV file, or of a table, holds the labels.")
+
+    def labelled(self, dataset: str) -> str:
+        """Return the path of a dataset with that of its labels."""
+        from warmstart.history_store.readers.csv_labels import labelled
+
+        return labelled(dataset, self.labels, self.labels_column)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sources:
     """The history, the model of meta-features, and how datasets are loaded."""
 
+    TITLE: ClassVar[str] = "History"
     history: PathLike | None = option(
         None, "The history file; $WARMSTART_HISTORY or the shipped one when left out.", check=check_path
     )
     model: PathLike | None = option(
         None, "The meta-feature model; $WARMSTART_MODEL or the shipped one when left out.", check=check_path
     )
-    cache: bool = option(default=True, help="Use the cache of meta-features.", check=check_flag, on_command_line=False)
-    download: bool = option(default=False, help="Allow torchvision to download torchvision:NAME.", check=check_flag)
+    cache: bool = option(
+        True,
+        "Use the cache of meta-features, or do without.",
+        check=check_flag,
+        flags=("--cache/--no-cache",),
+    )
+    download: bool = option(False, "Allow torchvision to download torchvision:NAME.", check=check_flag)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lookup(Sources):
     """The arguments of `Advisor` that commands share."""
 
+    TITLE: ClassVar[str] = "History"
     exclude_group: tuple[str, ...] = option(
         (), "Leave out a sibling group of the history, or several.", check=check_names
     )
