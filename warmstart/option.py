@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import difflib
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -102,3 +105,40 @@ def identity_of(record: Any) -> dict[str, object]:
 def about(item: Any) -> Option:
     """Return what is stated of a field of a group."""
     return item.metadata["option"]  # type: ignore[no-any-return]
+
+
+def check_keywords(function: str, record: type[Any], values: Mapping[str, Any]) -> None:
+    """Check keywords of a public function against the record of its options.
+
+    Raises:
+        TypeError: a name that the record lacks.
+        UsageError: a value of a wrong type.
+    """
+    names = {item.name: about(item) for item in fields(record)}
+    for name, value in values.items():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f". Did you mean {near[0]!r}?" if near else ""
+            msg = f"{function}() got an unexpected keyword argument {name!r}{hint}"
+            raise TypeError(msg)
+        if value is not None and (check := names[name].check) is not None:
+            check(name, value)
+
+
+def show_options(function: Callable[..., object], *records: type[Any]) -> None:
+    """Let `help` and notebooks show every option as a keyword, and its text in the place of ``{options}``."""
+    items = [item for record in records for item in fields(record)]
+    keywords = [
+        inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=item.default, annotation=item.type)
+        for item in items
+    ]
+    signature, names = inspect.signature(function), {item.name for item in items}
+    direct = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.name not in names and parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    function.__signature__ = signature.replace(parameters=[*direct, *keywords])  # type: ignore[attr-defined]
+    if function.__doc__ is not None:  # no documentation under -OO
+        lines = [textwrap.fill(f"{item.name}: {about(item).help}", 108, subsequent_indent="    ") for item in items]
+        function.__doc__ = function.__doc__.replace("{options}", textwrap.indent("\n".join(lines), " " * 8).lstrip())

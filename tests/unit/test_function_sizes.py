@@ -12,10 +12,6 @@ COMMAND = "a command: its parameters are its options"
 PUBLIC = "a public function: keywords, handed on as one record"
 SURROGATE = "a public constructor: hyperparameters by name, each documented"
 ALLOWED = {
-    "warmstart/api.py:answer": PUBLIC,
-    "warmstart/classification/classify.py:classify": PUBLIC,
-    "warmstart/api.py:neighbours": PUBLIC,
-    "warmstart/api.py:suggest": PUBLIC,
     "warmstart/client.py:Client.record": PUBLIC,
     "warmstart/integrations/optuna/sampler.py:WarmStartSampler.__init__": PUBLIC,
     "warmstart/integrations/optuna/warm_trials.py:warm_start": PUBLIC,
@@ -32,7 +28,6 @@ ALLOWED = {
     "warmstart/cli/collect.py:collect": COMMAND,
     "warmstart/cli/evaluate.py:evaluate": COMMAND,
     "warmstart/cli/evaluations.py:add": COMMAND,
-    "warmstart/cli/suggest.py:suggest": COMMAND,
     "warmstart/cli/tune.py:tune": COMMAND,
 }
 

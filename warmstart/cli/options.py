@@ -47,13 +47,6 @@ RawOption = Annotated[
         rich_help_panel="Output",
     ),
 ]
-WorkloadOption = Annotated[
-    str | None,
-    typer.Option(
-        "--workload",
-        help="What is trained: transfer (pretrained networks) or cnn (a small network from scratch); transfer when left out, where it is installed and no history is named.",
-    ),
-]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from warmstart.cli.options import DatasetOptions, Threads
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell
 from warmstart.history_store.errors import UsageError
+from warmstart.history_store.wording import counted, right_of_100
 from warmstart.option import option_of
 from warmstart.suggestions.lookup import Lookup
 
@@ -56,7 +57,7 @@ def predict(
     running: Running,
     shell: Shell,
 ) -> None:
-    """Name the class of pictures, with its probability; of a labelled dataset, count the errors too."""
+    """Name the class of pictures, with its probability; of labelled ones, count how many are right."""
     from warmstart.metafeat.device import cpu_threads
     from warmstart.prediction import predict as predict_images
 
@@ -76,10 +77,9 @@ def predict(
     for image, reason in prediction.broken:
         shell.note(f"{image}: left out ({reason}).")
     if shell.format == "table" and prediction.error is not None:
-        wrong = sum(row.label != row.truth for row in prediction.rows)
-        shell.table(
-            prediction.confusion(), title=f"{wrong} of {len(prediction.rows)} wrong, error {prediction.error:.4g}"
-        )
+        right = sum(row.label == row.truth for row in prediction.rows)
+        title = f"{right} of {counted(len(prediction.rows), 'picture')} right ({right_of_100(prediction.error)})"
+        shell.table(prediction.confusion(), title=title)
         for line in prediction.remarks:
             shell.note(line)
         return

@@ -137,7 +137,7 @@ def _print_warm_trials(shell: Shell, record: "StudyRecord", every: list[dict[str
         to_value, column = record.metric.to_value, "error" if record.metric.is_plain else record.metric.name
         promised = [None if row["promised"] is None else to_value(row["promised"]) for row in tried]
         pairs = zip(tried, promised, strict=True)
-        shell.table([{"trial": row["trial"], "source": row["source"], "promised": value, "came": row[column]} for row, value in pairs])  # fmt: skip
+        shell.table([{"trial": row["trial"], "source": row["source"], "expected": value, "measured": row[column]} for row, value in pairs])  # fmt: skip
     if record.expected is not None:
         write("")
         shell.say(record.expected_line)

@@ -3,16 +3,16 @@
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from warmstart.cli.options import DatasetArgument, DatasetOptions, RawOption, ServerOption, WorkloadOption
+from warmstart.arguments import parse_pairs
+from warmstart.cli.options import DatasetArgument, DatasetOptions, RawOption, ServerOption
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, write, write_program
+from warmstart.history_store.errors import UsageError
 from warmstart.history_store.wording import counted
 from warmstart.option import option_of
-from warmstart.suggestions.lookup import Lookup
+from warmstart.suggestions.lookup import Lookup, NeighbourQuestion, Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,40 +31,7 @@ class SuggestShell(Shell):
 def suggest(
     path: DatasetArgument = None,
     *,
-    k: Annotated[
-        int | None,
-        typer.Option("-k", min=1, help="How many configurations; 3 when left out, or all where there are fewer."),
-    ] = None,
-    time: Annotated[
-        str | None,
-        typer.Option(
-            "--time",
-            help="Plan what fits in this time, e.g. 10m, and pays most per minute; a short run tells how fast this machine is.",
-        ),
-    ] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Say why: what the neighbours are, how the configurations did around.")
-    ] = False,
-    workload: WorkloadOption = None,
-    space: Annotated[
-        str | None,
-        typer.Option(
-            "--space",
-            help="Suggest for this space: a file (YAML, JSON), compact or paper; the history's when left out.",
-        ),
-    ] = None,
-    rename: Annotated[
-        list[str] | None,
-        typer.Option("--rename", metavar="HISTORY=OURS", help="With --space: which name is which; may be repeated."),
-    ] = None,
-    strategy: Annotated[
-        str | None,
-        typer.Option(
-            "--strategy",
-            help="joint, nearest, portfolio or average-rank; joint when left out, portfolio where distances say nothing.",
-            rich_help_panel="History",
-        ),
-    ] = None,
+    question: Question,
     dataset: DatasetOptions,
     server: ServerOption = None,
     lookup: Lookup,
@@ -72,11 +39,14 @@ def suggest(
     shell: SuggestShell,
 ) -> None:
     """Suggest configurations for a dataset, from those that won on the datasets it resembles."""
-    source, renamed = dataset.needed_source(path), _parse_rename(rename, space)
+    source, renamed = dataset.needed_source(path), _parse_rename(question)
     with shell.images_progress() as progress:
         advisor = _make_advisor(server, lookup, progress)
-        more = {"workload": workload, "explain": explain} | _time_argument(server, time)
-        answer = advisor.suggest(source, k, strategy=strategy, space=space, rename=renamed, **more)
+        asked = vars(question) | {"rename": renamed}
+        if server is not None and asked.pop("time") is not None:
+            msg = "cannot be used with `server`."
+            raise UsageError(msg, param="time")
+        answer = advisor.suggest(source, **asked)
     _print_notes(shell, answer)
     shell.detail(f"history {answer.history}")
     shell.detail(f"model {answer.model}")
@@ -85,8 +55,12 @@ def suggest(
 
         named = {"--labels": dataset.labels, "--labels-column": dataset.labels_column}
         history = {"--server": server, "--history": None if lookup.history is None else str(lookup.history)}
-        command = Command(shlex.quote(path or dataset.dataset or "") + _words(named), _words(history), space)
-        print_answer(shell, answer, command, explain=explain)
+        command = Command(
+            shlex.quote(path or dataset.dataset or "") + _words(named),
+            _words(history),
+            None if question.space is None else str(question.space),
+        )
+        print_answer(shell, answer, command, explain=question.explain)
     else:
         _write_program(answer, shell.format, raw=raw, skip_broken=bool(lookup.skip_broken))
 
@@ -124,28 +98,11 @@ def _make_advisor(server: str | None, lookup: Lookup, progress: Callable[[float,
     if server is None:
         return advisor
     from warmstart.client import Client
-    from warmstart.history_store.errors import UsageError
 
     if lookup.history is not None:
         msg = "cannot be used with `history`: the server uses its own."
         raise UsageError(msg, param="server")
     return Client(server, advisor=advisor)
-
-
-def _time_argument(server: str | None, time: str | None) -> dict[str, str]:
-    """Return the time as a keyword argument; empty without one.
-
-    Raises:
-        UsageError: with a server, which cannot measure this machine.
-    """
-    if time is None:
-        return {}
-    if server is not None:
-        from warmstart.history_store.errors import UsageError
-
-        msg = "cannot be used with `server`."
-        raise UsageError(msg, param="time")
-    return {"time": time}
 
 
 def _print_notes(shell: Shell, answer: Any) -> None:
@@ -155,25 +112,21 @@ def _print_notes(shell: Shell, answer: Any) -> None:
             shell.note(note)
 
 
-def _parse_rename(rename: list[str] | None, space: str | None) -> dict[str, str]:
+def _parse_rename(question: Question) -> dict[str, str]:
     """Parse --rename, which needs --space."""
-    if not rename:
+    if not question.rename:
         return {}
-    from warmstart.arguments import parse_pairs
-    from warmstart.history_store.errors import UsageError
-
-    if space is None:
-        msg = "--rename needs --space, the space of the new names."
-        raise UsageError(msg)
-    return parse_pairs("rename", rename)
+    if question.space is None:
+        msg = "needs `space`, the space of the new names."
+        raise UsageError(msg, param="rename")
+    return parse_pairs("rename", list(question.rename))
 
 
 @takes_options
 def neighbours(
     path: DatasetArgument = None,
     *,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many datasets.")] = 10,
-    workload: WorkloadOption = None,
+    asked: NeighbourQuestion,
     dataset: DatasetOptions,
     server: ServerOption = None,
     lookup: Lookup,
@@ -182,11 +135,11 @@ def neighbours(
     """List the datasets of the history that a dataset resembles, nearest first."""
     source = dataset.needed_source(path)
     with shell.images_progress() as progress:
-        answer = _make_advisor(server, lookup, progress).neighbours(source, k, workload=workload)
+        answer = _make_advisor(server, lookup, progress).neighbours(source, asked.k, workload=asked.workload)
     _print_notes(shell, answer)
     document = {name: value for name, value in answer.to_dict().items() if name not in ("suggestions", "strategy")}
     rows = [neighbour.to_row() for neighbour in answer.neighbours]
-    if len(rows) < k:
+    if len(rows) < asked.k:
         shell.note(f"The history has {counted(len(rows), 'dataset')} to compare with.")
     shell.result(document, rows, title=_title(answer))
     if shell.format == "table":
