@@ -105,7 +105,7 @@ def test_a_study_without_broken_pictures_says_which_and_stays_one(tmp_path, monk
 def test_what_is_no_file_of_networks(tiny):
     with pytest.raises(MissingPathError, match="expected a file of networks, got none"):
         Networks.load("none.safetensors")
-    with pytest.raises(ModelError, match="expected networks that `warmstart tune --save-model` wrote"):
+    with pytest.raises(ModelError, match="expected networks that `warmstart classify` wrote"):
         Networks.load(tiny.model)
 
 
