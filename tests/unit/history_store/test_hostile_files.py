@@ -224,7 +224,7 @@ def test_pixels_made_to_harm(path: Path, change: Callable[[h5py.File], None]) ->
         history.images("new").sample(np.random.default_rng(0), 5)
 
 
-@pytest.mark.parametrize("number", [10**30, -(10**20), [[float("inf")]], object()])
+@pytest.mark.parametrize("number", [10**30, [[float("inf")]], object()])
 def test_numbers_that_could_not_be_read_again_are_not_kept(path: Path, number: object) -> None:
     with History.open(path, write=True) as history:
         with pytest.raises(DataError, match="expected JSON values, got what JSON cannot hold"):

@@ -115,11 +115,9 @@ def test_a_journal_of_another_copy(data: bytes) -> None:
     "text",
     [
         '{"op": "touch"}',
-        '{"serial": null, "op": "touch"}',
         '{"serial": true, "op": "touch"}',
         '{"serial": -1, "op": "touch"}',
         '{"serial": 1e999, "op": "touch"}',
-        '{"serial": 4.0, "op": "touch"}',
         '{"serial": 99999999999999999999999, "op": "touch"}',
         '{"serial": 4}',
         '{"serial": 4, "op": 7}',

@@ -117,19 +117,6 @@ def test_transparent_colours_in_png(picture, options, expected):
     np.testing.assert_array_equal(decode(saved(picture, **options), None), expected)
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        (np.array([[0, 70000]], np.int32), "expected 16-bit pixel values in 0 .. 65535, got minimum 0 and maximum 70000"),
-        (np.array([[-3, 5]], np.int32), "got minimum -3 and maximum 5"),
-        (np.array([[0.0, 255.0]], np.float32), "got minimum 0 and maximum 255"),
-    ],
-)  # fmt: skip
-def test_refuses_values_in_deep_tiff(values, message):
-    with pytest.raises(DataError, match=message):
-        decode(saved(Image.fromarray(values), "TIFF"), None)
-
-
 @pytest.mark.parametrize(("kind", "orientation"), [("JPEG", 1), ("PNG", 3), ("TIFF", 6), ("WEBP", 8)])
 def test_exif_turns_the_picture(kind, orientation):
     upright = np.zeros((16, 16, 3), np.uint8)

@@ -68,16 +68,6 @@ def test_refuses_no_labels():
         stratified_split(np.array([], np.int64))
 
 
-@given(label_lists, st.integers(0, 3))
-def test_every_class_trains(labels, seed):
-    codes = stratified_split(labels, seed=seed)
-    assert codes.dtype == np.int8
-    assert set(labels[codes == 0]) == set(labels)
-    counts = np.bincount(labels)
-    if counts[counts > 0].min() >= 5:
-        assert [set(labels[codes == code]) for code in (1, 2)] == [set(labels)] * 2
-
-
 @pytest.mark.parametrize("fractions", [(0.5, 0.2, 0.2), (1.2, -0.1, -0.1), (float("nan"), 0.5, 0.5)])
 def test_refuses_shares(fractions):
     with pytest.raises(UsageError, match="expected three shares ≥ 0 that sum to 1"):

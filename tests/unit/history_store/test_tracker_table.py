@@ -68,8 +68,7 @@ def test_a_wrong_cell_is_named_by_its_row_in_the_file(tmp_path):
         read_table(tmp_path / "runs.csv", metric="val_error")
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_data_frame_of_optuna(tmp_path, ending):
+def test_a_data_frame_of_optuna(tmp_path):
     optuna, pandas = pytest.importorskip("optuna"), pytest.importorskip("pandas", reason="needs pandas")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -85,9 +84,8 @@ def test_a_data_frame_of_optuna(tmp_path, ending):
     study = optuna.create_study()
     study.optimize(objective, n_trials=4, catch=RuntimeError)
     frame: pandas.DataFrame = study.trials_dataframe()
-    path = tmp_path / f"t.{ending}"
-    frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
-    runs = read_table(path, metric="value")[0]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    runs = read_table(tmp_path / "t.csv", metric="value")[0]
     assert [status.value for status in runs.status] == ["ok", "crashed", "ok"]
     assert runs.left_out == {"pruned": 1}
     assert runs.durations.tolist() == pytest.approx([study.trials[n].duration.total_seconds() for n in (0, 2, 3)])

@@ -124,16 +124,6 @@ def test_names_in_a_csv_may_differ_in_composition_and_case(tmp_path):
     assert len(source.read(range(3)).images) == 3
 
 
-def test_a_name_in_another_case_that_is_of_two_pictures_is_refused(tmp_path):
-    for folder in ("x", "y"):
-        save_picture(tmp_path / folder / "a.png", IMAGES[0])
-    (tmp_path / "t.csv").write_text("id,label\nA,1\nx/a,2\n")
-    with pytest.raises(DataError, match=r"got 'A', which is that of x/a\.png, y/a\.png"):
-        open_images(labelled(str(tmp_path), "t.csv", None))
-    (tmp_path / "t.csv").write_text("id,label\nX/A.PNG,1\ny/a.png,2\n")
-    assert open_images(labelled(str(tmp_path), "t.csv", None)).names == ("x/a.png", "y/a.png")
-
-
 def test_a_location_with_labels_is_made_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_text("id,label\n")
@@ -408,41 +398,6 @@ def test_layouts_of_other_tasks_are_refused_by_name(tmp_path, make, told):
     make(tmp_path)
     with pytest.raises(LabelError, match=told):
         open_images(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("annotations", "is_other"),
-    [
-        ([{"image_id": 1, "segmentation": [[0, 0, 1, 1]]}], True),
-        ([{"image_id": 1, "keypoints": [0, 0, 1]}], True),
-        ([], True),
-        ([{"image_id": 1, "category_id": 1}], False),
-        ([{"image_id": 1, "caption": "a cat"}], False),
-    ],
-)
-def test_annotations_with_a_class_alone_are_no_other_task(tmp_path, annotations, is_other):
-    save_folder(tmp_path, IMAGES, LABELS)
-    (tmp_path / "meta.json").write_text(
-        json.dumps({"annotations": annotations, "categories": [{"id": 1, "name": "a"}]})
-    )
-    if is_other:
-        with pytest.raises(LabelError, match=r"a detection dataset in the layout of COCO \(meta\.json\)"):
-            open_images(tmp_path)
-    else:
-        assert open_images(tmp_path).class_names == ("0", "1", "2")
-
-
-def test_a_zip_of_another_system_is_its_folder(tmp_path):
-    save_folder(tmp_path / "f", IMAGES[:6], [0, 0, 0, 1, 1, 1])
-    folder = open_images(tmp_path / "f")
-    for number, prefix in enumerate(("", "./", "set\\", "download/set/", "./download\\set/")):
-        with zipfile.ZipFile(tmp_path / f"{number}.zip", "w") as archive:
-            for file in sorted((tmp_path / "f").rglob("*.png")):
-                info = zipfile.ZipInfo("x")
-                info.filename = prefix + file.relative_to(tmp_path / "f").as_posix().replace("/", "\\" if "\\" in prefix else "/")  # fmt: skip
-                archive.writestr(info, file.read_bytes())
-        source = open_images(tmp_path / f"{number}.zip")
-        assert source.fingerprint("content") == folder.fingerprint("content")
 
 
 def test_a_zip_that_unpacks_to_far_more_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):

@@ -31,14 +31,6 @@ def refused(kind, path, message):
 # idx
 
 
-def test_idx_prefers_the_plain_file(tmp_path):
-    save_mnist(tmp_path, GREY, LABELS)
-    save_mnist(tmp_path, GREY[::-1], LABELS[::-1], ending=".gz")
-    source = open_images(tmp_path)
-    assert len(source) == 24
-    np.testing.assert_array_equal(source.read([0], size=12).images, GREY[:1])
-
-
 def spoil_magic(path):
     path.write_bytes(b"\x89PNG" + path.read_bytes()[4:])
 

@@ -80,19 +80,6 @@ def test_nested_folders_belong_to_the_class(tree):
     assert listing.labels.tolist() == [0, 0, 1]
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        ("train/steam/1.png", "car/1.png", "bus/1.png"),
-        ("test/1.png", "dev/a/1.png", "prod/1.png"),
-    ],
-)
-def test_a_class_may_be_called_like_a_split(tree, names):
-    listing = list_folder(tree(*names))
-    assert listing.splits is None
-    assert set(listing.class_names) == {name.split("/")[0] for name in names}
-
-
 @pytest.mark.skipif(sys.platform == "darwin", reason="one folder there")
 def test_a_class_is_one_however_its_letters_are_composed(tree):
     composed, decomposed = "caf\u00e9", "cafe\u0301"

@@ -16,12 +16,6 @@ CONFIG = {
 }
 
 
-def test_multiply_adds_by_hand():
-    """Two layers of 32 filters at 4 x 4 and 2 x 2, then 32 numbers to 256."""
-    found = multiply_adds(TargetConfig.of(CONFIG), channels=1, size=4)
-    assert found == 9 * 1 * 32 * 16 + 9 * 32 * 32 * 4 + 32 * 256
-
-
 def test_multiply_adds_by_what_torch_runs():
     for layers in range(1, 10):
         config = TargetConfig.of({**CONFIG, "num_layers_conv": layers, "num_layers_fc": 2})
