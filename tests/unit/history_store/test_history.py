@@ -175,6 +175,20 @@ class TestOpen:
         with History.open(path) as found:
             assert found.n_evaluations == len(histories.runs()) + 1
 
+    def test_a_copy_with_its_journal_goes_on(self, path: Path, history: History, tmp_path: Path) -> None:
+        history.compact()
+        history.append(one(seed=80))
+        history.close()
+        copy = tmp_path / "copy.h5"
+        for suffix in ("", ".journal"):
+            shutil.copy(path.with_name(path.name + suffix), tmp_path / f"copy.h5{suffix}")
+        with History.open(copy, write=True) as duplicate:
+            for seed in (81, 82):
+                duplicate.append(one(seed=seed))
+            assert duplicate.n_evaluations == len(histories.runs()) + 3
+        assert verify(copy).ok
+        assert {run.seed for run in History.open(copy).evaluations()} >= {80, 81, 82}
+
     def test_through_a_link(self, path: Path, tmp_path: Path) -> None:
         link = tmp_path / "elsewhere" / "link.h5"
         link.parent.mkdir()

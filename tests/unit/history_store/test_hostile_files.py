@@ -136,6 +136,19 @@ def test_companions_have_the_mode_of_the_history(path: Path, mode: int) -> None:
     assert modes == dict.fromkeys(("h.h5", "h.h5.bak", "h.h5.index", "h.h5.journal", "h.h5.lock"), mode)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file another group")
+def test_companions_have_the_group_of_the_history(path: Path) -> None:
+    os.chown(path, -1, 12345)
+    path.chmod(0o660)
+    with History.open(path, write=True) as history:
+        history.append(Evaluation("digits", histories.configs(1)[0], 0.5, seed=90))
+        history.compact()
+        history.append(Evaluation("digits", histories.configs(1)[0], 0.5, seed=91))
+    for suffix in ("", ".bak", ".journal", ".lock"):
+        status = path.with_name(path.name + suffix).stat()
+        assert (status.st_gid, stat.S_IMODE(status.st_mode)) == (12345, 0o660), suffix
+
+
 def change_header(**fields: Any) -> Callable[[h5py.File], None]:
     def change(file: h5py.File) -> None:
         values = json.loads(bytes(file["header"][()])) | fields

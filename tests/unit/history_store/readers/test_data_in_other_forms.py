@@ -426,6 +426,22 @@ def test_each_split_may_have_its_table_in_json_lines(tmp_path):
         assert set(open_images(labelled(str(tmp_path), "metadata.jsonl", None)).splits) == {"train"}
 
 
+def test_offsets_that_lead_out_of_an_arrow_file_are_refused(tmp_path):
+    import pyarrow as pa
+
+    pictures = [png(IMAGES[number]) for number in range(6)]
+    table = pa.table({"image": [{"bytes": data, "path": None} for data in pictures], "label": [0, 1] * 3})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    data = bytearray(sink.getvalue().to_pybytes())
+    start = bytes(data).find(np.array([0, len(pictures[0])], dtype="<i4").tobytes())
+    data[start + 4 : start + 8] = np.array([2**31 - 1], dtype="<i4").tobytes()
+    (tmp_path / "x.arrow").write_bytes(data)
+    with pytest.raises(DataError, match=r"expected a Parquet or Arrow file, got a damaged one or another"):
+        open_images(tmp_path / "x.arrow")
+
+
 def test_a_value_that_stands_in_many_rows_of_a_parquet_file_counts_in_each(tmp_path, monkeypatch):
     import pyarrow as pa
     import pyarrow.parquet as pq

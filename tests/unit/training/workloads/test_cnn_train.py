@@ -97,18 +97,6 @@ def test_divergence_has_the_error_of_a_constant_prediction() -> None:
     assert all(math.isfinite(error) for _, error in result.curve)
 
 
-def test_timeout_has_no_error() -> None:
-    result = train_target(tiny_data(), CONFIG, TINY, seed=0, timeout=0.0)
-    assert result.status is Status.TIMEOUT
-    assert math.isnan(result.error)
-
-
-def test_global_random_state_is_left_alone() -> None:
-    before = torch.random.get_rng_state()
-    train_target(tiny_data(), CONFIG, TINY, seed=5)
-    assert torch.equal(torch.random.get_rng_state(), before)
-
-
 def test_seed_decides() -> None:
     first, again, other = (train_target(tiny_data(200), CONFIG, TINY, seed=seed) for seed in (1, 1, 2))
     assert first.curve == again.curve
