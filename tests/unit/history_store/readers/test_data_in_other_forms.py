@@ -409,6 +409,16 @@ def test_a_zip_that_unpacks_to_far_more_is_refused_before_it_is_unpacked(tmp_pat
         open_images(tmp_path / "x.zip")
 
 
+def test_samples_of_a_shard_may_have_points_in_their_names(tmp_path):
+    with tarfile.open(tmp_path / "x.tar", "w") as shard:
+        for number in range(4):
+            for name, data in ((f"a.{number}.png", png(IMAGES[number])), (f"a.{number}.cls", str(number % 2).encode())):
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                shard.addfile(member, io.BytesIO(data))
+    assert open_images(tmp_path / "x.tar").labels.tolist() == [0, 1, 0, 1]
+
+
 def test_each_split_may_have_its_table_in_json_lines(tmp_path):
     for split in ("train", "test"):
         for number in range(4):

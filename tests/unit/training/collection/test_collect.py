@@ -108,8 +108,11 @@ def test_configurations_given_must_fit_the_space(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
+        ("3h", 10_800),
+        ("90m", 5_400),
         ("1h30m", 5_400),
         ("1m30s", 90),
+        ("45s", 45),
         ("3min", 180),
         ("3 m", 180),
         ("1 hour 2 minutes", 3_720),
@@ -123,7 +126,7 @@ def test_parse_time(text: str | float | None, seconds: float) -> None:
     assert parse_time(text, param="budget") == seconds
 
 
-@pytest.mark.parametrize("text", ["", "3d", "-1h", "0", -3.0, "1m2h", "1h30", math.nan])
+@pytest.mark.parametrize("text", ["", "soon", "3d", "-1h", "0", 0, -3.0, "1m2h", "1h30", "2m5", math.nan])
 def test_parse_time_refuses(text: str | float) -> None:
     with pytest.raises(UsageError, match=r"^timeout: expected a length of time above 0"):
         parse_time(text, param="timeout")
