@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import histories
-import pandas as pd
 import pytest
 
 from warmstart.history_store.errors import DataError, HistoryVersionError, MissingPathError, UsageError
@@ -107,36 +106,6 @@ def test_what_people_get_wrong(history: History, tmp_path: Path, lines: list[str
         import_evaluations(history, path)
     path.unlink()
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
-
-
-def test_a_table_of_a_data_frame(history: History, tmp_path: Path) -> None:
-    frame = pd.DataFrame(
-        {
-            "dataset": ["digits", "digits"],
-            "optimizer": ["sgd", "adam"],
-            "momentum": [0.5, float("nan")],
-            "layers": [3, 4],
-            "rate": [0.01, 0.1],
-            "width": ["8", "all"],
-            "epochs": [3, 3],
-            "error": [0.25, 0.5],
-            "seed": [1, None],
-        }
-    )
-    frame.to_parquet(tmp_path / "mine.parquet")
-    assert import_evaluations(history, tmp_path / "mine.parquet").n_evaluations == 2
-    assert [run.seed for run in history.evaluations()] == [1, None]
-    frame["layers"] = [3.5, 4]
-    frame.to_parquet(tmp_path / "mine.parquet")
-    with pytest.raises(DataError, match=r"mine\.parquet row 1: layers: expected a whole number, got 3\.5"):
-        import_evaluations(history, tmp_path / "mine.parquet")
-
-
-def test_new_datasets_can_be_refused(history: History, tmp_path: Path) -> None:
-    path = csv(tmp_path, HEADER, ROW.replace("digits", "digit"))
-    with pytest.raises(DataError, match=r"expected datasets of .*, got digit"):
-        import_evaluations(history, path, new_datasets="refuse")
-    assert history.n_evaluations == 0
 
 
 def test_no_file_of_that_kind(history: History, tmp_path: Path) -> None:

@@ -297,15 +297,6 @@ class TestWriting:
         assert not path.with_name("h.h5.journal").exists()
         assert verify(path).ok
 
-    def test_numbers_of_numpy_are_taken(self, history: History) -> None:
-        config = {**histories.configs(1)[0], "layers": np.int64(9)}
-        history.append(
-            Evaluation("digits", config, np.float64(0.5), seed=np.int64(3), curve=((np.int64(1), np.float32(0.5)),))
-        )  # type: ignore[arg-type]
-        with History.open(history.path) as reader:
-            assert type(reader.configs[-1]["layers"]) is int
-            assert histories.plain(reader.evaluations()) == histories.plain(history.evaluations())
-
     def test_configurations_that_are_none(self, history: History) -> None:
         for config in ({"layers": [3]}, [3]):
             with pytest.raises(DataError, match="expected numbers, texts and truth values by name"):
@@ -334,17 +325,6 @@ class TestWriting:
             with pytest.raises(DataError, match="expected finite vectors of one length"):
                 history.set_embeddings("abc", {"digits": wrong, "..": np.ones(3)})
 
-    def test_the_backup_keeps_what_was_removed_until_the_next_write(self, history: History) -> None:
-        backup = history.path.with_name("h.h5.bak")
-        history.compact()
-        history.remove_dataset("digits")
-        shutil.copy(backup, history.path.with_name("old.h5"))
-        with History.open(history.path.with_name("old.h5")) as old:
-            assert "digits" in old.names
-        history.append(Evaluation("..", histories.configs(1)[0], 0.5))
-        with History.open(backup) as new:
-            assert "digits" not in new.names
-
     @pytest.mark.parametrize("name", ["", " a", "a::b", "a\nb", "x" * 201, "ä" * 40])
     def test_names_that_cannot_be(self, history: History, name: str) -> None:
         with pytest.raises(DataError, match="expected a dataset name of printable characters"):
@@ -356,20 +336,6 @@ class TestWriting:
             history.add_dataset(histories.info("new", **changes))
         with pytest.raises(DataError, match="expected 2 class counts for 'new', got 3"):
             history.add_dataset(histories.info("new", class_counts=(1, 2, 3)))
-
-    def test_copies(self, history: History, tmp_path: Path) -> None:
-        history.add_dataset(histories.info("new"), histories.pictures())
-        with History.open(history.path) as reader:
-            reader.compact(path=tmp_path / "copy.h5", drop_images=True)
-        with History.open(tmp_path / "copy.h5") as copy:
-            assert (copy.id, copy.revision) == (history.id, history.revision)
-            assert not copy.has_images("new")
-        assert history.has_images("new")
-        assert json.dumps(verify(tmp_path / "copy.h5").problems) == "[]"
-        with pytest.raises(UsageError, match="expected nothing there yet"):
-            history.compact(path=tmp_path / "copy.h5")
-        history.compact(drop_images=True)
-        assert not history.has_images("new")
 
 
 class TestImages:
@@ -416,15 +382,6 @@ class TestImages:
             history.images("digits")
         with pytest.raises(UsageError, match="got 'none'"):
             history.images("none")
-
-    def test_they_can_be_put_in_later(self, history: History) -> None:
-        history.add_dataset(histories.info("digits"), histories.pictures())
-        assert history.has_images("digits")
-        assert len(history.evaluations("digits")) == 3
-        with pytest.raises(DataError, match="expected a new dataset, got 'digits'"):
-            history.add_dataset(histories.info("digits"), histories.pictures())
-        with pytest.raises(DataError, match="as the history describes it, got another description"):
-            history.add_dataset(histories.info("..", 9), histories.pictures(9))
 
     def test_all_or_none(self, history: History) -> None:
         good = (histories.info("good"), histories.pictures(), None)

@@ -1,6 +1,5 @@
 """Large histories are read where they are looked at; what is answered is what a small one answers."""
 
-import itertools
 import os
 import shutil
 import subprocess
@@ -270,18 +269,3 @@ class TestQuickAppend:
             assert not {{"numpy", "h5py", "pandas"}} & sys.modules.keys()
         """
         subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_runs_are_compared_alike_by_a_few_questions_and_by_many(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warmstart.history_store.file.content._FEW_RUNS", 0)
-    with History.open(path, write=True) as history:
-        stored = [e for e in history.evaluations() if e.seed is not None]
-        for k in itertools.count():
-            with pytest.raises(DataError, match="a second time"):
-                history.append(stored[k % len(stored)])
-            history.append(run(5000 + k))
-            with pytest.raises(DataError, match="a second time"):
-                history.append(run(5000 + k))
-            if history._content._run_keys is not None:
-                break
-        assert k > 3

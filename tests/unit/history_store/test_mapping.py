@@ -142,17 +142,6 @@ def test_one_hyperparameter_under_several_names_is_joined_run_by_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "flags", [["--augment", "--no-augment"], ["--augment", ""], [1, 0], ["yes", "no"], [True, False]]
-)
-def test_truth_is_the_argument_that_says_it(flags: list[object]) -> None:
-    ours = ConfigurationSpace()
-    ours.add(Categorical("augment", flags))
-    for values in ([True, False], ["True", "False"], ["1", "0"], ["yes", "no"], ["--augment", "--no-augment"]):
-        result = map_configs({"augment": values}, ours, n=2)
-        assert [config and config["augment"] for config in result.configs] == flags
-
-
-@pytest.mark.parametrize(
     ("wishes", "message"),
     [
         (Wishes(rename={"no": "layers"}), "rename: expected a name of the source"),

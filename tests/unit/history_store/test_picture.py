@@ -104,19 +104,6 @@ def test_transparency_lies_on_white():
     np.testing.assert_array_equal(np.asarray(plain(Image.fromarray(two))), [[255, 100], [255, 255]])
 
 
-@pytest.mark.parametrize(
-    ("picture", "options", "expected"),
-    [
-        (Image.fromarray(GREY), {"transparency": 100}, [[0, 255], [200, 255]]),
-        (Image.fromarray(COLOUR), {"transparency": (255, 0, 0)}, [[[255, 255, 255], [0, 255, 0]], [[0, 0, 255], [10, 20, 30]]]),
-        (Image.new("P", (1, 1)), {"transparency": 0}, [[[255, 255, 255]]]),
-        (Image.new("P", (1, 1)), {"transparency": b"\x00"}, [[[255, 255, 255]]]),
-    ],
-)  # fmt: skip
-def test_transparent_colours_in_png(picture, options, expected):
-    np.testing.assert_array_equal(decode(saved(picture, **options), None), expected)
-
-
 @pytest.mark.parametrize(("kind", "orientation"), [("JPEG", 1), ("PNG", 3), ("TIFF", 6), ("WEBP", 8)])
 def test_exif_turns_the_picture(kind, orientation):
     upright = np.zeros((16, 16, 3), np.uint8)

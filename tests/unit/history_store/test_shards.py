@@ -21,8 +21,6 @@ from warmstart.history_store.shards import (
     read_shards,
     write_shards,
 )
-from warmstart.history_store.space import dump_space
-from warmstart.training.workloads.cnn.space import target_space
 
 
 @pytest.fixture
@@ -94,21 +92,6 @@ def test_several_sittings_add_up(folder: Path, tmp_path: Path) -> None:
         assert set(history.names) == {"digits", "Ä/ö"}
 
 
-def test_repeats_of_unknown_seed_are_counted(tmp_path: Path) -> None:
-    run = Evaluation("digits", histories.configs(1)[0], 0.5, duration=1.0)
-    with histories.empty(tmp_path / "h.h5") as history, histories.empty(tmp_path / "other.h5") as other:
-        history.append(run)
-        assert write_shards(history, tmp_path / "s") == 1
-        history.append(run)
-        assert write_shards(history, tmp_path / "s") == 1
-        history.append(run)
-        assert [write_shards(history, tmp_path / "s") for _ in range(2)] == [1, 0]
-        assert read_shards(tmp_path / "s").evaluations["digits"] == (run,) * 3
-        other.append(run)
-        assert [merge_shards(other, tmp_path / "s") for _ in range(2)] == [2, 0]
-        assert other.evaluations("digits") == history.evaluations("digits")
-
-
 def test_another_collection_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected the same collection, got another seed"):
         create_shards(folder, histories.space_json(), configs=histories.configs(3), budget={"epochs": 2}, seed=6)
@@ -120,15 +103,6 @@ def test_another_collection_is_refused(folder: Path, tmp_path: Path) -> None:
         history.add_dataset(histories.info("digits", 11))
         with pytest.raises(DataError, match=r"expected 'digits' as .* describes it"):
             merge_shards(history, folder)
-
-
-def test_another_space_is_refused(folder: Path, tmp_path: Path) -> None:
-
-    with History.create(tmp_path / "h.h5", dump_space(target_space())) as history:
-        with pytest.raises(DataError, match="got another space"):
-            merge_shards(history, folder)
-        with pytest.raises(DataError, match="got another space"):
-            write_shards(history, folder, budget={"epochs": 2}, seed=5)
 
 
 @pytest.mark.parametrize(

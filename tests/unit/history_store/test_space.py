@@ -59,20 +59,6 @@ def space(request) -> ConfigurationSpace:
     return SPACES[request.param]()
 
 
-class TestTargetSpace:
-    @pytest.mark.parametrize(("name", "batches"), [("compact", (8, 32)), ("paper", (100, 400))])
-    def test_has_the_published_ranges_but_for_the_compact_batches(self, name, batches):
-        space = target_space(name)
-        assert {key: (space[key].lower, space[key].upper) for key in space} == {
-            "log10_learning_rate": (-5.0, 0.0),
-            "log10_decay_rate": (-8.0, -4.0),
-            "batch_size": batches,
-            "num_layers_conv": (1, 9),
-            "num_layers_fc": (1, 3),
-            "dropout_rate": (0.0, 0.9),
-        }
-
-
 class TestSobolConfigs:
     def test_fewer_are_the_first_of_more(self, space):
         longest = sobol_configs(space, 70)
@@ -98,15 +84,6 @@ class TestSobolConfigs:
             counts = np.unique([config[name] for config in configs], return_counts=True)[1]
             assert len(counts) == n_values
             assert abs(counts - 576 / n_values).max() <= 4
-
-    def test_log_integers_are_even_on_their_scale(self):
-        space = ConfigurationSpace()
-        space.add(Integer("units", (1, 1000), log=True), Float("x", (0.0, 1.0)))
-        units = np.array([config["units"] for config in sobol_configs(space, 512)])
-        assert units.min() == 1
-        assert units.max() >= 950
-        share = np.mean(units <= 31)
-        assert share == pytest.approx(np.log(31.5 / 0.5) / np.log(1000.5 / 0.5), abs=0.01)
 
     def test_forbidden_clauses_shrink_a_finite_space(self):
         space = ConfigurationSpace()

@@ -173,15 +173,6 @@ def test_a_mistake_is_named_by_its_line(text: str, message: str) -> None:
         parse_space(text, "s.yaml")
 
 
-def test_a_logarithm_may_stand_beside_the_range() -> None:
-    for written, same in [
-        ("{int: [4, 512], log: true}", "{log_int: [4, 512]}"),
-        ("{float: [1e-5, 1], log: true, default: 1e-3}", "{log: [1e-5, 1], default: 1e-3}"),
-        ("{int: [4, 512], log: false}", "{int: [4, 512]}"),
-    ]:
-        assert parse_space(f"a: {written}") == parse_space(f"a: {same}")
-
-
 LOADED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NUMBERS = st.floats(-1e9, 1e9) | st.integers(-(10**9), 10**9)
 PLAIN = NUMBERS | st.booleans() | st.text(max_size=5)

@@ -20,7 +20,7 @@ from warmstart.history_store.errors import (
 )
 from warmstart.history_store.file import layout
 from warmstart.history_store.file.journal import line
-from warmstart.history_store.file.layout import mark_element, write_array, write_json
+from warmstart.history_store.file.layout import write_array, write_json
 from warmstart.history_store.file.stored_images import write_images
 from warmstart.history_store.history import History
 from warmstart.history_store.readers import open_images
@@ -105,16 +105,6 @@ def test_faults_are_found(path: Path, fault: Callable[[h5py.File], None], messag
     assert message in " ".join(problem.message for problem in report.problems), report.problems
 
 
-def test_elements_of_unknown_types_are_named(path: Path) -> None:
-    with h5py.File(path, "r+", libver=layout.LIBVER) as file:
-        group = file.create_group("else")
-        mark_element(group, "json")
-        layout.set_text(group, "encoding-type", "novel")
-    assert [problem.message for problem in verify(path).problems] == ["unknown encoding-type 'novel'"]
-    with History.open(path) as history:
-        assert history.n_evaluations == 9
-
-
 def test_a_sound_one(path: Path) -> None:
     report = verify(path)
     assert report.ok
@@ -146,20 +136,6 @@ def test_the_backup_is_looked_at(path: Path, tmp_path: Path) -> None:
         pass
     shutil.copy(tmp_path / "other.h5", backup)
     assert [problem.message for problem in verify(path).problems] == ["the backup of another history"]
-
-
-def test_an_operation_that_cannot_be_applied(path: Path) -> None:
-    with History.open(path, write=True) as history:
-        history.set_result("a", {})
-    log = path.with_name("h.h5.journal")
-    serial = json.loads(log.read_bytes().splitlines()[1][9:])["serial"]
-    whole = log.read_bytes()
-    log.write_bytes(whole + line(json.dumps({"serial": serial + 1, "op": "novel"})))
-    assert "expected an operation among" in verify(path).problems[0].message
-    with pytest.raises(HistoryDamagedError, match="expected an operation among"):
-        History.open(path)
-    log.write_bytes(whole + line(json.dumps({"serial": serial + 2, "op": "set-result", "key": "b", "value": {}})))
-    assert "a gap or a repetition" in verify(path).problems[0].message
 
 
 def test_nothing_to_verify(tmp_path: Path) -> None:

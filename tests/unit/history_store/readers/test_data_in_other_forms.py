@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from layouts import classes, pixels, png, save_folder, save_picture, save_shard, save_table, save_tar, save_zip
+from layouts import classes, pixels, png, save_folder, save_picture, save_shard, save_table, save_zip
 
 from warmstart.history_store.errors import BrokenImagesError, DataError, LabelError, MissingPathError
 from warmstart.history_store.images import DatasetWarning
@@ -169,21 +169,6 @@ def test_tables_of_other_tasks_are_refused_by_name(tmp_path):
         open_images(path)
 
 
-def test_a_table_whose_column_is_named(tmp_path):
-    path = save_table(tmp_path / "x.parquet", IMAGES, ["a", "b"] * 12, column="taste")
-    assert open_images(f"{path}::column=taste").class_names == ("a", "b")
-    with pytest.raises(LabelError, match="expected a column 'smell' with labels, got taste"):
-        open_images(f"{path}::column=smell")
-    for location in (path, tmp_path):
-        assert labelled(str(location), None, "taste") == f"{location}::column=taste"
-        assert open_images(labelled(str(location), None, "taste")).class_names == ("a", "b")
-    assert labelled("photos", None, None) == "photos"
-    with pytest.raises(DataError, match="expected Parquet or Arrow files whose column 'taste' holds labels, got none"):
-        open_images(labelled(str(save_shard(tmp_path / "x.tar", IMAGES, LABELS)), None, "taste"))
-    with pytest.raises(MissingPathError, match=r"got nothing there\. Check the path; `labels_column` needs a table"):
-        open_images(labelled("sklearn:digits", None, "taste"))
-
-
 @pytest.mark.parametrize(
     ("cells", "labels"),
     [
@@ -294,21 +279,6 @@ def test_a_tar_with_a_damaged_header_or_another_behind_it_is_refused(tmp_path):
     assert len(open_images(tmp_path / "x.tar")) == 24
 
 
-@pytest.mark.parametrize("prefix", ["./", "photos/"])
-def test_a_tar_of_class_folders_is_its_folder(tmp_path, prefix):
-    save_folder(tmp_path / "f" / "train", IMAGES[::2], LABELS[::2])
-    save_folder(tmp_path / "f" / "test", IMAGES[1::2], LABELS[1::2])
-    (tmp_path / "f" / "notes.txt").write_text("no picture")
-    (tmp_path / "f" / "train" / "0" / "._0000.png").write_text("of macOS")
-    folder = open_images(tmp_path / "f")
-    archive = open_images(save_tar(tmp_path / "f.tar", tmp_path / "f", prefix=prefix))
-    for kind in ("listing", "content"):
-        assert archive.fingerprint(kind) == folder.fingerprint(kind)
-    assert archive.class_names == folder.class_names
-    assert set(archive.splits) == {"train", "test"}
-    np.testing.assert_array_equal(archive.read(range(24)).images, folder.read(range(24)).images)
-
-
 def _tar(path, *members):
     """Write a tar of names with bytes, or with what they link to."""
     with tarfile.open(path, "w") as archive:
@@ -345,21 +315,6 @@ def test_a_tar_of_class_folders_is_held_to_the_rules_of_archives(tmp_path):
         open_images(_tar(path, ("a/1.png", whole), ("a/1.txt", b"a cat"), ("b/2.png", whole), ("b/2.txt", b"a dog")))
     captioned = _tar(path, ("a/1.png", whole), ("a/1.txt", b"a cat"), ("b/2.png", whole))
     assert open_images(captioned).class_names == ("a", "b")
-
-
-@pytest.mark.parametrize(("folder", "asked"), [("photos", "photos"), ("photos/train", "photos")])
-def test_flat_pictures_with_a_csv_near_them_are_told_of_labels(tmp_path, folder, asked):
-    for number in range(2):
-        save_picture(tmp_path / folder / f"{number}.png", IMAGES[number])
-    (tmp_path / "notes.csv").write_text("a,b\n")
-    location = tmp_path / asked
-    message = f"Does notes.csv hold their labels.* then add it with `labels`, or give {location}::labels=notes.csv"
-    with pytest.raises(LabelError, match=f"(?i){message}") as caught:
-        open_images(location)
-    assert "add the others" not in str(caught.value)
-    (tmp_path / "the_labels.csv").write_text("id,label\n")
-    with pytest.raises(LabelError, match=r"Does the_labels\.csv hold their labels"):
-        open_images(location)
 
 
 def _coco(root):
@@ -417,23 +372,6 @@ def test_samples_of_a_shard_may_have_points_in_their_names(tmp_path):
                 member.size = len(data)
                 shard.addfile(member, io.BytesIO(data))
     assert open_images(tmp_path / "x.tar").labels.tolist() == [0, 1, 0, 1]
-
-
-def test_each_split_may_have_its_table_in_json_lines(tmp_path):
-    for split in ("train", "test"):
-        for number in range(4):
-            save_picture(tmp_path / split / f"{number}.png", IMAGES[number])
-        lines = [json.dumps({"file_name": f"{number}.png", "label": "ab"[number % 2]}) for number in range(4)]
-        (tmp_path / split / "metadata.jsonl").write_text("\n".join(lines) + "\n")
-    with pytest.raises(LabelError, match=r"Does metadata\.jsonl hold their labels"):
-        open_images(tmp_path)
-    source = open_images(labelled(str(tmp_path), "metadata.jsonl", None))
-    assert {name: source.labels[rows].tolist() for name, rows in source.splits.items()} == {"train": [0, 1, 0, 1], "test": [0, 1, 0, 1]}  # fmt: skip
-    (tmp_path / "test" / "metadata.jsonl").write_text(
-        "\n".join(json.dumps({"file_name": f"{number}.png", "label": "c"}) for number in range(4))
-    )
-    with pytest.warns(DatasetWarning, match="left out 4 pictures of the split 'test', without a class of the training"):
-        assert set(open_images(labelled(str(tmp_path), "metadata.jsonl", None)).splits) == {"train"}
 
 
 def test_offsets_that_lead_out_of_an_arrow_file_are_refused(tmp_path):

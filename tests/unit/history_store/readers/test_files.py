@@ -6,18 +6,12 @@ from layouts import classes, pixels, save_cifar, save_idx, save_mnist
 
 from warmstart.history_store.errors import (
     DataError,
-    HistoryDamagedError,
     LabelError,
     MissingPathError,
     UsageError,
     WarmstartError,
 )
-from warmstart.history_store.history import History
-from warmstart.history_store.images import DatasetWarning, ImageSet
 from warmstart.history_store.readers import READERS, open_arrays, open_images, register_scheme
-from warmstart.history_store.records import DatasetInfo
-from warmstart.history_store.space import dump_space
-from warmstart.training.workloads.cnn.space import target_space
 
 GREY, COLOUR, LABELS = pixels(channels=1), pixels(), classes()
 
@@ -81,12 +75,6 @@ def test_damaged_idx_labels(tmp_path):
     refused(LabelError, tmp_path / "train-images-idx3-ubyte", "expected its labels beside it")
 
 
-def test_idx_labels_without_images(tmp_path):
-    labels = save_idx(tmp_path / "train-labels-idx1-ubyte", LABELS.astype(np.uint8))
-    refused(DataError, tmp_path, "expected idx images .* beside the labels, got labels alone")
-    refused(DataError, labels, "got a labels file. Give the folder, or the images file")
-
-
 def test_truncated_gzip_is_found_when_read(tmp_path):
     truncate(save_mnist(tmp_path, GREY, LABELS, ending=".gz") / "train-images-idx3-ubyte.gz")
     source = open_images(tmp_path)
@@ -108,15 +96,6 @@ def test_a_single_cifar_file_needs_no_name(tmp_path):
 def test_cifar_record_size(tmp_path, n_bytes):
     (tmp_path / "data_batch_1.bin").write_bytes(bytes(n_bytes))
     refused(DataError, tmp_path, f"data_batch_1.bin: expected records of 3073 bytes, got {n_bytes} bytes, which is")
-
-
-def test_cifar_pickles(tmp_path):
-    (tmp_path / "data_batch_1").write_bytes(b"\x80\x02")
-    refused(
-        DataError,
-        tmp_path,
-        "expected the binary version of CIFAR .*, got the Python version, whose pickles are not read",
-    )
 
 
 # npz and npy
@@ -177,18 +156,6 @@ def test_npz_splits_share_classes_and_have_names(npz):
     np.testing.assert_array_equal(source.read([23, 0], size=12).images, COLOUR[[23, 0]])
 
 
-def test_npy_text_that_is_damaged(tmp_path):
-    np.save(tmp_path / "images.npy", COLOUR)
-    np.save(tmp_path / "labels.npy", np.full(24, 0x7FFFFFFF, np.uint32).view("U1"))
-    refused(LabelError, tmp_path, "labels.npy: expected text, got characters that Unicode does not have")
-
-
-def test_npz_splits_beside_a_pair_that_may_hold_them_are_named(npz):
-    parts = {"x": COLOUR, "y": LABELS, "x_train": COLOUR[:20], "y_train": LABELS[:20], "x_val": COLOUR[20:]}
-    with pytest.warns(DatasetWarning, match=r"x_val, which have no labels of their own; x_train, which x may hold\."):
-        assert len(open_images(npz(**parts))) == 24
-
-
 @pytest.mark.parametrize(
     ("arrays", "kind", "message"),
     [
@@ -229,14 +196,6 @@ def test_damaged_npz(tmp_path, content):
     refused(DataError, tmp_path / "set.npz", "expected an npz archive, got ")
 
 
-@pytest.mark.parametrize(("images", "labels"), [("x", "y"), ("train_images", "train_labels")])
-def test_npy_pairs(tmp_path, images, labels):
-    np.save(tmp_path / f"{images}.npy", COLOUR)
-    np.save(tmp_path / f"{labels}.npy", LABELS)
-    assert len(open_images(tmp_path / f"{images}.npy")) == 24
-    assert len(open_images(tmp_path)) == 24
-
-
 def test_refuses_npy(tmp_path):
     np.save(tmp_path / "images.npy", COLOUR)
     refused(LabelError, tmp_path / "images.npy", "expected its labels beside it, got none of labels")
@@ -252,27 +211,6 @@ def test_refuses_npy(tmp_path):
 
 
 # Histories
-
-
-def test_names_in_a_history(tmp_path):
-    path = tmp_path / "h.h5"
-    info = DatasetInfo("noise", "g", 24, 0, 0, 3)
-    with History.create(path, dump_space(target_space()), stored_size=12) as history:
-        history.add_dataset(info, ImageSet(COLOUR, LABELS, ("a", "b", "c")), np.zeros(24, np.int8))
-    assert open_images(f"{path}::noise").class_names == ("a", "b", "c")
-    refused(UsageError, f"{path}::nois", "expected the name of a dataset in it, got 'nois'. Did you mean noise")
-    refused(
-        UsageError,
-        path,
-        r"expected a dataset inside the history, got the history itself. Name the dataset: .*h.h5::NAME",
-    )
-    refused(
-        MissingPathError,
-        f"{tmp_path / 'no.h5'}::noise",
-        "no.h5: expected a history file, got a path that does not exist",
-    )
-    path.write_bytes(path.read_bytes()[:500])
-    refused(HistoryDamagedError, f"{path}::noise", "h.h5")
 
 
 # Names and other files

@@ -80,21 +80,6 @@ def test_nested_folders_belong_to_the_class(tree):
     assert listing.labels.tolist() == [0, 0, 1]
 
 
-@pytest.mark.skipif(sys.platform == "darwin", reason="one folder there")
-def test_a_class_is_one_however_its_letters_are_composed(tree):
-    composed, decomposed = "caf\u00e9", "cafe\u0301"
-    files = ("train/bar/1.png", f"train/{composed}/1.png", f"test/{decomposed}/1.png")
-    folder = tree(*files)
-    listing = list_folder(folder)
-    assert listing.files == files
-    assert listing.class_names == ("bar", composed)
-    assert listing.labels.tolist() == [0, 1, 1]
-    assert {name: rows.tolist() for name, rows in listing.splits.items()} == {"train": [0, 1], "test": [2]}
-    mixed = open_images(folder).fingerprint("content")
-    Path(folder, "test", decomposed).rename(Path(folder, "test", composed))
-    assert open_images(folder).fingerprint("content") == mixed
-
-
 @pytest.mark.parametrize(
     "names",
     [
@@ -108,14 +93,6 @@ def test_splits_without_a_common_class_are_not_guessed_at(tree, names):
         match=r"expected splits that share classes .*, got (seg_)?train/ and (seg_)?test/ without a class in common",
     ):
         list_folder(tree(*names))
-
-
-def test_other_folders_beside_splits_are_named(tree):
-    folder = tree("train/a/1.png", "train/b/1.png", "test/a/1.png", "extra/a/1.png", "extra/a/2.png")
-    with pytest.warns(DatasetWarning, match=r"left out 2 pictures in extra/a/ outside every class folder"):
-        listing = list_folder(folder)
-    assert set(listing.splits) == {"train", "test"}
-    assert len(listing.files) == 3
 
 
 def test_system_and_hidden_files_are_passed_over(tree):
@@ -293,27 +270,3 @@ def test_pictures_count_by_content_and_what_is_none_is_told(tmp_path):
     ):
         source = open_images(tmp_path)
     assert len(source.read(range(6)).images) == 6
-
-
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "a pointer of Git LFS: `git lfs pull`"),
-        (b"<!DOCTYPE html><html>404</html>", "a web page"),
-        (bytes(99), "it begins with zeros"),
-    ],
-)
-def test_what_stands_in_place_of_a_picture_is_named(tmp_path, data, reason):
-    for name in "ab":
-        save_picture(tmp_path / name / "1.png", PIXELS)
-    (tmp_path / "a" / "2.jpg").write_bytes(data)
-    with pytest.raises(BrokenImagesError, match=reason):
-        open_images(tmp_path).read(range(3))
-
-
-def test_folders_that_hold_the_same_folders_are_asked_about(tmp_path):
-    for top in ("v1", "v2"):
-        for name in "abc":
-            save_picture(tmp_path / top / name / "1.png", PIXELS)
-    with pytest.warns(DatasetWarning, match=r"are v1, v2 classes\? They hold folders of the same names"):
-        open_images(tmp_path)
