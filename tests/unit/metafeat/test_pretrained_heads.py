@@ -80,20 +80,6 @@ def test_a_head_comes_back_from_its_tensors_and_gives_probabilities(kind):
     assert (probabilities.argmax(1) == drawn(seed=1).labels).mean() > 0.5
 
 
-def test_answers_of_chosen_heads_count_the_choice():
-    noise, specs = [np.random.default_rng(seed) for seed in range(12)], head_specs(("ridge", "knn", "centroid"))
-    drawings = [
-        TrainingFeatures(rng.normal(size=(60, 6)).astype(np.float32), rng.integers(0, 4, 60), 4) for rng in noise
-    ]
-    searches = [HeadSearch(data, specs) for data in drawings]
-    best = np.mean([each.error_counts().min() / 60 for each in searches])
-    errors = np.mean([(each.cross_fitted().argmax(1) != each.data.labels).mean() for each in searches])
-    assert errors > best + 0.02, "the best of many owes something to chance"
-    data, spec = drawn(copies=2), HeadSpec("ridge", standardise=True, strength=1.0)
-    alone = HeadSearch(data, [spec])
-    np.testing.assert_allclose(alone.cross_fitted(), alone.fit().of_scores(alone.left_out_scores(spec)))
-
-
 def test_the_scale_of_scores_is_that_of_the_least_loss():
     scores = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.4]])
     labels = np.array([0, 1, 1])

@@ -12,19 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from collecting import pictures
-from PIL import Image
 
 from warmstart.history_store.errors import DataError, LabelError, MissingPathError, UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.manifest import Manifest, Obtain, Splits
 from warmstart.history_store.readers import open_images
-from warmstart.history_store.records import DatasetInfo, Evaluation
-from warmstart.history_store.space import dump_space, load_space, sobol_configs
+from warmstart.history_store.space import dump_space
 from warmstart.history_store.splits import split_codes
 from warmstart.training.collection.add_sources import add_sources, restore_images
 from warmstart.training.sources.download import download, hash_file, unpack
 from warmstart.training.sources.obtain import open_manifest
-from warmstart.training.sources.torchvision_parts import voc_labels
 from warmstart.training.sources.torchvision_source import open_torchvision
 from warmstart.training.workloads.cnn.space import target_space
 
@@ -224,26 +221,6 @@ def test_torchvision_refuses_unknown_names(tmp_path: Path) -> None:
         open_torchvision("VOC2012", root=tmp_path)
 
 
-def test_voc_gives_each_photo_one_of_its_classes(tmp_path: Path) -> None:
-    base = tmp_path / "VOCdevkit" / "VOC2012"
-    for folder in ("Annotations", "JPEGImages", "ImageSets/Main"):
-        (base / folder).mkdir(parents=True)
-    for name, objects in (("a", ["cat", "dog", "cat"]), ("b", ["dog"]), ("c", ["cat"]), ("d", ["person", "dog"])):
-        Image.new("RGB", (10, 8)).save(base / "JPEGImages" / f"{name}.jpg")
-        inner = "".join(f"<object><part><name>head</name></part><name>{o}</name></object>" for o in objects)
-        (base / "Annotations" / f"{name}.xml").write_text(f"<annotation><filename>x</filename>{inner}</annotation>")
-    (base / "ImageSets" / "Main" / "train.txt").write_text("a\nb\n")
-    (base / "ImageSets" / "Main" / "val.txt").write_text("c\nd\n")
-    assert voc_labels([str(base / "Annotations" / "a.xml")]) == [["cat", "dog", "cat"]]
-    source = open_torchvision("VOC2012", root=tmp_path)
-    assert {name: rows.tolist() for name, rows in source.splits.items()} == {"train": [0, 1], "val": [2, 3]}
-    names = [source.class_names[label] for label in source.labels]
-    assert names[0] in ("cat", "dog")
-    assert names[1:3] == ["dog", "cat"]
-    assert open_torchvision("VOC2012", root=tmp_path).labels.tolist() == source.labels.tolist()
-    assert source.read([0]).images.shape == (1, 32, 32, 3)
-
-
 # Splits
 
 
@@ -296,20 +273,6 @@ def test_enrol_describes_and_splits(tmp_path: Path) -> None:
         assert stored.class_names == ("dark", "bright")
         (tmp_path / "alpha.npz").unlink()
         assert add_sources(history, [manifest()], root=tmp_path) == ("alpha",), "what is there is not read again"
-
-
-def test_a_dataset_known_by_its_runs_alone_gets_its_images(tmp_path: Path) -> None:
-    save_npz(tmp_path / "alpha.npz")
-    with empty_history(tmp_path / "h.h5") as history:
-        (config,) = sobol_configs(load_space(history.space_json), 1)
-        blank = DatasetInfo("alpha", "squares", n_train=0, n_val=0, n_test=0, n_classes=0, extra={"seen": "in 1998"})
-        history.extend([Evaluation("alpha", config, 0.25)], datasets=[blank])
-        assert add_sources(history, [manifest()], root=tmp_path) == ("alpha",)
-        info = history.dataset("alpha")
-        assert (info.n_train, info.n_val, info.group, info.what) == (24, 8, "squares", "squares")
-        assert info.extra == {"seen": "in 1998", "formerly": "alpha"}
-        assert history.has_images("alpha")
-        assert [run.error for run in history.evaluations("alpha")] == [0.25]
 
 
 def test_fractions_are_nested_parts_of_the_training_split(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ import pytest
 import torch
 from collecting import TINY, Here, pictures, pretend, tiny_history
 
-from warmstart.history_store.error_tables import target_distance
-from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.manifest import Manifest, Obtain
 from warmstart.history_store.records import Status
@@ -24,8 +23,6 @@ from warmstart.training.collection.collect import collect
 from warmstart.training.collection.measure import Measure, Measured
 from warmstart.training.collection.plan import Cell, blocks, parse_time, plan_block, seconds_left, wall_seconds_left
 from warmstart.training.processes.executor import Lost
-from warmstart.training.workloads import Workload
-from warmstart.training.workloads.cnn import CNN, Budget
 from warmstart.training.workloads.cnn.space import target_space
 
 WRITING = ("/history_store/history.py", "/file/writing.py", "/file/journal.py")
@@ -94,15 +91,6 @@ def test_configurations_given_are_measured_first_on_every_dataset(tmp_path: Path
         only = Here(pretend)
         collect(history, configs=0, first=GIVEN, budget=TINY, executor=only)
         assert [cell.config for cell in only.cells] == [*GIVEN, *GIVEN]
-
-
-def test_configurations_given_must_fit_the_space(tmp_path: Path) -> None:
-    with tiny_history(tmp_path / "h.h5") as history:
-        with pytest.raises(DataError, match="configurations to measure first"):
-            collect(history, configs=1, first=[{"batch_size": 7}], budget=TINY, executor=Here(pretend))
-        with pytest.raises(UsageError, match="expected at least one configuration, got configs=0"):
-            collect(history, configs=0, budget=TINY, executor=Here(pretend))
-        assert history.n_evaluations == 0
 
 
 @pytest.mark.parametrize(
@@ -183,24 +171,6 @@ def test_time_budget_begins_nothing_new(tmp_path: Path, monkeypatch: pytest.Monk
         report = collect(history, configs=16, budget=TINY, executor=Here(pretend), time_budget="1h")
         assert report.stopped == "complete"
         assert history.n_evaluations == 32
-
-
-@pytest.mark.parametrize("is_known", [True, False])
-def test_a_cell_tells_its_share_and_error_along_the_run(
-    is_known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    budget = Budget("tiny", updates=5, decay_updates=100, curve_points=2)
-    if not is_known:
-        monkeypatch.setattr(CNN, "steps", Workload.steps)
-    config = sobol_configs(target_space(), 1)[0]
-    with tiny_history(tmp_path / "h.h5") as history:
-        measure, heard = Measure(history.path, budget, "cpu"), []
-        found = measure(Cell("alpha", config, seed=1, index=0), heard.append).evaluation
-    assert found is not None
-    assert heard[0][0] == 0
-    assert math.isnan(heard[0][1])
-    assert heard[1:] == [(step / 5 if is_known else None, error) for step, error in found.curve]
-    assert found.curve[-1][0] == 5
 
 
 def test_lost_tasks_are_recorded_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -307,22 +277,6 @@ def test_measure_stops_without_its_device(tmp_path: Path) -> None:
         assert measured.evaluation is None
         with pytest.raises(UsageError, match="device: expected one that torch can use here, got 'warp:3'"):
             raise measured.stop or AssertionError
-
-
-def test_a_stopped_block_leaves_no_empty_columns(tmp_path: Path) -> None:
-    """Half of the columns at least are whole, so that distances of the datasets are defined."""
-
-    def interrupted(cell: Cell) -> Measured:
-        if cell.index == 17:
-            raise KeyboardInterrupt
-        return pretend(cell)
-
-    with tiny_history(tmp_path / "h.h5") as history:
-        with pytest.raises(KeyboardInterrupt):
-            collect(history, configs=64, budget=TINY, executor=Here(interrupted))
-        assert history.errors.shape == (2, 32)
-        assert not np.isnan(history.errors[:, :16]).any()
-        target_distance(history.errors)
 
 
 def test_shards_and_sources_rebuild_the_history(tmp_path: Path) -> None:

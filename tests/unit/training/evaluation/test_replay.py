@@ -7,13 +7,12 @@ from warmstart.bo.transfer.designs import initial_designs
 from warmstart.bo.transfer.regret import random_curve, regret_curve
 from warmstart.bo.transfer.strategies import STRATEGIES
 from warmstart.bo.transfer.strategies.noise import USUAL_NOISE
-from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.errors import DataError
 from warmstart.training.evaluation.methods import (
     Case,
     Method,
     choose_methods,
     make_methods,
-    nearest_name,
     snap_to_nearest_config,
 )
 from warmstart.training.evaluation.metrics import given_metric
@@ -122,13 +121,6 @@ def test_no_method_is_shown_a_sibling_or_the_query(world, protocol, answering):
         assert ("a" in case.groups) == (protocol == "in-source")
 
 
-def test_a_search_goes_on_from_the_designs(world):
-    outcome = play(world, "portfolio", "portfolio-10+gp", horizon=13, repeats=2, surrogate="gp-map")
-    for one in outcome.results:
-        for repeat in one.curves["portfolio-10+gp"]:
-            np.testing.assert_array_equal(repeat[:10], one.curves["portfolio"][0, :10])
-
-
 def test_the_answer_depends_on_the_seed_and_on_nothing_else(world):
     names = ("latin", "cold-gp")
     whole = play(world, *names, surrogate="gp-map")
@@ -140,18 +132,6 @@ def test_the_answer_depends_on_the_seed_and_on_nothing_else(world):
             for name in names:
                 np.testing.assert_array_equal(one.curves[name], whole.results[one.row].curves[name])
     assert not np.array_equal(curve(play(world, "latin", seed=1), "latin"), curve(whole, "latin"))
-
-
-def test_unknown_names_and_numbers_are_told(world):
-    with pytest.raises(UsageError, match=r"methods: expected names among random, .*got magic"):
-        play(world, "magic")
-    with pytest.raises(UsageError, match="only: expected datasets of t, got nobody"):
-        play(world, "random", only=["nobody"])
-    with pytest.raises(UsageError, match="repeats: expected at least 1, got 0"):
-        play(world, "random", repeats=0)
-    bad = make_table(world.errors, distances={"given": np.full((M, M), np.nan)})
-    with pytest.raises(DataError, match="given: expected distances of 0 or more"):
-        play(bad, nearest_name("given"))
 
 
 class TestSnap:

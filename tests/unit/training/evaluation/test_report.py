@@ -10,7 +10,7 @@ from warmstart.bo.transfer.regret import clustered_interval
 from warmstart.history_store.errors import UsageError
 from warmstart.training.evaluation.methods import Method
 from warmstart.training.evaluation.replay import DatasetResult, Outcome
-from warmstart.training.evaluation.report import distance_rows, full_rows, make_report, summary_rows
+from warmstart.training.evaluation.report import full_rows, make_report, summary_rows
 from warmstart.training.evaluation.table import ErrorTable
 
 H = 4
@@ -89,19 +89,6 @@ def test_it_lists_where_ours_hurts(report):
     assert report["hurt"] == [
         {"dataset": "q", "ours": 0.2, "best_rival": "portfolio", "regret": 0.1, "time": 3},
     ]
-
-
-def test_a_metric_equal_to_the_truth_is_told_so(outcome):
-    wide = ErrorTable("t", np.random.default_rng(0).random((9, 6)), tuple("pqrstuvwx"), tuple("abcdefghi"))
-    true = np.where(np.eye(9) > 0, np.nan, wide.true_distances(normalised=False))
-    played = tuple(DatasetResult(row, {"mine": CURVES["mine"][0]}, {"mine": 1.0}) for row in range(9))
-    methods = {"mine": outcome.methods["mine"]}
-    found = make_report(Outcome(wide, "in-source", H, 1, 0, methods, played, {"far": true}), reference="mine")
-    far = found["distances"]["far"]
-    assert far["spearman"]["mean"] == far["recall@5"]["mean"] == 1.0
-    assert far["spearman_normalised"]["mean"] < 1.0
-    assert far["spearman_per_dataset"] == pytest.approx([1.0] * 9)
-    assert [row["distance"] for row in distance_rows(found)] == ["far"]
 
 
 def test_rows_for_people_and_for_csv(report):

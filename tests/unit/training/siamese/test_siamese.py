@@ -167,14 +167,6 @@ class TestHandcrafted:
         given["d2"] = dataclasses.replace(given["d2"], handcrafted=features[2] * 50)
         assert weights(train_siamese(given, target, settings=self.settings, held_out=["d2"])) == weights(a)
 
-    def test_features_given_beforehand_are_those_that_would_be_computed(self):
-        data, target = toy(3)
-        shared = {name: entry.with_handcrafted() for name, entry in data.items()}
-        assert shared["d1"].handcrafted.shape == (4, len(FEATURES))
-        assert shared["d1"].with_handcrafted().handcrafted is shared["d1"].handcrafted
-        runs = [train_siamese(d, target, settings=self.settings) for d in (data, shared)]
-        assert weights(runs[0]) == weights(runs[1])
-
 
 def test_held_out_datasets_are_never_trained_on():
     data, target = toy()

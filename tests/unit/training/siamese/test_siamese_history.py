@@ -3,7 +3,6 @@ import pytest
 from ConfigSpace import ConfigurationSpace
 
 from warmstart.history_store.error_tables import target_distance
-from warmstart.history_store.errors import ImagesMissingError
 from warmstart.history_store.history import History
 from warmstart.history_store.images import ImageSet
 from warmstart.history_store.records import DatasetInfo, Evaluation
@@ -53,24 +52,3 @@ def test_training_uses_the_training_split_and_the_configurations_that_most_datas
     data = {n: LabelledImages(s.array, s.labels, np.arange(12)) for n, s in stored.items()}
     expected = train_siamese(data, target_distance(history.errors[:, :2]), settings=SETTINGS)
     assert trained.model.hash == expected.model.hash
-
-
-def test_history_without_images_names_the_dataset(history):
-    history.add_dataset(DatasetInfo("bare", "g9", 12, 4, 4, 2))
-    history.extend([Evaluation("bare", config, 0.5) for config in CONFIGS])
-    with pytest.raises(ImagesMissingError, match="bare"):
-        train_from_history(history, SETTINGS)
-
-
-def test_two_datasets_that_share_too_little_are_no_pair(history, tmp_path):
-    space = history.space_json
-    with History.create(tmp_path / "halves.h5", space, configs=CONFIGS, stored_size=8) as halves:
-        for name, measured in (("d0", CONFIGS[:1]), ("d1", CONFIGS[1:2]), ("d2", CONFIGS[:2]), ("d3", CONFIGS[:2])):
-            stored = history.images(name)
-            info = DatasetInfo(name, name, 20, 0, 0, 2)
-            halves.add_dataset(
-                info, ImageSet(np.asarray(stored.array), stored.labels, ("x", "y")), np.zeros(20, np.int8)
-            )
-            halves.extend([Evaluation(name, config, 0.1 * int(name[1])) for config in measured])
-        trained = train_from_history(halves, SETTINGS, held_out=[])
-    assert np.isfinite(trained.curves.loss).all()

@@ -1,36 +1,11 @@
 """The collection at own pixels: what is measured, in which order, and the tables made of it."""
 
 import numpy as np
-import pytest
-from pixels_frozen import HEADS, blocks_of, measure_heads, sizes_for
-from pixels_tuned import draw_configs, is_flat, runs_of
+from pixels_frozen import HEADS, measure_heads
 
 from warmstart.metafeat.pretrained.depths import Features
 from warmstart.metafeat.pretrained.heads import head_specs
 from warmstart.training.workloads.transfer.frozen import measure_frozen
-
-
-@pytest.mark.parametrize(
-    ("native", "own", "beyond"),
-    [
-        (32, [64], [96, 128]),
-        (64, [64], [96, 128]),
-        (100, [64, 96, 128], []),
-        (150, [64, 96, 128, 160], []),
-        (200, [64, 96, 128, 160, 224], []),
-        (256, [64, 96, 128, 160, 224], []),
-    ],
-)
-def test_sizes_go_to_the_pictures_own_and_one_step_beyond(native, own, beyond):
-    assert sizes_for(native) == (own, beyond)
-
-
-def test_blocks_go_breadth_first_and_enlarged_ones_come_last():
-    blocks = list(blocks_of(["large", "small"], {"large": 256, "small": 32}))
-    assert len(blocks) == len(set(blocks)) == 12 + 3 + 4
-    assert [block[0] for block in blocks[-4:]] == ["small"] * 4
-    shared = [block[1:] for block in blocks if block[0] == "small" and block[2] == 64]
-    assert all(blocks.index(("small", *each)) == blocks.index(("large", *each)) + 1 for each in shared)
 
 
 def test_what_the_older_heads_have_wrong_is_counted_as_in_the_older_collection():
@@ -49,21 +24,3 @@ def test_what_the_older_heads_have_wrong_is_counted_as_in_the_older_collection()
     np.testing.assert_allclose(probabilities["logistic"].astype(float).sum(-1), 1, atol=2e-3)
     misses = (probabilities["logistic"][0, 2, 0].argmax(1) != labels).sum()
     assert misses == best[losses.min(1).argmin()].sum()  # no two classes alike in float16
-
-
-def test_runs_go_breadth_first_and_small_pictures_come_last():
-    natives = {"a": 256, "b": 32, "c": 150}
-    runs = [(number, name) for number, name, _ in runs_of(sorted(natives), natives, draw_configs())]
-    assert runs[:3] == [(0, "a"), (1, "a"), (2, "a")]  # at 224 pixels, which c has not
-    assert runs[3:5] == [(3, "a"), (3, "c")]
-    first = runs.index((3, "b"))
-    assert {name for _, name in runs[first:]} == {"b"}
-    assert [number for number, name in runs if name == "a"] == list(range(24))
-
-
-def test_a_curve_is_flat_that_has_moved_by_one_picture_for_four_points():
-    points = [(20.0, 9, 9), (40.0, 6, 5), (60.0, 6, 5), (80.0, 5, 5), (100.0, 5, 6)]
-    assert is_flat(points, 0.6)
-    assert not is_flat(points, 0.4)  # not half of the steps
-    assert not is_flat([(each / 2, *missed) for each, *missed in points], 0.6)  # not a minute
-    assert not is_flat([*points[:-1], (100.0, 7, 6)], 0.6)

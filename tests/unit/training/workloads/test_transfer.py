@@ -241,30 +241,6 @@ def test_timm_loads_the_backbone_of_a_saved_file_bit_for_bit(prepared, backbone,
     assert model["tuned"] is True
 
 
-def test_members_of_other_sizes_share_what_they_have_in_common(prepared, backbone, weights, tmp_path):
-    other = f"test_resnet@{weights / 'test_resnet.safetensors'}"
-    configs = [
-        {**FROZEN, "backbone": backbone},
-        {**FROZEN, "backbone": backbone, "image_size": 48, "head": "knn"},
-        {**FROZEN, "backbone": other},
-    ]
-    results = [train(prepared, config, keep=True) for config in configs]
-    members = [
-        Member(n, config, 0, result.error) for n, (config, result) in enumerate(zip(configs, results, strict=True))
-    ]
-    made = prepared.combine(members, [result.model for result in results])
-    made.save(tmp_path / "c.safetensors")
-    again = load_classifier(tmp_path / "c.safetensors")
-    assert again.size == 48
-    images = prepared._pictures(48, "val")
-    np.testing.assert_array_equal(again.predict(images), made.predict(images))
-    assert len(made.validated) == len(made.validated_rows) == 300
-    colours = again.predict(np.repeat(images[..., :1], 3, axis=-1))
-    np.testing.assert_array_equal(again.predict(images[..., :1]), colours)
-    tiny = sum(p.numel() for name in ("test_efficientnet", "test_resnet") for p in timm.create_model(name).parameters())
-    assert (tmp_path / "c.safetensors").stat().st_size < 4 * tiny + 1_000_000
-
-
 def test_what_is_saved_is_judged_by_images_that_none_of_its_models_has_seen(prepared, backbone, tmp_path):
     frozen = {**FROZEN, "backbone": backbone}
     configs = [frozen, {**frozen, **TUNING, "steps": 4}, {**frozen, "head": "knn"}]
@@ -423,23 +399,6 @@ def test_configurations_that_train_alike_are_known():
     assert get_workload("cnn").canonical({"batch_size": 8}) == {"batch_size": 8}
 
 
-@pytest.mark.parametrize(
-    ("values", "largest"),
-    [
-        ({"ordered": [96, 160]}, 160),
-        ({"value": 48}, 48),
-        ({"int": [32, 300]}, 300),
-        ({"choice": [64, 5000]}, 64),
-    ],
-)
-def test_the_largest_image_of_a_space_is_known(values, largest):
-    space = read_space({"image_size": values, "steps": {"value": 0}})
-    assert Transfer().largest_image(space) == largest
-    assert get_workload("cnn").largest_image(space) is None
-    assert Transfer().largest_image(Transfer().space()) == 128
-    assert Transfer().largest_image(read_space({"lr": {"value": 1}})) is None
-
-
 def test_a_space_of_which_nothing_can_be_trained_is_refused_before_anything_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     one = {"backbone": ["resnet18"], "image_size": {"value": 32}, "flip_copies": [False], "steps": {"value": 0}}
@@ -450,16 +409,6 @@ def test_a_space_of_which_nothing_can_be_trained_is_refused_before_anything_is(t
     assert not list(tmp_path.glob("*.db"))
     space = read_space({**one, "depth": ["s4", "full"]})
     Transfer().check_space(space)  # some of it can be
-
-
-def test_without_timm_the_command_to_install_it_is_told(monkeypatch):
-    from importlib.util import find_spec
-
-    monkeypatch.setattr(
-        "warmstart.history_store.extras.find_spec", lambda name: None if name == "timm" else find_spec(name)
-    )
-    with pytest.raises(UsageError, match=r"pip install 'warmstart\[pictures\]'"):
-        get_workload("transfer").prepare(SourceDataset(open_images("sklearn:digits")))
 
 
 def test_without_a_network_weights_are_told_missing_at_once(monkeypatch):

@@ -74,27 +74,6 @@ def test_a_program_that_nobody_knows_is_refused():
         get_workload("cnn").recipe({}, "timm", dataset="x", n_train=9, n_classes=2)
 
 
-def test_timm_is_told_what_the_folder_lacks(tmp_path):
-    for part in ("train", "val"):
-        write_digits(tmp_path / "split" / part)
-    write_digits(tmp_path / "flat")
-    whole = write_recipe(FROZEN, "timm", dataset=str(tmp_path / "split"), n_train=9, n_classes=3)
-    assert "Make train/" not in whole
-    assert "--batch-size 9 " in whole
-    assert "--layer-decay 1e-06" in whole  # the classifier alone
-    flat = write_recipe(FROZEN, "timm", dataset=str(tmp_path / "flat"), n_train=9, n_classes=3)
-    assert "# Make train/ and validation/ in" in flat
-    assert "python train.py FOLDER " in write_recipe(FROZEN, "timm", dataset="sklearn:digits", n_train=9, n_classes=3)
-    assert "-split" not in whole + flat
-
-
-def test_timm_is_told_the_parts_that_it_would_not_find(tmp_path):
-    for part in ("Train", "Valid"):
-        write_digits(tmp_path / part)
-    told = write_recipe(FROZEN, "timm", dataset=str(tmp_path), n_train=9, n_classes=3)
-    assert " --train-split Train --val-split Valid " in told
-
-
 def test_layer_decay_gives_the_middle_of_the_body_its_rate():
     tuning = TransferConfig.of({**FROZEN, "steps": 40, **TUNED}).tuning
     assert layer_decay(tuning, "tf_efficientnet_lite0") ** 9 == pytest.approx(TUNED["body_lr_multiplier"])
