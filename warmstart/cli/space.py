@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from warmstart.cli.options import Format, FormatOption, QuietOption, SeedOption, VerboseOption
+from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, write_program
 
 _EXAMPLE = """\
@@ -30,34 +30,30 @@ OutOption = Annotated[
 ]
 
 
+@takes_options
 def init(
     *,
     out: OutOption = None,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Write a search space with every kind of hyperparameter and comments, to be edited."""
-    _write(Shell(format, quiet=quiet, verbose=verbose), _EXAMPLE, out)
+    _write(shell, _EXAMPLE, out)
 
 
+@takes_options
 def from_script(
     script: Annotated[
         str, typer.Argument(metavar="SCRIPT", help="Python file that reads its arguments with argparse.")
     ],
     *,
     out: OutOption = None,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Propose a search space from the arguments of a script, to be edited. The script is read, not run."""
     from warmstart.history_store.errors import MissingPathError
     from warmstart.script_space import propose_space
 
-    shell, path = Shell(format, quiet=quiet, verbose=verbose), Path(script)
+    path = Path(script)
     if not path.is_file():
         msg = f"expected a Python file, got {script}. Check the path."
         raise MissingPathError(msg, param="script")
