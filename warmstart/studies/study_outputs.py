@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -154,8 +155,11 @@ def outputs_of_trials(options: TuneOptions, name: str, members: Sequence[str] = 
     is_named = options.command is not None and DIR in placeholders(options.command)
     if not is_named and (options.report is None or options.cluster is not None):
         return TrialOutputs(log_file(options))
-    folder = study_folder(local_path(options.storage), name, members)
-    return TrialOutputs(log_file(options), folder.absolute() / TRIALS, is_shared=bool(members))
+    folder = study_folder(local_path(options.storage), name, members).absolute() / TRIALS
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not is_named and not (existing.is_dir() and os.access(existing, os.W_OK)):
+        return TrialOutputs(log_file(options))  # a message says that there is no folder
+    return TrialOutputs(log_file(options), folder, is_shared=bool(members))
 
 
 def log_file(options: TuneOptions) -> Path | None:
