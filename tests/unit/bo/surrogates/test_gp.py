@@ -16,7 +16,6 @@ from warmstart.bo.surrogates.gp.kernels import KERNELS
 from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence, factor
 from warmstart.bo.surrogates.gp.metric import Metric
 from warmstart.bo.surrogates.gp.posterior import Posterior
-from warmstart.bo.surrogates.gp.priors import normal
 from warmstart.history_store.errors import DataError, UsageError
 
 SKLEARN = {"matern52": lambda ls: Matern(ls, nu=2.5), "matern32": lambda ls: Matern(ls, nu=1.5), "se": RBF}
@@ -52,13 +51,9 @@ def test_evidence_is_a_normal_density(name):
     X, z = data()
     cov = reference(name, X, z).kernel_(X) + math.exp(THETA[-2]) * np.eye(len(z))
     expected = stats.multivariate_normal(np.full(len(z), THETA[-1]), cov).logpdf(z)
-    assert Evidence(X, z, covariance(name)).value(THETA) == pytest.approx(expected, rel=1e-11)
-
-
-def test_evidence_is_that_of_scikit_learn(name):
-    X, z = data()
-    value, _ = Evidence(X, z, covariance(name)).value_and_gradient(THETA)
-    assert value == pytest.approx(reference(name, X, z).log_marginal_likelihood_value_, rel=1e-9)
+    evidence = Evidence(X, z, covariance(name))
+    assert evidence.value(THETA) == pytest.approx(expected, rel=1e-11)
+    assert evidence.value_and_gradient(THETA)[0] == pytest.approx(expected, rel=1e-9)
 
 
 def test_predictions_are_those_of_scikit_learn(name):
@@ -70,10 +65,9 @@ def test_predictions_are_those_of_scikit_learn(name):
     np.testing.assert_allclose(var, expected_sd**2, rtol=1e-8)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_gradient_of_the_evidence(name, seed):
+def test_gradient_of_the_evidence(name):
     evidence = Evidence(*data(), covariance(name))
-    theta = THETA + 0.5 * np.random.default_rng(seed).standard_normal(5)
+    theta = THETA + 0.5 * np.random.default_rng(0).standard_normal(5)
     error = check_grad(evidence.value, lambda t: evidence.value_and_gradient(t)[1], theta)
     assert error < 1e-4 * np.linalg.norm(evidence.value_and_gradient(theta)[1])
 
@@ -101,13 +95,6 @@ def test_prior_is_a_product_of_log_normals_with_their_jacobians():
     assert difference == pytest.approx(log_density(THETA) - log_density(other))
 
 
-def test_evidence_knows_no_order_of_points():
-    X, z = data()
-    order = np.random.default_rng(0).permutation(len(z))
-    one, other = Evidence(X[order], z[order], covariance()), Evidence(X, z, covariance())
-    assert one.value(THETA) == pytest.approx(other.value(THETA))
-
-
 def test_jitter_saves_a_singular_covariance():
     X = np.zeros((20, 1))
     theta = np.array([0.0, 8.0, -80.0, 0.0])
@@ -121,7 +108,7 @@ def test_sampling_leaves_prior_times_likelihood_as_it_is():
     rng, prior = np.random.default_rng(0), hyper_prior(1)
     X = np.array([[0.0], [0.1], [0.5], [1.0]])
     before, after = [], []
-    for _ in range(1500):
+    for _ in range(800):
         theta = prior.draw(rng)
         blank = Evidence(X, np.zeros(4), covariance(d=1))
         lower = np.tril(factor(blank.correlation(theta[:1]), math.exp(theta[1]), math.exp(theta[2])))
@@ -139,25 +126,6 @@ def test_sampling_leaves_prior_times_likelihood_as_it_is():
         > 0.001
     )
     assert np.corrcoef(before[:, 0], after[:, 0])[0, 1] < 0.9, "the chain moves"
-
-
-def test_sampling_agrees_with_a_grid():
-    """Posterior of one lengthscale, the other hyperparameters held by a narrow prior."""
-    X, z = data(8, 1)
-    evidence, lengthscale = Evidence(X, z, covariance(d=1)), lengthscale_prior(1, "modern")
-    held = [0.0, -4.0, 0.0]
-    prior = HyperPrior((lengthscale, *(normal(value, 1e-4) for value in held)))
-    grid = np.linspace(lengthscale.lower, 8.0, 4000)
-    logs = np.array([evidence.value(np.array([g, *held])) + lengthscale.value(g) for g in grid])
-    weights = np.exp(logs - logs.max())
-    mean = np.average(grid, weights=weights)
-    sd = math.sqrt(np.average((grid - mean) ** 2, weights=weights))
-    rng, theta, states = np.random.default_rng(0), prior.start(), []
-    for _ in range(3000):
-        theta = sweep(evidence, prior, theta, rng=rng)
-        states.append(theta[0])
-    assert np.mean(states) == pytest.approx(mean, abs=0.1 * sd)
-    assert np.std(states) == pytest.approx(sd, rel=0.1)
 
 
 def test_the_most_probable_hyperparameters_have_no_slope():
@@ -192,30 +160,19 @@ def test_learns_a_function(inference):
     assert 0.003 < prediction.noise.mean() < 0.03, "0.1² was put in"
 
 
-@pytest.mark.parametrize("inference", ["slice", "evidence"])
-def test_relevant_dimensions_get_the_short_lengthscales(inference):
-    rng = np.random.default_rng(0)
-    X = rng.random((40, 3))
-    model = GaussianProcess(inference=inference).fit(X, np.sin(9 * X[:, 1]), rng=rng)
-    lengthscales = np.median(model.thetas[:, :3], axis=0)
-    assert lengthscales[1] + 1 < min(lengthscales[0], lengthscales[2])
-
-
-@pytest.mark.parametrize("inference", ["slice", "evidence"])
-def test_noiseless_predictions_go_through_the_targets(inference):
+def test_noiseless_predictions_go_through_the_targets():
     X, y = data(10)
-    prediction = GaussianProcess(inference=inference, noiseless=True).fit(X, y, rng=np.random.default_rng(0)).predict(X)
+    prediction = GaussianProcess(noiseless=True).fit(X, y, rng=np.random.default_rng(0)).predict(X)
     np.testing.assert_allclose(prediction.mean, np.broadcast_to(y, prediction.mean.shape), atol=1e-3)
     assert prediction.var.max() < 1e-5
     np.testing.assert_allclose(prediction.noise, 1e-6 * y.var())
 
 
-@pytest.mark.parametrize("inference", ["slice", "evidence"])
-def test_predictions_scale_with_the_targets(inference):
+def test_predictions_scale_with_the_targets():
     X, y = data()
     points = np.random.default_rng(1).random((5, 2))
     one, other = (
-        GaussianProcess(inference=inference).fit(X, target, rng=np.random.default_rng(3)).predict(points)
+        GaussianProcess().fit(X, target, rng=np.random.default_rng(3)).predict(points)
         for target in (y, 16.0 * y - 64.0)
     )
     np.testing.assert_allclose(other.mean, 16.0 * one.mean - 64.0, rtol=1e-6)
@@ -233,11 +190,6 @@ def test_far_from_all_points_the_prior_is_left():
     np.testing.assert_allclose(model.amplitudes, prediction.var[:, 0])
 
 
-def test_a_process_that_was_not_fitted_has_no_amplitudes():
-    with pytest.raises(UsageError, match="Fit first"):
-        _ = GaussianProcess().amplitudes
-
-
 def test_the_chain_goes_on_where_it_stood():
     X, y = data(15)
     rng = np.random.default_rng(0)
@@ -247,12 +199,6 @@ def test_the_chain_goes_on_where_it_stood():
     assert first.shape == second.shape == (6, 5)
     np.testing.assert_array_equal(second[:4], first[2:])
     assert not np.array_equal(second[4:], first[:2])
-
-
-def test_other_dimensions_start_anew():
-    model = GaussianProcess(samples=4, burn_in=5)
-    for d in (2, 3):
-        assert model.fit(*data(8, d), rng=np.random.default_rng(0)).thetas.shape == (4, d + 3)
 
 
 def test_more_sweeps_than_samples_are_thinned():
@@ -266,11 +212,7 @@ def test_more_sweeps_than_samples_are_thinned():
     ("options", "message"),
     [
         ({"kernel": "cubic"}, "expected a kernel among matern52, .* got 'cubic' and 'modern'"),
-        ({"priors": "flat"}, "priors modern or paper, got 'matern52' and 'flat'"),
         ({"inference": "guess"}, "expected inference slice or evidence, got 'guess'"),
-        ({"samples": 0}, "expected positive samples, .* got 0, None, 5 and 15"),
-        ({"sweeps": 0}, "expected positive samples"),
-        ({"restarts": 0}, "expected positive samples"),
         ({"burn_in": -1}, "no negative burn_in"),
     ],
 )
@@ -283,6 +225,8 @@ def test_predicting_needs_a_fit_in_the_same_dimensions():
     model = GaussianProcess(samples=2, burn_in=0)
     with pytest.raises(UsageError, match=r"dimensions of the fit \(none\), got 2"):
         model.predict(np.zeros((1, 2)))
+    with pytest.raises(UsageError, match="Fit first"):
+        _ = model.amplitudes
     model.fit(*data(), rng=np.random.default_rng(0))
     with pytest.raises(UsageError, match=r"dimensions of the fit \(2\), got 3"):
         model.predict(np.zeros((1, 3)))

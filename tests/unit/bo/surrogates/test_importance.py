@@ -1,8 +1,6 @@
 """First samples of hyperparameters: drawn about the maximum, from the posterior."""
 
 import numpy as np
-import pytest
-from scipy.stats import multivariate_normal
 
 from warmstart.bo.surrogates import GaussianProcess
 from warmstart.bo.surrogates.gp import chain, importance
@@ -24,7 +22,7 @@ class Quadratic:
     points = np.zeros((30, 1))
 
     def value(self, theta):
-        return float(multivariate_normal(MEAN, COVARIANCE).logpdf(theta))
+        return float(-0.5 * (theta - MEAN) @ np.linalg.solve(COVARIANCE, theta - MEAN))
 
     def value_and_gradient(self, theta):
         return self.value(theta), -np.linalg.solve(COVARIANCE, theta - MEAN)
@@ -68,13 +66,12 @@ def test_where_no_proposal_has_a_density_the_maximum_is_left():
     np.testing.assert_array_equal(draws, [MEAN] * 3)
 
 
-@pytest.mark.parametrize("noiseless", [False, True])
-def test_draws_are_those_of_a_long_chain(noiseless):
-    evidence, prior = process(noiseless=noiseless)
+def test_draws_are_those_of_a_long_chain():
+    evidence, prior = process()
     top = most_probable(evidence, prior, [prior.start()])
     draws = np.array([d for s in range(40) for d in resample(evidence, prior, top, 10, rng=np.random.default_rng(s))])
     theta, rng, states = top, np.random.default_rng(1), []
-    for _ in range(600):
+    for _ in range(400):
         theta = chain.sweep(evidence, prior, theta, rng=rng)
         states.append(theta)
     spread = np.std(states, axis=0)
@@ -106,11 +103,8 @@ def test_the_wide_maximum_of_a_smooth_function_is_found():
 
     evidence, prior = process(300, 4, f=wells)
     best = evidence.value(most_probable(evidence, prior, [prior.smooth()]))
-    for seed in range(3):
-        top = chain.Chain(inference="slice", samples=3, burn_in=1, sweeps=None, restarts=1)._top(
-            evidence, prior, np.random.default_rng(seed)
-        )
-        assert evidence.value(top) > best - 5.0
+    walk = chain.Chain(inference="slice", samples=3, burn_in=1, sweeps=None, restarts=1)
+    assert evidence.value(walk._top(evidence, prior, np.random.default_rng(0))) > best - 5.0
 
 
 def test_a_smooth_start_keeps_within_bounds():

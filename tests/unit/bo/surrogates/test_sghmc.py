@@ -16,7 +16,7 @@ def walk(chains, theta, gradient, steps, rng, *, keep=1):
     return np.array(kept)
 
 
-@pytest.mark.parametrize(("precision", "friction"), [(1.0, 0.05), (100.0, 0.05), (100.0, 1.0), (1e4, 0.2)])
+@pytest.mark.parametrize(("precision", "friction"), [(100.0, 0.05), (1e4, 0.2)])
 def test_the_stationary_variance_of_a_quadratic_is_the_predicted_one(precision, friction):
     """v, θ are an AR(2): var θ = (2-a)/a · q/(hΛ(4-2a-hΛ)), q = 2ha without gradient noise."""
     rng, theta = np.random.default_rng(0), np.zeros((10, 300))
@@ -42,9 +42,9 @@ def test_the_share_of_noise_in_the_gradients_is_taken_off():
     assert walk(chains, theta, noisy, 1500, rng, keep=20).var() == pytest.approx(1.0, rel=0.12)
 
 
-@pytest.mark.parametrize(("precision", "friction"), [(1e6, 0.1), (1e8, 1.0)])
-def test_no_coordinate_freezes(precision, friction):
+def test_no_coordinate_freezes():
     """With V > 4a²/ε⁴ the noise to inject is negative at a = 0.05; clamped, the variance is 1e-8 of the truth."""
+    precision, friction = 1e8, 1.0
     rng = np.random.default_rng(0)
     theta = rng.standard_normal((10, 100)) / precision**0.5
     chains = Sghmc(theta)
@@ -78,15 +78,6 @@ def test_the_posterior_of_a_linear_regression_is_kept(sampler):
     np.testing.assert_allclose(kept.std(axis=0), sd, rtol=0.15)
 
 
-def test_nothing_moves_without_force_or_noise():
-    theta = np.ones((2, 3))
-    chains = Sghmc(theta, adaptive=False)
-    chains.settle()
-    chains._noise = np.zeros((2, 3))
-    walk(chains, theta, np.zeros_like, 5, np.random.default_rng(0))
-    np.testing.assert_array_equal(theta, 1.0)
-
-
 def test_settled_steps_do_not_adapt():
     rng, theta = np.random.default_rng(0), np.zeros((2, 3))
     chains = Sghmc(theta)
@@ -114,7 +105,7 @@ def test_noise_has_the_moments_asked_for():
     assert noise.std() == pytest.approx(2.0, rel=0.005)
 
 
-@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("rho", [0.0, 0.9])
 def test_effective_samples_of_an_autoregression(rho):
     rng, draws = np.random.default_rng(0), np.zeros((8, 500, 10))
     draws[:, 0] = rng.standard_normal((8, 10))

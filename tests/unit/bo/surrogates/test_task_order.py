@@ -18,7 +18,6 @@ ORDER = np.array([2, 0, 1])
 QUICK = {
     "mt-gp": {"samples": 8, "burn_in": 60},
     "mt-dngo": {},
-    "mt-bohamiann": {"burn_in": 800, "thin": 20, "samples": 20, "chains": 4},
 }
 
 
@@ -40,7 +39,7 @@ def target(n=7):
     return X, np.sin(4.0 * X[:, 0])
 
 
-@pytest.mark.parametrize("n", [0, 1, 7])
+@pytest.mark.parametrize("n", [0, 7])
 def test_units_of_the_target_know_no_order(n):
     one, two = (Pool.of(related, *target(n)) for related in (tasks(), permuted(tasks())))
     np.testing.assert_allclose([two.mean, two.sd, *two.units], [one.mean, one.sd, *one.units], rtol=1e-12)
