@@ -30,9 +30,8 @@ def elsewhere(optimizer, told, pending, **settings):
     return other
 
 
-@pytest.mark.parametrize("surrogate", ["gp", "gp-map"])
-def test_the_next_suggestions_are_those_of_the_process_that_went_on(surrogate):
-    settings = SETTINGS | {"surrogate": surrogate}
+def test_the_next_suggestions_are_those_of_the_process_that_went_on():
+    settings = SETTINGS | {"surrogate": "gp"}
     whole, told = Optimizer(mixed(), **settings), []
     for _ in range(2):
         configs = whole.ask(2)
@@ -98,7 +97,7 @@ def test_pending_configurations_are_taken_and_those_told_are_passed_over():
         optimizer.resume(pending=[{"x": 1.0, "y": 1.0, "z": 1.0}])
 
 
-@pytest.mark.parametrize("damaged", [{}, [], {"asked": 1, "revision": 1, "told": 0, "models": {"errors": {}}}])
+@pytest.mark.parametrize("damaged", [[], {"asked": 1, "revision": 1, "told": 0, "models": {"errors": {}}}])
 def test_a_damaged_checkpoint_is_refused(damaged):
     with pytest.raises(DataError, match=r"expected the output of checkpoint.*Leave it out"):
         Optimizer(plane()).resume(damaged)

@@ -7,7 +7,7 @@ from dense_gp import DenseGp
 from warmstart.bo.acquisition.cost import InverseCost
 from warmstart.bo.acquisition.function import CHUNK, SUBSAMPLE, Improvement, Product, Validity
 from warmstart.bo.acquisition.pending import Fantasies, Observed, fantasise
-from warmstart.bo.acquisition.scores import expected_improvement, lower_confidence_bound
+from warmstart.bo.acquisition.scores import expected_improvement
 from warmstart.bo.surrogates import GaussianProcess
 
 X = np.array([[0.1, 0.2], [0.8, 0.3], [0.5, 0.9]])
@@ -83,16 +83,6 @@ def test_points_are_asked_in_chunks():
     points = np.random.default_rng(0).random((2 * CHUNK + 3, 2))
     np.testing.assert_allclose(Product([improvement()]).value(points), improvement().value(points))
     assert Product([improvement()]).value(points[:0]).shape == (0,)
-
-
-def test_a_bound_orders_points_alike_when_it_is_weighed():
-    """Under one sample; over several the two average on different scales."""
-    gp = DenseGp(noise=0.01).fit(X, Y)
-    told = fantasise(gp, PENDING[:0], BEST[:1], rng=np.random.default_rng(0))
-    plain, weighed = (Improvement(told, acquisition="lcb", weighed=weighed).value(POINTS) for weighed in (False, True))
-    prediction = gp.predict(POINTS)
-    np.testing.assert_allclose(plain, lower_confidence_bound(prediction.mean, prediction.var, BEST[:1])[0])
-    np.testing.assert_array_equal(np.argsort(plain), np.argsort(weighed))
 
 
 def test_a_rough_criterion_is_that_of_some_samples():
