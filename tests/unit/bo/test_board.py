@@ -4,37 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from board import MEASURES, Cell, cells, curve, read, report, run, search
-from board_problems import HELD_OUT, THIRD, class_of, evaluations
-from board_samplers import FAST, SAMPLERS
-from conditional import CONDITIONAL
-from ConfigSpace import Configuration
-
-
-@pytest.mark.parametrize("name", CONDITIONAL)
-@pytest.mark.parametrize("instance", [1, 72])
-def test_a_conditional_problem_is_nowhere_less_than_its_minimum(name, instance):
-    problem = CONDITIONAL[name](instance)
-    problem.space.seed(0)
-    best = problem.minimisers[0]
-    Configuration(problem.space, values=best)
-    assert problem.value(best) == problem.minimum
-    values = [problem.value(dict(config)) for config in problem.space.sample_configuration(300)]
-    assert problem.minimum <= min(values) < np.median(values)
-    moved = {k: v + 0.01 if isinstance(v, float) and v < 0.99 else v for k, v in best.items()}
-    assert problem.minimum < problem.value(moved) < problem.minimum + 0.1
-    assert evaluations(problem, "conditional") <= 100
-
-
-def test_functions_are_drawn_from_every_three():
-    for some in (HELD_OUT, THIRD):
-        assert [(f - 1) // 3 for f in some] == list(range(8))
-    assert {c.function for c in cells("develop", list(FAST), [2, 5, 10]) if c.suite == "bbob"}.isdisjoint(HELD_OUT)
-    assert {c.function for c in cells("final", list(SAMPLERS), [2, 5, 10]) if c.sampler in ("smac", "botorch")} == set(
-        THIRD
-    )
-    assert {c.d for c in cells("final", ["smac"], [2, 5])} == {2, 5}
-    assert [class_of("bbob", f) for f in (5, 6, 14, 15, 24)] == ["separable", "moderate", "ill-conditioned", "multimodal", "weak structure"]  # fmt: skip
+from board import MEASURES, Cell, read, report, run
 
 
 def test_sums_are_paired_by_problem():
@@ -57,17 +27,6 @@ def test_sums_are_paired_by_problem():
     )  # t of one degree of freedom, standard error 0.5
     assert found["ours less smac, log10 regret"] == {}
     json.dumps(found)
-
-
-def test_a_search_is_where_its_regret_falls(monkeypatch):
-    problem = next(iter(CONDITIONAL.values()))(1)
-    errors = [problem.minimum + regret for regret in (1.0, 10.0, 0.1, 0.1, 0.0)]
-    monkeypatch.setattr("board.make", lambda *_: problem)
-    monkeypatch.setattr("board.evaluations", lambda *_: 5)
-    monkeypatch.setitem(SAMPLERS, "tpe", lambda *_: (errors, 2.0))
-    found = search(suite="conditional", function="x", d=0, instance=1, sampler="tpe")
-    assert found == {"evaluations": 5, "falls": [[0, 0.0], [2, -1.0], [4, -8.0]], "cpu": 0.4}
-    assert curve(found).tolist() == [0.0, 0.0, -1.0, -1.0, -8.0]
 
 
 def test_a_board_goes_on_where_it_stopped(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from warmstart.bo import Optimizer
 from warmstart.history_store.errors import DataError
 
 NAN = float("nan")
-SETTINGS = {"initial": [{"rate": 0.5, "layers": 5, "kind": "adam"}], "acquisition": "ei-per-second", "seed": 3}
+SETTINGS = {"initial": [{"rate": 0.5, "layers": 5, "kind": "adam"}], "seed": 3}
 
 
 def error(config):

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from warmstart.bo.constraints.classifier import CLASSIFIERS
 from warmstart.bo.constraints.link import LINKS, logistic
-from warmstart.bo.constraints.logistic_head import laplace, sample_posteriors
+from warmstart.bo.constraints.logistic_head import laplace
 from warmstart.bo.surrogates.slice_sampling import elliptical_step
 from warmstart.history_store.errors import DataError, UsageError
 
@@ -43,14 +43,6 @@ def test_links_are_integrals(name, mean, within):
             assert found == pytest.approx(expected, abs=within)
 
 
-def test_a_step_is_the_limit_of_the_logistic_function():
-    mu, sd = 0.7, 1.3
-    expected = LINKS["step"].probability(np.array([mu]), np.array([sd**2]))[0]
-    limit, _ = integrate.quad(lambda a: logistic(1e4 * a) * stats.norm.pdf(a, mu, sd), -12, 12, points=[0], limit=400)
-    assert expected == pytest.approx(stats.norm.cdf(mu / sd), abs=1e-14)
-    assert limit == pytest.approx(expected, abs=1e-4)
-
-
 def test_most_probable_weights_have_no_slope_and_a_positive_curvature():
     rng = np.random.default_rng(0)
     features, signs = rng.standard_normal((20, 5)), np.sign(rng.standard_normal(20))
@@ -78,15 +70,6 @@ def test_laplace_evidence_is_near_the_integral():
     )
     found = laplace(features, signs, 2.0, gain=1.0, start=np.zeros(1))
     assert found.log_evidence == pytest.approx(math.log(exact), abs=0.02)
-
-
-def test_precision_of_the_weights_is_sampled():
-    rng = np.random.default_rng(0)
-    features = rng.standard_normal((200, 3))
-    signs = np.where(rng.random(200) < logistic(features @ np.array([4.0, -4.0, 0.0])), 1.0, -1.0)
-    found = sample_posteriors(features, signs, gain=1.0, samples=5, burn_in=5, rng=rng)
-    assert len({head.log_evidence for head in found}) == 5
-    assert np.median([head.weights[0] for head in found]) > 1
 
 
 def test_elliptical_slices_give_the_posterior():
@@ -135,14 +118,6 @@ def test_one_label_alone_gives_a_constant(name):
         np.testing.assert_array_equal(p, expected)
         np.testing.assert_array_equal(model.probability(POINTS), p)
         assert not slopes.any()
-
-
-def test_labels_that_disagree_leave_a_doubt(name):
-    X = np.repeat(np.array([[0.2, 0.2], [0.8, 0.8]]), 8, axis=0)
-    y = np.concatenate([np.tile([0, 1], 4), np.ones(8)])
-    p = CLASSIFIERS[name](**QUICK[name]).fit(X, y, rng=np.random.default_rng(0)).probability(X[[0, -1]]).mean(axis=0)
-    assert 0.25 < p[0] < 0.75
-    assert p[1] > max(p[0], 0.7)
 
 
 def test_inactive_columns_are_known(name):

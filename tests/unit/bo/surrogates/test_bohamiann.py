@@ -116,35 +116,6 @@ def test_improvement_of_observations_is_that_of_the_moments_of_all_networks():
     np.testing.assert_allclose(function.value(POINTS), expected, rtol=1e-4)
 
 
-def test_many_points_are_ranked_as_few_are():
-    X, y = rows(20)
-    model, points = (
-        Bohamiann(**QUICK).fit(X, y, rng=np.random.default_rng(0)),
-        np.random.default_rng(1).random((1500, 2)),
-    )
-    one, two = model.predict(points), model.predict(points[:100])
-    np.testing.assert_allclose(one.mean[:, :100], two.mean, atol=1e-4)
-
-
-def test_a_smooth_function_is_learned_and_noise_found():
-    X, y = rows(60, noise=0.2)
-    model = Bohamiann(burn_in=1500, thin=50, samples=24, chains=4).fit(X, y, rng=np.random.default_rng(0))
-    prediction, truth = model.predict(POINTS), np.sin(5 * POINTS[:, 0]) + POINTS[:, 1]
-    assert np.sqrt(np.square(prediction.mean[0] - truth).mean()) < 0.25 * y.std()
-    assert 0.1 < np.sqrt(prediction.noise[0]) < 0.4
-    assert 1 <= model.ess <= 24
-
-
-def test_heteroscedastic_noise_is_told_apart():
-    rng = np.random.default_rng(0)
-    X = rng.random((200, 1))
-    y = np.where(X[:, 0] > 0.5, 1.0, 0.05) * rng.standard_normal(200)
-    model = Bohamiann(heteroscedastic=True, burn_in=1500, thin=20, samples=20, chains=4).fit(X, y, rng=rng)
-    _, noise = model.networks(np.array([[0.2], [0.8]]))
-    quiet, loud = noise.mean(axis=0)
-    assert loud > 20 * quiet
-
-
 # Fantasies.
 
 
@@ -240,14 +211,6 @@ def test_a_pool_standardises_every_task_by_itself():
     assert pool.mean == pytest.approx(many.mean(), rel=1e-3)
     assert pool.sd == pytest.approx(many.std(), rel=0.05)
     assert Pool.of(tasks, X[:1], np.array([1e100])).mean == 1e100
-
-
-def test_few_targets_do_not_set_the_scale():
-    """Three that happen to be alike say little against related tasks of another spread."""
-    X, y = np.random.default_rng(1).random((30, 2)), np.random.default_rng(2).standard_normal(30)
-    pool = Pool.of([Task(X, y)] * 3, X[:3], np.array([0.30, 0.31, 0.33]))
-    assert pool.sd > 0.2
-    assert pool.units[1] > 0.1
 
 
 def test_meta_features_are_reduced():

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from warmstart.bo.surrogates import DNGO, MultiTaskDNGO, Task
-from warmstart.bo.surrogates.dngo.feature_network import Adam, Plan, scale_inputs, side_by_side, train
+from warmstart.bo.surrogates.dngo.feature_network import Plan, scale_inputs, side_by_side, train
 from warmstart.bo.surrogates.inputs import Inputs
 from warmstart.bo.surrogates.network import Network
 from warmstart.history_store.errors import UsageError
@@ -31,12 +31,6 @@ def rng(seed=0):
 
 def mean(model, X):
     return model.predict(X).mean.mean(axis=0)
-
-
-def test_adam_takes_a_first_step_of_its_rate():
-    theta = np.array([[1.0, -2.0]])
-    Adam(theta, rate=0.1, steps=10).step(theta, np.array([[5.0, -1e-3]]))
-    np.testing.assert_allclose(theta, [[0.9, -1.9]], rtol=1e-4)
 
 
 def test_training_fits_by_least_squares():
@@ -84,36 +78,6 @@ def test_scales_of_inputs_follow_the_evidence():
     assert ratio[0] > ratio[1] > 1.5 * ratio[2], ratio
 
 
-def test_arcs_make_corners_no_different():
-    """Of functions drawn with the networks, the variance at corners is that at the centre; on lines it is much larger."""
-    corners, centre = rng().integers(0, 2, (40, 6)).astype(float), np.full((1, 6), 0.5)
-
-    def ratio(inputs):
-        network = Network((inputs.width, 50, 50, 50), ("tanh",) * 3)
-        theta = network.initial(20, rng=rng(), dtype=np.float64)
-        at = [
-            np.square(side_by_side(network.forward(theta, inputs(P))[-1])).sum(axis=1) for P in (corners, centre + 0.1)
-        ]
-        return at[0].mean() / at[1].mean()
-
-    assert ratio(Inputs(6, range(6))) == pytest.approx(1.0, abs=0.1)
-    assert ratio(Inputs(6)) > 3.0
-
-
-def test_a_sharp_minimum_is_no_noise():
-    """Among sixty points that say nothing much, one deep one; networks trained by least squares explain it away."""
-    X = np.vstack([rng().random((60, 4)), 0.5 + 0.08 * rng(1).standard_normal((12, 4))])
-    y = -np.exp(-20.0 * np.square(X - 0.5).sum(axis=1))
-    near = 0.5 + 0.05 * rng(2).standard_normal((50, 4))
-    truth = -np.exp(-20.0 * np.square(near - 0.5).sum(axis=1))
-    wrong = [
-        np.sqrt(np.mean((mean(DNGO(training=training).fit(X, y, rng=rng()), near) - truth) ** 2))
-        for training in ("auto", "map")
-    ]
-    assert wrong[0] < 0.1
-    assert wrong[0] < wrong[1]
-
-
 def test_networks_go_up_the_evidence_beyond_two_points_a_feature():
     """Or where they are asked to; up to then all networks share a last layer."""
     small = {"hidden": (10,), "networks": 2, "steps": 50, "burn_in": 5}
@@ -124,26 +88,6 @@ def test_networks_go_up_the_evidence_beyond_two_points_a_feature():
         )
         assert auto.mean.shape == trained.mean.shape == (4, len(POINTS))
         assert np.array_equal(auto.mean, trained.mean) == same
-
-
-def test_the_evidence_teaches_more_than_least_squares_and_stays_honest():
-    """Moved on the points that they are judged by, networks are surer than they should be by far more."""
-    X = rng().random((300, 6))
-    bumps = np.random.default_rng(3).random((4, 6))
-
-    def value(points):
-        return -np.exp(-4.0 * np.square(points[:, None] - bumps).sum(axis=2)) @ np.array([1.0, 1.2, 3.0, 3.2])
-
-    new, found = rng(1).random((500, 6)), []
-    for training, held_out in (("map", 0.2), ("evidence", 0.2), ("evidence", 0.0)):
-        model = DNGO(training=training, held_out=held_out, networks=2, samples=1).fit(X, value(X), rng=rng())
-        prediction = model.predict(new)
-        squares = np.square(value(new) - prediction.mean.mean(axis=0)).mean()
-        found.append((squares, squares / (prediction.var.mean() + prediction.noise.mean())))
-    taught, moved, too_sure = found
-    assert moved[0] < 0.6 * taught[0]
-    assert moved[1] < 5.0
-    assert too_sure[1] > 2.0 * moved[1]
 
 
 def test_large_data_are_trained_in_batches():
@@ -287,22 +231,6 @@ def test_left_out_targets_are_predicted_from_the_others():
         var = features[i] @ np.linalg.solve(K, features[i]) + 1.0 / beta
         found.append(norm.logpdf(y[i], z.mean + z.sd * expected, z.sd * np.sqrt(var)))
     assert model.left_out(X, y) == pytest.approx(np.mean(found), rel=1e-6)
-
-
-def test_scales_of_inputs_are_those_of_the_task_at_hand_first():
-    """A related task that is rough where the one at hand is not steepens the column less than were it the one at hand."""
-    X, _ = data(60)
-    network, shown = Network((4, 20, 20), ("tanh", "tanh")), Inputs(2, range(2))(X)
-    theta = network.initial(3, rng=rng(), dtype=np.float64)
-    rough, smooth = np.sin(25.0 * X[:, 0]), np.sin(2.0 * X[:, 0])
-
-    def steepness(z, counts):
-        scaled = scale_inputs(network, theta, X=shown, z=z, column=np.array([0, 1, 0, 1]), counts=counts)
-        return (network.layers(scaled)[0][0] / network.layers(theta)[0][0])[0, 0, 0]
-
-    own, other = smooth.copy(), smooth.copy()
-    own[30:], other[:30] = rough[30:], rough[:30]
-    assert steepness(smooth, [60, 0]) < steepness(other, [30, 30]) < steepness(own, [30, 30])
 
 
 def test_where_every_network_saw_the_task_at_hand_related_tasks_are_kept_without_a_warning():

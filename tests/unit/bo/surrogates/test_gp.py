@@ -56,26 +56,11 @@ def test_evidence_is_a_normal_density(name):
     assert evidence.value_and_gradient(THETA)[0] == pytest.approx(expected, rel=1e-9)
 
 
-def test_predictions_are_those_of_scikit_learn(name):
-    X, z = data()
-    points = np.random.default_rng(1).random((9, 2))
-    mean, var = Posterior.of(covariance(name), THETA, X, z).predict(points)
-    expected_mean, expected_sd = reference(name, X, z).predict(points, return_std=True)
-    np.testing.assert_allclose(mean[0], expected_mean + THETA[-1], rtol=1e-8)
-    np.testing.assert_allclose(var, expected_sd**2, rtol=1e-8)
-
-
 def test_gradient_of_the_evidence(name):
     evidence = Evidence(*data(), covariance(name))
     theta = THETA + 0.5 * np.random.default_rng(0).standard_normal(5)
     error = check_grad(evidence.value, lambda t: evidence.value_and_gradient(t)[1], theta)
     assert error < 1e-4 * np.linalg.norm(evidence.value_and_gradient(theta)[1])
-
-
-def test_gradient_of_the_prior():
-    prior = hyper_prior()
-    error = check_grad(lambda t: prior.value_and_gradient(t)[0], lambda t: prior.value_and_gradient(t)[1], THETA)
-    assert error < 1e-5
 
 
 def test_prior_is_a_product_of_log_normals_with_their_jacobians():
@@ -133,18 +118,6 @@ def test_the_most_probable_hyperparameters_have_no_slope():
     theta = most_probable(evidence, prior, [prior.start()])
     slope = evidence.value_and_gradient(theta)[1] + prior.value_and_gradient(theta)[1]
     assert np.abs(slope).max() < 1e-2
-
-
-def test_the_best_of_all_starts_is_taken():
-    evidence, prior = Evidence(*data(20), covariance()), hyper_prior()
-    starts = [prior.draw(np.random.default_rng(seed)) for seed in range(4)]
-
-    def value(theta):
-        return evidence.value(theta) + prior.value_and_gradient(theta)[0]
-
-    best = value(most_probable(evidence, prior, starts))
-    assert best == pytest.approx(max(value(most_probable(evidence, prior, [start])) for start in starts))
-    assert best > max(value(start) for start in starts)
 
 
 @pytest.mark.parametrize("inference", ["slice", "evidence"])

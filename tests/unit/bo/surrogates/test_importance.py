@@ -92,22 +92,3 @@ def test_a_first_fit_to_many_points_draws_and_one_to_few_walks(monkeypatch):
     model.fit(X, smooth(X), rng=np.random.default_rng(1))
     assert len(seen) == 1, "and the next fit goes on from the last draw"
     assert not np.array_equal(before, model.thetas)
-
-
-def test_the_wide_maximum_of_a_smooth_function_is_found():
-    """With 100 of 300 points short lengthscales are as likely; a climb from there ends 120 nats below."""
-
-    def wells(X):
-        x = 10.0 * X - 5.0
-        return 0.5 * (x**4 - 16.0 * x**2 + 5.0 * x).sum(axis=1)
-
-    evidence, prior = process(300, 4, f=wells)
-    best = evidence.value(most_probable(evidence, prior, [prior.smooth()]))
-    walk = chain.Chain(inference="slice", samples=3, burn_in=1, sweeps=None, restarts=1)
-    assert evidence.value(walk._top(evidence, prior, np.random.default_rng(0))) > best - 5.0
-
-
-def test_a_smooth_start_keeps_within_bounds():
-    prior = process(noiseless=True)[1]
-    assert prior.contains(prior.smooth())
-    assert prior.smooth()[-2] == prior.start()[-2]

@@ -36,12 +36,6 @@ def test_distances_of_an_arc_by_hand(a, b, rho, distance):
     assert arc(a, b, omega=3.0, rho=rho) == pytest.approx(3.0 * distance, abs=1e-6)
 
 
-def test_a_flat_arc_is_a_lengthscale():
-    rho, lengthscale = 1e-4, 0.4
-    omega = 1.0 / (lengthscale * math.pi * rho)
-    assert arc(0.2, 0.9, omega, rho) == pytest.approx(0.7 / lengthscale, rel=1e-3)
-
-
 def test_the_covariance_of_mixed_points_is_positive():
     rng = np.random.default_rng(0)
     X = rng.random((60, 4))
@@ -71,21 +65,6 @@ def test_warping_is_a_distribution_function():
     np.testing.assert_allclose(warped(x, 1.0, 1.0), x, rtol=1e-9)
     np.testing.assert_allclose(warped(x, 3.0, 1.0), stats.beta(3, 1).cdf(x), rtol=1e-9)
     np.testing.assert_allclose(warped(x, 1.0, 3.0), stats.beta(1, 3).cdf(x), rtol=1e-9)
-
-
-@pytest.mark.parametrize(("a", "b"), [(8.0, 0.3), (0.1, 0.1)])
-def test_warping_is_monotone_and_keeps_the_ends(a, b):
-    values = warped(np.linspace(0, 1, 101), a, b)
-    assert np.all(np.diff(values) >= 0)
-    assert values[0] == pytest.approx(0.0, abs=0.26 if a < 1 else 1e-4)
-    assert values[-1] == pytest.approx(1.0, abs=0.26 if b < 1 else 1e-4)
-
-
-def test_one_lengthscale_for_all_columns():
-    X = np.random.default_rng(0).random((4, 3))
-    metric = Metric(3, isotropic=True)
-    assert metric.size == 1
-    np.testing.assert_allclose(metric.embed(X, np.array([math.log(0.5)])), 2.0 * X)
 
 
 @pytest.mark.parametrize(

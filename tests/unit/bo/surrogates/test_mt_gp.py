@@ -35,11 +35,6 @@ def task(function, n=25, seed=1, scale=1.0, meta=None):
     return Task(X, scale * function(X), meta)
 
 
-def rmse(model, function, seed=9):
-    X = np.random.default_rng(seed).random((200, 2))
-    return np.sqrt(np.mean((model.predict(X).mean.mean(axis=0) - function(X)) ** 2))
-
-
 def mixed(tasks=3, meta=0, conditional=()):
     rng = np.random.default_rng(0)
     covariance = Coregionalised(
@@ -125,16 +120,6 @@ def test_gradient_of_the_evidence():
     assert error < 1e-4 * np.linalg.norm(evidence.value_and_gradient(theta)[1])
 
 
-def test_a_task_that_is_the_same_helps_and_is_recognised():
-    X = np.random.default_rng(0).random((3, 2))
-    alone = GaussianProcess().fit(X, bump(X), rng=np.random.default_rng(0))
-    model = MultiTaskGaussianProcess(related=[task(bump)], **QUICK).fit(X, bump(X), rng=np.random.default_rng(0))
-    assert rmse(model, bump) < 0.75 * rmse(alone, bump)
-    X = np.random.default_rng(0).random((20, 2))
-    model.fit(X, bump(X), rng=np.random.default_rng(0))
-    assert np.median(task_correlations(model)) > 0.9
-
-
 def test_tasks_of_noise_are_recognised():
     rng = np.random.default_rng(3)
     U, X = rng.random((30, 2)), rng.random((15, 2))
@@ -153,14 +138,6 @@ def test_noise_of_tasks_is_kept_in_the_state():
     made[1].restore(json.loads(json.dumps(made[0].state())))
     one, two = (task_noise(model.fit(X, bump(X), rng=np.random.default_rng(2))) for model in made)
     np.testing.assert_array_equal(one, two)
-
-
-def test_a_target_without_data_and_related_tasks_of_noise_is_not_pretended_to_be_known():
-    related = [Task(task(bump).X, np.random.default_rng(seed).standard_normal(25)) for seed in (1, 2)]
-    model = MultiTaskGaussianProcess(related=related, **QUICK)
-    prediction = model.fit(np.zeros((0, 2)), np.zeros(0), rng=np.random.default_rng(0)).predict(task(bump).X)
-    assert np.sqrt(prediction.var).mean() > 0.5
-    assert np.ptp(prediction.mean.mean(axis=0)) < 1.5
 
 
 def test_a_target_without_data_is_predicted_from_the_others():

@@ -22,18 +22,6 @@ def case(request):
     return net, theta + 0.1 * rng.standard_normal(theta.shape), rng.standard_normal((7, 3)), rng
 
 
-def test_weights_are_counted_and_viewed():
-    net = Network((2, 3, 1))
-    assert net.n_weights == 2 * 3 + 3 + 3 + 1
-    theta = np.arange(26.0).reshape(2, 13)
-    (w, b), (v, c) = net.layers(theta)
-    np.testing.assert_array_equal(w[1], 13 + np.arange(6.0).reshape(2, 3))
-    np.testing.assert_array_equal(b[0, 0], [6, 7, 8])
-    assert (v.shape, c[1, 0, 0]) == ((2, 3, 1), 25)
-    w[...] = 0
-    assert theta[:, :6].sum() == 0
-
-
 def test_one_network_by_hand():
     theta = np.array([[1.0, -2.0, 0.5, 0.25, 3.0, 1.0, -1.0]])  # 1-2-1: weights (1, -2), biases (0.5, 0.25), (3, 1), -1
     (output,) = Network((1, 2, 1)).forward(theta, np.array([[0.3]]))[-1]
@@ -82,15 +70,6 @@ def test_gradient_of_the_inputs_is_a_row_of_the_jacobian(case):
     np.testing.assert_allclose(
         net.input_gradient(theta, values, slope), np.einsum("kbio,kbo->kbi", jacobian, slope), rtol=1e-10, atol=1e-12
     )
-
-
-def test_the_gradient_goes_where_it_is_wanted(case):
-    net, theta, X, rng = case
-    values, slope = net.forward(theta, X), rng.standard_normal((4, 7, net.sizes[-1]))
-    out, inputs = np.empty_like(theta), np.empty((4, 7, 3))
-    assert net.backward(theta, values, slope, out=out, inputs=inputs) is out
-    np.testing.assert_array_equal(inputs, net.input_gradient(theta, values, slope))
-    np.testing.assert_array_equal(out, net.backward(theta, values, slope))
 
 
 @pytest.mark.parametrize(("sizes", "activations"), [((3, 0, 1), ()), ((3, 2), ("gelu",))])

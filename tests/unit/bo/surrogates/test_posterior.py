@@ -60,13 +60,6 @@ def test_pending_points_count_as_if_they_were_data(posterior):
         np.testing.assert_allclose(var, np.diag(covariance), rtol=1e-7)
 
 
-def test_draws_have_the_joint_covariance(posterior):
-    draws = posterior.draw(POINTS, np.random.default_rng(0).standard_normal((40_000, 6)))
-    expected, covariance = dense(X, Z, POINTS)
-    np.testing.assert_allclose(draws.mean(axis=0), expected, atol=0.03)
-    np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.04)
-
-
 def test_fewer_samples_are_some_of_all():
     model = GaussianProcess(samples=6, burn_in=5).fit(X, Z, rng=np.random.default_rng(0))
     given = model.condition(PENDING, np.repeat(TOLD[None], 6, axis=0))

@@ -8,7 +8,7 @@ from scipy import integrate, stats
 
 from warmstart.bo.surrogates.gp.hyperparameters import lengthscale_prior
 from warmstart.bo.surrogates.gp.model import GaussianProcess
-from warmstart.bo.surrogates.gp.priors import fixed, log_horseshoe, log_uniform_below, logistic, normal
+from warmstart.bo.surrogates.gp.priors import log_horseshoe, log_uniform_below, logistic, normal
 
 DENSITIES = {
     "normal": normal(1.0, 2.0),
@@ -50,17 +50,6 @@ def test_horseshoe_is_that_of_the_paper_with_its_jacobian():
     density = DENSITIES["horseshoe"]
     expected = math.log(0.02 * math.log(1 + (0.1 / 0.02) ** 2)) - math.log(0.7 * math.log(1 + (0.1 / 0.7) ** 2))
     assert density.value(one) - density.value(other) == pytest.approx(expected)
-
-
-def test_logistic_is_a_uniform_probability():
-    u = np.array([-3.0, 0.0, 5.0])
-    np.testing.assert_allclose([logistic().value(x) for x in u], stats.logistic.logpdf(u))
-
-
-def test_what_is_fixed_stays():
-    density = fixed(-3.0)
-    assert density.fixed
-    assert density.sample(np.random.default_rng(0)) == -3.0
 
 
 def test_the_papers_priors_bound_lengthscales_and_noise_vanishes_where_there_is_none():

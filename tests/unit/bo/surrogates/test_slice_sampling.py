@@ -28,31 +28,6 @@ def test_normal():
     assert abs(np.corrcoef(starts, states)[0, 1]) < 0.5, "the chain moves"
 
 
-def test_three_modes():
-    centres, sds, weights = np.array([-4.0, 0.0, 3.0]), np.array([0.3, 1.0, 0.5]), np.array([0.3, 0.5, 0.2])
-    rng = np.random.default_rng(0)
-    which = rng.choice(3, N, p=weights)
-    starts = centres[which] + sds[which] * rng.standard_normal(N)
-    parts = list(zip(centres.tolist(), sds.tolist(), weights.tolist(), strict=True))
-
-    def log_density(x):
-        total = sum(w / s * math.exp(-0.5 * ((x - c) / s) ** 2) for c, s, w in parts)
-        return math.log(total) if total > 0 else -math.inf
-
-    states = updated(starts, log_density, 2.0, updates=1)
-    distribution = sum(w * stats.norm.cdf(np.sort(states), c, s) for c, s, w in parts)
-    assert np.abs(distribution - np.arange(1, N + 1) / N).max() < 1.95 / math.sqrt(N)
-
-
-def test_moments_from_a_poor_start():
-    rng, x, states = np.random.default_rng(0), 30.0, []
-    for _ in range(6000):
-        x += slice_step(lambda t, x=x: -0.5 * ((x + t - 3) / 2) ** 2, -0.5 * ((x - 3) / 2) ** 2, rng=rng)[0]
-        states.append(x)
-    assert np.mean(states[100:]) == pytest.approx(3, abs=0.2)
-    assert np.std(states[100:]) == pytest.approx(2, abs=0.2)
-
-
 def test_stays_in_the_support():
     starts = np.random.default_rng(0).random(2000)
     states = updated(starts, lambda x: 0.0 if 0 <= x <= 1 else -math.inf, 1.0)
