@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from board import MEASURES, Cell, read, report, run
+from board import MEASURES, report
 
 
 def test_sums_are_paired_by_problem():
@@ -27,21 +27,3 @@ def test_sums_are_paired_by_problem():
     )  # t of one degree of freedom, standard error 0.5
     assert found["ours less smac, log10 regret"] == {}
     json.dumps(found)
-
-
-def test_a_board_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    searched = []
-    found = {"evaluations": 1, "falls": [[0, 0.0]], "cpu": 0.1}
-    monkeypatch.setattr("board.search", lambda **job: searched.append(Cell(**job)) or found)
-    wanted = [Cell("bbob", f, 2, 1, sampler) for f in (1, 2, 3) for sampler in ("tpe", "smac")]
-    run(tmp_path, wanted[:3], 1.0)
-    assert len(read(tmp_path, wanted)) == 3
-    run(tmp_path, wanted, 1.0)
-    assert searched == wanted
-    assert {path.name for path in tmp_path.iterdir()} == {"tpe.jsonl", "smac.jsonl"}
-    run(tmp_path, [Cell("bbob", 4, 2, 1, "tpe")], 0.0)
-    assert searched == wanted
-    assert [row["function"] for row in read(tmp_path, wanted[:2])] == [1, 1]
-    with (tmp_path / "tpe.jsonl").open("a") as file:
-        file.write('{"job": {"suite"')
-    assert len(read(tmp_path, wanted)) == 6

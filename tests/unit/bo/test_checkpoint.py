@@ -51,21 +51,6 @@ def test_the_next_suggestions_are_those_of_the_process_that_went_on():
         told += expected
 
 
-def test_more_tells_than_the_checkpoint_knew_make_another_fit():
-    first = Optimizer(plane(), surrogate="gp-map", seed=1)
-    for config in first.ask(4):
-        first.tell(config, config["x"])
-    first.ask()
-    checkpoint, told = first.checkpoint(), [o.config for o in first.history()]
-    other = Optimizer(plane(), surrogate="gp-map", seed=1)
-    for config in [*told, {"x": 9.0, "y": 1.0}]:
-        other.tell(config, config["x"])
-    other.resume(checkpoint)
-    other.ask()
-    assert other.checkpoint()["revision"] == checkpoint["revision"] + 1
-    assert other.checkpoint()["models"]["errors"]["fits"] == checkpoint["models"]["errors"]["fits"] + 1
-
-
 def test_an_answer_after_the_time_out_is_a_tell_though_no_evaluation_more():
     now = [0.0]
     settings = {"surrogate": "gp-map", "timeout": 10.0, "clock": lambda: now[0]}

@@ -9,7 +9,6 @@ from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float,
 
 from warmstart.bo import Optimizer
 from warmstart.bo.diagnostics import (
-    Fit,
     architectures,
     diagnose,
     held_out_fit,
@@ -74,12 +73,6 @@ def test_held_out_predictions_do_not_know_what_they_predict():
     assert found.covered >= 0.75
 
 
-def test_coverage_counts_two_standard_deviations():
-    found = np.zeros(4), np.ones(4), np.full(4, -2.0), np.full(4, 2.0)
-    fit = Fit(*found, number=np.arange(4), error=np.array([0.0, 1.9, 2.1, -5.0]))
-    assert fit.covered == 0.5
-
-
 def test_slices_go_through_the_best_configuration(run):
     cuts = slices(run, grid=50)
     best = run.observations[int(np.nanargmin(run.errors))].config
@@ -98,18 +91,6 @@ def test_slices_go_through_the_best_configuration(run):
     layers = next(cut for cut in cuts if cut.name == "layers")
     assert sorted(set(layers.value)) == [1, 2, 3]
     assert len(np.unique(layers.mean.round(12))) == 3
-
-
-def test_slices_show_what_the_run_would_maximise_next():
-    saved = record(12)
-    run = read_run(saved)
-    fitted = run.fitted()
-    fitted.restore(saved["models"])
-    function, _ = fitted.acquisition_function(run.evidence(), rng=np.random.default_rng(0))
-    cut = slices(run, grid=20)[0]
-    points = np.repeat(run.points[[int(run.errors.argmin())]], 20, axis=0)
-    points[:, run.encoding.names.index(cut.name)] = cut.unit
-    np.testing.assert_allclose(cut.acquisition, function.value(run.encoding.columns(points)), rtol=1e-6)
 
 
 def test_what_is_forbidden_has_no_acquisition():

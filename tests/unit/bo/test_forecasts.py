@@ -52,15 +52,6 @@ def test_related_tasks_are_trusted_first_then_judged():
     assert not found.believed(X, [0.0] * 12)
 
 
-@pytest.mark.parametrize(("told", "forecast", "believed"), [(2, 1, False), (3, 1, True), (3, 2, False), (9, 1, True)])
-def test_a_forecast_that_was_a_little_worse_counts_as_evaluations_do(told, forecast, believed):
-    """After two evaluations the design goes on; a warm start of three is trusted with one forecast more."""
-    X, found = np.arange(9.0)[:, None], Forecasts()
-    for x in X[told - forecast : told]:
-        found.add(x, Forecast(0.0, 1.2, 0.0, 1.0))
-    assert found.believed(X[:told], [0.0] * told) is believed
-
-
 def test_strangers_need_a_forecast_that_was_better():
     """Tasks that do not forecast one another are not trusted at first, but they may earn it."""
     X, found = np.arange(9.0)[:, None], Forecasts(strangers=True)
@@ -129,7 +120,3 @@ def test_a_forecast_at_the_floor_of_logarithms_has_some_width():
     mean, sd = moments(sure, units)
     assert 0 < sd < 1e-14
     assert WORST <= Forecast(1.0, 0.1, mean, sd).log_odds(1.0, n_before=11) <= BEST
-
-
-def test_a_search_that_improves_has_not_stalled_beside_the_largest_numbers():
-    assert not has_stalled(np.array([1.5e308] * 10 + [-1e307 * k for k in range(8)]))

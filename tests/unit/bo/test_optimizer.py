@@ -14,9 +14,6 @@ from ConfigSpace import (
     ConfigurationSpace,
     EqualsCondition,
     Float,
-    ForbiddenGreaterThanClause,
-    ForbiddenLessThanClause,
-    ForbiddenLessThanRelation,
     Integer,
 )
 from problems import bowl, mixed, plane
@@ -86,12 +83,6 @@ def test_initial_configurations_come_first_and_in_order_but_for_those_told_befor
     assert initial == copies
 
 
-@pytest.mark.parametrize("design", ["uniform", "latin"])
-def test_a_design_fills_up_to_the_start(design):
-    optimizer = Optimizer(plane(), initial=[{"x": 1.0, "y": 2.0}], design=design, n_startup_trials=8)
-    assert len(set(keys(optimizer.ask(8)))) == 8
-
-
 @pytest.mark.parametrize(("design", "n"), [("sobol", (3, 5, 8)), ("halton", (1,) * 16)])
 def test_before_anything_is_told_batches_go_on_with_one_sequence(design, n):
     """Independent points, from the fourth on, lie twice as unevenly."""
@@ -154,27 +145,6 @@ def test_a_space_of_one_configuration():
         optimizer.ask()
     assert optimizer.log_gain is None
     assert optimizer.converged is None
-
-
-def tiny(*clauses):
-    """A space of which less is allowed than a design finds."""
-    space = ConfigurationSpace()
-    x, y = Float("x", (0.0, 1.0), default=2e-4), Float("y", (0.0, 1.0), default=1e-4)
-    space.add(x, y, ForbiddenGreaterThanClause(x, 5e-4), ForbiddenLessThanRelation(x, y))
-    space.add(*(clause(space[name], value) for clause, name, value in clauses))
-    return space
-
-
-def test_a_large_space_in_which_nothing_is_found_is_not_said_to_be_exhausted():
-    only = [(ForbiddenLessThanClause, "x", 2e-4), (ForbiddenGreaterThanClause, "x", 2e-4)]
-    only += [(ForbiddenLessThanClause, "y", 1e-4), (ForbiddenGreaterThanClause, "y", 1e-4)]
-    optimizer = Optimizer(tiny(*only))
-    assert optimizer.ask(2) == [{"x": 2e-4, "y": 1e-4}]
-    with pytest.raises(
-        SpaceExhaustedError,
-        match=r"found none among 262,144 points: 0 evaluations are known and 1 pending\. Give `initial` or `candidates`",
-    ):
-        optimizer.ask()
 
 
 # --- what is told ---
@@ -242,17 +212,6 @@ def test_a_failure_is_learned():
     configs = run(optimizer, lambda config: NAN if config["x"] > 5.0 else bowl(config), 18)
     assert np.mean([config["x"] > 5.0 for config in configs[8:]]) <= 0.2
     assert optimizer.best.error < 0.1
-
-
-def test_a_batch_that_seeks_validity_alone_is_no_single_point():
-    """What is pending counts as missed: of two constraints that exclude each other where they were looked at, each point tries another way."""
-    optimizer = Optimizer(plane(), seed=0)
-    for x, y in ((-3.5, 1.5), (8.5, 3.0), (-2.0, 13.5), (7.0, 12.0)):
-        optimizer.tell({"x": x, "y": y}, 1.0, constraints={"left": x < 2.5, "right": x > 2.5})
-    before = through_json(optimizer)
-    batch = optimizer.ask(4)
-    assert pdist(np.array([[config["x"], config["y"]] for config in batch]) / 15).min() > 0.02
-    assert before.ask(4) == batch
 
 
 def test_while_a_constraint_was_never_met_the_design_goes_on():
@@ -363,14 +322,6 @@ def test_values_of_numpy_are_saved_as_those_of_python():
     optimizer.tell(third, 1.0)
     assert {type(value) for value in optimizer.history()[0].config.values()} == {int, float, bool}
     assert through_json(optimizer).to_dict() == optimizer.to_dict()
-
-
-def test_a_saved_run_keeps_the_clock_of_what_is_pending():
-    clock = Clock()
-    optimizer = Optimizer(plane(), timeout=np.float32(60.0), clock=clock)
-    optimizer.ask(2)
-    clock.now += 61.0
-    assert [o.status for o in through_json(optimizer, clock=clock).history()] == ["lost", "lost"]
 
 
 # --- bad input ---
@@ -531,16 +482,6 @@ def test_importing_loads_nothing_heavy():
 # --- constraints and related tasks ---
 
 
-def test_a_configuration_told_to_fail_and_to_succeed_is_no_contradiction():
-    optimizer = told(n=4)
-    optimizer.tell({name: value + 1e-15 for name, value in optimizer.history()[0].config.items()}, NAN)
-    expected = optimizer.ask()
-    assert {"errors", "noisy:evaluation succeeds"} == set(optimizer.to_dict()["models"])
-    again = through_json(optimizer)
-    again._log.pending.clear()
-    assert len(again.ask()) == len(expected) == 1
-
-
 def with_missed(*, error, points=12):
     """An optimiser that was told of misses where x > 0, with an error."""
     optimizer, rng = Optimizer(plane(), seed=1), np.random.default_rng(2)
@@ -602,15 +543,6 @@ def test_a_constraint_may_be_called_as_that_of_failures():
     assert asked[0]["x"] < 1.0, "failures are learned"
 
 
-def test_pi_promises_little_where_the_outcome_is_awaited():
-    """The margin counts in every fantasy: any improvement at all is likeliest beside the best point."""
-    optimizer = told(n=8, acquisition="pi", warp_errors=False)
-    optimizer.ask()
-    data = optimizer._log.data()
-    function, _ = optimizer._fitted.acquisition_function(data, rng=np.random.default_rng(0))
-    assert np.exp(function.value(data.pending)).max() < 0.1
-
-
 def test_an_error_that_comes_with_a_missed_constraint_tells_of_errors_there():
     """But the best is one that meets it, and a penalty counts as the worst of these at most."""
     there = {"x": 4.0, "y": 5.0}
@@ -666,16 +598,6 @@ def test_related_tasks_give_the_first_suggestion():
 def test_related_tasks_that_cannot_be_used(tasks, meta, error, message):
     with pytest.raises(error, match=message):
         Optimizer(plane(), surrogate="mt-gp", related=tasks, meta_feature=meta)
-
-
-def test_values_are_the_spaces_own_whatever_a_table_made_of_them():
-    space = ConfigurationSpace()
-    space.add(Integer("n", (1, 9)), Categorical("c", [1, 2]), Float("x", (0.0, 1.0)))
-    run = Optimizer(space, n_startup_trials=5)
-    run.ask()
-    run.tell({"n": 9.0, "c": 2.0, "x": 1}, 0.5)
-    assert run.best is not None
-    assert [(name, type(value)) for name, value in run.best.config.items()] == [("c", int), ("n", int), ("x", float)]
 
 
 def test_choices_that_are_tuples_come_back_from_json():

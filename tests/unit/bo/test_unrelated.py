@@ -65,13 +65,6 @@ def test_the_second_evaluation_is_a_design_s():
     assert np.hypot(first["x"] - 0.3, first["y"] - 0.7) < 0.2
 
 
-def test_configurations_that_are_given_stand_for_the_design():
-    initial = [{"x": 0.1, "y": 0.1}, {"x": 0.6, "y": 0.6}]
-    run = search(tasks(bowl), 2, initial=initial)
-    found = run.ask()[0]
-    assert np.hypot(found["x"] - 0.3, found["y"] - 0.7) < 0.2
-
-
 def test_tasks_that_were_all_wrong_are_not_asked_any_more():
     """A model of all tasks costs several times what one of the task at hand does."""
     run = search(tasks(bowl), 3)

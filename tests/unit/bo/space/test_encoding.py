@@ -149,19 +149,6 @@ class TestRoundTrips:
         assert len(set(keys[:3])) == len(set(keys[3:6])) == 1
         assert len(set(keys)) == 3
 
-    def test_decimals_stay_what_they_are_beside_floats_that_are_none(self):
-        space = ConfigurationSpace()
-        space.add(Float("x", (1e-4, 1.0), log=True))
-        decimals = np.array([1e-4, 0.001, 0.01, 0.1, 0.3, 0.7, 1.0])
-        beside = [*np.exp(np.log(decimals)), *np.nextafter(decimals, 0.5), *np.nextafter(decimals, 0.0)]
-        encoding = Encoding(space)
-        given = [[{"x": x} for x in each] for each in (decimals.tolist(), np.clip(beside, 1e-4, 1.0).tolist())]
-        before = [encoding.encode(configs) for configs in given]
-        assert [encoding.decode(points) for points in before] == given
-        others = Encoding(space)
-        after = [others.encode(configs) for configs in reversed(given)]
-        np.testing.assert_array_equal(before[0], after[1])  # whatever came first
-
     def test_whole_numbers_that_are_no_float_come_back_exactly(self):
         space = ConfigurationSpace()
         space.add(Integer("n", (1, 2**62), log=True), Categorical("kind", ["a", "b"]))
@@ -269,13 +256,6 @@ class TestSample:
         assert len(more) == 1
         assert not {*encoding.keys(more)} & {*encoding.keys(points)}
 
-    def test_what_is_known_is_looked_beside(self, rng):
-        encoding = Encoding(tiny())
-        known = encoding.encode([{"x": 4.5e-4, "y": 4.5e-4, "n": 9}])
-        beside = encoding.beside(known, 20, rng=rng, exclude=encoding.keys(known))
-        assert len(set(encoding.keys(np.concatenate([known, beside])))) == 21
-        assert encoding.beside(known[:0], 20, rng=rng).shape == (0, 3)
-
     def test_constants_alone_are_one_configuration(self, rng):
         space = ConfigurationSpace()
         space.add(Constant("a", 1), Categorical("b", ["only"]))
@@ -284,10 +264,6 @@ class TestSample:
         for design in ("uniform", "latin", "sobol"):
             assert encoding.decode(encoding.sample(3, design=design, rng=rng)) == [{"a": 1, "b": "only"}]
         assert encoding.columns(encoding.encode([{"a": 1, "b": "only"}])).shape == (1, 0)
-
-    def test_refusals(self, rng):
-        with pytest.raises(UsageError, match="got 'grid'"):
-            Encoding(target_space()).sample(1, design="grid", rng=rng)
 
 
 class TestNeighbours:
@@ -306,21 +282,6 @@ class TestNeighbours:
         found = encoding.decode(encoding.neighbours(u, rng=rng))
         assert {"a": 1, "b": "y", "c": 20} in found  # c = 0.5 while inactive
         assert all(config["a"] in (1, 3) for config in found)
-
-    def test_steps_of_one_and_wider_ones(self):
-        space = ConfigurationSpace()
-        space.add(Integer("a", (0, 100)), Categorical("b", [f"c{i}" for i in range(40)]))
-        encoding = Encoding(space)
-        u = encoding.encode([{"a": 50, "b": "c3"}])[0]
-        seen = set()
-        for seed in range(20):
-            found = encoding.decode(encoding.neighbours(u, rng=np.random.default_rng(seed)))
-            moved = {config["a"] for config in found if config["b"] == "c3"}
-            assert {49, 51} <= moved
-            assert all(25 <= a <= 75 for a in moved)
-            assert len([config for config in found if config["a"] == 50]) == 16
-            seen |= moved
-        assert len(seen) > 20
 
 
 class TestRefusals:
@@ -359,27 +320,6 @@ class TestRefusals:
     def test_points_of_another_cube(self, U):
         with pytest.raises(UsageError, match=r"^points: expected `n x 6` in \[0, 1\], got (shape|values outside)"):
             Encoding(target_space()).columns(U)
-
-    def test_an_empty_space(self):
-        with pytest.raises(UsageError, match="at least one hyperparameter, got none"):
-            Encoding(ConfigurationSpace())
-
-    def test_clauses_of_other_makers(self):
-        class Odd(EqualsCondition):
-            pass
-
-        class OddClause(ForbiddenEqualsClause):
-            pass
-
-        space = discrete()
-        space.add(Integer("e", (0, 1)))
-        space.add(Odd(space["e"], space["b"], "x"))
-        with pytest.raises(UsageError, match=r"ConfigSpace's own kinds, got e \| b == 'x' \(Odd\)"):
-            Encoding(space)
-        space = discrete()
-        space.add(OddClause(space["a"], 3))
-        with pytest.raises(UsageError, match=r"own kinds, got Forbidden: a == 3 \(OddClause\)"):
-            Encoding(space)
 
 
 def test_what_fits_is_what_can_be_encoded(rng):

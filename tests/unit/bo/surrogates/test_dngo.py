@@ -8,6 +8,7 @@ from scipy.stats import norm
 
 from warmstart.bo.surrogates import DNGO, MultiTaskDNGO, Task
 from warmstart.bo.surrogates.dngo.feature_network import Plan, scale_inputs, side_by_side, train
+from warmstart.bo.surrogates.dngo.layer_prior import LayerPrior
 from warmstart.bo.surrogates.inputs import Inputs
 from warmstart.bo.surrogates.network import Network
 from warmstart.history_store.errors import UsageError
@@ -137,20 +138,6 @@ def test_conditioning_is_a_regression_on_more_rows():
     assert np.all(var[:, 0] <= plain.var * (1 + 1e-9))
 
 
-def test_predictions_are_not_too_sure():
-    """Squared errors are of the predicted size; those of trained networks without held-out points are not."""
-    X, y = data(40, d=5)
-    new = rng(7).random((300, 5))
-
-    def surprise(**options):
-        prediction = DNGO(**options).fit(X, y, rng=rng()).predict(new)
-        return np.mean((wave(new) - prediction.mean) ** 2 / (prediction.var + prediction.noise[:, None]))
-
-    assert surprise() < 2
-    assert surprise(training="map") < 5
-    assert surprise(training="map", held_out=0.0, decay=1e-4) > 20  # 19 to 60 on five seeds
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -193,15 +180,6 @@ def test_related_tasks_help_where_there_are_few_points():
     assert error(together) < 0.8 * error(alone)
 
 
-def test_a_target_without_data_is_the_average_task():
-    model = MultiTaskDNGO(related=tasks(), **QUICK).fit(np.zeros((0, 2)), np.zeros(0), rng=rng())
-    prediction = model.predict(POINTS)
-    assert np.isfinite(prediction.mean).all()
-    assert np.corrcoef(prediction.mean.mean(axis=0), wave(POINTS, 0.6))[0, 1] > 0.9
-    level = np.mean([task.y.mean() for task in tasks()])
-    assert prediction.mean.mean() == pytest.approx(level, abs=1.0)
-
-
 def other_tasks(points=30):
     """One of another function and one of noise."""
     first, second = tasks(2, points=points)
@@ -231,6 +209,15 @@ def test_left_out_targets_are_predicted_from_the_others():
         var = features[i] @ np.linalg.solve(K, features[i]) + 1.0 / beta
         found.append(norm.logpdf(y[i], z.mean + z.sd * expected, z.sd * np.sqrt(var)))
     assert model.left_out(X, y) == pytest.approx(np.mean(found), rel=1e-6)
+
+
+def test_what_last_layers_have_in_common_knows_no_order_of_tasks():
+    features = np.column_stack([rng(3).standard_normal((30, 4)), np.ones(30)])
+    z, task, place = rng(4).standard_normal(30), np.repeat(np.arange(3), (8, 12, 10)), np.array([1, 2, 0])
+    one, two = (LayerPrior.of(features, z, of, 3, units=(0.1, 0.2)) for of in (task, place[task]))
+    np.testing.assert_allclose(two.mean, one.mean, rtol=1e-9)
+    np.testing.assert_allclose(two.root, one.root, rtol=1e-8, atol=1e-12)
+    assert two.log_beta == pytest.approx(one.log_beta)
 
 
 def test_where_every_network_saw_the_task_at_hand_related_tasks_are_kept_without_a_warning():

@@ -5,7 +5,7 @@ import numpy as np
 from warmstart.bo.surrogates import GaussianProcess
 from warmstart.bo.surrogates.gp import chain, importance
 from warmstart.bo.surrogates.gp.covariance import Stationary
-from warmstart.bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors, most_probable
+from warmstart.bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors
 from warmstart.bo.surrogates.gp.importance import resample
 from warmstart.bo.surrogates.gp.kernels import KERNELS
 from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence
@@ -64,20 +64,6 @@ def test_where_no_proposal_has_a_density_the_maximum_is_left():
     prior = HyperPrior((flat(0.3, 0.3 + 1e-9), flat(-0.2, -0.2 + 1e-9), flat(0.5, 0.5 + 1e-9)))
     draws = resample(Quadratic(), prior, MEAN, 3, rng=np.random.default_rng(0))
     np.testing.assert_array_equal(draws, [MEAN] * 3)
-
-
-def test_draws_are_those_of_a_long_chain():
-    evidence, prior = process()
-    top = most_probable(evidence, prior, [prior.start()])
-    draws = np.array([d for s in range(40) for d in resample(evidence, prior, top, 10, rng=np.random.default_rng(s))])
-    theta, rng, states = top, np.random.default_rng(1), []
-    for _ in range(400):
-        theta = chain.sweep(evidence, prior, theta, rng=rng)
-        states.append(theta)
-    spread = np.std(states, axis=0)
-    np.testing.assert_allclose(draws.mean(axis=0), np.mean(states, axis=0), atol=0.35 * spread.max())
-    free = spread > 0
-    np.testing.assert_allclose(draws.std(axis=0)[free], spread[free], rtol=0.4)
 
 
 def test_a_first_fit_to_many_points_draws_and_one_to_few_walks(monkeypatch):

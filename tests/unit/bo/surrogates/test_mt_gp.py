@@ -120,17 +120,6 @@ def test_gradient_of_the_evidence():
     assert error < 1e-4 * np.linalg.norm(evidence.value_and_gradient(theta)[1])
 
 
-def test_tasks_of_noise_are_recognised():
-    rng = np.random.default_rng(3)
-    U, X = rng.random((30, 2)), rng.random((15, 2))
-    related = [task(bump), Task(U, rng.standard_normal(30))]
-    model = MultiTaskGaussianProcess(related=related, **QUICK).fit(X, bump(X), rng=rng)
-    exact, noisy = task_noise(model).mean(axis=0)
-    assert exact < 0.02
-    assert noisy > 0.5
-    assert model.predict(X).noise.mean() < 0.02
-
-
 def test_noise_of_tasks_is_kept_in_the_state():
     X = np.random.default_rng(0).random((9, 2))
     made = [MultiTaskGaussianProcess(related=[task(bump), task(other)], **QUICK) for _ in range(2)]

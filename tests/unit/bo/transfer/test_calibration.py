@@ -17,7 +17,7 @@ from warmstart.bo.transfer.calibration import (
     calibrate,
     can_calibrate,
 )
-from warmstart.history_store.error_tables import min_max_normalised, target_distance
+from warmstart.history_store.error_tables import target_distance
 from warmstart.history_store.errors import DataError, UsageError
 
 
@@ -30,16 +30,6 @@ def make_table(seed: int, m: int = 48, c: int = 40) -> np.ndarray:
 
 def noise(seed: int, m: int = 48) -> np.ndarray:
     return np.random.default_rng(seed).random((m, m))
-
-
-def test_good_distances_are_trusted_and_empty_ones_are_not():
-    errors = make_table(0)
-    groups = list(range(len(errors)))
-    good = calibrate(errors, target_distance(min_max_normalised(errors)), groups)
-    assert sum(good.shares[:2]) > 0.95
-    empty = calibrate(errors, noise(1), groups)
-    mean_reach = np.average(np.arange(len(REACHES)), weights=empty.shares)
-    assert mean_reach > np.average(np.arange(len(REACHES)), weights=good.shares) + 1.5
 
 
 def test_siblings_do_not_answer_for_each_other():
@@ -71,15 +61,6 @@ def test_survives_json():
 def test_damaged_fields_are_refused(fields):
     with pytest.raises(DataError, match=r"calibration: expected .* Calibrate the history again"):
         Calibration.from_dict(fields)
-
-
-def test_stands_missing_cells_short_tables_and_datasets_without_errors():
-    errors = make_table(4, m=12, c=4)
-    errors[np.random.default_rng(0).random(errors.shape) < 0.4] = np.nan
-    errors[0] = np.nan
-    found = calibrate(errors, noise(0, 12), list(range(12)))
-    assert len(found.slopes) == 4
-    assert np.isfinite([*found.slopes, *found.intercepts]).all()
 
 
 def test_lines_are_those_of_least_squares_with_one_vote_for_slope_one():

@@ -74,16 +74,6 @@ def test_the_forecast_is_the_conditional_gaussian(reports, n_others):
         assert half == pytest.approx(1.2815516 * np.sqrt(variance), rel=1e-6)
 
 
-def test_a_configuration_that_was_measured_weighs_itself_alone_and_others_sum_to_one():
-    given = forecaster()
-    weights, same = given._weights(given.configs[2])
-    assert same
-    assert weights.tolist() == [0, 0, 1, 0, 0]
-    weights, same = given._weights(np.array([0.5, 0.5]))
-    assert not same
-    assert weights.sum() == pytest.approx(1)
-
-
 def test_reports_close_to_each_other_count_once():
     """Two reports of one moment would make a line of their noise."""
     given = forecaster()

@@ -61,14 +61,6 @@ def test_measured_configurations_are_told_as_by_the_whole_forecast():
     assert measured_durations(np.full((5, 12), np.nan), list("abcde"), **known) == {}
 
 
-def test_a_part_of_a_run_tells_less_than_a_run():
-    found = fitted(noise=0.1)
-    whole, part = (TimedRun(CONFIGS[0], 30.0, spread) for spread in (0.0, 0.5))
-    plain, of_whole, of_part = (found.forecast(CONFIGS[:1], told)[0] for told in ([], [whole], [part]))
-    assert plain.value < of_part.value < of_whole.value < 30.0
-    assert of_whole.high / of_whole.low < of_part.high / of_part.low < plain.high / plain.low
-
-
 def test_size_counts_where_it_tells_the_level():
     images = np.log(np.array([[100.0], [300.0], [1000.0], [3000.0], [10000.0], [30000.0]]))
     logs = 0.9 * images + EFFECTS

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from warmstart.bo.transfer.expected_error import LEAST_GROUPS, LEVEL, _logit, _Ridge, fit_forecaster
 
@@ -135,31 +134,6 @@ def test_what_was_measured_is_what_is_expected_and_sharpens_the_rest():
     assert found[0].high - found[0].low < plain[0].high - plain[0].low
 
 
-def test_what_one_evaluation_tells_of_its_twin_is_not_halved_by_missing_cells():
-    rng = np.random.default_rng(1)
-    features, shared = rng.standard_normal((M, 2)), rng.normal(0.6, 0.1, M)
-    table = np.column_stack([np.square(shared), np.square(shared), np.full(M, 0.01)])
-    moves = []
-    for missing in (0.0, 0.5):
-        errors = table.copy()
-        errors[rng.random(M) < missing, 1] = np.nan
-        found = fit_forecaster(features, features[:, :1], errors, range(M)).expect(np.zeros(2), np.zeros(1))
-        known = np.isfinite(errors[:, 1])
-        assert found.covariance[1, 1] == pytest.approx(np.var(shared[known]), rel=0.25)
-        assert np.linalg.eigvalsh(found.covariance).min() > -1e-12
-        before, after = (expected[1].value ** 0.5 for expected in (found.errors(), found.errors({0: 0.64})))
-        moves.append(after - before)
-    assert moves[1] > 0.3 * moves[0]
-
-
 def test_of_few_groups_nothing_is_told():
     wide, narrow, errors = world(3)
     assert fit_forecaster(wide, narrow, errors, [row % (LEAST_GROUPS - 1) for row in range(M)]) is None
-
-
-def test_siblings_do_not_vouch_for_each_other():
-    wide, narrow, errors = world(4, 30)
-    twins = [np.repeat(part, 2, axis=0) for part in (wide, narrow, errors)]
-    alone = fit_forecaster(*twins, range(60))
-    grouped = fit_forecaster(*twins, np.repeat(range(30), 2).tolist())
-    assert np.abs(grouped.residuals).mean() >= np.abs(alone.residuals).mean()

@@ -7,8 +7,6 @@ from warmstart.bo.transfer.strategies import Choice, Query
 from warmstart.bo.transfer.strategies.joint import expected_regrets, joint, nearness_weights
 from warmstart.history_store.error_tables import min_max_normalised
 
-NAN = np.nan
-
 
 def test_weights_fall_with_the_rank():
     weights = nearness_weights(np.array([5.0, 0.1, 7.0]), ((3.0, 1.0),))
@@ -49,13 +47,6 @@ def test_a_choice_names_the_dataset_it_helps_most():
     first, second = designs(errors, [1.0, 2.0, 3.0], 2, strategy="joint")
     assert first == Choice(0, 0, 1.0, 0.1)
     assert second == Choice(2, 2, 3.0, 0.2)
-
-
-def test_no_dataset_is_named_that_did_not_measure_it():
-    rng = np.random.default_rng(2)
-    errors = np.where(rng.random((8, 12)) < 0.6, NAN, rng.random((8, 12)))
-    for choice in designs(errors, rng.random(8), 12, strategy="joint"):
-        assert choice.neighbour is None or not np.isnan(errors[choice.neighbour, choice.row])
 
 
 def test_expected_regrets_by_hand():

@@ -41,12 +41,6 @@ def test_a_gap_counts_as_the_error_to_be_expected():
     assert initial_designs([[NAN, 0.2, 0.3, 0.9], [0.8, 0.2, 0.3, 0.9]], [0.0, 1.0], 1, strategy="nearest") == [1]
 
 
-def test_a_dataset_without_errors_gives_way_to_the_next():
-    errors = [[NAN, NAN], [0.2, 0.1], [0.1, 0.2]]
-    choices = designs(errors, [0.0, 1.0, 2.0], 2, strategy="nearest")
-    assert [(choice.neighbour, choice.row) for choice in choices] == [(1, 1), (2, 0)]
-
-
 def test_a_neighbour_with_nothing_left_gives_way_to_the_next():
     errors = [[0.1, NAN, NAN], [0.2, NAN, NAN], [0.3, 0.4, NAN]]
     choices = designs(errors, [0.0, 1.0, 2.0], 3, strategy="nearest")

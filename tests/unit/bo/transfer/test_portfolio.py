@@ -7,7 +7,6 @@ from scipy.stats import rankdata
 from warmstart.bo.transfer.designs import initial_designs
 from warmstart.bo.transfer.strategies.average_rank import average_rank_rows, scaled_ranks
 from warmstart.bo.transfer.strategies.portfolio import portfolio_rows
-from warmstart.history_store.error_tables import min_max_normalised
 from warmstart.history_store.errors import DataError, UsageError
 
 NAN = np.nan
@@ -36,14 +35,6 @@ def test_when_all_bests_are_in_the_order_goes_on_by_mean_regret():
     assert portfolio_rows(np.array([[0.0, 0.9, 0.3, 0.6, 1.0]]), 5) == [0, 2, 3, 1, 4]
 
 
-def test_of_two_that_look_alike_the_one_seen_more_often_comes_first():
-    # Rows disagree; 2 is the best where it was measured, once; 0 nearly so, everywhere.
-    rng = np.random.default_rng(0)
-    errors = np.column_stack([np.full(8, 0.05), np.full(8, 1.0), np.full(8, NAN), rng.random((8, 9))])
-    errors[3, 2] = 0.0
-    assert portfolio_rows(errors, 1) == [0]
-
-
 def test_weights_speak_for_some_datasets():
     errors = np.array([[0.0, 1.0, 0.5], [1.0, 0.0, 0.5]])
     assert portfolio_rows(errors, 1, weights=[0.9, 0.1]) == [0]
@@ -64,13 +55,6 @@ def test_start_is_kept_in_mind_and_not_chosen_again():
     errors = np.array([[0.0, 0.1, 1.0], [1.0, 0.2, 0.0]])
     assert portfolio_rows(errors, 1) == [1]
     assert portfolio_rows(errors, 3, start=[0]) == [2, 1]
-
-
-def test_regrets_lie_between_best_and_worst():
-    regrets = min_max_normalised(
-        np.array([[0.2, 0.4, 0.3, NAN], [0.5, 0.5, 0.5, 0.5], [NAN, 0.3, NAN, NAN], [NAN] * 4])
-    )
-    np.testing.assert_allclose(regrets, [[0, 1, 0.5, NAN], [0, 0, 0, 0], [NAN, 0, NAN, NAN], [NAN] * 4])
 
 
 def test_ranks_equal_scipy():

@@ -40,15 +40,6 @@ def test_the_noise_has_the_size_that_is_asked_for_and_no_mean():
     np.testing.assert_allclose(apart.mean(axis=0), 0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("strategy", ["joint", "portfolio"])
-def test_fewer_are_the_first_of_more_and_again_the_same(strategy):
-    errors, distances = table(4), np.random.default_rng(4).random(6)
-    longest = initial_designs(errors, distances, 12, strategy=strategy, noise=0.1)
-    assert sorted(longest) == list(range(12))
-    for k in range(1, 12):
-        assert initial_designs(errors, distances, k, strategy=strategy, noise=0.1) == longest[:k]
-
-
 def test_a_lead_by_luck_does_not_decide():
     """0 comes first. Then 1 wins a little on one dataset, and 2 is nearly as good as 0 on all others, so it wins half of them by luck."""
     errors = np.tile([0.10, 0.90, 0.11, 0.95], (10, 1))
