@@ -50,9 +50,9 @@ def run(optimizer, error, n):
     return configs
 
 
-def told(error=bowl, n=6, space=None, surrogate="gp-map", **settings):
-    optimizer = Optimizer(plane() if space is None else space, surrogate=surrogate, **settings)
-    run(optimizer, error, n)
+def told(n=6, surrogate="gp-map"):
+    optimizer = Optimizer(plane(), surrogate=surrogate)
+    run(optimizer, bowl, n)
     return optimizer
 
 
@@ -229,11 +229,13 @@ def test_a_lost_worker_fails_and_may_still_answer():
     clock = Clock()
     optimizer = Optimizer(plane(), surrogate="gp-map", timeout=60.0, clock=clock)
     config = optimizer.ask()[0]
+    resumed = through_json(optimizer, clock=clock)
     clock.now += 59.0
     assert optimizer.pending == [config]
     clock.now += 2.0
     assert optimizer.pending == []
-    assert [observation.status for observation in optimizer.history()] == ["lost"]
+    for each in (optimizer, resumed):
+        assert [observation.status for observation in each.history()] == ["lost"]
     assert keys(optimizer.ask()) != keys([config])
     rounded = {name: value + 1e-15 for name, value in config.items()}
     optimizer.tell(rounded, 0.25)
@@ -482,10 +484,10 @@ def test_importing_loads_nothing_heavy():
 # --- constraints and related tasks ---
 
 
-def with_missed(*, error, points=12):
+def with_missed(*, error):
     """An optimiser that was told of misses where x > 0, with an error."""
     optimizer, rng = Optimizer(plane(), seed=1), np.random.default_rng(2)
-    for x, y in zip(rng.uniform(-5, 10, points).tolist(), rng.uniform(0, 15, points).tolist(), strict=True):
+    for x, y in zip(rng.uniform(-5, 10, 12).tolist(), rng.uniform(0, 15, 12).tolist(), strict=True):
         config = {"x": x, "y": y}
         known = bowl(config) if x <= 0 else error if error is None else error(config)
         status = "failed" if known is None else "ok"
@@ -565,12 +567,12 @@ def test_a_search_that_starts_elsewhere_starts_where_it_is_likely_to_be_valid():
     assert valid._fitted.first_valid(valid._log.data(), columns) == 0
 
 
-def related(shift=0.0, meta=None):
+def related(meta=None):
     rng = np.random.default_rng(0)
     configs = [
         {"x": float(x), "y": float(y)} for x, y in zip(rng.uniform(-5, 10, 25), rng.uniform(0, 15, 25), strict=True)
     ]
-    return RelatedTask(configs, [NAN, *(100 + 10 * bowl(config) + shift for config in configs[1:])], meta)
+    return RelatedTask(configs, [NAN, *(100 + 10 * bowl(config) for config in configs[1:])], meta)
 
 
 def test_related_tasks_give_the_first_suggestion():

@@ -5,7 +5,7 @@ import pytest
 from dense_gp import DenseGp
 
 from warmstart.bo.acquisition.cost import InverseCost
-from warmstart.bo.acquisition.function import CHUNK, SUBSAMPLE, Improvement, Product, Validity
+from warmstart.bo.acquisition.function import SUBSAMPLE, Improvement, Product, Validity
 from warmstart.bo.acquisition.pending import Fantasies, Observed, fantasise
 from warmstart.bo.acquisition.scores import expected_improvement
 from warmstart.bo.surrogates import GaussianProcess
@@ -77,12 +77,6 @@ def test_a_product_is_the_product():
     np.testing.assert_allclose(np.exp(product.value(POINTS)), ei * valid * inverse)
     np.testing.assert_allclose(ei, expected_improvement(prediction.mean, prediction.var, BEST).mean(axis=0))
     assert np.all(Product([improvement(), Validity(Ramp())]).value(POINTS) <= np.log(ei))
-
-
-def test_points_are_asked_in_chunks():
-    points = np.random.default_rng(0).random((2 * CHUNK + 3, 2))
-    np.testing.assert_allclose(Product([improvement()]).value(points), improvement().value(points))
-    assert Product([improvement()]).value(points[:0]).shape == (0,)
 
 
 def test_a_rough_criterion_is_that_of_some_samples():

@@ -162,20 +162,6 @@ class TestRoundTrips:
         assert again.decode(encoding.encode(configs)) == configs
         assert len({encoding.key(config) for config in configs[1:3]}) == 1  # equal after rounding
 
-    @pytest.mark.parametrize(
-        ("low", "high", "log"),
-        [(-(2**53), 2**53, False), (1, 10**15, True), (1, 10**12, True)],
-    )
-    def test_whole_numbers_whose_shares_float64_hardly_tells_apart_come_back_exactly(self, low, high, log, rng):
-        space = ConfigurationSpace()
-        space.add(Integer("n", (low, high), log=log))
-        encoding = Encoding(space)
-        near_the_end = [high - step for step in (0, 1, 2, 3)]
-        configs = [{"n": int(n)} for n in (*rng.integers(low, high, 2000, endpoint=True), *near_the_end, low)]
-        assert encoding.decode(encoding.encode(configs)) == configs
-        points = rng.random((2000, 1))
-        assert encoding.keys(encoding.encode(encoding.decode(points))) == encoding.keys(points)
-
 
 class TestAgainstConfigSpace:
     def test_activity_and_clauses_are_its_own(self, space, rng):
@@ -214,15 +200,6 @@ class TestColumns:
         np.testing.assert_allclose(U, [[5 / 6, 0.7, 0.5], [1 / 6, 0.1, 0.5]])
         np.testing.assert_allclose(encoding.columns(U), [[0, 0, 1, 0.75, 0.5], [1, 0, 0, 0, np.nan]])
 
-    def test_what_is_inactive_changes_nothing(self):
-        encoding = Encoding(discrete())
-        U = encoding.encode([{"a": 1, "b": "x"}])
-        V = U.copy()
-        V[0, encoding.names.index("c")] = 0.9
-        assert np.array_equal(encoding.columns(U), encoding.columns(V), equal_nan=True)
-        assert encoding.keys(U) == encoding.keys(V)
-        assert encoding.decode(V) == [{"a": 1, "b": "x"}]
-
 
 class TestSample:
     @pytest.mark.parametrize("design", ["uniform", "sobol"])
@@ -255,15 +232,6 @@ class TestSample:
         more = encoding.sample(1, rng=rng, exclude=encoding.keys(points))
         assert len(more) == 1
         assert not {*encoding.keys(more)} & {*encoding.keys(points)}
-
-    def test_constants_alone_are_one_configuration(self, rng):
-        space = ConfigurationSpace()
-        space.add(Constant("a", 1), Categorical("b", ["only"]))
-        encoding = Encoding(space)
-        assert (encoding.p, encoding.d, encoding.size) == (0, 0, 1)
-        for design in ("uniform", "latin", "sobol"):
-            assert encoding.decode(encoding.sample(3, design=design, rng=rng)) == [{"a": 1, "b": "only"}]
-        assert encoding.columns(encoding.encode([{"a": 1, "b": "only"}])).shape == (1, 0)
 
 
 class TestNeighbours:

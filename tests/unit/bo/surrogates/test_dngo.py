@@ -91,12 +91,6 @@ def test_networks_go_up_the_evidence_beyond_two_points_a_feature():
         assert np.array_equal(auto.mean, trained.mean) == same
 
 
-def test_large_data_are_trained_in_batches():
-    X, y = data(700)
-    prediction = DNGO(**QUICK, epochs=30).fit(X, y, rng=rng()).predict(POINTS)
-    assert np.sqrt(np.mean((prediction.mean.mean(axis=0) - wave(POINTS)) ** 2)) < 0.15
-
-
 @pytest.mark.parametrize(
     "options",
     [

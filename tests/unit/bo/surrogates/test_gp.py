@@ -120,19 +120,6 @@ def test_the_most_probable_hyperparameters_have_no_slope():
     assert np.abs(slope).max() < 1e-2
 
 
-@pytest.mark.parametrize("inference", ["slice", "evidence"])
-def test_learns_a_function(inference):
-    X, y = data(40)
-    points = np.random.default_rng(5).random((200, 2))
-    prediction = GaussianProcess(inference=inference).fit(X, y, rng=np.random.default_rng(0)).predict(points)
-    truth = np.sin(6 * points[:, 0]) + points[:, 1]
-    error = prediction.mean.mean(axis=0) - truth
-    assert np.sqrt(np.mean(error**2)) < 0.15 * truth.std()
-    sd = np.sqrt(prediction.var.mean(axis=0))
-    assert 0.85 < np.mean(np.abs(error) < 2 * sd) <= 1.0
-    assert 0.003 < prediction.noise.mean() < 0.03, "0.1² was put in"
-
-
 def test_noiseless_predictions_go_through_the_targets():
     X, y = data(10)
     prediction = GaussianProcess(noiseless=True).fit(X, y, rng=np.random.default_rng(0)).predict(X)

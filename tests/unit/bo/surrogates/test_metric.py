@@ -36,20 +36,6 @@ def test_distances_of_an_arc_by_hand(a, b, rho, distance):
     assert arc(a, b, omega=3.0, rho=rho) == pytest.approx(3.0 * distance, abs=1e-6)
 
 
-def test_the_covariance_of_mixed_points_is_positive():
-    rng = np.random.default_rng(0)
-    X = rng.random((60, 4))
-    X[rng.random(60) < 0.5, 2] = NAN
-    X[rng.random(60) < 0.3, 3] = NAN
-    metric = Metric(4, conditional=(2, 3))
-    shape = rng.standard_normal(metric.size)
-    R = Stationary(KERNELS["matern52"], metric).cross(X, X, shape)
-    assert np.linalg.eigvalsh(R).min() > -1e-8
-    both = np.full((1, 4), 0.5)
-    both[:, 2:] = NAN
-    assert Stationary(KERNELS["matern52"], metric).cross(both, both, shape)[0, 0] == pytest.approx(1.0)
-
-
 def kumaraswamy(x, a, b):
     return 1 - (1 - x**a) ** b
 

@@ -1,7 +1,5 @@
 """Gaussian process over several tasks: limits, gradients, and what related tasks are worth."""
 
-import json
-
 import numpy as np
 import pytest
 from scipy.optimize import check_grad
@@ -118,26 +116,6 @@ def test_gradient_of_the_evidence():
     theta = np.concatenate([0.5 * rng.standard_normal(covariance.size), [0.1, -2.0, 0.2]])
     error = check_grad(evidence.value, lambda t: evidence.value_and_gradient(t)[1], theta)
     assert error < 1e-4 * np.linalg.norm(evidence.value_and_gradient(theta)[1])
-
-
-def test_noise_of_tasks_is_kept_in_the_state():
-    X = np.random.default_rng(0).random((9, 2))
-    made = [MultiTaskGaussianProcess(related=[task(bump), task(other)], **QUICK) for _ in range(2)]
-    made[0].fit(X[:8], bump(X[:8]), rng=np.random.default_rng(1))
-    made[1].restore(json.loads(json.dumps(made[0].state())))
-    one, two = (task_noise(model.fit(X, bump(X), rng=np.random.default_rng(2))) for model in made)
-    np.testing.assert_array_equal(one, two)
-
-
-def test_a_target_without_data_is_predicted_from_the_others():
-    related = [task(bump, seed=1), task(lambda X: 1.1 * bump(X), seed=2)]
-    model = MultiTaskGaussianProcess(related=related, **QUICK)
-    model.fit(np.zeros((0, 2)), np.zeros(0), rng=np.random.default_rng(0))
-    X = np.random.default_rng(4).random((50, 2))
-    prediction = model.predict(X)
-    assert np.corrcoef(prediction.mean.mean(axis=0), bump(X))[0, 1] > 0.9
-    assert np.all(prediction.var > 0)
-    assert model.sample_joint(X[:3], 2, rng=np.random.default_rng(0)).shape == (6, 2, 3)
 
 
 def test_the_task_whose_meta_feature_is_near_is_believed():

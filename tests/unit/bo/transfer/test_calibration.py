@@ -17,7 +17,6 @@ from warmstart.bo.transfer.calibration import (
     calibrate,
     can_calibrate,
 )
-from warmstart.history_store.error_tables import target_distance
 from warmstart.history_store.errors import DataError, UsageError
 
 
@@ -30,16 +29,6 @@ def make_table(seed: int, m: int = 48, c: int = 40) -> np.ndarray:
 
 def noise(seed: int, m: int = 48) -> np.ndarray:
     return np.random.default_rng(seed).random((m, m))
-
-
-def test_siblings_do_not_answer_for_each_other():
-    # Pairs of equal datasets: with the twin in the history every promise would be zero.
-    errors = np.repeat(np.random.default_rng(0).random((15, 30)), 2, axis=0)
-    distances = target_distance(errors)
-    twins = np.repeat(np.arange(15), 2).tolist()
-    apart, together = calibrate(errors, distances, twins), calibrate(errors, distances, list(range(30)))
-    assert apart.groups == 15
-    assert apart.promise([0.4])[0] > 0.4 > together.promise([0.4])[0]
 
 
 def test_promises_never_rise_and_stay_in_range():

@@ -82,14 +82,6 @@ def test_reports_close_to_each_other_count_once():
     assert given.forecast(many) == given.forecast(few)
 
 
-def test_jobs_unlike_the_history_make_forecasts_vague():
-    given = forecaster()
-    run = TrainingRun(given.configs[0], (0.25,), (0.3,))
-    usual = [TrainingRun(given.configs[n], SHARES, tuple(given.mean[:, n] ** 2)) for n in (1, 2, 3)]
-    odd = [TrainingRun(given.configs[n], SHARES, (0.9, 0.5, 0.1, 0.01)) for n in (1, 2, 3)]
-    assert given.forecast(run, usual).scale < 0.5 * given.forecast(run, odd).scale
-
-
 def test_intervals_hold_on_datasets_of_the_same_process():
     features, curves, configs = history()
     new_features, new_curves, _ = history(seed=1)

@@ -20,11 +20,6 @@ def test_reaches_are_averaged_by_their_shares():
     np.testing.assert_allclose(nearness_weights(distances, ((1.0, 0.25), (np.inf, 0.75))), 0.25 * near + 0.75 * far)
 
 
-def test_distances_that_are_all_equal_give_the_portfolio():
-    errors = np.random.default_rng(0).random((15, 20))
-    assert initial_designs(errors, np.full(15, 0.7), 8) == initial_designs(errors, k=8, strategy="portfolio")
-
-
 def test_each_choice_lowers_the_weighted_best_regret_most():
     rng = np.random.default_rng(0)
     errors, distances = rng.random((12, 18)), rng.random(12)

@@ -106,10 +106,6 @@ class TestPixelNorms:
         assert norms.distance([4.5]) == pytest.approx(5.0 / unit)  # the third nearest is -0.5
         assert norms.limit == pytest.approx(np.percentile([3, 2, 2, 3], 99) / unit)
 
-    def test_siblings_do_not_answer_for_each_other(self):
-        near = [[0.0], [0.1], [5.0], [5.1], [9.0], [9.1]]
-        assert PixelNorms.of(near, "aabbcc").limit > PixelNorms.of(near, "abcdef").limit
-
     def test_some_rows_are_asked(self):
         reference, groups = np.random.default_rng(3).normal(size=(40, 3)), list(range(40))
         own = [PixelNorms.of(reference, groups, asked=np.array([i])).limit for i in range(40)]

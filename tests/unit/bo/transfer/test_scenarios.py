@@ -46,16 +46,6 @@ def test_what_is_known_stays_and_shares_sum_to_one() -> None:
     assert np.bincount(found.dataset).max() == MOST
 
 
-def test_a_part_is_completed_by_its_whole() -> None:
-    wholes = like_each_other(5, m=20, noise=0.5)
-    truth = 0.2 + 0.5 * wholes[3]
-    found = make_scenarios(np.vstack([wholes, np.where(np.arange(40) < 20, truth, NAN)]))
-    own, first = found.dataset == 20, int(np.argmax(found.dataset == 20))
-    assert found.share[first] == found.share[own].max() > 3 / own.sum()
-    misses = np.abs(found.errors[own] - truth)[:, 20:].mean(axis=1)
-    assert misses[0] < 0.5 * np.median(misses)
-
-
 def test_follows_permutations_of_rows_and_columns() -> None:
     rng = np.random.default_rng(0)
     errors = hide(rng.random((9, 14)), 0.4)
