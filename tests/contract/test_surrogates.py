@@ -8,7 +8,7 @@ from warmstart.bo.surrogates import SURROGATES
 from warmstart.testing import SurrogateContract
 
 SHORT_CHAIN = {"burn_in": 10, "samples": 4, "sweeps": 4}
-FEW_NETWORKS = {"burn_in": 800, "thin": 20, "samples": 20, "chains": 4}
+FEW_NETWORKS = {"burn_in": 400, "thin": 10, "samples": 20, "chains": 4}
 QUICK = {"gp": SHORT_CHAIN, "bohamiann": FEW_NETWORKS}
 """Options under which a surrogate keeps all of this too, but sooner; for those that take seconds to fit."""
 
