@@ -4,20 +4,17 @@ The Gaussian process on Branin and Hartmann-6, workers side by side and an infea
 sets in `test_uci.py`. What was observed stands beside each limit.
 """
 
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from ConfigSpace import ConfigurationSpace, Float
 from dngo import pending
 from functions import branin, layers
 from runs import search
 from snoek2015 import read_grid, run_grid
 
 from warmstart.bo.space.encoding import Encoding
-from warmstart.bo.surrogates import DNGO, SURROGATES, GaussianProcess
+from warmstart.bo.surrogates import GaussianProcess
 
 GRIDS = Path(__file__).parents[3] / "shared" / "tables" / "grids"
 
@@ -88,36 +85,3 @@ def test_arcs_predict_conditional_functions_better_than_values_at_random():
             model.fit(columns[~test], y[~test], rng=np.random.default_rng(fold))
             errors[i] += np.mean((model.predict(columns[test]).mean.mean(axis=0) - y[test]) ** 2) / y.var()
     assert errors[0] <= 0.9 * errors[1], errors / 10
-
-
-def ten():
-    space = ConfigurationSpace()
-    space.add(*(Float(f"x{i}", (0.0, 1.0)) for i in range(10)))
-    return space
-
-
-def bowl(config, centre):
-    return sum((x - centre) ** 2 for x in config.values())
-
-
-@pytest.fixture
-def networks(monkeypatch):
-    """Search by networks with a prior mean."""
-
-    def run(prior_mean, t, *, centre, seed):
-        made = replace(SURROGATES["dngo"], factory=partial(DNGO, prior_mean=prior_mean))
-        monkeypatch.setitem(SURROGATES._entries, "dngo", made)
-        options = {"surrogate": "dngo", "n_startup_trials": 10, "design": "uniform", "seed": seed}
-        return search(ten(), partial(bowl, centre=centre), t, **options)
-
-    return run
-
-
-def test_a_prior_mean_does_not_hide_a_corner(networks):
-    """By a thousandth of the best of ten at random, or a fifth of what is left without one, after 60."""
-    fixed, none = (
-        np.mean([networks(name, 60, centre=0.0, seed=seed).best_at(60) for seed in range(3)])
-        for name in ("fixed", "none")
-    )
-    # Of 1.5: 0.0000 without a mean, 0.0006 with the fixed one.
-    assert fixed <= 1.2 * none + 1e-3

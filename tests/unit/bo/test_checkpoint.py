@@ -51,28 +51,6 @@ def test_the_next_suggestions_are_those_of_the_process_that_went_on():
         told += expected
 
 
-def test_an_answer_after_the_time_out_is_a_tell_though_no_evaluation_more():
-    now = [0.0]
-    settings = {"surrogate": "gp-map", "timeout": 10.0, "clock": lambda: now[0]}
-    whole = Optimizer(plane(), **settings)
-    (late,) = whole.ask()
-    for _ in range(5):
-        (config,) = whole.ask()
-        whole.tell(config, config["x"])
-    now[0] = 100.0
-    (running,) = whole.ask()
-    checkpoint, known = whole.checkpoint(), whole.history()
-    assert "lost" in [observation.status for observation in known]
-    other = Optimizer(plane(), **settings)
-    other.tell_all(known)
-    for each in (whole, other):
-        each.tell(late, late["x"])
-    for _ in range(2):
-        other.resume(checkpoint, pending=[running])
-    assert other.history() == whole.history()
-    assert other.ask() == whole.ask()
-
-
 def test_pending_configurations_are_taken_and_those_told_are_passed_over():
     optimizer = Optimizer(plane(), seed=0)
     optimizer.tell({"x": 1.0, "y": 1.0}, 0.5)

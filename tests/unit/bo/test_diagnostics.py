@@ -93,18 +93,6 @@ def test_slices_go_through_the_best_configuration(run):
     assert len(np.unique(layers.mean.round(12))) == 3
 
 
-def test_what_is_forbidden_has_no_acquisition():
-    from ConfigSpace import ForbiddenAndConjunction, ForbiddenEqualsClause, OrdinalHyperparameter
-
-    space = ConfigurationSpace()
-    space.add(Integer("a", (0, 1)), OrdinalHyperparameter("b", ["low", "high"]), Float("c", (0.0, 1.0)))
-    space.add(ForbiddenAndConjunction(ForbiddenEqualsClause(space["a"], 1), ForbiddenEqualsClause(space["b"], "high")))
-    run = read_run(record(8, space=space, error=lambda c: c["c"] - (c["a"] == 1)))
-    cuts = {cut.name: cut for cut in slices(run, grid=10)}
-    np.testing.assert_array_equal(np.isnan(cuts["b"].acquisition), [value == "high" for value in cuts["b"].value])
-    assert np.isfinite(cuts["b"].mean).all()
-
-
 def test_what_matters_spans_more_lengthscales():
     found = sensitivity(read_run(record(24)))
     middle = dict(zip(found.names, np.median(found.spans, axis=0), strict=True))
@@ -135,13 +123,6 @@ def test_a_young_run_has_less_to_see():
         failed = read_run(record(n, error=lambda config: math.nan))
         with pytest.raises(DataError, match="expected enough valid evaluations for the surrogate, got 0"):
             diagnose(failed)
-
-
-def test_equal_errors_have_nothing_to_tell_apart():
-    found = diagnose(read_run(record(6, error=lambda config: 0.3 + 1e-17 * config["layers"])), folds=2)
-    assert (found.slices, found.sensitivity) == (None, None)
-    (note,) = found.notes
-    assert "got 6 that are all equal: nothing to tell apart" in note
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,8 @@ import pytest
 from ConfigSpace import ConfigurationSpace, Float
 
 from warmstart.bo import Optimizer
-from warmstart.bo.diagnostics import diagnose, read_run
 from warmstart.bo.error_units import FIRST, OFFSETS, ErrorUnits, evidence_rows, preferred_offset
-from warmstart.bo.surrogates import GaussianProcess, Prediction
-from warmstart.history_store.errors import UsageError
+from warmstart.bo.surrogates import Prediction
 
 ERRORS = np.array([0.02, 0.03, 0.11, 4.0, 250.0])
 
@@ -120,29 +118,6 @@ def test_a_run_of_before_goes_on_without_logarithms():
     del record["settings"]["warp_errors"]
     run = Optimizer.from_dict(record)
     assert not run._fitted.takes_logarithms(run._log.data())
-
-
-@pytest.mark.parametrize(
-    "errors",
-    [
-        lambda c: 10.0 ** (600.0 * c["x"] - 300.0),
-        lambda c: 1.7e308 * (c["x"] - 0.5),
-        lambda c: 1e16 + c["x"],
-    ],
-)
-def test_errors_of_any_size_are_searched_and_predicted(errors):
-    run = searched(n=14, objective=errors, surrogate="gp-map")
-    found = diagnose(read_run(run.to_dict()), folds=3)
-    assert found.fit is not None
-    for band in (found.fit, *(found.slices or ())):  # none where all errors are equal
-        assert np.isfinite([band.mean, band.sd, band.low, band.high]).all()
-        assert ((band.low <= band.mean) & (band.mean <= band.high)).all()
-
-
-@pytest.mark.parametrize("surrogate", ["mt-dngo", GaussianProcess()])
-def test_other_surrogates_have_no_evidence_to_ask(surrogate):
-    with pytest.raises(UsageError, match="warp_errors needs surrogate gp, gp-map, mt-gp"):
-        Optimizer(space(), surrogate=surrogate, warp_errors=True)
 
 
 def test_a_band_beyond_all_numbers_is_the_largest_one():

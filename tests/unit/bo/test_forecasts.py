@@ -62,25 +62,6 @@ def test_strangers_need_a_forecast_that_was_better():
     assert [found.believed(X[:n], [0.0] * n) for n in range(5)] == [False, False, False, False, True]
 
 
-def test_a_forecast_beside_a_known_point_counts_for_nobody():
-    """A search that comes back to one corner learns no more of related tasks; nor by what is told twice."""
-    corner = np.array([0.25, np.nan])
-    good = Forecast(0.0, 0.1, 0.0, 1.0)
-    for second, counts in (
-        (corner, False),
-        (corner + 0.009, False),
-        (corner + 0.02, True),
-        (np.array([0.25, 0.5]), True),
-        (np.array([np.nan, np.nan]), True),
-    ):
-        found = Forecasts()
-        found.add(corner, Forecast(0.0, 1.0, 0.0, 1.0))
-        found.add(second, good)
-        odds = found._log_odds(np.array([corner, second]), [0.0, 0.0])
-        assert odds[0] == 0.0
-        assert odds[1:] == ([pytest.approx(BEST)] if counts else []), second
-
-
 @pytest.mark.parametrize(
     ("errors", "expected"),
     [
@@ -112,11 +93,3 @@ def test_the_forecasts_of_a_run_go_through_json():
 def test_moments_are_those_of_the_mixture():
     prediction = Prediction(np.array([[1.0], [3.0]]), np.array([[0.5], [1.5]]), np.array([0.1, 0.3]))
     assert moments(prediction, ErrorUnits(10.0, 2.0)) == pytest.approx((14.0, 2.0 * np.sqrt(1.0 + 1.2)))
-
-
-def test_a_forecast_at_the_floor_of_logarithms_has_some_width():
-    units = ErrorUnits(-20.0, 6.0, 1.0 - 1e-14)
-    sure = Prediction(np.full((1, 1), -5.0), np.full((1, 1), 0.01), np.full(1, 0.01))
-    mean, sd = moments(sure, units)
-    assert 0 < sd < 1e-14
-    assert WORST <= Forecast(1.0, 0.1, mean, sd).log_odds(1.0, n_before=11) <= BEST

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from warmstart.bo import Observation, Optimizer, RelatedTask
 from warmstart.bo.diagnostics import read_run
-from warmstart.bo.models import ACQUISITIONS, SUCCESS
+from warmstart.bo.models import ACQUISITIONS
 from warmstart.bo.surrogates import GaussianProcess
 from warmstart.history_store.errors import DataError, SpaceExhaustedError, UsageError
 
@@ -109,18 +109,6 @@ def test_searches_a_mixed_conditional_space_and_keeps_to_its_clauses():
         assert (config["kind"], config["layers"]) != ("lamb", 6)
         assert all(type(value) in (int, float, str) for value in config.values())
     assert optimizer.best.error < 0.3
-
-
-def test_nothing_is_proposed_twice_and_nothing_that_is_pending():
-    optimizer = Optimizer(grid(), surrogate="gp-map")
-    seen = []
-    for n in (3, 2, 4):
-        configs = optimizer.ask(n)
-        seen += configs
-        optimizer.tell(configs[0], float(configs[0]["i"]))
-    assert len(set(keys(seen))) == len(seen) == 9
-    assert len(optimizer.pending) == 6
-    assert optimizer.pending[0] == seen[1]
 
 
 def test_finite_candidates_are_all_there_is():
@@ -269,16 +257,6 @@ def test_a_resumed_run_goes_on_as_the_uninterrupted_one(surrogate, acquisition):
     assert parts.to_dict() == through_json(parts).to_dict()
 
 
-def test_the_variance_of_improvement_is_a_setting_that_is_saved():
-    optimizer = Optimizer(plane(), ei_variance="predictive", n_startup_trials=2, seed=0)
-    for at in (-4.0, 0.0, 8.0):
-        optimizer.tell({"x": at, "y": 5.0}, 3.0 + 0.1 * at)
-    assert through_json(optimizer).ask() == optimizer.ask()
-    older = optimizer.to_dict()
-    del older["settings"]["ei_variance"]
-    assert Optimizer.from_dict(older).to_dict()["settings"]["ei_variance"] == "latent"
-
-
 def test_a_seed_is_one_stream_in_any_process():
     code = "import json; from test_optimizer import *; print(json.dumps(run(start(5), mixed_error, 3)))"
     out = subprocess.run(
@@ -293,12 +271,6 @@ def test_a_seed_is_one_stream_in_any_process():
 
 def start(seed):
     return Optimizer(mixed(), surrogate="gp-map", n_startup_trials=2, seed=seed)
-
-
-def test_without_a_seed_runs_differ_and_can_be_resumed():
-    first, second = Optimizer(plane(), seed=None), Optimizer(plane(), seed=None)
-    assert first.ask(3) != second.ask(3)
-    assert through_json(first).ask() == first.ask()
 
 
 def test_a_run_can_be_pickled_and_copied():
@@ -467,14 +439,6 @@ def test_a_record_whose_surrogate_has_no_name_says_what_is_lacking():
         read_run(saved)
 
 
-def test_a_process_with_thousands_of_evaluations_is_warned_of_once(monkeypatch):
-    monkeypatch.setattr("warmstart.bo.optimizer.PROCESS_LIMIT", 4)
-    optimizer = told(n=5)
-    with pytest.warns(RuntimeWarning, match="5 evaluations are many for 'gp-map'.*Use surrogate='dngo'"):
-        optimizer.ask()
-    optimizer.ask()
-
-
 def test_importing_loads_nothing_heavy():
     code = "import sys, warmstart.bo; print([m for m in ('numpy', 'scipy', 'ConfigSpace') if m in sys.modules]); warmstart.bo.Optimizer; print([m for m in ('scipy', 'torch', 'ConfigSpace') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -533,18 +497,6 @@ def test_a_constraint_that_is_told_only_where_it_is_missed_is_learned_as_if_it_w
     assert asked[0] == asked[1]
 
 
-def test_a_constraint_may_be_called_as_that_of_failures():
-    asked = []
-    for name in (SUCCESS, "fits"):
-        optimizer = Optimizer(plane(), seed=0, surrogate="gp-map")
-        for x, y in POINTS:
-            status = "failed" if x > 0 else "ok"
-            optimizer.tell({"x": x, "y": y}, None if x > 0 else y, status=status, constraints={name: True})
-        asked.append(optimizer.ask()[0])
-    assert asked[0]["x"] == pytest.approx(asked[1]["x"], abs=0.5)
-    assert asked[0]["x"] < 1.0, "failures are learned"
-
-
 def test_an_error_that_comes_with_a_missed_constraint_tells_of_errors_there():
     """But the best is one that meets it, and a penalty counts as the worst of these at most."""
     there = {"x": 4.0, "y": 5.0}
@@ -554,17 +506,6 @@ def test_an_error_that_comes_with_a_missed_constraint_tells_of_errors_there():
     assert predicted(punished, there)[0] < 1.5 * worst
     assert known.best.config["x"] <= 0
     assert known.ask()[0]["x"] < 2.0
-
-
-def test_a_search_that_starts_elsewhere_starts_where_it_is_likely_to_be_valid():
-    optimizer = with_missed(error=None)
-    data, encoding = optimizer._log.data(), optimizer._encoding
-    points = encoding.encode([{"x": 9.0, "y": 7.0}, {"x": -4.0, "y": 7.0}, {"x": -4.5, "y": 8.0}, {"x": 8.0, "y": 2.0}])
-    columns = optimizer._log.columns(points)
-    assert optimizer._fitted.first_valid(data, columns) == 1
-    assert optimizer._fitted.first_valid(data, columns[[0, 3]]) in (0, 1)
-    valid = told(n=6)
-    assert valid._fitted.first_valid(valid._log.data(), columns) == 0
 
 
 def related(meta=None):

@@ -45,20 +45,6 @@ def test_failed_runs_are_passed_over():
     assert np.nanargmin(np.where(np.isfinite(broken), broken, NAN)) in rows
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [
-        np.repeat(np.eye(2), 5, axis=0),
-        np.column_stack([np.linspace(0, 1, 10), np.full(10, NAN)]),
-        np.full((10, 1), NAN),
-    ],
-    ids=["two points", "never active", "nothing active"],
-)
-def test_awkward_tables(unit):
-    rows = search_table(unit, rng().random(10), initial=(), t=10, rng=rng(), surrogate="gp-map")
-    assert sorted(rows) == list(range(10))
-
-
 def test_finds_the_least_of_a_bowl_long_before_chance():
     unit, errors = table(150, 2)
     curves = [regret_curve(errors, search_table(unit, errors, initial=(), t=14, rng=rng(seed))) for seed in range(3)]

@@ -104,17 +104,6 @@ def test_a_gaussian_process_of_the_task_at_hand_alone_judges_related_tasks(monke
     assert moments(judge.predict(np.array([[0.2, 0.9]])), units) == (forecast.mean_alone, forecast.sd_alone)
 
 
-def test_beyond_300_evaluations_nothing_is_judged(monkeypatch):
-    run = search(tasks(bowl), 3)
-    monkeypatch.setattr("warmstart.bo.models.JUDGES_UP_TO", 2)
-    before = run._fitted._forecasts.to_dict()
-    run._fitted.forecast(run._log.data(), np.array([[0.2, 0.9]]))
-    assert run._fitted._forecasts.to_dict() == before
-    monkeypatch.setattr("warmstart.bo.models.JUDGES_UP_TO", 3)
-    run._fitted.forecast(run._log.data(), np.array([[0.2, 0.9]]))
-    assert len(run._fitted._forecasts.to_dict()) == len(before) + 1
-
-
 def test_units_are_its_own_where_it_is_alone():
     """Errors a thousand times as large as the related tasks'."""
     run = search(tasks(stranger), 8, value=lambda X: 1000.0 * bowl(X))
@@ -147,18 +136,6 @@ def test_strangers_are_not_believed_and_the_search_is_saved_and_goes_on():
     assert kind(run) == "alone"
     other = Optimizer.from_dict(json.loads(json.dumps(run.to_dict(), allow_nan=False)))
     assert other.ask() == run.ask()
-
-
-@pytest.mark.parametrize(("surrogate", "n"), [("mt-gp", 1), ("mt-dngo", 12)])
-def test_tasks_that_say_nothing_of_their_spread_say_nothing_of_the_unit(surrogate, n):
-    """One evaluation, or equal errors: what is predicted does not hang on the unit of the errors."""
-    (X, y), at = tasks(bowl)[0], np.random.default_rng(1).random((20, 2))
-    found = []
-    for unit in (1.0, 1e-5):
-        run = search([(X, unit * y), (X[:n], np.full(n, 0.3 * unit))], 0, surrogate=surrogate)
-        prediction, units = run._fitted.predict(run._log.data(), at)
-        found.append(units.band(prediction).mean / unit)
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-3, atol=1e-4)
 
 
 def test_where_no_task_varies_the_size_of_its_errors_is_the_unit():

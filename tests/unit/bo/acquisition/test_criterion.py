@@ -98,11 +98,3 @@ def test_a_rough_criterion_is_that_of_some_samples():
     assert len(exact.rough.rough._best) == 1
     plain = Product([improvement(), Validity(Ramp()), InverseCost(model())])
     assert plain.rough is plain
-
-
-def test_impossible_is_finite():
-    function = Validity(Ramp())
-    value, gradient = function.value_gradient(np.array([[0.0, 0.5]]))
-    assert np.isfinite(value).all()
-    assert np.isfinite(gradient).all()
-    assert value < -600

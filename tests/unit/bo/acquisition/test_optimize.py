@@ -8,7 +8,6 @@ from ConfigSpace import (
     EqualsCondition,
     Float,
     ForbiddenEqualsClause,
-    ForbiddenGreaterThanRelation,
     Integer,
 )
 
@@ -67,15 +66,6 @@ def test_reals_lie_on_a_grid_that_rounding_errors_of_a_process_do_not_leave():
     np.testing.assert_array_equal(found(Bowl(top + 1e-13), encoding), point)
 
 
-def test_a_rough_criterion_leads_and_the_exact_one_decides():
-    class Led(Bowl):
-        rough = Bowl([0.45, 0.35, 0.6])
-
-    led = Led([0.4, 0.4, 0.5], twist=1.0)
-    np.testing.assert_allclose(found(led, reals(3)), led.top, atol=1e-4)
-    assert led.calls < led.rough.calls + 60
-
-
 def test_an_edge_stops_one_coordinate_and_the_others_go_on():
     """With correlated coordinates, the top under a bound is not that of each coordinate clipped."""
     from scipy.optimize import lsq_linear
@@ -113,15 +103,6 @@ def test_keeps_out_of_what_is_forbidden():
     config = encoding.decode(found(Bowl(top), encoding)[None])[0]
     assert config["kind"] in "pr"
     assert config["n"] == 137
-
-
-def test_climbs_along_a_forbidden_region():
-    space = ConfigurationSpace()
-    space.add(Float("a", (0.0, 1.0)), Float("b", (0.0, 1.0)))
-    space.add(ForbiddenGreaterThanRelation(space["a"], space["b"]))
-    point = found(Bowl([0.8, 0.2]), Encoding(space))
-    assert point[0] <= point[1]
-    np.testing.assert_allclose(point, 0.5, atol=0.03)
 
 
 def small():

@@ -1,7 +1,6 @@
 """Fantasies over pending points: the identities of integrating out what is not known yet."""
 
 import numpy as np
-import pytest
 from dense_gp import DenseGp
 
 from warmstart.bo.acquisition.function import Improvement
@@ -72,10 +71,3 @@ def test_a_point_that_will_be_invalid_is_no_incumbent():
     np.testing.assert_array_equal(always.best, fantasise(gp, PENDING, best(gp), rng=rng()).best)
     assert np.all(always.best <= best(gp)[:, None])
     assert np.any(always.best < best(gp)[:, None])
-
-
-@pytest.mark.parametrize(("pending", "fantasies"), [(4, 32), (5, 16)])
-def test_few_pending_points_get_more_fantasies(pending, fantasies):
-    gp = model()
-    told = fantasise(gp, rng().random((pending, 2)), best(gp), rng=rng())
-    assert told.best.shape == (2, fantasies, 1)

@@ -11,7 +11,6 @@ from warmstart.bo.acquisition.registry import ACQUISITIONS
 from warmstart.bo.acquisition.scores import (
     expected_improvement,
     integrate_log,
-    log_confidence_gain,
     log_expected_improvement,
     log_expected_improvement_slopes,
     log_probability_of_improvement,
@@ -89,14 +88,6 @@ def test_slopes_of_log_ei_in_the_tail(gamma, by_gain, by_spread):
     by_mean, by_var = log_expected_improvement_slopes(*at(gamma))
     assert -by_mean == pytest.approx(by_gain, rel=1e-6)
     assert 2 * by_var == pytest.approx(by_spread, rel=1e-6)
-
-
-def test_the_gain_of_a_bound_orders_points_as_the_bound_does():
-    rng = np.random.default_rng(3)
-    mean, var = rng.normal(size=300) * 30, 10.0 ** rng.uniform(-6, 2, 300)
-    gain, bound = log_confidence_gain(mean, var, np.zeros(300)), lower_confidence_bound(mean, var, np.zeros(300))
-    np.testing.assert_array_equal(np.argsort(gain), np.argsort(bound))
-    assert np.isfinite(log_confidence_gain(np.array([-1e8, 1e8]), np.ones(2), np.zeros(2))).all()
 
 
 @pytest.mark.parametrize("name", sorted(FORMS))

@@ -63,15 +63,6 @@ def test_most_probable_weights_have_no_slope_and_a_positive_curvature():
     np.testing.assert_allclose(var, (new @ np.linalg.inv(hessian) * new).sum(1), rtol=1e-6)
 
 
-def test_laplace_evidence_is_near_the_integral():
-    features, signs = np.array([[1.0], [0.4], [-0.7], [0.9]]), np.array([1.0, 1.0, 1.0, -1.0])
-    exact, _ = integrate.quad(
-        lambda w: np.prod(logistic(signs * features[:, 0] * w)) * stats.norm.pdf(w, scale=1 / math.sqrt(2)), -10, 10
-    )
-    found = laplace(features, signs, 2.0, gain=1.0, start=np.zeros(1))
-    assert found.log_evidence == pytest.approx(math.log(exact), abs=0.02)
-
-
 def test_elliptical_slices_give_the_posterior():
     """N(0, 1) times N(y; x, ½): mean ⅔ y, variance ⅓."""
     rng, x, draws = np.random.default_rng(0), np.zeros(2), []
@@ -118,18 +109,6 @@ def test_one_label_alone_gives_a_constant(name):
         np.testing.assert_array_equal(p, expected)
         np.testing.assert_array_equal(model.probability(POINTS), p)
         assert not slopes.any()
-
-
-def test_inactive_columns_are_known(name):
-    rng = np.random.default_rng(0)
-    X = rng.random((30, 2))
-    X[::2, 1] = np.nan
-    model = CLASSIFIERS[name](conditional=(1,), **QUICK[name]).fit(X, np.isnan(X[:, 1]), rng=rng)
-    p, slopes = model.probability_gradient(X)
-    assert p[:, ::2].mean() > 0.8
-    assert p[:, 1::2].mean() < 0.2
-    assert np.isfinite(slopes).all()
-    assert not slopes[:, ::2, 1].any()
 
 
 def test_a_restored_state_goes_on(name):

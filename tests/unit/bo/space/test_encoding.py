@@ -126,18 +126,6 @@ class TestRoundTrips:
         assert np.array_equal(encoding.encode(encoding.decode(V)), V)
         np.testing.assert_allclose(encoding.columns(V), encoding.columns(U), atol=1e-12)
 
-    def test_what_others_draw_comes_back_exactly(self, space, rng):
-        encoding = Encoding(space)
-        space.seed(1)
-        drawn = [dict(config) for config in space.sample_configuration(200)]
-        clauses = space.forbidden_clauses  # ConfigSpace 1.2.0 draws what ForbiddenLessThanEqualsClause forbids
-        configs = [config for config in drawn if not any(clause.is_forbidden_value(config) for clause in clauses)]
-        assert encoding.decode(encoding.encode(configs)) == configs
-        numbers = [
-            {n: np.float64(v) if type(v) in (int, float) else v for n, v in config.items()} for config in configs
-        ]
-        assert encoding.decode(encoding.encode(numbers)) == configs
-
     def test_neighbouring_floats_stay_apart_yet_have_one_key(self):
         space = ConfigurationSpace()
         space.add(Float("x", (-5.0, 5.0)))
@@ -243,13 +231,6 @@ class TestNeighbours:
             assert not (found != u)[:, encoding.real].any()
             assert encoding.valid(found).all()
             assert len({*encoding.keys(found), *encoding.keys(u[None])}) == len(found) + 1
-
-    def test_by_hand(self, rng):
-        encoding = Encoding(discrete())
-        u = encoding.encode([{"a": 1, "b": "x"}])[0]
-        found = encoding.decode(encoding.neighbours(u, rng=rng))
-        assert {"a": 1, "b": "y", "c": 20} in found  # c = 0.5 while inactive
-        assert all(config["a"] in (1, 3) for config in found)
 
 
 class TestRefusals:

@@ -51,17 +51,6 @@ def test_posterior_is_that_of_the_process(rows):
     np.testing.assert_allclose(var[0], ((new @ new.T) / ALPHA - cross @ gram @ cross.T).diagonal(), rtol=1e-9)
 
 
-def test_targets_are_combinations_of_columns(rows):
-    features, y = rows
-    columns = np.column_stack([y, np.random.default_rng(1).standard_normal((len(y), 2))])
-    v = np.array([1.0, -0.4, 2.0])
-    many, one = Regression.of(features, columns), Regression.of(features, (columns @ v)[:, None])
-    assert evidence(many, combination=v) == pytest.approx(evidence(one), rel=1e-10)
-    np.testing.assert_allclose(
-        posterior(many, combination=v).predict(features)[0], posterior(one).predict(features)[0], rtol=1e-9
-    )
-
-
 def test_without_rows_the_prior_is_left():
     new = np.random.default_rng(5).standard_normal((4, 6))
     regression = Regression.of(np.zeros((0, 6)), np.zeros((0, 1)))
@@ -117,18 +106,3 @@ def test_precisions_are_sampled_from_their_posterior():
         sd = math.sqrt((weights * (grid - mean) ** 2).sum())
         assert sampled.mean() == pytest.approx(mean, abs=0.25 * sd)
         assert sampled.std() == pytest.approx(sd, rel=0.2)
-
-
-def test_a_bowl_is_found():
-    rng = np.random.default_rng(0)
-    X = rng.random((60, 2))
-    z = -0.5 + 4 * (X[:, 0] - 0.7) ** 2 + 0.05 * rng.standard_normal(60)
-    found = head(rng.standard_normal((60, 5)), X, z, mean="quadratic", samples=60, rng=rng)
-    level, centre, curvature = found.eta[:, 0], found.eta[:, 1:3], np.exp(found.eta[:, 3:])
-    assert np.median(curvature[:, 0]) == pytest.approx(4, rel=0.15)
-    assert np.median(curvature[:, 1]) < 0.2
-    assert np.median(centre[:, 0]) == pytest.approx(0.7, abs=0.03)
-    assert np.median(level) == pytest.approx(-0.5, abs=0.1)
-    away = np.array([[0.0, 0.5], [0.7, np.nan]])
-    expected = -0.5 + 4 * np.array([0.49, 0.0])
-    np.testing.assert_allclose(np.median(found.offset(away), axis=0), expected, atol=0.15)

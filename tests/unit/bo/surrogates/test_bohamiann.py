@@ -8,7 +8,7 @@ from warmstart.bo.acquisition.function import Improvement
 from warmstart.bo.acquisition.pending import Fantasies, Observed, fantasise
 from warmstart.bo.acquisition.scores import expected_improvement
 from warmstart.bo.surrogates.base import Task
-from warmstart.bo.surrogates.bohamiann.bayesian_network import BayesianNetwork, Data, Draws, Schedule
+from warmstart.bo.surrogates.bohamiann.bayesian_network import BayesianNetwork, Data
 from warmstart.bo.surrogates.bohamiann.function_samples import Reweighting
 from warmstart.bo.surrogates.bohamiann.model import Bohamiann
 from warmstart.bo.surrogates.network import Network
@@ -75,16 +75,6 @@ def test_the_hyperprior_draws_the_precision_of_a_layer():
     assert len(np.unique(first[0])) == 1
     assert np.all(bias == 1.0)
     assert np.all(precisions[:, -1] == 0.0)
-
-
-def test_predictions_are_the_moments_of_the_networks():
-    X, y = rows(20)
-    model = Bohamiann(**QUICK).fit(X, 100 * y, rng=np.random.default_rng(0))
-    means, noise = model.networks(POINTS)
-    plain = model.predict(POINTS)
-    np.testing.assert_allclose(plain.mean[0], means.mean(axis=0))
-    np.testing.assert_allclose(plain.var[0], means.var(axis=0))
-    np.testing.assert_allclose(plain.noise, noise.mean(), rtol=1e-5)
 
 
 def test_improvement_of_observations_is_that_of_the_moments_of_all_networks():
@@ -172,14 +162,6 @@ def test_related_tasks_help_a_target_with_few_points():
     assert lack[1] < 0.7 * lack[0]
 
 
-def test_a_target_without_data_is_predicted_from_related_tasks():
-    tasks = [Task(task.X, 10 * task.y + 7) for task in related()]
-    model = Bohamiann(related=tasks, burn_in=800, thin=30, samples=24, chains=4)
-    prediction = model.fit(np.zeros((0, 2)), np.zeros(0), rng=np.random.default_rng(0)).predict(POINTS)
-    truth = 10 * (np.sin(5 * POINTS[:, 0]) + POINTS[:, 1]) + 7
-    assert np.corrcoef(prediction.mean[0], truth)[0, 1] > 0.8
-
-
 def test_a_pool_standardises_every_task_by_itself():
     X, y = rows(5)
     tasks = [Task(X, 3 * y + 1), Task(X, 5 * y - 1)]
@@ -224,10 +206,3 @@ def test_options_that_do_not_fit_are_refused():
         Bohamiann(sampler="nuts")
     with pytest.raises(UsageError, match="expected two samples or more, positive widths"):
         Bohamiann(samples=1)
-
-
-def test_chains_that_overflow_stay_finite():
-    model, rng = BayesianNetwork(Network((1, 20, 1))), np.random.default_rng(0)
-    data = Data(rng.random((300, 1), dtype=np.float32), rng.random(300, dtype=np.float32))
-    draws = Draws.of(model, data, Schedule("sgld", 2, 4, 100, 10, 32, 3.0), rng=rng)
-    assert np.isfinite(draws.theta).all()

@@ -34,14 +34,6 @@ def mean(model, X):
     return model.predict(X).mean.mean(axis=0)
 
 
-def test_training_fits_by_least_squares():
-    X, y = data()
-    network = Network((2, 30, 30, 1))
-    theta = train(network, X, y, plan=Plan(2, 800, 0, 0.0, 0.0), rng=rng())
-    assert theta.dtype == np.float32
-    assert np.square(network.forward(theta, X.astype(np.float32))[-1][..., 0] - y).mean() < 1e-3
-
-
 def test_held_out_points_do_not_train():
     """Of five points each network misses one, and is trained as if it were not there."""
     X, y = data(5)
@@ -79,18 +71,6 @@ def test_scales_of_inputs_follow_the_evidence():
     assert ratio[0] > ratio[1] > 1.5 * ratio[2], ratio
 
 
-def test_networks_go_up_the_evidence_beyond_two_points_a_feature():
-    """Or where they are asked to; up to then all networks share a last layer."""
-    small = {"hidden": (10,), "networks": 2, "steps": 50, "burn_in": 5}
-    for n, same in ((40, False), (41, True)):
-        X, y = data(n)
-        auto, trained = (
-            DNGO(training=name, **small).fit(X, y, rng=rng()).predict(POINTS) for name in ("auto", "evidence")
-        )
-        assert auto.mean.shape == trained.mean.shape == (4, len(POINTS))
-        assert np.array_equal(auto.mean, trained.mean) == same
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -121,15 +101,6 @@ def test_gradients_and_fantasies_with_a_bowl(prior_mean, training):
         step = np.array([0.0, 1e-5])
         numeric = np.nan_to_num((predict(points + step) - predict(points - step)) / 2e-5)
         np.testing.assert_allclose(slopes[..., 1], numeric, rtol=1e-4, atol=1e-6)
-
-
-def test_conditioning_is_a_regression_on_more_rows():
-    """Pending points that are told what was predicted leave the mean and lower the variance."""
-    model = DNGO(**QUICK).fit(*data(30), rng=rng())
-    plain = model.predict(POINTS)
-    mean, var = model.condition(POINTS[:5], plain.mean[:, None, :5]).predict(POINTS)
-    np.testing.assert_allclose(mean[:, 0], plain.mean, rtol=1e-7, atol=1e-9)
-    assert np.all(var[:, 0] <= plain.var * (1 + 1e-9))
 
 
 @pytest.mark.parametrize(

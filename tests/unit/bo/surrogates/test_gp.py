@@ -15,7 +15,6 @@ from warmstart.bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_p
 from warmstart.bo.surrogates.gp.kernels import KERNELS
 from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence, factor
 from warmstart.bo.surrogates.gp.metric import Metric
-from warmstart.bo.surrogates.gp.posterior import Posterior
 from warmstart.history_store.errors import DataError, UsageError
 
 SKLEARN = {"matern52": lambda ls: Matern(ls, nu=2.5), "matern32": lambda ls: Matern(ls, nu=1.5), "se": RBF}
@@ -80,14 +79,6 @@ def test_prior_is_a_product_of_log_normals_with_their_jacobians():
     assert difference == pytest.approx(log_density(THETA) - log_density(other))
 
 
-def test_jitter_saves_a_singular_covariance():
-    X = np.zeros((20, 1))
-    theta = np.array([0.0, 8.0, -80.0, 0.0])
-    assert math.isfinite(Evidence(X, np.zeros(20), covariance("se", 1)).value(theta))
-    mean, var = Posterior.of(covariance("se", 1), theta, X, np.zeros(20)).predict(X[:1])
-    assert np.isfinite([*mean[0], *var]).all()
-
-
 def test_sampling_leaves_prior_times_likelihood_as_it_is():
     """Joint distribution [Geweke2004getting]: θ from the prior, targets given θ, then sweeps: θ is still from the prior."""
     rng, prior = np.random.default_rng(0), hyper_prior(1)
@@ -118,14 +109,6 @@ def test_the_most_probable_hyperparameters_have_no_slope():
     theta = most_probable(evidence, prior, [prior.start()])
     slope = evidence.value_and_gradient(theta)[1] + prior.value_and_gradient(theta)[1]
     assert np.abs(slope).max() < 1e-2
-
-
-def test_noiseless_predictions_go_through_the_targets():
-    X, y = data(10)
-    prediction = GaussianProcess(noiseless=True).fit(X, y, rng=np.random.default_rng(0)).predict(X)
-    np.testing.assert_allclose(prediction.mean, np.broadcast_to(y, prediction.mean.shape), atol=1e-3)
-    assert prediction.var.max() < 1e-5
-    np.testing.assert_allclose(prediction.noise, 1e-6 * y.var())
 
 
 def test_predictions_scale_with_the_targets():

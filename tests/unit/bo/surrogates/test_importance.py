@@ -10,7 +10,7 @@ from warmstart.bo.surrogates.gp.importance import resample
 from warmstart.bo.surrogates.gp.kernels import KERNELS
 from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence
 from warmstart.bo.surrogates.gp.metric import Metric
-from warmstart.bo.surrogates.gp.priors import fixed, normal
+from warmstart.bo.surrogates.gp.priors import normal
 
 MEAN = np.array([0.3, -0.2, 0.5])
 COVARIANCE = np.array([[0.5, 0.3, 0.0], [0.3, 0.4, -0.1], [0.0, -0.1, 0.2]])
@@ -50,14 +50,6 @@ def test_draws_have_the_moments_of_the_posterior(monkeypatch):
     draws = np.array(resample(Quadratic(), prior, MEAN, 5_000, rng=np.random.default_rng(0)))
     np.testing.assert_allclose(draws.mean(axis=0), MEAN, atol=0.03)
     np.testing.assert_allclose(np.cov(draws.T), COVARIANCE, atol=0.03)
-
-
-def test_bounds_hold_and_what_is_fixed_stays():
-    prior = HyperPrior((flat(upper=0.4), fixed(-0.2), flat(lower=0.45)))
-    draws = np.array(resample(Quadratic(), prior, np.array([0.3, -0.2, 0.5]), 50, rng=np.random.default_rng(0)))
-    assert draws[:, 0].max() <= 0.4
-    assert draws[:, 2].min() >= 0.45
-    assert set(draws[:, 1]) == {-0.2}
 
 
 def test_where_no_proposal_has_a_density_the_maximum_is_left():

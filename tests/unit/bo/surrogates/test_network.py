@@ -7,7 +7,6 @@ import pytest
 
 from warmstart.bo.surrogates.inputs import Inputs
 from warmstart.bo.surrogates.network import Network
-from warmstart.history_store.errors import UsageError
 
 SHAPES = [
     Network((3, 5, 4, 2), ("relu", "tanh", "linear")),
@@ -39,14 +38,6 @@ def test_start_has_the_variance_of_its_fan_in():
     assert not c.any()
 
 
-def test_a_stack_is_its_networks(case):
-    net, theta, X, _ = case
-    together = net.forward(theta, X)[-1]
-    for k in range(4):
-        np.testing.assert_allclose(net.forward(theta[k : k + 1], X)[-1][0], together[k], rtol=1e-12)
-        np.testing.assert_allclose(net.forward(theta, np.repeat(X[None], 4, 0))[-1][k], together[k], rtol=1e-12)
-
-
 def test_gradient_of_the_weights(case):
     net, theta, X, rng = case
     slope = rng.standard_normal((4, 7, net.sizes[-1]))
@@ -70,12 +61,6 @@ def test_gradient_of_the_inputs_is_a_row_of_the_jacobian(case):
     np.testing.assert_allclose(
         net.input_gradient(theta, values, slope), np.einsum("kbio,kbo->kbi", jacobian, slope), rtol=1e-10, atol=1e-12
     )
-
-
-@pytest.mark.parametrize(("sizes", "activations"), [((3, 0, 1), ()), ((3, 2), ("gelu",))])
-def test_shapes_that_do_not_fit_are_refused(sizes, activations):
-    with pytest.raises(UsageError, match="Network: expected two positive sizes or more and one activation among"):
-        Network(sizes, activations)
 
 
 def test_inputs_by_hand():

@@ -60,16 +60,6 @@ def test_pending_points_count_as_if_they_were_data(posterior):
         np.testing.assert_allclose(var, np.diag(covariance), rtol=1e-7)
 
 
-def test_fewer_samples_are_some_of_all():
-    model = GaussianProcess(samples=6, burn_in=5).fit(X, Z, rng=np.random.default_rng(0))
-    given = model.condition(PENDING, np.repeat(TOLD[None], 6, axis=0))
-    mean, var = given.thin(slice(None, None, 3)).predict(POINTS)
-    full_mean, full_var = given.predict(POINTS)
-    np.testing.assert_array_equal(mean, full_mean[::3])
-    np.testing.assert_array_equal(var, full_var[::3])
-    np.testing.assert_array_equal(model.thin(slice(1, 3)).predict(POINTS).mean, model.predict(POINTS).mean[1:3])
-
-
 def test_a_new_chain_burns_in_on_some_of_many_points(monkeypatch):
     seen = []
     monkeypatch.setattr(chain, "CHEAP_POINTS", 8)

@@ -7,7 +7,6 @@ import pytest
 from scipy import integrate, stats
 
 from warmstart.bo.surrogates.gp.hyperparameters import lengthscale_prior
-from warmstart.bo.surrogates.gp.model import GaussianProcess
 from warmstart.bo.surrogates.gp.priors import log_horseshoe, log_uniform_below, logistic, normal
 
 DENSITIES = {
@@ -50,18 +49,6 @@ def test_horseshoe_is_that_of_the_paper_with_its_jacobian():
     density = DENSITIES["horseshoe"]
     expected = math.log(0.02 * math.log(1 + (0.1 / 0.02) ** 2)) - math.log(0.7 * math.log(1 + (0.1 / 0.7) ** 2))
     assert density.value(one) - density.value(other) == pytest.approx(expected)
-
-
-def test_the_papers_priors_bound_lengthscales_and_noise_vanishes_where_there_is_none():
-    rng = np.random.default_rng(0)
-    X = rng.random((20, 2))
-    y = np.sin(3 * X[:, 0])
-    modern, paper = (
-        GaussianProcess(priors=priors).fit(X, y, rng=np.random.default_rng(1)).thetas for priors in ("modern", "paper")
-    )
-    assert paper[:, :2].max() <= math.log(10)
-    assert modern[:, 1].max() > math.log(10), "the second column does not matter"
-    assert max(np.median(paper[:, -2]), np.median(modern[:, -2])) < math.log(1e-4)
 
 
 def test_points_of_the_cube_are_a_lengthscale_apart():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from warmstart.bo.surrogates.bohamiann.ess import effective_sample_size
-from warmstart.bo.surrogates.bohamiann.sghmc import SAMPLERS, Sghmc, unit_noise
+from warmstart.bo.surrogates.bohamiann.sghmc import SAMPLERS, Sghmc
 
 
 def walk(chains, theta, gradient, steps, rng, *, keep=1):
@@ -60,12 +60,6 @@ def test_averages_move_from_the_old_values_of_each_other():
     chains.step(theta, np.full((1, 1), 1.0), rng=np.random.default_rng(0))
     assert chains._tau.item() == pytest.approx(1 + 1 - 4 / 5)
     assert (chains._mean.item(), chains.square.item()) == (1.5, 3.0)
-
-
-def test_noise_has_the_moments_asked_for():
-    noise = unit_noise(np.empty((1000, 300)), rng=np.random.default_rng(0), scale=np.full((1000, 300), 2.0))
-    assert abs(noise.mean()) < 5 * 2 / 300000**0.5
-    assert noise.std() == pytest.approx(2.0, rel=0.005)
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.9])

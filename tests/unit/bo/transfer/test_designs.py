@@ -36,14 +36,6 @@ def test_a_shortage_is_filled_by_the_portfolio_of_the_rest():
     assert choices[3] == Choice(3, None, None, None)
 
 
-def test_filling_complements_what_is_chosen():
-    # The neighbour gives 0; row 1 is the best of all alone, but only 2 helps the dataset that 0 leaves badly off.
-    errors = np.array([[0.0, 0.1, 1.0], [1.0, 0.8, 0.0]])
-    assert initial_designs(errors, [0.0, 1.0], 2, strategy="nearest") == [0, 2]
-    errors = np.array([[0.0, 0.1, 1.0, 0.2], [1.0, 0.8, 0.0, 0.2], [NAN] * 4])
-    assert initial_designs(errors[[0, 2]], [0.0, 1.0], 4, strategy="nearest") == [0, 1, 3, 2]
-
-
 @pytest.mark.parametrize(
     ("errors", "error", "message"),
     [

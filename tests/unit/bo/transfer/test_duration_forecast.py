@@ -61,26 +61,6 @@ def test_measured_configurations_are_told_as_by_the_whole_forecast():
     assert measured_durations(np.full((5, 12), np.nan), list("abcde"), **known) == {}
 
 
-def test_size_counts_where_it_tells_the_level():
-    images = np.log(np.array([[100.0], [300.0], [1000.0], [3000.0], [10000.0], [30000.0]]))
-    logs = 0.9 * images + EFFECTS
-    known = {"groups": list("abcdef"), "configs": CONFIGS, "sizes": images}
-    small, large = (
-        fit_durations(np.exp(logs), query=np.log([n]), **known).forecast(CONFIGS[:1])[0].value for n in (200.0, 20000.0)
-    )
-    assert large / small > 20  # 100^0.9 = 63, drawn to the mean
-
-
-def test_gaps_and_nothing():
-    seconds = np.exp(LEVELS[:, None] + EFFECTS)
-    seconds[RNG.random(seconds.shape) < 0.4] = np.nan
-    sizes = np.zeros((5, 1))
-    found = fit_durations(seconds, list("abcde"), CONFIGS, sizes=sizes, query=np.zeros(1))
-    told = [TimedRun(CONFIGS[0], 3.0 * math.exp(EFFECTS[0]))]
-    np.testing.assert_allclose([e.value for e in found.forecast(CONFIGS, told)], 3.0 * np.exp(EFFECTS), rtol=0.05)
-    assert fit_durations(seconds * np.nan, list("abcde"), CONFIGS, sizes=sizes, query=np.zeros(1)) is None
-
-
 def test_chance_within_is_the_distribution_function():
     found, told = fitted(noise=0.1), [TimedRun(CONFIGS[0], 10.0)]
     (expected,) = found.forecast(CONFIGS[3:4], told)

@@ -65,27 +65,6 @@ def test_errors_of_new_datasets_are_told_better_than_by_their_mean_and_intervals
     assert abs(np.mean(of_config) - LEVEL) < 0.05
 
 
-def test_intervals_hold_where_few_images_validate():
-    """Errors are counted on 400 images in the history, on few of a new dataset."""
-    rng, n_val = np.random.default_rng(20), 20
-    known, naive, wider = [], [], []
-    for seed in range(4):
-        wide, narrow, errors = world(seed, M + 20)
-        counted = rng.binomial(400, errors[:M]) / 400
-        forecaster = fit_forecaster(wide[:M], narrow[:M], counted, range(M), n_val=[400] * M)
-        for row in range(M, M + 20):
-            came = rng.binomial(n_val, errors[row]) / n_val
-            for found, kept in (
-                (forecaster.expect(wide[row], narrow[row]), naive),
-                (forecaster.expect(wide[row], narrow[row], n_val=n_val), wider),
-                (forecaster.expect(wide[row], narrow[row], n_val=4000), known),
-            ):
-                kept += [one.low <= error <= one.high for one, error in zip(found.errors(), came, strict=False)]
-    assert np.mean(naive) < 0.65
-    assert known == naive, "more images than the history has make no interval narrower"
-    assert abs(np.mean(wider) - LEVEL) < 0.06
-
-
 def test_sizes_that_are_all_alike_move_what_is_expected_within_the_same_interval():
     """It is moved by what was missed in the mean."""
     wide, narrow, errors = world(3)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from warmstart.bo.transfer.designs import designs, initial_designs
+from warmstart.bo.transfer.designs import initial_designs
 from warmstart.bo.transfer.strategies import Choice, Query
 from warmstart.bo.transfer.strategies.joint import expected_regrets, joint, nearness_weights
 from warmstart.history_store.error_tables import min_max_normalised
@@ -35,13 +35,6 @@ def test_a_perfect_metric_that_is_trusted_gives_the_nearest_datasets_best():
     errors = np.random.default_rng(1).random((10, 30))
     query = Query(errors, np.arange(10.0), 1, reach=((1e-9, 1.0),))
     assert joint(query) == [Choice(int(errors[0].argmin()), 0, 0.0, float(errors[0].min()))]
-
-
-def test_a_choice_names_the_dataset_it_helps_most():
-    errors = np.array([[0.1, 0.9, 0.9], [0.1, 0.9, 0.9], [0.9, 0.9, 0.2]])
-    first, second = designs(errors, [1.0, 2.0, 3.0], 2, strategy="joint")
-    assert first == Choice(0, 0, 1.0, 0.1)
-    assert second == Choice(2, 2, 3.0, 0.2)
 
 
 def test_expected_regrets_by_hand():

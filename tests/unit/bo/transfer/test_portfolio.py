@@ -79,9 +79,3 @@ def test_average_rank_expects_of_a_missing_cell_what_the_others_say():
     errors = np.array([[0.3, 0.1, 0.2], [0.6, 0.2, 0.4], [0.35, NAN, 0.25], [NAN, NAN, NAN]])
     assert average_rank_rows(errors) == [1, 2, 0]
     assert average_rank_rows(np.array([[0.3, NAN, 0.2]])) == [2, 0]
-
-
-def test_average_rank_weighs_datasets():
-    errors = np.array([[0.1, 0.2, 0.3], [0.3, 0.2, 0.1]])
-    assert average_rank_rows(errors, weights=[3, 1])[0] == 0
-    assert average_rank_rows(errors, weights=[1, 3])[0] == 2

@@ -73,12 +73,6 @@ class TestClusteredInterval:
         assert (found.mean, found.standard_error) == pytest.approx((values.mean(), stats.sem(values)))
         assert (found.n, found.level) == (12, level)
 
-    def test_copies_of_a_dataset_are_no_further_evidence(self):
-        values = np.random.default_rng(0).normal(size=12)
-        twice = clustered_interval(np.tile(values, 2), groups=[*range(12), *range(12)])
-        once = clustered_interval(values, groups=range(12))
-        assert (twice.low, twice.high) == pytest.approx((once.low, once.high))
-
     def test_every_dataset_weighs_alike_in_the_mean(self):
         assert clustered_interval([0.0, 0.0, 3.0], groups=["a", "a", "b"]).mean == 1.0
 

@@ -48,18 +48,6 @@ def test_copies_of_a_source_change_no_choice(strategy: str) -> None:
     assert more == initial_designs(errors, distances, 6, strategy=strategy, groups=groups)
 
 
-@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
-def test_many_siblings_do_not_outvote_other_sources(strategy: str) -> None:
-    rng = np.random.default_rng(1)
-    kinds = np.array([[0.0, 0.5, 1.0], [1.0, 0.5, 0.0]])
-    # Ten siblings favour configuration 0, four sources configuration 2.
-    errors = np.vstack([kinds[[0] * 10], kinds[[1] * 4]]) + 0.01 * rng.random((14, 3))
-    groups = ["many"] * 10 + ["a", "b", "c", "d"]
-    if strategy != "nearest":
-        assert initial_designs(errors, np.ones(14), 1, strategy=strategy, groups=groups) == [2]
-        assert initial_designs(errors, np.ones(14), 1, strategy=strategy) == [0]
-
-
 def test_the_nearest_of_every_source_come_before_second_siblings() -> None:
     errors = np.random.default_rng(2).random((4, 12))
     found = designs(errors, [0.1, 0.2, 0.3, 0.4], 4, strategy="nearest", groups=["a", "a", "b", "c"])
