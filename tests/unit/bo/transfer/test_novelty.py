@@ -10,7 +10,6 @@ from warmstart.bo.transfer.novelty import (
     SILENT_SHARE,
     TYPICAL_PERCENTILE,
     WHITE,
-    PixelNorms,
     judge_novelty,
     nearest_other_group_of,
     signal_limit,
@@ -95,27 +94,6 @@ class TestSignalLimit:
 
     def test_without_weight_only_what_is_below_chance_is_doubted(self):
         assert signal_limit(0.0, [1.0]) == pytest.approx(norm.ppf(SILENT_SHARE), abs=1e-6)
-
-
-class TestPixelNorms:
-    def test_by_hand(self):
-        # One statistic of spread 1 around 0 in units of itself: groups at -1.5, -0.5, 0.5, 1.5 (sd 1.118).
-        reference, groups = [[-1.5], [-0.5], [0.5], [1.5]], "abcd"
-        norms = PixelNorms.of(reference, groups)
-        unit = np.std([-1.5, -0.5, 0.5, 1.5])
-        assert norms.distance([4.5]) == pytest.approx(5.0 / unit)  # the third nearest is -0.5
-        assert norms.limit == pytest.approx(np.percentile([3, 2, 2, 3], 99) / unit)
-
-    def test_some_rows_are_asked(self):
-        reference, groups = np.random.default_rng(3).normal(size=(40, 3)), list(range(40))
-        own = [PixelNorms.of(reference, groups, asked=np.array([i])).limit for i in range(40)]
-        assert PixelNorms.of(reference, groups).limit == pytest.approx(np.percentile(own, 99))
-
-    def test_what_cannot_be_compared_is_refused(self):
-        with pytest.raises(UsageError, match="PixelNorms: expected `m x p` of two groups"):
-            PixelNorms.of([[1.0], [2.0]], "aa")
-        with pytest.raises(UsageError, match="PixelNorms: expected 1 statistics, got"):
-            PixelNorms.of([[1.0], [2.0]], "ab").distance([1.0, 2.0])
 
 
 def test_the_limit_of_white_spectra():
