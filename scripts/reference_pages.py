@@ -16,6 +16,7 @@ from tree_table import table
 import warmstart
 from warmstart import status
 from warmstart.cli.app import COMMANDS, app
+from warmstart.cli.grouped_help import option_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -76,13 +77,19 @@ def commands_page() -> str:
 
 def _options(command: Any, context: Any) -> dict[str, list[str]]:
     """Return the rows of a command's options, by group."""
-    groups: dict[str, list[str]] = {}
-    for param in command.get_params(context):
-        if (record := param.get_help_record(context)) is not None and not EVERYWHERE.intersection(param.opts):
-            title = getattr(param, "rich_help_panel", None) or "Options"
-            name, text = (" ".join(part.replace("|", "\\|").split()) for part in record)
-            groups.setdefault(title, []).append(f"| `{name}` | {_plain(text)} |")
-    return groups
+    return {
+        title: [
+            f"| `{_cell(name)}` | {_plain(_cell(text))} |"
+            for name, text in rows
+            if not EVERYWHERE & set(name.replace(",", " ").split())
+        ]
+        for title, rows in option_rows(command, context).items()
+    }
+
+
+def _cell(text: str) -> str:
+    """Return a text as a cell of a table."""
+    return " ".join(text.replace("|", "\\|").split())
 
 
 def _plain(text: str) -> str:

@@ -550,6 +550,7 @@ def _result(queue: _Queue, record: Mapping[str, Any]) -> TuneResult:
         metric=plan.measure,
         expected=None if expected is None else StudyExpectations.from_dict(expected),
         n_extra=queue.n_extra,
+        is_classifier=plan.workload is not None,
     )
     return replace(result, comparison=compare_study(result, plan))
 

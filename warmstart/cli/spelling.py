@@ -40,7 +40,9 @@ def with_hint(message: str) -> str:
         message = theirs.sub(ours, message)
     if match := _OPTIONS.search(message):
         options = (match["options"] or match["option"]).split(", ")
-        return f"{message[: match.start()].rstrip('.')}. Did you mean {_either(options)}?"
+        wrong = message[: match.start()].rstrip(".")
+        near = difflib.get_close_matches(wrong.rpartition(" ")[2], options, n=1, cutoff=0)
+        return f"{wrong}. Did you mean {near[0]}?"
     match = None if "Did you mean " in message else _CHOICES.search(message)
     if match is None:
         return message
@@ -61,7 +63,3 @@ def closest(name: str, choices: list[str]) -> str | None:
     by_lower = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
     return by_lower[near[0]] if near else None
-
-
-def _either(names: list[str]) -> str:
-    return " or ".join(names)

@@ -11,6 +11,7 @@ from warmstart.cli.shell import Shell, display_path, write
 from warmstart.history_store.wording import in_shell
 
 if TYPE_CHECKING:
+    from warmstart.studies.objectives.metric import Metric
     from warmstart.studies.results.study_record import StudyRecord
 
 _MAX_ROWS = 10
@@ -35,32 +36,42 @@ def list_(
     storage: StorageOption = None,
     shell: Shell,
 ) -> None:
-    """List the studies of a storage: dataset, trials, best error. Nothing is changed."""
+    """List the studies of a storage: dataset, trials, best result. Nothing is changed."""
     from warmstart.studies.results.study_record import read_study_record, study_names
     from warmstart.studies.state.reading import open_to_read
 
     with open_to_read(one_of("storage", path, storage)) as store:
         storage_name = store.display_name
-        rows = [_study_row(store, name, read_study_record, shell) for name in study_names(store)]
+        studies = [_study_rows(store, name, read_study_record, shell) for name in study_names(store)]
+    rows = [row for row, _ in studies]
     count = f"{len(rows)} {'study' if len(rows) == 1 else 'studies'}"
-    heads = ("study", "dataset", "trials", "failed", "metric", "best", "updated")
-    brief = [{head: row.get(head) for head in heads} for row in rows] if shell.format == "table" else rows
+    brief = [short for _, short in studies] if shell.format == "table" else rows
     document = {"schema_version": 1, "storage": storage_name, "studies": rows}
-    shell.result(
-        document, brief, title=f"{display_path(storage_name)}: {count}", optional=("updated", "failed", "metric")
-    )
+    shell.result(document, brief, title=f"{display_path(storage_name)}: {count}", optional=("updated", "failed"))
 
 
-def _study_row(store: Any, name: str, read: Any, shell: Shell) -> dict[str, Any]:
-    """Return the row of a study; for one that cannot be read its name alone, with a note."""
+def _study_rows(store: Any, name: str, read: Any, shell: Shell) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the row of a study, and the one for people; for one that cannot be read its name alone, with a note."""
     from warmstart.history_store.errors import WarmstartError
 
     try:
-        row: dict[str, Any] = read(store, name).row()
+        record: StudyRecord = read(store, name)
     except WarmstartError as error:
         shell.note(str(error))
-        return {"study": name}
-    return row
+        return {"study": name}, {"study": name}
+    row, best = record.row(), record.best
+    short = {
+        **{head: row[head] for head in ("study", "dataset", "trials", "failed")},
+        "best": None if best is None or best.error is None else _said(record, best.error),
+        "updated": None if record.updated is None else record.updated[:16].replace("T", " "),
+    }
+    return row, short
+
+
+def _said(record: "StudyRecord", error: float) -> str:
+    """Write a result for people, with its name."""
+    said = record.shown_metric.said(error)
+    return f"error {said}" if record.shown_metric.is_plain else said
 
 
 @takes_options
@@ -74,7 +85,7 @@ def show(
     ] = _MAX_ROWS,
     shell: Shell,
 ) -> None:
-    """Show a study: its best trials, the warm ones with expected and measured errors, failures."""
+    """Show a study: its best trials, what was expected of them, failures."""
     from warmstart.studies.results.study_record import choose_study, read_study_record, unended_rows
     from warmstart.studies.state.reading import open_to_read
 
@@ -85,7 +96,8 @@ def show(
     ranked = sorted(
         (row for row in every if row["error"] is not None and row["feasible"]), key=lambda row: row["error"]
     )
-    best = [_trial_row(row, record) for row in (ranked if trials == 0 else ranked[:trials])]
+    metric = record.shown_metric if shell.format == "table" else record.metric
+    best = [_trial_row(row, record, metric) for row in (ranked if trials == 0 else ranked[:trials])]
     document = {
         "schema_version": 1,
         "storage": record.storage,
@@ -105,13 +117,15 @@ def show(
         _print_failures(shell, record, every)
 
 
-def _trial_row(row: dict[str, Any], record: "StudyRecord") -> dict[str, Any]:
+def _trial_row(row: dict[str, Any], record: "StudyRecord", metric: "Metric") -> dict[str, Any]:
     """Return the row of a trial as a table shows it."""
     from warmstart.suggestions.formats import with_config
 
     warm = {} if not record.warm else {"warm": "yes" if row["warm"] else None}
-    metric = record.metric.name
-    return with_config({"trial": row["trial"], metric: row[metric], **warm, "seconds": row["duration"]}, row["config"])
+    return with_config(
+        {"trial": row["trial"], metric.name: metric.to_value(row["error"]), **warm, "seconds": row["duration"]},
+        row["config"],
+    )
 
 
 def _title(record: "StudyRecord") -> list[str]:
@@ -122,8 +136,8 @@ def _title(record: "StudyRecord") -> list[str]:
     if record.settings:
         lines.append(f"  search: {', '.join(f'{name} {value}' for name, value in record.settings.items())}")
     best = record.best
-    if best is not None:
-        lines.append(f"  best: {record.metric.name} {record.value(best):.5g}, trial {best.number}")
+    if best is not None and best.error is not None:
+        lines.append(f"  best: {_said(record, best.error)}, trial {best.number}")
     return lines
 
 
@@ -134,10 +148,15 @@ def _print_warm_trials(shell: Shell, record: "StudyRecord", every: list[dict[str
     tried = [row for row in every if row["warm"]]
     if tried:
         write("", "Warm configurations")
-        to_value, column = record.metric.to_value, "error" if record.metric.is_plain else record.metric.name
-        promised = [None if row["promised"] is None else to_value(row["promised"]) for row in tried]
-        pairs = zip(tried, promised, strict=True)
-        shell.table([{"trial": row["trial"], "source": row["source"], "expected": value, "measured": row[column]} for row, value in pairs])  # fmt: skip
+        metric = record.shown_metric
+        heads = {"promised": "expected", "error": f"{metric.name} here"}
+        shown = [head for head in heads if any(row[head] is not None for row in tried)]
+        rows = [
+            {"trial": row["trial"], "source": row["source"]}
+            | {heads[head]: None if row[head] is None else metric.to_value(row[head]) for head in shown}
+            for row in tried
+        ]
+        shell.table(rows)
     if record.expected is not None:
         write("")
         shell.say(record.expected_line)

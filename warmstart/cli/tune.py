@@ -109,6 +109,7 @@ def tune(
 
     began = monotonic()
 
+    from warmstart.studies.objectives.load import nothing_to_tune
     from warmstart.studies.results.summary import TuneResult
     from warmstart.studies.tune import tune_dataset, tune_datasets
     from warmstart.studies.tune_options import TuneOptions, with_printed_metric
@@ -116,7 +117,11 @@ def tune(
     loaded, groups = monotonic() - began, (problem, search, execution, outputs, warm_start, sources)
     options = with_printed_metric({name: value for group in groups for name, value in vars(group).items()})
     objective_metric = Metric(options["metric"], options["maximize"], options["scale"])
+    is_classifier = problem.objective is None and problem.command is None
+    shown_metric = objective_metric.shown(is_classifier=is_classifier)
     paths, latest = datasets.sources(paths), list["StudyProgress"]()
+    if not paths and is_classifier:
+        raise nothing_to_tune()
     if rehearse:
         _rehearse(shell, paths, options)
         return
@@ -128,9 +133,9 @@ def tune(
                 shell.note(f"{_all_there(now.done)} already: none was run. A larger --trials adds more.")
             latest[:] = [now]
             prefix = f"{now.study}, " if len(paths) > 1 else ""
-            _show(show, now, prefix, objective_metric)
+            _show(show, now, prefix, shown_metric)
             for trial in now.latest:
-                shell.detail(prefix + _line(trial, objective_metric, now.expected))
+                shell.detail(prefix + _line(trial, shown_metric, now.expected))
 
         try:
             changes = {
@@ -270,19 +275,17 @@ def _print_joint(shell: Shell, result: "JointResult") -> None:
 def _print(shell: Shell, result: "TuneResult") -> None:
     from warmstart.suggestions.formats import with_config
 
-    best = result.best
-    row: dict[str, Any] = (
-        {}
-        if best is None
-        else with_config({"trial": best.number, result.metric.name: result.best_value}, shell.cells(best.config))
-    )
+    best, metric = result.best, result.shown_metric if shell.format == "table" else result.metric
+    row: dict[str, Any] = {}
+    if best is not None and best.error is not None:
+        row = with_config({"trial": best.number, metric.name: metric.to_value(best.error)}, shell.cells(best.config))
     title = f"{result.study} in {display_path(result.storage)}: {result.counts_line or 'no trial yet'}"
     shell.result(result.to_dict(), [row] if row else [], title=title)
     if shell.format == "table":
         write("")
         if (last := result.unfinished) is not None:
-            value = result.metric.to_value(last.curve[-1][1])
-            reported = with_config({"trial": last.number, result.metric.name: value}, shell.cells(last.config))
+            value = metric.to_value(last.curve[-1][1])
+            reported = with_config({"trial": last.number, metric.name: value}, shell.cells(last.config))
             shell.table([reported], title=result.unfinished_line)
             write("")
         if result.comparison is not None:
@@ -295,10 +298,9 @@ def _print(shell: Shell, result: "TuneResult") -> None:
 
 def _show(show: "Show", now: "StudyProgress", prefix: str, metric: "Metric") -> None:
     """Show the running trials, the last report and the best error so far."""
-    name = "" if metric.is_plain else f"{metric.name} "
     details = []
     if now.best is not None and now.best.error is not None:
-        details = [f"best {name}{in_short(metric.to_value(now.best.error))} (trial {now.best.number})"]
+        details = [f"best {metric.said(now.best.error)} (trial {now.best.number})"]
     if now.n_failed:
         details.append(f"{now.n_failed} failed")
     if now.expected is not None:
@@ -330,8 +332,7 @@ def _range(expected: "ExpectedError", metric: "Metric") -> str:
 
 
 def _line(trial: "Trial", metric: "Metric", expectations: "StudyExpectations | None") -> str:
-    name = "" if metric.is_plain else f" {metric.name}"
-    error = "" if trial.error is None else f"{name} {in_short(metric.to_value(trial.error))}"
+    error = "" if trial.error is None else f" {metric.said(trial.error)}"
     expected = None if expectations is None else expectations.of(trial.number)
     promised = "" if expected is None else f" ({_range(expected, metric)} expected)"
     took = "" if trial.duration is None else f", {trial.duration:.1f} s"

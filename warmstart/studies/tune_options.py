@@ -25,7 +25,7 @@ from warmstart.studies.execution.worker import Limits
 from warmstart.studies.history.warm_start import ask_history
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.command import placeholders
-from warmstart.studies.objectives.load import load_objective
+from warmstart.studies.objectives.load import load_objective, nothing_to_tune
 from warmstart.studies.objectives.measured import with_metric
 from warmstart.studies.objectives.metric import FILE, NAMED, REGEX
 from warmstart.studies.objectives.workload import WorkloadObjective
@@ -350,8 +350,7 @@ def default_name(dataset: str | None, objective: str | Callable[..., object] | N
     parts = [Path(part).name for part in (dataset, target) if part]
     name = re.sub(r"[^\w.]+", "-", "-".join(parts)).strip("-")
     if not name:
-        msg = "tune: expected `dataset`, `objective` or `command`, got none of them. Give `dataset` to tune a network of a workload on it."
-        raise UsageError(msg)
+        raise nothing_to_tune()
     return name
 
 

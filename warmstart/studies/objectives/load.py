@@ -49,10 +49,15 @@ def load_objective(
     if command is not None:
         return CommandObjective(command, tuple(names), dataset)
     if dataset is None:
-        msg = "tune: expected `dataset`, `objective` or `command`, got none of them. Give `dataset` to tune a network of a workload on it."
-        raise UsageError(msg)
+        raise nothing_to_tune()
     get_workload(workload).check_names(names)
     return WorkloadObjective(dataset, workload, target_budget, device)
+
+
+def nothing_to_tune() -> UsageError:
+    """Return the error for a call without an objective and a dataset."""
+    msg = "Give your script with `command` or `objective`, or pictures, on which pretrained networks are tuned: warmstart tune photos/."
+    return UsageError(msg)
 
 
 def without_broken(objective: Objective, skip_broken: SkipBroken) -> Objective:

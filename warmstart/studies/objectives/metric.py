@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.json_text import parse_json
-from warmstart.history_store.wording import in_words
+from warmstart.history_store.wording import in_short, in_words, of_100
 from warmstart.studies.objectives.named_values import LineSteps, NamedValues
 
 Scale = Literal["fraction", "percent", "any"]
@@ -213,6 +213,14 @@ class Metric:
         score = -error if self.scale == "any" else (1 - error) * top
         return float(f"{score if self.maximize else error * top:.12g}")
 
+    def shown(self, *, is_classifier: bool) -> Metric:
+        """Return the metric as people read it: of the error of a classifier, wrong answers of 100."""
+        return _WrongOf100() if is_classifier and self.is_plain else self
+
+    def said(self, error: float) -> str:
+        """Write the value that an error stands for, with its name if it has one."""
+        return f"{'' if self.is_plain else self.name + ' '}{in_short(self.to_value(error))}"
+
     def result(self, result: object) -> object:
         """Return an objective's result with the error added, for `read_result`."""
         if isinstance(result, Mapping):
@@ -233,6 +241,25 @@ class Metric:
             return {**result, self.name: number, "error": self.to_error(number)}
         except ContradictionError as problem:
             return _failed(str(problem))
+
+
+class _WrongOf100(Metric):
+    """The error of a classifier, for people."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """Return what the number counts."""
+        return "wrong of 100"
+
+    def to_value(self, error: float) -> float:
+        """Return the number of wrong answers of 100."""
+        return round(100 * error, 1)
+
+    def said(self, error: float) -> str:
+        """Write an error."""
+        return f"{of_100(error)} of 100 wrong"
 
 
 PLAIN = Metric()

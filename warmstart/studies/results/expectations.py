@@ -8,7 +8,6 @@ from typing import Any, Self
 
 from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.history_store.records import Config, same_config
-from warmstart.history_store.wording import in_short
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.results.trial import Trial
 
@@ -123,18 +122,20 @@ def expectation_line(expectations: StudyExpectations, best: Trial | None, metric
     """Return a line on the error expected at first, the best error, and the expected error after more trials."""
 
     def shown(error: ExpectedError) -> str:
-        value, *ends = (metric.to_value(round(part, 4)) for part in (error.value, error.low, error.high))
-        low, high = sorted(ends)
-        return f"{value:.3g} ({low:.3g} to {high:.3g})"
+        low, high = sorted(metric.to_value(round(part, 4)) for part in (error.low, error.high))
+        return f"{said(error.value)} ({low:.3g} to {high:.3g})"
 
-    name = "a best error" if metric.name == "error" else f"a best {metric.name}"
+    def said(error: float) -> str:
+        named = metric.said(round(error, 4))
+        return f"error {named}" if metric.is_plain else named
+
     scope = "" if expectations.is_as_measured else ", for the history's network and budget"
-    line = f"Expected before the first trial{scope}: {name} of {shown(expectations.promised)}"
+    line = f"Expected before the first trial{scope}: {shown(expectations.promised)}"
     if best is None or best.error is None:
         return f"{line}; no result yet."
     is_open = expectations.best.value < best.error - 5e-4
     more = f" More trials are expected to reach {shown(expectations.best)}." if is_open else ""
-    return f"{line}; measured: {in_short(metric.to_value(best.error))}.{more}"
+    return f"{line}; measured: {metric.said(best.error)}.{more}"
 
 
 def _record(error: ExpectedError | None) -> dict[str, float] | None:

@@ -67,6 +67,7 @@ class StudyRecord:
     updated: str | None = None
     expected: StudyExpectations | None = None
     interrupted: int = 0
+    is_classifier: bool = False
 
     @property
     def space(self) -> ConfigurationSpace | None:
@@ -76,9 +77,14 @@ class StudyRecord:
         return load_space(self.space_json) if self.space_json else None
 
     @property
+    def shown_metric(self) -> Metric:
+        """Return the metric as people read it."""
+        return self.metric.shown(is_classifier=self.is_classifier)
+
+    @property
     def expected_line(self) -> str:
         """Return a line on the promised, best and expected errors; empty without an expectation."""
-        return "" if self.expected is None else expectation_line(self.expected, self.best, self.metric)
+        return "" if self.expected is None else expectation_line(self.expected, self.best, self.shown_metric)
 
     @property
     def best(self) -> Trial | None:
@@ -233,6 +239,7 @@ def read_study_record(store: Store, name: str) -> StudyRecord:
         updated,
         expectations_of(plan, ended),
         lost,
+        plan.workload is not None,
     )
 
 

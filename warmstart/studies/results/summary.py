@@ -74,6 +74,7 @@ class TuneResult:
         expected: expected errors; None without an expectation by the history.
         n_extra: number of late results among the trials, stored as extra trials.
         saved_model: the file of its best networks, or None.
+        is_classifier: whether the error is the share of pictures that a network names wrongly.
     """
 
     study: str
@@ -92,11 +93,17 @@ class TuneResult:
     expected: StudyExpectations | None = None
     n_extra: int = 0
     saved_model: SavedModel | None = None
+    is_classifier: bool = False
+
+    @property
+    def shown_metric(self) -> Metric:
+        """Return the metric as people read it."""
+        return self.metric.shown(is_classifier=self.is_classifier)
 
     @property
     def expected_line(self) -> str:
         """Return a line on the promised, best and expected errors; empty without an expectation."""
-        return "" if self.expected is None else expectation_line(self.expected, self.best, self.metric)
+        return "" if self.expected is None else expectation_line(self.expected, self.best, self.shown_metric)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -314,4 +321,5 @@ def summarise(queue: TrialQueue) -> TuneResult:
         metric=plan.measure,
         expected=expectations_of(plan, trials),
         n_extra=sum(map(is_extra, all_trials)),
+        is_classifier=plan.workload is not None,
     )

@@ -121,14 +121,14 @@ def test_a_line_says_what_was_promised_and_what_came():
     first, network = trial(0, 0.25, 0.16), {"workload": "cnn", "target_budget": "steps"}
     found = expectations_of(replace(plan(), objective=network), [first])
     line = expectation_line(found, first, Metric())
-    assert line.startswith("Expected before the first trial: a best error of 0.09 (0.0625 to 0.122); measured: 0.16.")
+    assert line.startswith("Expected before the first trial: error 0.09 (0.0625 to 0.122); measured: 0.16.")
     assert "More trials are expected to reach" in line
     assert expectation_line(found, None, Metric()).endswith("no result yet.")
     accuracy = expectation_line(found, first, Metric("accuracy", maximize=True))
-    assert "a best accuracy of 0.91 (0.877 to 0.938); measured: 0.84." in accuracy
+    assert "accuracy 0.91 (0.877 to 0.938); measured: accuracy 0.84." in accuracy
     for other in (plan(), replace(plan(), objective=network, budget=40.0)):
         line = expectation_line(expectations_of(other, [first]), first, Metric())
-        assert line.startswith("Expected before the first trial, for the history's network and budget: a best error of")
+        assert line.startswith("Expected before the first trial, for the history's network and budget: error")
 
 
 def test_a_study_on_the_shipped_history_tells_all_of_it(tmp_path, monkeypatch):
@@ -153,7 +153,7 @@ def test_a_study_on_the_shipped_history_tells_all_of_it(tmp_path, monkeypatch):
     document = found.to_dict()
     assert document["expected_error"] == found.expected.best.to_dict()
     assert document["expectation"]["trials"][1]["error"] == 0.06
-    assert "## Promised and came" in (tmp_path / found.report).read_text()
+    assert "## Expected and measured" in (tmp_path / found.report).read_text()
     reported = json.loads((tmp_path / found.report).with_suffix(".json").read_text())
     assert reported["expectation"] == document["expectation"]
     cut = replace(found.trials[0], number=2, error=None, status=TrialStatus.PRUNED)  # and then run again

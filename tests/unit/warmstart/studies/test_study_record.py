@@ -134,7 +134,7 @@ def test_warm_configurations_are_shown_by_the_metric(tmp_path, cli):
     tune(objective=accuracy, space={"x": (0.0, 1.0)}, trials=1, initial=[{"x": 0.5}], **where)
     shown = cli("studies", "show", "s", "--storage", tmp_path / "s.db").out
     (row,) = [line for line in shown.partition("Warm configurations")[2].splitlines() if line.lstrip().startswith("0 ")]
-    assert row.split() == ["0", "-", "-", "0.75"]
+    assert row.split() == ["0", "-", "0.75"]
 
 
 def test_a_hyperparameter_named_trial_hides_no_trial_under_way(tmp_path):
