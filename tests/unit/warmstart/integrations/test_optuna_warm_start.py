@@ -123,7 +123,7 @@ def test_what_an_objective_never_asks_for_is_said(caplog):
     warm_start(study, dataset="sklearn:digits", k=1)
     with caplog.at_level(logging.WARNING, "warmstart"):
         study.optimize(
-            lambda trial: trial.suggest_float("learning_rate", 1e-6, 1.0, log=True) + trial.suggest_int("depth", 1, 9),
+            lambda trial: trial.suggest_float("learning_rate", 1e-6, 1.0, log=True) + trial.suggest_int("width", 1, 9),
             n_trials=2,
         )
     (line,) = [record.getMessage() for record in caplog.records if "never asked" in record.getMessage()]
