@@ -168,6 +168,14 @@ class Metric:
         return self.printed_name or self.key or ("score" if self.maximize else "error")
 
     @property
+    def error_name(self) -> str:
+        """Return the name of the error that stands for the metric, as a formula: `1 - val_acc`."""
+        per_cent = f"{self.name} / 100" if self.scale == "percent" else self.name
+        if not self.maximize:
+            return per_cent
+        return f"-{self.name}" if self.scale == "any" else f"1 - {per_cent}"
+
+    @property
     def direction_note(self) -> str:
         """Return a hint on how the number is read: that less is better, if no name says so, or on per cent; else empty."""
         if self.printed_name is not None and self.maximize and self.scale is None:

@@ -214,20 +214,25 @@ class StudySpec(Search, WarmStart):
         record = {_STORED_NAMES.get(name, name): value for name, value in record.items()}
         return json.dumps({"schema_version": SCHEMA, **record}, allow_nan=False)
 
-    def short_json(self) -> str:
-        """Return the short form of the plan as JSON, for people; see `to_json` for the whole plan."""
+    @staticmethod
+    def short_json() -> str:
+        """Return the short form of the plan as JSON, which 0.1 refuses; see `to_json` for the whole plan."""
+        return json.dumps({"schema_version": SHORT_SCHEMA})
+
+    def summary(self) -> dict[str, str | int]:
+        """Return the main fields for people, such as the study's attributes in a dashboard."""
         fields = {
             "dataset": self.dataset,
             "objective": self.evaluated,
             "metric": None if self.measure.is_plain else self.measure.name,
+            "direction": None if self.measure.is_plain else ("maximize" if self.maximize else "minimize"),
             "surrogate": self.surrogate,
             "acquisition": self.acquisition,
             "warm": f"{len(self.configs)} configurations, {self.warm}" if self.configs else "none",
-            "history": None if self.history is None else self.history.get("path"),
+            "history": None if self.history is None else str(self.history.get("path")),
             "seed": self.seed,
         }
-        summary = {name: value for name, value in fields.items() if value is not None}
-        return json.dumps({"schema_version": SHORT_SCHEMA, **summary}, allow_nan=False)
+        return {name: value for name, value in fields.items() if value is not None}
 
     @classmethod
     def from_json(cls, text: str, source: str) -> Self:

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from warmstart.bo.observation import Observation
     from warmstart.integrations.optuna.pruner import HistoryPruner
     from warmstart.integrations.optuna.sampler import WarmStartSampler
+    from warmstart.studies.objectives.metric import Metric
 
 Wait = Literal["wait"]
 Fits = Callable[[Sequence[Mapping[str, Any]]], Sequence[bool]]
@@ -277,6 +278,8 @@ class TrialQueue:
                 if outcome.whole is not None or CUT in trial.user_attrs:  # an earlier call may have cut it
                     self.store.optuna.set_trial_user_attr(run.trial_id, CUT, outcome.whole)
                 # The outcome before the state: after a kill in between, the next worker only has to end the trial.
+                for name, value in plain_attributes(outcome, self.plan.measure).items():
+                    self.store.optuna.set_trial_user_attr(run.trial_id, name, value)
                 self.store.optuna.set_trial_user_attr(run.trial_id, OUTCOME, outcome_to_dict(outcome))
                 self._tell(run.trial_id, outcome)
         self._claims.release(run.number + 1)
@@ -470,10 +473,15 @@ def begin(store: Store, name: str, complete: Callable[[StudySpec], StudySpec], n
 
 
 def store_plan(store: Store, study: optuna.Study, plan: StudySpec) -> None:
-    """Store a plan: whole for programs, then the short form for people."""
-    # The user attribute last: without it a study has no plan, and after a kill the next call writes all three again.
+    """Store a plan: whole for programs, and its main fields for people."""
+    from optuna.study.study import _SYSTEM_ATTR_METRIC_NAMES  # `set_metric_names` warns that it is experimental
+
+    # The plan's user attribute last: without it a study has no plan, and after a kill the next call writes all again.
     store.optuna.set_study_system_attr(study._study_id, STEPS, "as reported")  # noqa: SLF001
     store.optuna.set_study_system_attr(study._study_id, PLAN, plan.to_json())  # noqa: SLF001
+    store.optuna.set_study_system_attr(study._study_id, _SYSTEM_ATTR_METRIC_NAMES, [plan.measure.error_name])  # noqa: SLF001
+    for name, value in plan.summary().items():
+        study.set_user_attr(name, value)
     study.set_user_attr(PLAN, plan.short_json())
 
 
@@ -502,6 +510,16 @@ def outcome_to_dict(outcome: Outcome) -> dict[str, Any]:
         "metrics": {name: value for name, value in outcome.metrics.items() if math.isfinite(value)},
         "constraints": dict(outcome.constraints),
     }
+
+
+def plain_attributes(outcome: Outcome, metric: Metric) -> dict[str, float | str]:
+    """Return what people see of an outcome in a dashboard: the metric and other numbers, and what went wrong."""
+    numbers = {name: value for name, value in outcome.metrics.items() if math.isfinite(value)}
+    if outcome.error is not None and not metric.is_plain:
+        numbers[metric.name] = metric.to_value(outcome.error)
+    texts = {} if outcome.status is TrialStatus.OK else {"status": outcome.status.value}
+    texts |= {"note": outcome.note} if outcome.note else {}
+    return {name: value for name, value in (numbers | texts).items() if name not in (WARM, SOURCE, PROMISED, ACTUAL)}
 
 
 def outcome_of(record: Mapping[str, Any]) -> Outcome:
