@@ -1,14 +1,17 @@
 """Suggestions and neighbours of a dataset in one call; for repeated calls see `warmstart.Advisor`."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from warmstart.locations import PathLike
+from warmstart.notebook import live_line
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.query import dataset_of
-from warmstart.suggestions.records import InitialDesign, Neighbour
+from warmstart.suggestions.records import Neighbour
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
@@ -36,9 +39,12 @@ def suggest(
     download: bool = False,
     workload: str | None = None,
     time: str | float | None = None,
-) -> list[InitialDesign]:
-    """Suggest k configurations for a dataset, best first; arguments, errors and log as in `answer`."""
-    result = answer(
+) -> Answer:
+    """Suggest k configurations for a dataset, best first; arguments, errors and log as in `answer`.
+
+    Returns: the answer: a sequence of `InitialDesign`, and a table in a notebook.
+    """
+    return answer(
         path,
         images=images,
         labels=labels,
@@ -58,7 +64,6 @@ def suggest(
         workload=workload,
         time=time,
     )
-    return list(result.suggestions)
 
 
 def neighbours(
@@ -83,7 +88,7 @@ def neighbours(
     Arguments, errors and log as in `answer`.
     """
     dataset = dataset_of(path, images, labels)
-    advisor = Advisor(
+    with _advisor(
         history,
         model,
         exclude_group=exclude_group,
@@ -93,8 +98,8 @@ def neighbours(
         threads=threads,
         cache=cache,
         download=download,
-    )
-    return list(_log_notes(advisor.neighbours(dataset, k, workload=workload)).neighbours)
+    ) as advisor:
+        return list(_log_notes(advisor.neighbours(dataset, k, workload=workload)).neighbours)
 
 
 def answer(
@@ -160,7 +165,7 @@ def answer(
         StorageError: a history or model that is damaged, of another version, or that do not belong together.
     """
     dataset = dataset_of(path, images, labels)
-    advisor = Advisor(
+    with _advisor(
         history,
         model,
         exclude_group=exclude_group,
@@ -170,15 +175,22 @@ def answer(
         threads=threads,
         cache=cache,
         download=download,
-    )
-    result = advisor.suggest(
-        dataset, k, strategy=strategy, space=space, rename=rename, explain=explain, workload=workload, time=time
-    )
+    ) as advisor:
+        result = advisor.suggest(
+            dataset, k, strategy=strategy, space=space, rename=rename, explain=explain, workload=workload, time=time
+        )
     return _log_notes(result)
+
+
+@contextmanager
+def _advisor(history: PathLike | None, model: PathLike | None, **options: Any) -> Iterator[Advisor]:
+    """Yield an advisor; a notebook shows how far it is."""
+    with live_line("looking at pictures") as show:
+        yield Advisor(history, model, **options, progress=show)
 
 
 def _log_notes(result: Answer) -> Answer:
     """Log the notes of an answer and return it."""
     for note in result.notes:
         _log.warning(note)
-    return result
+    return replace(result, are_notes_logged=True)

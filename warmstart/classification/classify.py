@@ -7,6 +7,7 @@ import json
 import os
 import time as clock
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from warmstart.classification.keeper import Keeper, judged_before, store_judged
 from warmstart.classification.label_table import label_table, write_label_table
 from warmstart.classification.look import look_at
 from warmstart.classification.options import ClassifyOptions
-from warmstart.classification.progress import PlainProgress, Teller
+from warmstart.classification.progress import LOOKING, PlainBar, PlainProgress, Teller
 from warmstart.history_store.canonical import canonical
 from warmstart.history_store.errors import AllTrialsFailedError, DataError, StorageError, UsageError
 from warmstart.history_store.images import ImageSource
@@ -32,6 +33,7 @@ from warmstart.history_store.readers.arranged import MARK
 from warmstart.history_store.readers.csv_labels import images_of, labelled
 from warmstart.locations import PathLike
 from warmstart.metafeat.files import replace_file
+from warmstart.notebook import live_line
 from warmstart.studies.results.classifier_record import judgement_of
 from warmstart.studies.results.summary import TuneResult
 from warmstart.studies.state.storage import local_path
@@ -100,6 +102,7 @@ def classify(
         AllTrialsFailedError: no network was trained in this time.
     """
     check_path("pictures", pictures)
+    bar = PlainBar(LOOKING)
     options = ClassifyOptions(
         time=time,
         out=out,
@@ -114,10 +117,11 @@ def classify(
         storage=storage,
         device=device,
         seed=seed,
-        progress=progress or ClassifyOptions.progress,
+        progress=progress or bar.tell,
         on_message=on_message,
     )
-    return classify_pictures(os.fspath(pictures), options)
+    with live_line(bar) if progress is None else nullcontext():
+        return classify_pictures(os.fspath(pictures), options)
 
 
 def classify_pictures(path: str, options: ClassifyOptions, *, began: float | None = None) -> ImageClassifier:

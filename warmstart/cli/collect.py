@@ -30,7 +30,7 @@ from warmstart.history_store.wording import counted
 from warmstart.training.collection.settings import CollectionSettings
 
 if TYPE_CHECKING:
-    from warmstart.cli.bar import Show
+    from warmstart.bar import Show
     from warmstart.studies.own_workload import OwnScript
     from warmstart.training.collection.progress import CollectionProgress
 

@@ -20,6 +20,7 @@ from warmstart.metafeat.cache import cache_folder
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
 from warmstart.models.evaluation_settings import EvaluationSettings
 from warmstart.models.recipe import Recipe
+from warmstart.notebook import shows_progress
 from warmstart.plots.read_report import table_stems
 from warmstart.training.evaluation.methods import (
     Method,
@@ -43,6 +44,7 @@ PAPER = {"ADF": "adf", "Bi-LSTM": "bilstm"}
 """The two models of [Kim2017warmstart] by their labels in its figures."""
 
 
+@shows_progress("evaluating")
 def evaluate_table(path: Path, plan: EvaluationSettings, *, progress: Show | None = None) -> dict[str, Any]:
     """Evaluate on a table of errors with the meta-features and distances of its file.
 
@@ -64,6 +66,7 @@ def evaluate_table(path: Path, plan: EvaluationSettings, *, progress: Show | Non
     )
 
 
+@shows_progress("evaluating")
 def evaluate_history(path: Path, plan: EvaluationSettings, *, progress: Show | None = None) -> dict[str, Any]:
     """Evaluate on a history, holding every source out of the model's training in turn.
 

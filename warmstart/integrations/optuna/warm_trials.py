@@ -97,24 +97,26 @@ def warm_start(
     asked = workload
     if workload is None and not is_history_named(history):
         asked = default_workload(space, rename=rename, is_script=True, model=model).name
-    designs = suggest(
-        dataset,
-        images=images,
-        labels=labels,
-        k=_limited_k(k, history, asked),
-        strategy=strategy,
-        history=history,
-        model=model,
-        space=space,
-        rename=rename if space is not None else None,
-        exclude_group=exclude_group,
-        skip_broken=skip_broken,
-        seed=seed,
-        device=device,
-        threads=threads,
-        cache=cache,
-        download=download,
-        workload=asked if space is None else workload,
+    designs = list(
+        suggest(
+            dataset,
+            images=images,
+            labels=labels,
+            k=_limited_k(k, history, asked),
+            strategy=strategy,
+            history=history,
+            model=model,
+            space=space,
+            rename=rename if space is not None else None,
+            exclude_group=exclude_group,
+            skip_broken=skip_broken,
+            seed=seed,
+            device=device,
+            threads=threads,
+            cache=cache,
+            download=download,
+            workload=asked if space is None else workload,
+        )
     )
     enqueued = [
         dict(suggestion.config) if space is not None else _study_params(suggestion, rename or {})
