@@ -1,5 +1,6 @@
 """Write `keras_tuner/` with Keras Tuner: python make_keras_tuner.py, in an environment with it."""
 
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -32,4 +33,7 @@ if __name__ == "__main__":
         for path in sorted(Path(folder).rglob("*.json")):
             to = target / path.relative_to(folder)
             to.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, to)
+            content = json.loads(path.read_text())
+            if content.get("message"):  # a traceback names folders of the machine
+                content["message"] = content["message"].splitlines()[-1]
+            to.write_text(json.dumps(content) + "\n")

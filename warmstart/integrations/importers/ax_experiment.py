@@ -54,7 +54,7 @@ def read_ax(source: Path, *, metric: str | None = None) -> ForeignRuns:
         msg = f"{source}: expected an experiment of Ax, got JSON without one. Give the file of save_experiment."
         raise DataError(msg)
     rows = list(_data(experiment))
-    goals = {str(goal["metric"]["name"]): goal for goal in _of_kind(experiment.get("optimization_config"), "Objective")}
+    goals = dict(map(_goal, _of_kind(experiment.get("optimization_config"), "Objective")))
     chosen = choose_metric(sorted({str(row["metric_name"]) for row in rows}), metric, list(goals), str(source))
     runs: list[FolderRun] = []
     left_out: Counter[str] = Counter()
@@ -64,11 +64,10 @@ def read_ax(source: Path, *, metric: str | None = None) -> ForeignRuns:
             left_out[_LEFT_OUT[state]] += 1
         else:
             runs += _runs(experiment, trial, [row for row in rows if row["metric_name"] == chosen], state=state)
-    is_minimised = chosen not in goals or goals[chosen].get("minimize") is True
     found = as_foreign_runs(
         f"Ax experiment {experiment.get('name')!r}, {chosen}",
         runs,
-        maximised=is_maximised(chosen) if is_minimised else True,
+        maximised=True if goals.get(chosen) else is_maximised(chosen),
         left_out=left_out,
     )
     parameters = experiment.get("search_space", {}).get("parameters", [])
@@ -89,6 +88,14 @@ def _runs(experiment: Mapping[str, Any], trial: Mapping[str, Any], rows: list[Ma
         origin = f"import/ax/{experiment.get('name')}/{name}"
         curve = rising_curve(points) if len(points) > 1 else ()
         yield FolderRun(dict(parameters), value, status, curve, _seconds(trial), origin)
+
+
+def _goal(objective: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return the metric of an objective, and whether more of it is better; newer releases write `-loss`."""
+    expression = objective.get("expression")
+    if expression is None:
+        return str(objective["metric"]["name"]), objective.get("minimize") is not True
+    return str(expression).lstrip("- "), not str(expression).startswith("-")
 
 
 def _of_kind(value: Any, *kinds: str) -> Iterator[Mapping[str, Any]]:

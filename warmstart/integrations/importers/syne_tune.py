@@ -13,7 +13,6 @@ from typing import Any
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.external_runs import ForeignRuns
 from warmstart.history_store.limits import UNPACKED
-from warmstart.history_store.records import Status
 from warmstart.history_store.wording import in_words
 from warmstart.integrations.importers.external_json import read_json
 from warmstart.integrations.importers.registry import Importer, by_metric
@@ -21,6 +20,7 @@ from warmstart.integrations.importers.run_folders import (
     FolderRun,
     as_foreign_runs,
     choose_metric,
+    end_status,
     find_files,
     is_maximised,
     rising_curve,
@@ -101,9 +101,8 @@ def _failed(reports: Rows) -> bool:
 def _run(folder: Path, number: str, reports: Rows, metric: str) -> FolderRun:
     points = [(step, to_number(row.get(metric))) for step, row in enumerate(reports, start=1)]
     value, last = points[-1][1], reports[-1]
-    status = Status.OK if math.isfinite(value) and not _failed(reports) else Status.CRASHED
-    if not last.get(metric) and not _failed(reports):
-        status = None
+    has_failed = _failed(reports)
+    status = end_status(value, complete=not has_failed, reported=has_failed or bool(last.get(metric)))
     params = {name.removeprefix(_CONFIG): _value(text) for name, text in last.items() if name.startswith(_CONFIG)}
     origin = f"import/syne-tune/{folder.resolve().name}/{number}"
     return FolderRun(params, value, status, rising_curve(points), to_number(last.get("st_worker_time")), origin)

@@ -96,7 +96,8 @@ def _run(folder: Path, session: _Log, series: Series) -> FolderRun:
     value = series[-1][2] if series else math.nan
     status = end_status(value, complete=session.status == _SUCCESS, reported=bool(series))
     params = dict(session.settings or {})
-    dataset, origin = take_dataset(params), f"import/tensorboard/{folder.resolve().name}"
+    place = folder.resolve()
+    dataset, origin = take_dataset(params), f"import/tensorboard/{place.parent.name}/{place.name}"
     curve = rising_curve([(step, number) for step, _, number in series])
     seconds = series[-1][1] - series[0][1] if len(series) > 1 else math.nan
     return FolderRun(params, value, status, curve if len(series) > 1 else (), seconds, origin, dataset)

@@ -134,7 +134,9 @@ def test_a_dashboard_shows_the_metric_and_what_else_a_trial_returned(tmp_path):
     configs = [{"x": 0.25}, {"x": 0.95}]
     tune(objective=accuracy, space={"x": (0.0, 1.0)}, initial=configs, trials=2, study="s", storage=storage, **same)
     study = optuna.load_study(study_name="s", storage=storage)
-    assert study.metric_names == ["1 - val_acc / 100"]
+    assert (study.metric_names, study.direction.name) == (["val_acc"], "MAXIMIZE")
+    assert study.best_value == 25.0
+    assert study.best_trial.user_attrs["came"] == 25.0
     assert (study.user_attrs["metric"], study.user_attrs["direction"]) == ("val_acc", "maximize")
     first, second = (trial.user_attrs for trial in study.trials)
     assert (first["val_acc"], first["f1"]) == (25.0, 0.5)
