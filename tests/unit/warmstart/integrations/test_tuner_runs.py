@@ -15,6 +15,17 @@ from warmstart.integrations.importers.registry import read_source
 FOREIGN = Path(__file__).parents[3] / "foreign"
 
 
+def test_runs_of_ultralytics():
+    runs, _ = read_source(str(FOREIGN / "ultralytics"))
+    assert (len(runs), runs.maximised, list(runs.values)) == (3, True, [0.55] * 3)
+    assert runs.status == [Status.OK] * 3
+    assert list(runs.params["lr0"]) == [0.02, 0.002, None], "`optimizer: auto` took another"
+    assert list(runs.params["imgsz"]) == [32] * 3
+    assert set(runs.datasets) == {"digits"}
+    assert all(0 < seconds < 100 for seconds in runs.durations)
+    assert [step for step, _ in runs.curves[0]] == [1, 2]
+
+
 def test_a_project_of_keras_tuner():
     runs, _ = read_source(str(FOREIGN / "keras_tuner"))
     assert (len(runs), runs.maximised, runs.curves[0]) == (8, True, ((0, runs.values[0]),))
