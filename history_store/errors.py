@@ -55,6 +55,10 @@ class WarmstartError(Exception):
         self.params = (param,) if isinstance(param, str) else tuple(param)
         super().__init__(with_subject(", ".join(self.params), message) if self.params else message)
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows: one line, since the place in our code says nothing about a wrong call."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class HistoryWarning(UserWarning):
     """Warning about a history; work continues."""

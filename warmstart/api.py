@@ -1,17 +1,19 @@
 """Suggestions and neighbours of a dataset in one call; for repeated calls see `warmstart.Advisor`."""
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from warmstart.locations import PathLike
+from warmstart.notebook import live_line
 from warmstart.option import check_keywords, option_of, show_options
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.lookup import Lookup, NeighbourQuestion, Question
 from warmstart.suggestions.query import dataset_of
-from warmstart.suggestions.records import InitialDesign, Neighbour
+from warmstart.suggestions.records import Neighbour
 
 _log = logging.getLogger("warmstart")
 
@@ -30,11 +32,12 @@ class AnswerOptions(Question, Lookup):
     threads: int | None = option_of(NeighbourOptions, "threads")
 
 
-def suggest(
-    path: PathLike | None = None, *, images: Any = None, labels: Any = None, **options: Any
-) -> list[InitialDesign]:
-    """Suggest k configurations for a dataset, best first; arguments, errors and log as in `answer`."""
-    return list(answer(path, images=images, labels=labels, **options).suggestions)
+def suggest(path: PathLike | None = None, *, images: Any = None, labels: Any = None, **options: Any) -> Answer:
+    """Suggest k configurations for a dataset, best first; arguments, errors and log as in `answer`.
+
+    Returns: the answer: a sequence of `InitialDesign`, and a table in a notebook.
+    """
+    return answer(path, images=images, labels=labels, **options)
 
 
 def neighbours(
@@ -45,8 +48,9 @@ def neighbours(
     Arguments, errors and log as in `answer`.
     """
     check_keywords("neighbours", NeighbourOptions, options)
-    advisor, question = _split(options, NeighbourQuestion)
-    return list(_log_notes(advisor.neighbours(dataset_of(path, images, labels), **question)).neighbours)
+    dataset = dataset_of(path, images, labels)
+    with _advisor(options, NeighbourQuestion) as (advisor, question):
+        return list(_log_notes(advisor.neighbours(dataset, **question)).neighbours)
 
 
 def answer(  # noqa: D417  options show themselves
@@ -70,8 +74,10 @@ def answer(  # noqa: D417  options show themselves
         StorageError: a history or model that is damaged, of another version, or that do not belong together.
     """
     check_keywords("answer", AnswerOptions, options)
-    advisor, question = _split(options, Question)
-    return _log_notes(advisor.suggest(dataset_of(path, images, labels), **question))
+    dataset = dataset_of(path, images, labels)
+    with _advisor(options, Question) as (advisor, question):
+        result = advisor.suggest(dataset, **question)
+    return _log_notes(result)
 
 
 show_options(answer, AnswerOptions)
@@ -79,15 +85,19 @@ show_options(suggest, AnswerOptions)
 show_options(neighbours, NeighbourOptions)
 
 
-def _split(options: Mapping[str, Any], record: type[Question | NeighbourQuestion]) -> tuple[Advisor, dict[str, Any]]:
-    """Return the advisor of the options, and those of them that a record has."""
+@contextmanager
+def _advisor(
+    options: Mapping[str, Any], record: type[Question | NeighbourQuestion]
+) -> Iterator[tuple[Advisor, dict[str, Any]]]:
+    """Yield the advisor of the options, and those of them that a record has; a notebook shows how far it is."""
     names = {item.name for item in fields(record)}
-    advisor = Advisor(**{name: value for name, value in options.items() if name not in names})
-    return advisor, {name: value for name, value in options.items() if name in names}
+    with live_line("looking at pictures") as show:
+        advisor = Advisor(**{name: value for name, value in options.items() if name not in names}, progress=show)
+        yield advisor, {name: value for name, value in options.items() if name in names}
 
 
 def _log_notes(result: Answer) -> Answer:
     """Log the notes of an answer and return it."""
     for note in result.notes:
         _log.warning(note)
-    return result
+    return replace(result, are_notes_logged=True)

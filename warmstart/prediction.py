@@ -18,6 +18,7 @@ from warmstart.history_store.images import SPLITS, BrokenImage
 from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.wording import counted, right_of_100
 from warmstart.html import section, table
+from warmstart.notebook import frame_of, shows_progress
 
 if TYPE_CHECKING:
     from warmstart.history_store.images import ImageSource
@@ -161,6 +162,10 @@ class Predictions:
             known |= {} if row.unlike is None else {"unlike": row.unlike}
             yield {"image": row.image, "class": row.label, "probability": row.probability, **known}
 
+    def to_frame(self) -> Any:
+        """Return the predictions as a table of pandas: a row a picture."""
+        return frame_of(self)
+
     def __repr__(self) -> str:
         """Return a few lines: number of pictures, errors, first predictions."""
         first = [f"  {row.image}: {row.label} ({row.probability:.4g})" for row in self.rows[:_MAX_LISTED]]
@@ -197,6 +202,7 @@ class Predictions:
         return document | {"broken": [{"image": image, "reason": reason} for image, reason in self.broken]}
 
 
+@shows_progress("predicting")
 def predict(
     model: PathLike,
     images: PathLike | Sequence[PathLike] | NDArray[Any] = (),

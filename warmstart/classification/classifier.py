@@ -100,6 +100,14 @@ class ImageClassifier:
         """Return the networks that were compared; `trials.to_frame()` is a table of them."""
         return Trials(self.study.trials)
 
+    def to_frame(self) -> Any:
+        """Return the networks that were compared as a table of pandas."""
+        return self.trials.to_frame()
+
+    def plot(self) -> Any:
+        """Return a picture of the networks that were compared, and of the best so far."""
+        return self.study.plot()
+
     @property
     def classes(self) -> tuple[str, ...]:
         """Return the names of the classes."""

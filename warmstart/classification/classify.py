@@ -7,6 +7,7 @@ import json
 import os
 import time as clock
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from warmstart.classification.keeper import Keeper, judged_before, store_judged
 from warmstart.classification.label_table import label_table, write_label_table
 from warmstart.classification.look import look_at
 from warmstart.classification.options import ClassifyOptions
-from warmstart.classification.progress import Teller
+from warmstart.classification.progress import LOOKING, PlainBar, Teller
 from warmstart.history_store.canonical import canonical
 from warmstart.history_store.errors import AllTrialsFailedError, DataError, StorageError, UsageError
 from warmstart.history_store.images import ImageSource
@@ -32,6 +33,7 @@ from warmstart.history_store.readers.arranged import MARK
 from warmstart.history_store.readers.csv_labels import images_of, labelled
 from warmstart.locations import PathLike
 from warmstart.metafeat.files import replace_file
+from warmstart.notebook import live_line
 from warmstart.option import check_keywords, show_options
 from warmstart.studies.results.classifier_record import judgement_of
 from warmstart.studies.results.summary import TuneResult
@@ -71,7 +73,9 @@ def classify(pictures: PathLike, **options: Any) -> ImageClassifier:  # noqa: D4
     check_path("pictures", pictures)
     check_keywords("classify", ClassifyOptions, options)
     named = {name: value for name, value in options.items() if value is not None}
-    return classify_pictures(os.fspath(pictures), ClassifyOptions(**named))
+    bar = PlainBar(LOOKING)
+    with nullcontext() if "progress" in named else live_line(bar):
+        return classify_pictures(os.fspath(pictures), ClassifyOptions(**{"progress": bar.tell, **named}))
 
 
 show_options(classify, ClassifyOptions)

@@ -20,7 +20,7 @@ from warmstart.studies.options import Outputs, Problem, Search
 from warmstart.training.collection.settings import CollectionSettings
 
 if TYPE_CHECKING:
-    from warmstart.cli.bar import Show
+    from warmstart.bar import Show
     from warmstart.studies.own_workload import OwnScript
     from warmstart.training.collection.progress import CollectionProgress
 

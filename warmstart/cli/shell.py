@@ -16,7 +16,7 @@ from warmstart.history_store.quoting import in_json, in_line, in_yaml
 from warmstart.option import option
 
 if TYPE_CHECKING:
-    from warmstart.cli.bar import Show
+    from warmstart.bar import Show
     from warmstart.history_store.records import Config
 
 WIDTH = 100
@@ -116,14 +116,14 @@ class Shell:
 
     @contextmanager
     def progress(self, title: str) -> Iterator["Show"]:
-        """Show the progress of a command on stderr, unless quiet; see `warmstart.cli.bar`.
+        """Show the progress of a command on stderr, unless quiet; see `warmstart.bar`.
 
         Yields: `Bar.show`.
         """
         if self.quiet:
             yield _ignore
             return
-        from warmstart.cli.bar import progress_on_stderr
+        from warmstart.bar import progress_on_stderr
 
         with progress_on_stderr(title) as show:
             yield show

@@ -1,7 +1,6 @@
 """`tune`: tune an objective, starting from the history's suggestions."""
 
 import contextlib
-import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +21,6 @@ from warmstart.studies.state.split import Split
 from warmstart.suggestions.lookup import Labels, Sources
 
 if TYPE_CHECKING:
-    from warmstart.bo.transfer.expected_error import ExpectedError
-    from warmstart.cli.bar import Show
     from warmstart.studies.results.expectations import StudyExpectations
     from warmstart.studies.results.progress import StudyProgress
     from warmstart.studies.results.summary import JointResult, TuneResult
@@ -110,6 +107,7 @@ def tune(
     began = monotonic()
 
     from warmstart.studies.objectives.load import nothing_to_tune
+    from warmstart.studies.results.progress import show_progress
     from warmstart.studies.results.summary import TuneResult
     from warmstart.studies.tune import tune_dataset, tune_datasets
     from warmstart.studies.tune_options import TuneOptions, with_printed_metric
@@ -133,7 +131,7 @@ def tune(
                 shell.note(f"{_all_there(now.done)} already: none was run. A larger --trials adds more.")
             latest[:] = [now]
             prefix = f"{now.study}, " if len(paths) > 1 else ""
-            _show(show, now, prefix, shown_metric)
+            show_progress(show, now, prefix, shown_metric)
             for trial in now.latest:
                 shell.detail(prefix + _line(trial, shown_metric, now.expected))
 
@@ -296,44 +294,11 @@ def _print(shell: Shell, result: "TuneResult") -> None:
             shell.say(_report_line(result.report))
 
 
-def _show(show: "Show", now: "StudyProgress", prefix: str, metric: "Metric") -> None:
-    """Show the running trials, the last report and the best error so far."""
-    details = []
-    if now.best is not None and now.best.error is not None:
-        details = [f"best {metric.said(now.best.error)} (trial {now.best.number})"]
-    if now.n_failed:
-        details.append(f"{now.n_failed} failed")
-    if now.expected is not None:
-        details.append(f"in the end {_range(now.expected.best, metric)}")
-    text, since = "", None
-    if len(now.running) == 1:
-        (trial,) = now.running
-        text, since = f"{prefix}trial {trial.number}", trial.since
-        if trial.step is not None and trial.error is not None:
-            details.insert(0, f"{metric.name} {in_short(metric.to_value(trial.error))} at step {trial.step:.12g}")
-        if trial.heading is not None:
-            details.insert(1, f"heading for {_range(trial.heading, metric)}")
-        elif trial.step is None and trial.expected is not None:
-            text += f" ({_range(trial.expected, metric)} expected)"
-    elif now.running:
-        numbers = ", ".join(str(trial.number) for trial in now.running[:8])
-        text = f"{prefix}trials {numbers}" + (" and others" if len(now.running) > 8 else "")
-    parts = sum(trial.share or 0.0 for trial in now.running)
-    total = None if now.total == float("inf") else now.total
-    # Infinity: the bar has no better estimate than the study.
-    left_s = math.inf if math.isnan(now.left_s) else now.left_s
-    show(now.done + parts, total, text, left_s=left_s, since=since, more=", ".join(details), ended=now.done)
-
-
-def _range(expected: "ExpectedError", metric: "Metric") -> str:
-    """Format an interval of errors in the metric's values."""
-    low, high = sorted(metric.to_value(end) for end in (expected.low, expected.high))
-    return f"{low:.2g} to {high:.2g}"
-
-
 def _line(trial: "Trial", metric: "Metric", expectations: "StudyExpectations | None") -> str:
+    from warmstart.studies.results.progress import in_metric
+
     error = "" if trial.error is None else f" {metric.said(trial.error)}"
     expected = None if expectations is None else expectations.of(trial.number)
-    promised = "" if expected is None else f" ({_range(expected, metric)} expected)"
+    promised = "" if expected is None else f" ({in_metric(expected, metric)} expected)"
     took = "" if trial.duration is None else f", {trial.duration:.1f} s"
     return f"trial {trial.number}: {trial.status.value}{error}{promised}{took}{f': {trial.note}' if trial.note else ''}"

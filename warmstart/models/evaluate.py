@@ -21,6 +21,7 @@ from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_tra
 from warmstart.metafeat.spec import Extractor
 from warmstart.models.evaluation_settings import EvaluationSettings
 from warmstart.models.recipe import Recipe
+from warmstart.notebook import shows_progress
 from warmstart.plots.read_report import table_stems
 from warmstart.training.evaluation.methods import (
     Method,
@@ -44,6 +45,7 @@ PAPER: dict[str, Extractor] = {"ADF": "adf", "Bi-LSTM": "bilstm"}
 """The two models of [Kim2017warmstart] by their labels in its figures."""
 
 
+@shows_progress("evaluating")
 def evaluate_table(path: Path, plan: EvaluationSettings, *, progress: Show | None = None) -> dict[str, Any]:
     """Evaluate on a table of errors with the meta-features and distances of its file.
 
@@ -65,6 +67,7 @@ def evaluate_table(path: Path, plan: EvaluationSettings, *, progress: Show | Non
     )
 
 
+@shows_progress("evaluating")
 def evaluate_history(path: Path, plan: EvaluationSettings, *, progress: Show | None = None) -> dict[str, Any]:
     """Evaluate on a history, holding every source out of the model's training in turn.
 

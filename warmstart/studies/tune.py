@@ -18,6 +18,7 @@ from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.history_store.space import load_space
 from warmstart.history_store.wording import counted
 from warmstart.locations import PathLike
+from warmstart.notebook import is_notebook
 from warmstart.option import show_options
 from warmstart.prediction import predict_validation
 from warmstart.studies.execution.first_failures import ALIKE, fail_alike
@@ -34,6 +35,7 @@ from warmstart.studies.objectives.workload import WorkloadObjective
 from warmstart.studies.options import GROUPS, Group, pick_from
 from warmstart.studies.results.classifier_record import classifier_record
 from warmstart.studies.results.comparison import Comparison, compare_with_uniform
+from warmstart.studies.results.progress import shown_in_notebook
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
 from warmstart.studies.results.saved_networks import seconds_of_best
 from warmstart.studies.results.summary import JointResult, TuneResult, summarise
@@ -119,7 +121,8 @@ def tune(  # noqa: D417  the texts of the options are put in below
     call = TuneOptions.of(_with_groups(groups, _current_keywords(options)))
     if dataset is not None:
         check_path("dataset", dataset)
-    return tune_dataset(None if dataset is None else os.fspath(dataset), call)
+    with shown_in_notebook(call, Metric(call.metric, call.maximize, call.scale)) as shown:
+        return tune_dataset(None if dataset is None else os.fspath(dataset), shown)
 
 
 _OLD_NAMES = {"startup": "n_startup_trials", "tell": "on_message"}
@@ -242,7 +245,8 @@ def tune_many(datasets: Sequence[PathLike], *groups: Group, split: Split = "equa
     for dataset in datasets:
         check_path("dataset", dataset)
     call = TuneOptions.of(_with_groups(groups, _current_keywords(options)))
-    return tune_datasets([os.fspath(dataset) for dataset in datasets], call, split=split)
+    with shown_in_notebook(call, Metric(call.metric, call.maximize, call.scale), is_joint=True) as shown:
+        return tune_datasets([os.fspath(dataset) for dataset in datasets], shown, split=split)
 
 
 show_options(tune, *GROUPS)
@@ -496,7 +500,7 @@ def _announce_study(study: str, store: Store, trials: int, limits: Limits, optio
         options.on_message(note)
     advice = "For another function begin another study with `study`." if _is_namesake(options.objective) else ""
     if trials >= limits.trials:
-        if advice or options.progress is None:
+        if advice or options.progress is None or is_notebook():
             existing = "the 1 trial is" if trials == 1 else f"all {trials} trials are"
             options.on_message(
                 f"{study}: {existing} there already: none was run. A larger `trials` adds more. {advice}".rstrip()

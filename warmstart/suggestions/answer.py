@@ -1,12 +1,14 @@
 """The answer of `suggest`: its records together, as text, HTML and JSON."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.space import shown
 from warmstart.history_store.wording import in_short
 from warmstart.html import section, table
+from warmstart.notebook import frame_of
 from warmstart.suggestions.records import Confidence, DatasetSummary, InitialDesign, Neighbour
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class Answer:
         plan: what fits in the time that was given; None where none was. The suggestions are its runs.
         expectation: what to expect of the suggestions, then of the plan's `others`, and of the best after a search, as more errors come; None where
             the history knows too little, or the suggestions are not as it measured them.
+        are_notes_logged: whether the notes and doubts were logged, so that a notebook need not show them again.
     """
 
     dataset: DatasetSummary
@@ -66,6 +69,35 @@ class Answer:
     measured_with: "MeasuredWith | None" = None
     plan: "TimePlan | None" = None
     expectation: "DatasetExpectation | None" = field(default=None, compare=False)
+    are_notes_logged: bool = field(default=False, compare=False)
+
+    def __len__(self) -> int:
+        """Return the number of suggestions."""
+        return len(self.suggestions)
+
+    def __bool__(self) -> bool:
+        """Return true, also without suggestions."""
+        return True
+
+    def __iter__(self) -> Iterator[InitialDesign]:
+        """Yield the suggestions, best first."""
+        return iter(self.suggestions)
+
+    @overload
+    def __getitem__(self, index: int) -> InitialDesign: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[InitialDesign]: ...
+    def __getitem__(self, index: int | slice) -> InitialDesign | list[InitialDesign]:
+        """Return a suggestion by its rank from 0, or a list of several."""
+        return list(self.suggestions[index]) if isinstance(index, slice) else self.suggestions[index]
+
+    def to_frame(self) -> Any:
+        """Return the suggestions as a table of pandas: a row a suggestion, a column a hyperparameter.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        return frame_of(_rows(self))
 
     @property
     def expected_line(self) -> str:
@@ -132,29 +164,34 @@ def _line(design: InitialDesign) -> str:
     return f"{values} (from {design.origin})"
 
 
+def _rows(answer: Answer) -> list[dict[str, Any]]:
+    """Return a row for each suggestion: its values in natural units, where it is from, what to expect."""
+    return [
+        {
+            **shown(item.config),
+            "from": item.origin,
+            "distance": item.distance,
+            "error there": item.source_error if item.measured else "not measured",
+            "error expected": None if item.expected_error is None else item.expected_error.value,
+            "expected regret": item.expected_regret,
+            "seconds": None if item.seconds is None else item.seconds.value,
+        }
+        for item in answer.suggestions
+    ]
+
+
 def _html(answer: Answer) -> str:
     """Return an answer as HTML: confidence, configurations, neighbours, reasons."""
     about = answer.dataset
-    parts = [
-        f"<p>{in_markup(about.path)}: {about.n_images} images, {about.n_classes} classes. {in_markup(answer.confidence.note)}</p>",
-        *(f"<p>{in_markup(note)}</p>" for note in answer.notes if note != answer.confidence.note),
-    ]
+    head = f"{about.path}: {about.n_images} images, {about.n_classes} classes."
+    notes = () if answer.are_notes_logged else answer.notes
+    if answer.confidence.note not in answer.notes or not answer.are_notes_logged:
+        head = f"{head} {answer.confidence.note}"
+    parts = [f"<p>{in_markup(text)}</p>" for text in (head, *(n for n in notes if n != answer.confidence.note))]
     if answer.suggestions:
-        rows = [
-            {
-                **shown(item.config),
-                "from": item.origin,
-                "distance": item.distance,
-                "error there": item.source_error if item.measured else "not measured",
-                "error expected": None if item.expected_error is None else item.expected_error.value,
-                "expected regret": item.expected_regret,
-                "seconds": None if item.seconds is None else item.seconds.value,
-            }
-            for item in answer.suggestions
-        ]
         is_of_history = any(item.is_of_history for item in answer.suggestions)
         by = answer.strategy if is_of_history else "no strategy: nothing of the space is known"
-        parts.append(table(f"Configurations to try first, by {by}", rows))
+        parts.append(table(f"Configurations to try first, by {by}", _rows(answer)))
         if answer.plan is not None:
             parts.append(f"<p>{in_markup(answer.plan.line)}</p>")
         if is_of_history and answer.measured_with is not None and answer.measured_with.line:

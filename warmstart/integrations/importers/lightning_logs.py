@@ -7,6 +7,7 @@ from pathlib import Path
 
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.external_runs import ForeignRuns
+from warmstart.integrations.importers import tensorboard_logs
 from warmstart.integrations.importers.registry import Importer, by_metric
 from warmstart.integrations.importers.run_folders import (
     FolderRun,
@@ -80,7 +81,8 @@ def _matches(source: str) -> bool:
     path = Path(source)
     if path.is_file():
         return path.name == METRICS and (path.parent / HPARAMS).is_file()
-    return has_files(source, HPARAMS)
+    # TensorBoardLogger writes the same settings, and events for the metrics.
+    return has_files(source, HPARAMS) and (has_files(source, METRICS) or not tensorboard_logs.is_log(source))
 
 
 IMPORTER = Importer(_matches, by_metric(read_lightning), ("metric",))

@@ -11,14 +11,13 @@ from typing import Any
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.json_text import parse_json
 
-READ = "tables of runs (.csv, .parquet), studies of Optuna, experiments of MLflow and Ray Tune, runs of Weights & Biases, SMAC3, timm, Lightning and Hugging Face's Trainer, tables of HPO-B"
+READ = "tables of runs (.csv, .parquet), studies of Optuna, experiments of MLflow and Ray Tune, runs of Weights & Biases, SMAC3, timm, Ultralytics, Lightning, Hugging Face's Trainer, Keras Tuner, Ax, Syne Tune and TensorBoard, tables of HPO-B"
 _STEP = "Save its runs as a table: a column a hyperparameter, and one of the error."
 _MOST_FILES = 2000
 _MOST_BYTES = 1 << 26
 _IN_FOLDERS: Mapping[str, str] = {
-    r"oracle\.json|tuner\d+\.json|build_config\.json": "Keras Tuner",
-    r"events\.out\.tfevents\..*": "TensorBoard",
-    r"results\.csv\.zip|tuner\.dill|.*\.syne_tune.*": "Syne Tune",
+    r"oracle\.json|tuner\d+\.json|build_config\.json": "Keras Tuner without a trial",
+    r"tuner\.dill|.*\.syne_tune.*": "Syne Tune without results.csv.zip",
     r"learner\.pkl|predictor\.pkl": "AutoGluon",
     r"configs\.json": "HpBandSter",
     r"clearml\.conf|task_session\.json": "ClearML",
@@ -28,22 +27,10 @@ _FILES: Mapping[str, str] = {
     r".*\.ipynb": "a notebook",
     r".*\.(pkl|pickle|joblib|dill)": "a pickle, which is never opened, as it can run programs",
     r".*\.(xlsx?|ods)": "a spreadsheet: save it as CSV",
-    r"events\.out\.tfevents\..*": "a log of TensorBoard",
+    r"events\.out\.tfevents\..*": "a log of TensorBoard: give its folder",
     r"wandb-summary\.json": "the summary of a run of Weights & Biases without its settings: give the folder `wandb`",
     r".*\.(txt|log|md)": "a text",
 }
-
-
-def is_ultralytics(source: str) -> bool:
-    """Return whether a folder holds runs of Ultralytics, whose `args.yaml` is named like timm's."""
-    path = Path(source)
-    folders = [path, *islice(path.iterdir(), _MOST_FILES)] if path.is_dir() else []
-    return any((folder / "args.yaml").is_file() and (folder / "results.csv").is_file() for folder in folders)
-
-
-def refuse_ultralytics(source: str, **_: object) -> Any:
-    """Raise the error of runs of Ultralytics."""
-    raise _other(source, "runs of Ultralytics, of which `results.csv` has the errors and `args.yaml` the settings")
 
 
 def refuse_other(source: str, **_: object) -> Any:
@@ -89,7 +76,7 @@ def _folder_kind(path: Path) -> str:
         if name := next((name for name in names if re.fullmatch(pattern, name)), None):
             return f"a folder of {tool} ({name})"
     if "metadata.json" in names and b"metric_names" in (path / "metadata.json").read_bytes()[:_MOST_BYTES]:
-        return "a folder of Syne Tune (metadata.json)"
+        return "a folder of Syne Tune without results.csv.zip (metadata.json)"
     return "a folder without their files" if names else "an empty folder"
 
 
@@ -100,7 +87,7 @@ def _file_kind(path: Path) -> str:
         return f"a file {path.suffix}" if path.suffix else "another file"
     head = path.read_bytes()[:4096]
     if b'"Experiment"' in head or b'"__type"' in head:
-        return "an experiment of Ax"
+        return "an object of Ax that is no experiment"
     if b'"oracle"' in head or b'"hyperparameters"' in head:
         return "a file of Keras Tuner"
     if head.startswith(b"[[") and b'"submitted"' in head:

@@ -16,9 +16,7 @@ from warmstart.history_store.wording import in_words
 from warmstart.integrations.importers.other_tools import (
     is_foreign_file,
     is_other_json,
-    is_ultralytics,
     refuse_other,
-    refuse_ultralytics,
 )
 
 Runs = tuple[ForeignRuns, tuple[DatasetInfo, ...]]
@@ -167,12 +165,16 @@ IMPORTERS: Registry[Importer] = Registry(
         "mlflow": _lazy("mlflow_runs"),
         "optuna-url": Importer(lambda source: "://" in source, _read_optuna),
         "table": Importer(lambda source: Path(source).suffix.lower() in TABLES, _read_table, ("metric",)),
-        "ultralytics": Importer(is_ultralytics, refuse_ultralytics),
+        "ultralytics": _lazy("ultralytics_runs", ("metric",)),
+        "keras-tuner": _lazy("keras_tuner", ("metric",)),
+        "syne-tune": _lazy("syne_tune", ("metric",)),
+        "ax": _lazy("ax_experiment", ("metric",)),
         "smac": Importer(_is_smac, _read_smac, ("metric",)),
         "timm": _lazy("timm_runs", ("metric",)),
         "hf-trainer": _lazy("hf_trainer", ("metric",)),
         "lightning": _lazy("lightning_logs", ("metric",)),
         "wandb": _lazy("wandb_runs", ("metric",)),
+        "tensorboard": _lazy("tensorboard_logs", ("metric",)),
     },
     check=lambda entry: isinstance(entry, Importer),
     requirement="a warmstart.integrations.importers.registry.Importer",

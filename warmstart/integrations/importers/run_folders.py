@@ -60,8 +60,8 @@ class FolderRun:
     dataset: str | None = field(default=None)
 
 
-def find_files(root: Path, *names: str, depth: int = DEPTH) -> Iterator[Path]:
-    """Yield files with some names in a folder and its subfolders, in order; hidden folders are skipped.
+def find_files(root: Path, *names: str, prefix: str | None = None, depth: int = DEPTH) -> Iterator[Path]:
+    """Yield files with some names, or with a prefix, in a folder and its subfolders, in order; hidden folders are skipped.
 
     A folder is followed by one link only, since links may be circular. A file that is also found without a link is
     yielded once; files behind links come last.
@@ -76,7 +76,7 @@ def find_files(root: Path, *names: str, depth: int = DEPTH) -> Iterator[Path]:
                     inside = sorted(entries, key=lambda entry: entry.name)
             except OSError:
                 continue
-            hits = [Path(entry.path) for entry in inside if entry.name in names]
+            hits = [Path(e.path) for e in inside if e.name in names or (prefix and e.name.startswith(prefix))]
             if is_behind_link:
                 behind_links += hits
             else:

@@ -37,10 +37,15 @@ from warmstart.bo.space.encoding import Encoding
 from warmstart.bo.space.sampling import Design
 from warmstart.history_store.deprecation import renamed
 from warmstart.history_store.errors import SpaceExhaustedError, UsageError
-from warmstart.history_store.hyperparameter_names import both_scales
 from warmstart.history_store.records import Config
 from warmstart.integrations.optuna.problem import Problem, TrialData, read_trials
 from warmstart.integrations.optuna.space import Presence, space_of_trials, to_distributions, to_space, value_at
+from warmstart.integrations.optuna.warm_values import (
+    begin_warm_trial,
+    end_warm_trial,
+    warm_value,
+    without_warm_values,
+)
 from warmstart.spaces import read_space
 from warmstart.studies.state.attributes import ACTUAL, CHECKPOINT, CLAIM, ORIGIN, WARM
 
@@ -64,6 +69,9 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
     Without a space, the space of the completed trials is used; the first trials, and parameters that appear later or
     change their range, are drawn from a design. Running and waiting trials are pending, failed ones inform the model of
     failures, pruned ones count with their last reported value.
+
+    Values of warm trials (`warm_start`) are fitted to what the objective asks for, by name and distribution. With
+    several objectives, all others are Optuna's `TPESampler`'s.
     """
 
     # Pickles of 0.2 hold these attributes and those of `__init__`, and `Problem` by its fields: the names must stay.
@@ -71,6 +79,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
     _made: tuple[object, tuple[TrialData, Optimizer, dict[str, Any], dict[str, Any]]] | None = None
     _part: Problem | None = None  # these three cache the last results: building a space takes time
     _shown: tuple[Any, Problem] | None = None
+    _unasked: frozenset[tuple[str, str]] = frozenset()
 
     def __init__(
         self,
@@ -164,9 +173,14 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         if self._process is not None and self._process != os.getpid():
             self._process, self._seed = os.getpid(), int(np.random.SeedSequence().generate_state(1)[0])
 
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        """Prepare a warm trial: its values are fitted when the objective asks for them."""
+        begin_warm_trial(study, trial)
+
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:  # noqa: ARG002  Optuna's signature
         """Return the parameters to sample jointly: of the space, or of the completed trials."""
-        self._raise_error_if_multi_objective(study)
+        if _has_several_objectives(study):
+            return {}
         if self._given is not None:
             distributions: Mapping[str, BaseDistribution] = self._given.distributions
         else:
@@ -180,7 +194,14 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
 
         A trial whose process ended after that gets the same one again: some of its parameters may be stored already.
         """
-        self._raise_error_if_multi_objective(study)
+        if _has_several_objectives(study):
+            self._check_several()
+            return {}
+        return without_warm_values(study, trial, self._joint_values(study, trial, search_space))
+
+    def _joint_values(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
         if not search_space:
             if self._given is not None:  # a space with one configuration
                 _store_attribute(study, trial, CLAIM, dict(self._given.space.get_default_configuration()))
@@ -280,8 +301,13 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """Draw one parameter from a design: 16 consecutive trials form a Latin hypercube in all parameters."""
-        self._raise_error_if_multi_objective(study)
+        """Return a warm trial's value, else draw one: 16 consecutive trials form a Latin hypercube in all parameters."""
+        if (warm := warm_value(study, trial, param_name, param_distribution)) is not None:
+            return warm.value
+        if _has_several_objectives(study):
+            seeds = np.random.SeedSequence([self._seed, zlib.crc32(param_name.encode()), trial.number])
+            drawn = optuna.samplers.TPESampler(seed=int(seeds.generate_state(1)[0]))
+            return drawn.sample_independent(study, trial, param_name, param_distribution)
         block, offset = divmod(trial.number, BLOCK)
         rng = np.random.default_rng([self._seed, zlib.crc32(param_name.encode()), block])
         u = float((rng.permutation(BLOCK)[offset] + rng.random(BLOCK)[offset]) / BLOCK)
@@ -299,26 +325,38 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         values: Sequence[float] | None,
     ) -> None:
         """Store a trial's constraints, warn of unused warm values, stop the study after the last configuration."""
-        self._raise_error_if_multi_objective(study)
-        planned = trial.system_attrs.get("fixed_params", {}) if ORIGIN in trial.user_attrs else {}
-        lost = [name for name in planned if not {name, *both_scales(name)} & trial.params.keys()]
-        if lost and state != TrialState.FAIL:
-            _log.warning(
-                "trial %d: the objective never asked for %s of its warm start; rename= says what it calls them",
-                trial.number,
-                ", ".join(lost),
-            )
-        if values and trial.user_attrs.get(WARM) is True:
+        if ORIGIN in trial.user_attrs and state != TrialState.FAIL:
+            self._warn_of_unasked(study, trial, end_warm_trial(study, trial))
+        is_single = not _has_several_objectives(study)
+        if values and is_single and trial.user_attrs.get(WARM) is True:
             study._storage.set_trial_user_attr(trial._trial_id, ACTUAL, values[0])  # noqa: SLF001
         if self._constraints_func is not None:
             _process_constraints_after_trial(self._constraints_func, study, trial, state)
-        if self._given is None:
+        if self._given is None or not is_single:
             return
         self._warn_of_extra(study, trial, self._given)
         if self._is_last(study, trial, self._given):
             _log.info("trial %d: every configuration of the space has its trial, and the study stops", trial.number)
             with contextlib.suppress(RuntimeError):  # with `study.tell` there is no loop to stop
                 study.stop()
+
+    def _warn_of_unasked(self, study: optuna.Study, trial: FrozenTrial, names: Sequence[str]) -> None:
+        """Warn once per study of values of a warm trial for which the objective never asked."""
+        new = [name for name in names if (study.study_name, name) not in self._unasked]
+        self._unasked |= {(study.study_name, name) for name in new}
+        if new:
+            text = "trial %d: the objective never asked for %s of its warm start; rename= says what it calls them"
+            _log.warning(text, trial.number, ", ".join(new))
+
+    def _check_several(self) -> None:
+        """Check that the settings can be used for several objectives.
+
+        Raises:
+            UsageError: they cannot.
+        """
+        if self._settings["initial"] or self._settings["related"]:
+            msg = "expected one objective with `initial` or `related`, got several. Enqueue configurations with study.enqueue_trial."
+            raise UsageError(msg)
 
     @staticmethod
     def _is_last(study: optuna.Study, trial: FrozenTrial, problem: Problem) -> bool:
@@ -411,6 +449,11 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             last = {**last, "told": last["told"] - 1}  # the related tasks have new evaluations: fit again
         optimizer.resume({**last, "asked": number}, pending=data.pending)
         return optimizer
+
+
+def _has_several_objectives(study: optuna.Study) -> bool:
+    """Tell whether a study has several objectives."""
+    return len(study.directions) > 1
 
 
 def _all_trials(study: optuna.Study) -> list[FrozenTrial]:

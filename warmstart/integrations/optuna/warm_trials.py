@@ -15,6 +15,7 @@ from warmstart.studies.state.attributes import ORIGIN, PROMISED, SOURCE, WARM
 
 if TYPE_CHECKING:
     import optuna
+    from ConfigSpace import ConfigurationSpace
 
     from warmstart.locations import PathLike
     from warmstart.spaces import SpaceLike
@@ -47,11 +48,13 @@ def warm_start(
 ) -> list[InitialDesign]:
     """Enqueue the suggestions for a dataset, best first; those enqueued earlier are skipped.
 
-    With a space, or a `WarmStartSampler` with a space, the suggestions are translated into it: its names, its scales,
-    and only its values, so that every `trial.suggest_...` accepts them. Hyperparameters that the history never measured
-    are varied; see docs/suggest.md. Without a space, a value on a logarithmic scale is enqueued under both of its names,
-    so that an objective may use `log10_learning_rate` or `learning_rate`. A `WarmStartSampler` warns if an objective
-    uses neither.
+    Each value is fitted when the objective asks for a parameter: its name is matched (`lr` is `learning_rate`), and the
+    value is put on the parameter's scale, into its range and to the nearest step or choice. What the suggestion lacks,
+    the study's sampler draws. For that, a `FittingSampler` is put around any sampler but a `WarmStartSampler`, which
+    does the same. A `WarmStartSampler` warns of values for which an objective never asks.
+
+    With a space, or a `WarmStartSampler` with a space, the suggestions are translated into it before they are enqueued,
+    and hyperparameters that the history never measured are varied; see docs/suggest.md.
 
     Args:
         study: any study, with any sampler.
@@ -83,7 +86,9 @@ def warm_start(
         MissingPathError, StorageError: as `warmstart.suggest`.
     """
     from warmstart.api import suggest
+    from warmstart.integrations.optuna.fitting_sampler import FittingSampler
     from warmstart.integrations.optuna.sampler import WarmStartSampler
+    from warmstart.integrations.optuna.warm_values import ranges_of, store_ranges
 
     if rename is not None:
         check_renames("rename", rename)
@@ -92,29 +97,34 @@ def warm_start(
     asked = workload
     if workload is None and not is_history_named(history):
         asked = default_workload(space, rename=rename, is_script=True, model=model).name
-    designs = suggest(
-        dataset,
-        images=images,
-        labels=labels,
-        k=_limited_k(k, history, asked),
-        strategy=strategy,
-        history=history,
-        model=model,
-        space=space,
-        rename=rename if space is not None else None,
-        exclude_group=exclude_group,
-        skip_broken=skip_broken,
-        seed=seed,
-        device=device,
-        threads=threads,
-        cache=cache,
-        download=download,
-        workload=asked if space is None else workload,
+    designs = list(
+        suggest(
+            dataset,
+            images=images,
+            labels=labels,
+            k=_limited_k(k, history, asked),
+            strategy=strategy,
+            history=history,
+            model=model,
+            space=space,
+            rename=rename if space is not None else None,
+            exclude_group=exclude_group,
+            skip_broken=skip_broken,
+            seed=seed,
+            device=device,
+            threads=threads,
+            cache=cache,
+            download=download,
+            workload=asked if space is None else workload,
+        )
     )
     enqueued = [
         dict(suggestion.config) if space is not None else _study_params(suggestion, rename or {})
         for suggestion in designs
     ]
+    store_ranges(study, ranges_of(_space_of(space, history, asked), {} if space is not None else rename or {}))
+    if space is None and not isinstance(study.sampler, WarmStartSampler | FittingSampler):
+        study.sampler = FittingSampler(study.sampler)
     for design, params in zip(designs, enqueued, strict=True):
         origin = {key: value for key, value in design.to_dict().items() if key in _ORIGIN}
         study.enqueue_trial(params, user_attrs={ORIGIN: origin, **_user_attributes(design)}, skip_if_exists=True)
@@ -143,6 +153,19 @@ def _limited_k(k: int, history: PathLike | None, workload: str | None) -> int:
         return k
     _log.warning("warm_start: %d configurations were asked for, the history has %d", k, n_configs)
     return n_configs
+
+
+def _space_of(space: SpaceLike | None, history: PathLike | None, workload: str | None) -> ConfigurationSpace:
+    """Return the space from which enqueued values come: the study's, else the history's."""
+    from warmstart.history_store.history import History
+    from warmstart.history_store.space import load_space
+    from warmstart.locations import history_path
+    from warmstart.spaces import read_space
+
+    if space is not None:
+        return read_space(space)
+    with History.open(history_path(history, workload=workload)) as opened:
+        return load_space(opened.space_json)
 
 
 def _study_params(design: InitialDesign, rename: Mapping[str, str]) -> dict[str, Any]:

@@ -169,6 +169,11 @@ class Metric:
         return self.printed_name or self.key or ("score" if self.maximize else "error")
 
     @property
+    def is_converted(self) -> bool:
+        """Tell whether errors are other numbers than the metric."""
+        return self.maximize or self.scale == "percent"
+
+    @property
     def direction_note(self) -> str:
         """Return a hint on how the number is read: that less is better, if no name says so, or on per cent; else empty."""
         if self.printed_name is not None and self.maximize and self.scale is None:
@@ -192,18 +197,22 @@ class Metric:
         Raises:
             ContradictionError: it is outside its scale.
         """
-        if not math.isfinite(value):
-            return -value if self.maximize else value
         top = 100.0 if self.scale == "percent" else 1.0
         is_bound = self.scale in ("fraction", "percent")
-        if (is_bound and not 0 <= value <= top) or (self.scale is None and self.maximize and value > top):
+        is_beyond = self.scale is None and self.maximize and value > top
+        if math.isfinite(value) and (is_beyond or (is_bound and not 0 <= value <= top)):
             range_ = f"in [0, {top:g}]" if is_bound else "of at most 1 with `maximize`"
             hint = "percent" if self.scale != "percent" and 1 < value <= 100 else "any"
             msg = f"expected {self.name} {range_}, got {value:g}. Correct the objective, or give `scale` {hint}."
             raise ContradictionError(msg)
+        return self.error_of(value)
+
+    def error_of(self, value: float) -> float:
+        """Return the error of a value, whether or not it is within its scale."""
+        top = 100.0 if self.scale == "percent" else 1.0
         if not self.maximize:
             return value / top
-        return -value if self.scale == "any" else 1 - value / top
+        return -value if self.scale == "any" or not math.isfinite(value) else 1 - value / top
 
     def to_value(self, error: float) -> float:
         """Return the value that an error stands for, rounded to 12 digits: 1 - (1 - 0.9) is not 0.9."""

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from warmstart.bo.transfer.expected_error import ExpectedError
+from warmstart.history_store.wording import in_short
+from warmstart.notebook import live_line
+from warmstart.studies.options import Outputs
 from warmstart.studies.results.expectations import StudyExpectations
 from warmstart.studies.results.trial import Trial
+
+if TYPE_CHECKING:
+    from warmstart.bar import Show
+    from warmstart.studies.objectives.metric import Metric
+
+OptionsT = TypeVar("OptionsT", bound=Outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +70,58 @@ class StudyProgress:
     running: tuple[RunningTrial, ...] = ()
     expected: StudyExpectations | None = None
     n_failed: int = 0
+
+
+def show_progress(show: Show, now: StudyProgress, prefix: str, metric: Metric) -> None:
+    """Show the running trials, the last report and the best error so far in a bar."""
+    details = []
+    if now.best is not None and now.best.error is not None:
+        details = [f"best {metric.said(now.best.error)} (trial {now.best.number})"]
+    if now.n_failed:
+        details.append(f"{now.n_failed} failed")
+    if now.expected is not None:
+        details.append(f"in the end {in_metric(now.expected.best, metric)}")
+    text, since = "", None
+    if len(now.running) == 1:
+        (trial,) = now.running
+        text, since = f"{prefix}trial {trial.number}", trial.since
+        if trial.step is not None and trial.error is not None:
+            details.insert(0, f"{metric.name} {in_short(metric.to_value(trial.error))} at step {trial.step:.12g}")
+        if trial.heading is not None:
+            details.insert(1, f"heading for {in_metric(trial.heading, metric)}")
+        elif trial.step is None and trial.expected is not None:
+            text += f" ({in_metric(trial.expected, metric)} expected)"
+    elif now.running:
+        numbers = ", ".join(str(trial.number) for trial in now.running[:8])
+        text = f"{prefix}trials {numbers}" + (" and others" if len(now.running) > 8 else "")
+    parts = sum(trial.share or 0.0 for trial in now.running)
+    total = None if now.total == float("inf") else now.total
+    # Infinity: the bar has no better estimate than the study.
+    left_s = math.inf if math.isnan(now.left_s) else now.left_s
+    show(now.done + parts, total, text, left_s=left_s, since=since, more=", ".join(details), ended=now.done)
+
+
+@contextmanager
+def shown_in_notebook(options: OptionsT, metric: Metric, *, is_joint: bool = False) -> Iterator[OptionsT]:
+    """Yield the options of a call, whose progress a notebook shows where they have no callback of their own.
+
+    Args:
+        options: of the call.
+        metric: of its trials.
+        is_joint: whether it has several studies, each of which is named.
+    """
+    with live_line("tuning") if options.progress is None else nullcontext(None) as show:
+        if show is None:
+            yield options
+            return
+
+        def update(now: StudyProgress) -> None:
+            show_progress(show, now, f"{now.study}, " if is_joint else "", metric)
+
+        yield replace(options, progress=update)
+
+
+def in_metric(expected: ExpectedError, metric: Metric) -> str:
+    """Format an interval of errors in the metric's values."""
+    low, high = sorted(metric.to_value(end) for end in (expected.low, expected.high))
+    return f"{low:.2g} to {high:.2g}"

@@ -23,6 +23,7 @@ from warmstart.studies.results.expectations import StudyExpectations, expectatio
 from warmstart.studies.results.expected_errors import expectations_of
 from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials, failures, say_counts
 from warmstart.studies.state.attributes import RUN, WORKER
+from warmstart.studies.state.metric_storage import study_of_errors
 from warmstart.studies.state.spec import StudySpec, WarmConfig, objective_name_of, warm_of
 from warmstart.studies.state.sqlite_file import SQLITE
 from warmstart.studies.state.trial_queue import interrupted_numbers, plan_of
@@ -213,9 +214,8 @@ def read_study_record(store: Store, name: str) -> StudyRecord:
     """
     with store.guard():
         study = optuna.load_study(study_name=name, storage=store.optuna)
-        trials = study.get_trials(deepcopy=False)
-        directions = study.directions
-    plan = plan_of(store, study)
+        directions, plan = study.directions, plan_of(store, study)
+        trials = (study if plan is None else study_of_errors(study, plan)).get_trials(deepcopy=False)
     if len(directions) > 1:
         msg = f"{store.display_name}:{name}: expected a study of one objective, got {len(directions)}. Optuna's own pictures show it."
         raise DataError(msg)

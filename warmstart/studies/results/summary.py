@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.space import natural, shown
 from warmstart.history_store.wording import in_short
 from warmstart.html import section, table
+from warmstart.notebook import frame_of
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.related_dataset import RelatedDataset
@@ -178,6 +180,18 @@ class TuneResult:
             parts.append(f"<p>{in_markup(self.expected_line)}</p>")
         return "".join(parts)
 
+    def to_frame(self) -> Any:
+        """Return the trials as a table of pandas; see `trials.to_frame`."""
+        return Trials(self.trials).to_frame()
+
+    def plot(self) -> Any:
+        """Return a picture of the trials in their order and the best so far: a notebook shows it, `save` writes it.
+
+        Raises:
+            UsageError: matplotlib is not installed, or no trial has an error.
+        """
+        return import_module("warmstart.plots.picture").study_picture(self)  # a layer above this one
+
     def best_rows(self) -> list[dict[str, Any]]:
         """Return rows of the best trials: metric, error if that is another number, configuration."""
         trials = [trial for trial in self.trials if trial.error is not None and trial.feasible]
@@ -269,6 +283,15 @@ class JointResult:
     def _repr_html_(self) -> str:
         """Return the HTML for notebooks: a table a dataset."""
         return section([study.html for study in self.studies])
+
+    def to_frame(self) -> Any:
+        """Return the trials of all studies as a table of pandas, with the study in the first column."""
+        frames = [study.to_frame() for study in self.studies]
+        return frame_of(
+            {"study": study.study, **row}
+            for study, frame in zip(self.studies, frames, strict=True)
+            for row in frame.to_dict("records")
+        )
 
     @property
     def gains(self) -> tuple[float | None, ...]:

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from warmstart.history_store.errors import AllTrialsFailedError, UsageError
+from warmstart.history_store.errors import AllTrialsFailedError
 from warmstart.history_store.records import Value
+from warmstart.notebook import frame_of
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.state.attributes import OUTCOME, RUN
 
@@ -59,24 +60,17 @@ class Trials(tuple[Trial, ...]):
         Raises:
             UsageError: pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            msg = "trials: expected pandas for a table, got none installed. Install it: pip install pandas."
-            raise UsageError(msg) from error
-        return pd.DataFrame(
-            [
-                {
-                    "trial": trial.number,
-                    "status": trial.status.value,
-                    "error": trial.error,
-                    "seconds": trial.duration,
-                    **trial.config,
-                    **trial.metrics,
-                    "note": trial.note,
-                }
-                for trial in self
-            ]
+        return frame_of(
+            {
+                "trial": trial.number,
+                "status": trial.status.value,
+                "error": trial.error,
+                "seconds": trial.duration,
+                **trial.config,
+                **trial.metrics,
+                "note": trial.note,
+            }
+            for trial in self
         )
 
 

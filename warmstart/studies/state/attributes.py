@@ -20,6 +20,10 @@ ORIGIN = "warmstart"
 """User attribute of an enqueued trial: the source of its configuration."""
 WARM, SOURCE, PROMISED, ACTUAL = "warm", "source", "promised", "came"
 """User attributes of a warm trial, for people: a mark, the source, the promised and the actual error."""
+FITTED = "warmstart:fitted"
+"""System attribute of a warm trial: its enqueued values are fitted to what the objective asks for."""
+RANGES = "warmstart:ranges"
+"""System attribute of a study: ranges by name from which the values of its warm trials come."""
 PLAN = "warmstart:plan"
 """The study's system attribute with its plan, and its user attribute with a short form for people.
 

@@ -233,11 +233,11 @@ class LeasedTrials:
         return renewal
 
     def _write(self, trial_id: int, lease: Lease) -> None:
-        self.queue.store.optuna.set_trial_user_attr(trial_id, LEASE, lease.to_dict())
+        self.queue.storage.set_trial_user_attr(trial_id, LEASE, lease.to_dict())
 
     def _trial(self, number: int) -> FrozenTrial:
         """Return a trial by its number, with its steps as reported."""
-        storage, study = self.queue.store.optuna, self.queue.study
+        storage, study = self.queue.storage, self.queue.study
         try:
             trial_id = storage.get_trial_id_from_study_id_trial_number(study._study_id, number)  # noqa: SLF001
         except KeyError as error:

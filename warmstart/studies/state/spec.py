@@ -22,7 +22,8 @@ from warmstart.studies.related_dataset import RelatedDataset, optional_tuple
 from warmstart.studies.state.split import Split
 from warmstart.training.workloads import DEFAULT, get_workload
 
-SCHEMA = 1
+SCHEMA, METRIC_SCHEMA = 1, 3
+"""Version of a plan; of one whose study has values of its metric, which versions before 0.3 would take for errors."""
 SHORT_SCHEMA = 2
 """Version of the short form in the user attribute; the plan is in the system attribute."""
 _FIELDS_SINCE_0_2 = (
@@ -36,6 +37,7 @@ _FIELDS_SINCE_0_2 = (
     "skip_broken",
     "pictures",
     "classes",
+    "has_metric_values",
 )
 """Fields that version 0.1 does not know: left out if empty, so that it can read the plan."""
 _EMPTY_VALUES: tuple[object, ...] = ((), {}, None, 0)
@@ -116,6 +118,7 @@ class StudySpec(Search, WarmStart):
         split: how the members share their trials.
         curves: `warmstart.suggestions.run_forecasts.RunForecasts` of the dataset as JSON, if the pruner is ``history``;
             else empty.
+        has_metric_values: whether the values of the study's trials are those of its metric, not errors.
         expectation: `warmstart.bo.transfer.expected_error.DatasetExpectation` as JSON, of the `configs` that the
             history measured (these are first), in their order, and of the best after a search; empty if the history has
             too few evaluations.
@@ -146,6 +149,7 @@ class StudySpec(Search, WarmStart):
     )
     split: Split = field(default="equal", metadata=identity())
     curves: Mapping[str, Any] = field(default_factory=dict)
+    has_metric_values: bool = False
     expectation: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -212,22 +216,28 @@ class StudySpec(Search, WarmStart):
         if self.measure.is_plain:
             record = {name: value for name, value in record.items() if name not in ("metric", "maximize", "scale")}
         record = {_STORED_NAMES.get(name, name): value for name, value in record.items()}
-        return json.dumps({"schema_version": SCHEMA, **record}, allow_nan=False)
+        version = METRIC_SCHEMA if self.has_metric_values else SCHEMA
+        return json.dumps({"schema_version": version, **record}, allow_nan=False)
 
-    def short_json(self) -> str:
-        """Return the short form of the plan as JSON, for people; see `to_json` for the whole plan."""
+    @staticmethod
+    def short_json() -> str:
+        """Return the short form of the plan as JSON, which 0.1 refuses; see `to_json` for the whole plan."""
+        return json.dumps({"schema_version": SHORT_SCHEMA})
+
+    def summary(self) -> dict[str, str | int]:
+        """Return the main fields for people, such as the study's attributes in a dashboard."""
         fields = {
             "dataset": self.dataset,
             "objective": self.evaluated,
             "metric": None if self.measure.is_plain else self.measure.name,
+            "direction": None if self.measure.is_plain else ("maximize" if self.maximize else "minimize"),
             "surrogate": self.surrogate,
             "acquisition": self.acquisition,
             "warm": f"{len(self.configs)} configurations, {self.warm}" if self.configs else "none",
-            "history": None if self.history is None else self.history.get("path"),
+            "history": None if self.history is None else str(self.history.get("path")),
             "seed": self.seed,
         }
-        summary = {name: value for name, value in fields.items() if value is not None}
-        return json.dumps({"schema_version": SHORT_SCHEMA, **summary}, allow_nan=False)
+        return {name: value for name, value in fields.items() if value is not None}
 
     @classmethod
     def from_json(cls, text: str, source: str) -> Self:
@@ -239,7 +249,7 @@ class StudySpec(Search, WarmStart):
         try:
             record = parse_json(text)
             version = record.pop("schema_version")
-            if version != SCHEMA:
+            if version not in (SCHEMA, METRIC_SCHEMA):
                 msg = f"{source}: expected a study of version {SCHEMA}, got {version!r}. Upgrade warmstart."
                 raise StorageError(msg)
             configs = tuple(WarmConfig(**item) for item in record.pop("configs"))

@@ -13,7 +13,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
@@ -40,6 +40,7 @@ from warmstart.studies.state.attributes import (
 )
 from warmstart.studies.state.lease import is_extra, is_leased, lease_time
 from warmstart.studies.state.locks import ASKING, LEASING
+from warmstart.studies.state.metric_storage import study_of_errors
 from warmstart.studies.state.report_writer import ReportWriter, write_reports
 from warmstart.studies.state.reported_steps import as_reported
 from warmstart.studies.state.sampling import make_pruner, make_sampler
@@ -50,11 +51,13 @@ from warmstart.studies.state.storage import Store
 if TYPE_CHECKING:
     import optuna
     from optuna.distributions import BaseDistribution
+    from optuna.storages import BaseStorage
     from optuna.trial import FrozenTrial
 
     from warmstart.bo.observation import Observation
     from warmstart.integrations.optuna.pruner import HistoryPruner
     from warmstart.integrations.optuna.sampler import WarmStartSampler
+    from warmstart.studies.objectives.metric import Metric
 
 Wait = Literal["wait"]
 Fits = Callable[[Sequence[Mapping[str, Any]]], Sequence[bool]]
@@ -83,11 +86,11 @@ class TrialQueue:
         from warmstart.integrations.optuna.problem import Problem
         from warmstart.integrations.optuna.space import to_distributions
 
-        self.store, self.study, self.plan = store, study, plan
+        self.store, self.study, self.plan = store, study_of_errors(study, plan), plan
         space = load_space(plan.space)
         self._problem = Problem(space, to_distributions(space), is_given=True)
-        study.sampler, study.pruner = make_sampler(plan), make_pruner(plan)
-        self._pruner = StepPruner(plan, study.pruner)
+        self.study.sampler, self.study.pruner = make_sampler(plan), make_pruner(plan)
+        self._pruner = StepPruner(plan, self.study.pruner)
         self._fits: Fits | None = None
         number = study._study_id  # noqa: SLF001  the only number of a study in its storage
         self._has_exact_steps = STEPS in store.optuna.get_study_system_attrs(number)
@@ -191,6 +194,11 @@ class TrialQueue:
         self._sampler.choose_among(fits)
 
     @property
+    def storage(self) -> BaseStorage:
+        """Return Optuna's storage, with the values of the study as errors."""
+        return self.study._storage  # noqa: SLF001  with its `get_trial`, which a study has not
+
+    @property
     def _sampler(self) -> WarmStartSampler:
         return cast("WarmStartSampler", self.study.sampler)
 
@@ -234,12 +242,13 @@ class TrialQueue:
             StorageError: the storage does not answer, or an earlier report could not be written.
         """
         step = step if self._has_exact_steps else round(step)
+        value = self.plan.measure.to_value(error) if self.plan.has_metric_values else error
         if self.plan.pruner == "none":
-            self._reports.add(run.trial_id, step, error)
+            self._reports.add(run.trial_id, step, value)
             return False
-        write_reports(self.store, run.trial_id, {step: error})
+        write_reports(self.store, run.trial_id, {step: value})
         with self.store.guard():
-            return self._pruner.prune(self.study, self.store.optuna.get_trial(run.trial_id))
+            return self._pruner.prune(self.study, self.storage.get_trial(run.trial_id))
 
     def heading(self, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> ExpectedError | None:
         """Forecast the final error of a running trial; None without a pruner ``history``.
@@ -270,14 +279,16 @@ class TrialQueue:
         self.store.check()
         self._reports.flush()
         with self.store.guard():
-            trial = self.store.optuna.get_trial(run.trial_id)
+            trial = self.storage.get_trial(run.trial_id)
             if not trial.state.is_finished():
                 if WARM in trial.user_attrs and outcome.error is not None:
-                    self.store.optuna.set_trial_user_attr(run.trial_id, ACTUAL, round(outcome.error, 4))
+                    self.storage.set_trial_user_attr(run.trial_id, ACTUAL, round(outcome.error, 4))
                 if outcome.whole is not None or CUT in trial.user_attrs:  # an earlier call may have cut it
-                    self.store.optuna.set_trial_user_attr(run.trial_id, CUT, outcome.whole)
+                    self.storage.set_trial_user_attr(run.trial_id, CUT, outcome.whole)
                 # The outcome before the state: after a kill in between, the next worker only has to end the trial.
-                self.store.optuna.set_trial_user_attr(run.trial_id, OUTCOME, outcome_to_dict(outcome))
+                for name, value in plain_attributes(outcome, self.plan.measure).items():
+                    self.storage.set_trial_user_attr(run.trial_id, name, value)
+                self.storage.set_trial_user_attr(run.trial_id, OUTCOME, outcome_to_dict(outcome))
                 self._tell(run.trial_id, outcome)
         self._claims.release(run.number + 1)
 
@@ -304,7 +315,7 @@ class TrialQueue:
 
     def _open_trial(self, trial_id: int) -> FrozenTrial | None:
         """Return a claimed trial; None if it has ended, or if its outcome was stored: then end it."""
-        trial = self.store.optuna.get_trial(trial_id)
+        trial = self.storage.get_trial(trial_id)
         if not trial.state.is_finished():
             if OUTCOME not in trial.user_attrs:
                 return trial
@@ -325,14 +336,14 @@ class TrialQueue:
     def _choose_config(self, trial: optuna.Trial) -> Run:
         """Choose and store the configuration of a new trial."""
         trial_id = trial._trial_id  # noqa: SLF001
-        suggested = {**trial.relative_params, **self.store.optuna.get_trial(trial_id).system_attrs[CLAIM]}
+        suggested = {**trial.relative_params, **self.storage.get_trial(trial_id).system_attrs[CLAIM]}
         config = {name: _suggest(trial, name, self._problem.distributions[name]) for name in suggested}
         seed = trial_seed(self.plan.seed, trial.number)
         self._set_worker(trial_id)
         for key, value in self._origin(config).items():
-            self.store.optuna.set_trial_user_attr(trial_id, key, value)
+            self.storage.set_trial_user_attr(trial_id, key, value)
         # Last: with RUN a trial counts as ready to run.
-        self.store.optuna.set_trial_user_attr(trial_id, RUN, {"config": config, "seed": seed})
+        self.storage.set_trial_user_attr(trial_id, RUN, {"config": config, "seed": seed})
         return Run(trial.number, trial_id, config, seed)
 
     def _origin(self, config: Mapping[str, Value]) -> dict[str, bool | str | float]:
@@ -346,7 +357,7 @@ class TrialQueue:
 
     def _set_worker(self, trial_id: int) -> None:
         """Store the host and process that run a trial."""
-        self.store.optuna.set_trial_user_attr(trial_id, WORKER, f"{socket.gethostname()}:{os.getpid()}")
+        self.storage.set_trial_user_attr(trial_id, WORKER, f"{socket.gethostname()}:{os.getpid()}")
 
     def _tell(self, trial_id: int, outcome: Outcome) -> None:
         """Tell Optuna the constraints and the final state of a trial."""
@@ -448,8 +459,9 @@ def begin(store: Store, name: str, complete: Callable[[StudySpec], StudySpec], n
     """
     import optuna
 
+    direction: Literal["maximize", "minimize"] = "maximize" if new_plan.measure.maximize else "minimize"
     with store.guard():
-        study = optuna.create_study(storage=store.optuna, study_name=name, direction="minimize", load_if_exists=True)
+        study = optuna.create_study(storage=store.optuna, study_name=name, direction=direction, load_if_exists=True)
         claims = store.claims(study._study_id)  # noqa: SLF001
     try:
         with store.guard():
@@ -458,7 +470,8 @@ def begin(store: Store, name: str, complete: Callable[[StudySpec], StudySpec], n
             if plan is None and study.get_trials(deepcopy=False):
                 raise DataError(_foreign(store, name))
         if plan is None:
-            plan = complete(new_plan)
+            has_values = new_plan.measure.is_converted and study.direction.name.lower() == direction
+            plan = replace(complete(new_plan), has_metric_values=has_values)
             with store.guard():
                 store_plan(store, study, plan)
         else:
@@ -470,10 +483,16 @@ def begin(store: Store, name: str, complete: Callable[[StudySpec], StudySpec], n
 
 
 def store_plan(store: Store, study: optuna.Study, plan: StudySpec) -> None:
-    """Store a plan: whole for programs, then the short form for people."""
-    # The user attribute last: without it a study has no plan, and after a kill the next call writes all three again.
+    """Store a plan: whole for programs, and its main fields for people."""
+    from optuna.study.study import _SYSTEM_ATTR_METRIC_NAMES  # `set_metric_names` warns that it is experimental
+
+    # The plan's user attribute last: without it a study has no plan, and after a kill the next call writes all again.
     store.optuna.set_study_system_attr(study._study_id, STEPS, "as reported")  # noqa: SLF001
     store.optuna.set_study_system_attr(study._study_id, PLAN, plan.to_json())  # noqa: SLF001
+    name = "error" if plan.measure.is_converted and not plan.has_metric_values else plan.measure.name
+    store.optuna.set_study_system_attr(study._study_id, _SYSTEM_ATTR_METRIC_NAMES, [name])  # noqa: SLF001
+    for name, value in plan.summary().items():
+        study.set_user_attr(name, value)
     study.set_user_attr(PLAN, plan.short_json())
 
 
@@ -502,6 +521,16 @@ def outcome_to_dict(outcome: Outcome) -> dict[str, Any]:
         "metrics": {name: value for name, value in outcome.metrics.items() if math.isfinite(value)},
         "constraints": dict(outcome.constraints),
     }
+
+
+def plain_attributes(outcome: Outcome, metric: Metric) -> dict[str, float | str]:
+    """Return what people see of an outcome in a dashboard: the metric and other numbers, and what went wrong."""
+    numbers = {name: value for name, value in outcome.metrics.items() if math.isfinite(value)}
+    if outcome.error is not None and not metric.is_plain:
+        numbers[metric.name] = metric.to_value(outcome.error)
+    texts = {} if outcome.status is TrialStatus.OK else {"status": outcome.status.value}
+    texts |= {"note": outcome.note} if outcome.note else {}
+    return {name: value for name, value in (numbers | texts).items() if name not in (WARM, SOURCE, PROMISED, ACTUAL)}
 
 
 def outcome_of(record: Mapping[str, Any]) -> Outcome:

@@ -678,16 +678,17 @@ def test_the_copy_that_a_retried_trial_carries_is_not_the_newest_checkpoint():
 # --- what cannot be used ---
 
 
-@pytest.mark.parametrize("enqueued", [False, True])
 @pytest.mark.parametrize("space", [None, GRID])
-def test_several_objectives_are_refused_also_where_every_trial_was_enqueued(enqueued, space):
+def test_several_objectives_are_searched_without_initial_configurations_or_a_gain(space):
     study = optuna.create_study(directions=["minimize"] * 2, sampler=sampler(space=space))
-    if enqueued:
-        study.enqueue_trial({"i": 1, "j": "a"})
-    with pytest.raises(ValueError, match="multi-objective"):
-        study.optimize(lambda trial: (grid(trial), 1.0), n_trials=1)
+    study.enqueue_trial({"i": 1, "j": "a"})
+    study.optimize(lambda trial: (grid(trial), 1.0), n_trials=12)
+    assert len(study.trials) == 12
     with pytest.raises(ValueError, match="multi-objective"):
         study.sampler.log_gain(study)
+    study.sampler = sampler(space=GRID, initial=[{"i": 1, "j": "a"}])
+    with pytest.raises(UsageError, match="expected one objective with `initial`"):
+        study.optimize(lambda trial: (grid(trial), 1.0), n_trials=1)
 
 
 def test_related_tasks_are_left_to_themselves_no_sooner_than_by_the_optimizer():

@@ -29,7 +29,7 @@ def ask_all(trial, designs):
 def test_suggestions_run_first_and_in_order_and_carry_their_origin():
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     designs = warm_start(study, dataset="sklearn:digits", k=3)
-    assert designs == suggest("sklearn:digits", k=3)
+    assert designs == list(suggest("sklearn:digits", k=3))
     study.optimize(lambda trial: sum(ask_all(trial, designs).values()), n_trials=3)
     assert [trial.params for trial in study.trials] == [design.config for design in designs]
     assert [trial.user_attrs["warmstart"]["from"] for trial in study.trials] == [design.source for design in designs]
@@ -39,7 +39,7 @@ def test_suggestions_run_first_and_in_order_and_carry_their_origin():
 def test_a_workload_is_answered_by_its_history_or_its_usual_configurations(workload):
     study = optuna.create_study()
     designs = warm_start(study, dataset="sklearn:digits", k=2, workload=workload)
-    assert designs == suggest("sklearn:digits", k=2, workload=workload)
+    assert designs == list(suggest("sklearn:digits", k=2, workload=workload))
     for trial, design in zip(study.trials, designs, strict=True):
         assert design.config.items() <= trial.system_attrs["fixed_params"].items()
     with pytest.raises(UsageError, match="workload"):
@@ -123,7 +123,7 @@ def test_what_an_objective_never_asks_for_is_said(caplog):
     warm_start(study, dataset="sklearn:digits", k=1)
     with caplog.at_level(logging.WARNING, "warmstart"):
         study.optimize(
-            lambda trial: trial.suggest_float("learning_rate", 1e-6, 1.0, log=True) + trial.suggest_int("depth", 1, 9),
+            lambda trial: trial.suggest_float("learning_rate", 1e-6, 1.0, log=True) + trial.suggest_int("width", 1, 9),
             n_trials=2,
         )
     (line,) = [record.getMessage() for record in caplog.records if "never asked" in record.getMessage()]

@@ -39,6 +39,17 @@ def timm(root, *, runs=RATES, epochs=3):
     return root
 
 
+def ultralytics(root):
+    for number, rate in enumerate(RATES):
+        folder = root / "classify" / f"train{number}"
+        folder.mkdir(parents=True)
+        args = f"task: classify\nmode: train\nmodel: yolov8n-cls.pt\ndata: flowers.yaml\nepochs: 3\ntime: null\npatience: 100\nbatch: 16\nimgsz: 64\noptimizer: SGD\nlr0: {rate!r}\nseed: 0\nsave_dir: runs/classify/train{number}\n"
+        (folder / "args.yaml").write_text(args)
+        done = 2 if number == 2 else 3
+        table(folder / "results.csv", [{"  epoch": e, "    time": 2.5 * e, "metrics/accuracy_top1": 0.4 + 0.1 * e, "metrics/accuracy_top5": 0.9, "val/loss": 1.0} for e in range(1, done + 1)])  # fmt: skip
+    return root
+
+
 def trainer(root):
     for number, rate in enumerate(RATES):
         for step in (10, 20) if number != 2 else (10,):
@@ -109,8 +120,17 @@ def wandb_json(root):
     return root / "runs.json"
 
 
-MADE = {"timm": timm, "trainer": trainer, "lightning": lightning, "mlflow": mlflow, "database": database, "wandb": wandb, "json": wandb_json}  # fmt: skip
-LAST = {"timm": 0.7, "trainer": 0.7, "lightning": 0.7, "mlflow": 0.75, "database": 0.75, "wandb": 0.7, "json": 0.7}
+MADE = {"timm": timm, "ultralytics": ultralytics, "trainer": trainer, "lightning": lightning, "mlflow": mlflow, "database": database, "wandb": wandb, "json": wandb_json}  # fmt: skip
+LAST = {
+    "timm": 0.7,
+    "ultralytics": 0.7,
+    "trainer": 0.7,
+    "lightning": 0.7,
+    "mlflow": 0.75,
+    "database": 0.75,
+    "wandb": 0.7,
+    "json": 0.7,
+}
 
 
 @pytest.fixture
@@ -133,16 +153,16 @@ def test_runs_are_read_with_curves_durations_and_crashes(tmp_path, kind, history
     assert math.isnan(runs.values[2])
     assert runs.status[2] is Status.CRASHED
     assert runs.maximised
-    rate = next(values for name, values in runs.params.items() if name.endswith(("lr", "learning_rate")))
+    rate = next(values for name, values in runs.params.items() if name.endswith(("lr", "lr0", "learning_rate")))
     assert list(rate) == list(RATES)
     if kind != "wandb":
         assert runs.curves[0][-1][1] == pytest.approx(LAST[kind])
         assert len(runs.curves[0]) >= 2
     if kind not in ("timm", "lightning"):
-        assert runs.durations[0] == {"trainer": 12.5}.get(kind, 30.0)
+        assert runs.durations[0] == {"trainer": 12.5, "ultralytics": 7.5}.get(kind, 30.0)
     if kind in ("mlflow", "database", "json"):
         assert runs.left_out == {"running": 1}
-    dataset = None if kind == "timm" else "flowers"
+    dataset = None if kind in ("timm", "ultralytics") else "flowers"
     tried = import_source(history, source, ImportRequest(dataset=dataset, dry_run=True))
     assert len(tried.evaluations) == 3
     import_source(history, source, ImportRequest(dataset=dataset))
@@ -343,7 +363,7 @@ def test_a_range_that_all_values_are_better_than_is_refused(tmp_path):
         imported(tmp_path / "h.h5", timm(tmp_path / "out"), dataset="d", error_range="0.1,0")
 
 
-@pytest.mark.parametrize("kind", ["timm", "trainer", "lightning", "mlflow", "wandb"])
+@pytest.mark.parametrize("kind", ["timm", "ultralytics", "trainer", "lightning", "mlflow", "wandb"])
 def test_a_run_is_the_same_wherever_its_files_lie(tmp_path, history, kind):
     source = MADE[kind](tmp_path / "runs")
     request = ImportRequest(dataset="flowers")
@@ -388,13 +408,11 @@ def test_timm_derives_the_learning_rate_that_was_not_given(tmp_path):
 @pytest.mark.parametrize(
     ("file", "content", "kind"),
     [
-        ("ax.json", '{"type": "Experiment", "trials": {"0": {"arm": {}}}}', "an experiment of Ax"),
+        ("ax.json", '{"type": "Experiment", "trials": {"0": {"arm": {}}}}', "an object of Ax that is no experiment"),
         ("results.json", '[[0, 0, 1], 9.0, {"submitted": 1.0}, {"loss": 0.1}, null]\n' * 2, "results of HpBandSter"),
         ("wandb-summary.json", '{"val_acc": 0.9, "lr": 0.1}', "summary of a run of Weights & Biases without its set"),
-        ("syne/metadata.json", '{"metric_names": ["val_acc"]}', "a folder of Syne Tune"),
-        ("tb/events.out.tfevents.1.host", "", "a folder of TensorBoard"),
-        ("keras/trial_0/build_config.json", "{}", "a folder of Keras Tuner"),
-        ("yolo/args.yaml", "task: classify\nlr0: 0.01\n", "runs of Ultralytics"),
+        ("syne/metadata.json", '{"metric_names": ["val_acc"]}', "a folder of Syne Tune without results.csv.zip"),
+        ("keras/trial_0/build_config.json", "{}", "a folder of Keras Tuner without a trial"),
         ("tune.ipynb", "{}", "a notebook"),
         ("study.pkl", "", "a pickle"),
     ],
@@ -402,8 +420,6 @@ def test_timm_derives_the_learning_rate_that_was_not_given(tmp_path):
 def test_files_of_tools_that_are_not_read_are_named(tmp_path, file, content, kind):
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / file).write_text(content)
-    if "yolo" in file:
-        (tmp_path / "yolo" / "results.csv").write_text("epoch,metrics/accuracy_top1\n1,0.5\n")
     source = tmp_path / file.split("/")[0]
     with pytest.raises(DataError, match=f"expected runs of a tool that is read .*got .*{kind}"):
         read_source(str(source))

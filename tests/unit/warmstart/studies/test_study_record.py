@@ -113,8 +113,8 @@ def test_the_plan_that_people_see_is_short_and_0_1_refuses_it(tmp_path):
     study = optuna.load_study(study_name="s", storage=f"sqlite:///{tmp_path}/s.db")
     shown = json.loads(study.user_attrs[PLAN])
     assert shown["schema_version"] == 2  # 0.1 asks for an upgrade
-    assert shown["surrogate"] == "gp"
-    assert len(study.user_attrs[PLAN]) < 400
+    assert study.user_attrs["surrogate"] == "gp"
+    assert study.metric_names == ["error"]
     with pytest.raises(StorageError, match="expected a study of version 1, got 2"):
         StudySpec.from_json(study.user_attrs[PLAN], "s.db:s")
     first = study.trials[0].user_attrs
@@ -124,6 +124,24 @@ def test_the_plan_that_people_see_is_short_and_0_1_refuses_it(tmp_path):
     assert "warm" not in study.trials[1].user_attrs
     again = begun(tmp_path, initial=[{"x": 0.25}])
     assert len(again.trials) == 4
+
+
+def test_a_dashboard_shows_the_metric_and_what_else_a_trial_returned(tmp_path):
+    def accuracy(config, seed):
+        return {"val_acc": 100 * config["x"], "f1": 0.5} if config["x"] < 0.9 else {}
+
+    storage, same = f"sqlite:///{tmp_path}/s.db", {"metric": "val_acc", "maximize": True, "scale": "percent"}
+    configs = [{"x": 0.25}, {"x": 0.95}]
+    tune(objective=accuracy, space={"x": (0.0, 1.0)}, initial=configs, trials=2, study="s", storage=storage, **same)
+    study = optuna.load_study(study_name="s", storage=storage)
+    assert (study.metric_names, study.direction.name) == (["val_acc"], "MAXIMIZE")
+    assert study.best_value == 25.0
+    assert study.best_trial.user_attrs["came"] == 25.0
+    assert (study.user_attrs["metric"], study.user_attrs["direction"]) == ("val_acc", "maximize")
+    first, second = (trial.user_attrs for trial in study.trials)
+    assert (first["val_acc"], first["f1"]) == (25.0, 0.5)
+    assert second["status"] == "failed"
+    assert "val_acc" in second["note"]
 
 
 def test_warm_configurations_are_shown_by_the_metric(tmp_path, cli):

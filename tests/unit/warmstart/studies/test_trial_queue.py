@@ -377,3 +377,31 @@ def test_seconds_to_learn_from_are_those_of_the_run_not_of_the_clock(tmp_path):
         first, second = (told.duration for told in queue.observations(queue.trials()))
         assert first == 43_200.0
         assert math.isnan(second)
+
+
+@pytest.mark.parametrize("suffix", ["db", "journal"])
+@pytest.mark.parametrize("pruner", ["none", "median"])
+def test_a_study_has_the_values_of_its_metric_and_its_workers_see_errors(tmp_path, suffix, pruner):
+    score = plan(metric="val_acc", maximize=True, scale="percent", pruner=pruner)
+    with begin(open_store(tmp_path / f"s.{suffix}"), "s", lambda new: new, score) as queue:
+        for error in (0.3, 0.25):
+            run = queue.next(2)
+            queue.report(run, 1, error + 0.1)
+            queue.end(run, Outcome(error, TrialStatus.OK, 1.0))
+        shown, raw = queue.trials(), optuna.load_study(study_name="s", storage=queue.store.optuna)
+    assert [(trial.value, trial.intermediate_values) for trial in raw.trials] == [(70.0, {1: 60.0}), (75.0, {1: 65.0})]
+    assert (raw.direction.name, raw.best_value, raw.metric_names) == ("MAXIMIZE", 75.0, ["val_acc"])
+    assert [trial.value for trial in shown] == pytest.approx([0.3, 0.25])
+    assert [trial.intermediate_values[1] for trial in shown] == pytest.approx([0.4, 0.35])
+    with open_queue(open_store(tmp_path / f"s.{suffix}"), "s") as again:
+        assert [item.error for item in again.observations(again.trials())] == pytest.approx([0.3, 0.25])
+        assert json.loads(again.plan.to_json())["schema_version"] == 3, "earlier versions would take these for errors"
+
+
+def test_a_study_that_was_begun_with_errors_stays_one(tmp_path):
+    store = open_store(tmp_path / "s.db")
+    optuna.create_study(storage=store.optuna, study_name="s", direction="minimize")
+    with begin(store, "s", lambda new: new, plan(metric="val_acc", maximize=True)) as queue:
+        queue.end(queue.next(1), Outcome(0.25, TrialStatus.OK, 1.0))
+        raw = optuna.load_study(study_name="s", storage=store.optuna)
+    assert (raw.best_value, raw.metric_names) == (0.25, ["error"])

@@ -269,7 +269,7 @@ def test_a_dataset_is_answered_by_landmarks(shipped, made, photos):
     for neighbour in found.neighbours:
         assert neighbour.distance == pytest.approx(expected[neighbour.name], rel=1e-5)
     assert found.neighbours[0].name == min(expected, key=expected.get)
-    assert warmstart.suggest(photos, workload="transfer", k=2) == list(found.suggestions)
+    assert list(warmstart.suggest(photos, workload="transfer", k=2)) == list(found.suggestions)
 
 
 def test_what_to_expect_comes_from_landmarks(shipped, photos):

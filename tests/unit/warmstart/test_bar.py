@@ -6,14 +6,13 @@ import time
 
 import pytest
 
+from warmstart import bar as module
+from warmstart.bar import Bar, progress_on_stderr
 from warmstart.bo.transfer.expected_error import ExpectedError
-from warmstart.cli import bar as module
-from warmstart.cli.bar import Bar, progress_on_stderr
-from warmstart.cli.tune import _show
 from warmstart.history_store.wording import duration
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.results.expectations import StudyExpectations
-from warmstart.studies.results.progress import RunningTrial, StudyProgress
+from warmstart.studies.results.progress import RunningTrial, StudyProgress, show_progress
 
 
 @pytest.fixture
@@ -65,7 +64,7 @@ def test_what_nobody_knows_is_not_estimated(clock):
     bar = Bar("tuning", clock=clock)
     bar.show(0, 2, "")
     clock.now += 10
-    _show(bar.show, StudyProgress(1, 2, None, math.nan, (), "s"), "", Metric())
+    show_progress(bar.show, StudyProgress(1, 2, None, math.nan, (), "s"), "", Metric())
     assert bar.line() == "tuning: 1/2"
 
 
@@ -74,14 +73,14 @@ def test_each_interval_says_what_it_is_of(clock):
     known = StudyExpectations(ExpectedError(0.1, 0.05, 0.2), (), (), None)
     for metric, trial, end in ((Metric(), "0.08 to 0.3", "0.05 to 0.2"), (accuracy, "0.7 to 0.92", "0.8 to 0.95")):
         running = (RunningTrial(3, clock.now - 7, None, None, None, expected=ExpectedError(0.2, 0.08, 0.3)),)
-        _show(bar.show, StudyProgress(3, 9, None, math.nan, (), "s", running, known), "", metric)
+        show_progress(bar.show, StudyProgress(3, 9, None, math.nan, (), "s", running, known), "", metric)
         assert bar.line() == f"tuning: 3/9, trial 3 ({trial} expected) for 7 s, in the end {end}"
 
 
 def test_parts_of_trials_under_way_are_none_that_ended(clock):
     bar = Bar("tuning", clock=clock)
     running = tuple(RunningTrial(number, clock.now, 5.0, 0.2, 0.6) for number in (3, 4, 5, 6))
-    _show(bar.show, StudyProgress(3, 9, None, math.nan, (), "s", running), "", Metric())
+    show_progress(bar.show, StudyProgress(3, 9, None, math.nan, (), "s", running), "", Metric())
     assert bar.count == "3/9"
     assert bar.completed == pytest.approx(5.4)
 
