@@ -1,4 +1,4 @@
-"""Sixty wrong things to give the command line, each with what it must answer."""
+"""Wrong things to give the command line, each with what it must answer."""
 
 import json
 import re
@@ -13,7 +13,6 @@ from pathlib import Path
 import h5py
 import numpy as np
 from PIL import Image
-from safetensors.numpy import save_file
 from stripes import pictures, write_folder
 
 
@@ -87,10 +86,7 @@ TABLE: tuple[Bad, ...] = (
     _dataset("path", "unlabelled", 3, "unlabelled: expected .*class"),
     _dataset("path", "photos.zip", 3, "photos.zip: expected at least two classes"),
     _dataset("path", "photos.tar.gz", 3, "photos.tar.gz: expected .*[Uu]npack"),
-    _dataset("path", "loop", 2, "loop: expected"),
-    _dataset("path", "notes.txt", 3, "notes.txt: expected"),
     _place("path", "unknown scheme", 2, "expected .*ftp", "ftp:photos"),
-    _place("path", "unknown sklearn set", 2, "sklearn:.*nothing", "sklearn:nothing"),
     _place("path", "unknown dataset of a history", 2, "nobody", "{history}::nobody"),
     _place("path", "empty path", 2, "expected", ""),
     _place(
@@ -98,7 +94,6 @@ TABLE: tuple[Bad, ...] = (
     ),
     _dataset("image", "text_named_png", 3, "expected .*got.* 1 "),
     _dataset("image", "truncated_jpeg", 3, "expected .*got.* 1 "),
-    _dataset("image", "zero_bytes", 3, "expected .*got.* 1 "),
     _dataset("image", "huge_picture", 3, "expected .*got.* 1 "),
     _dataset("image", "dangling_link", 3, "expected"),
     _dataset("image", "all_broken", 3, "expected", "--skip-broken"),
@@ -108,23 +103,17 @@ TABLE: tuple[Bad, ...] = (
     _dataset("array", "floats_to_255.npz", 3, r"expected floats in \[0, 1\], got minimum 0 and maximum 255"),
     _dataset("array", "flat_rows.npz", 3, "expected n x h x w .*got 8 x 64"),
     _dataset("array", "five_channels.npz", 3, "expected .*5"),
-    _dataset("array", "signed.npz", 3, "expected .*int64"),
     _dataset("array", "truncated.npz", 3, "expected"),
     _dataset("array", "other_names.npz", 3, "expected labels beside pixels, got pixels, answers"),
-    _dataset("array", "no_images.npz", 3, "expected"),
-    _dataset("label", "labels_missing.npz", 3, "expected .*label"),
     _dataset("label", "labels_short.npz", 3, "expected 8 labels.*got.*7"),
     _dataset("label", "labels_one_class.npz", 3, "expected at least two classes"),
     _dataset("label", "labels_one_hot.npz", 3, "expected one label a picture.*one-hot"),
-    _dataset("label", "labels_fractions.npz", 3, "expected .*got"),
     _dataset("label", "labels_negative.npz", 3, "expected .*-1"),
     _dataset("label", "labels_nan.npz", 3, "expected .*nan"),
     _dataset("label", "one_class", 3, "expected at least two classes"),
     _dataset("label", "one_image", 3, "expected at least two"),
     _history("missing.h5", 2, "missing.h5: expected a history file, got nothing there"),
-    _history("good", 2, "good: expected a history file, got a folder"),
     _history("notes.txt", 4, "notes.txt: expected"),
-    _history("no_bytes.h5", 4, "no_bytes.h5: expected"),
     _history("truncated.h5", 4, "truncated.h5"),
     _history("newer.h5", 4, 'newer.h5.*expected encoding-version "2", got "99". Upgrade warmstart'),
     _history("other_hdf5.h5", 4, "other_hdf5.h5.*expected"),
@@ -132,16 +121,13 @@ TABLE: tuple[Bad, ...] = (
     _history("no_datasets.h5", 2, "no_datasets.h5: expected a history with datasets"),
     _history("other_journal.h5", 4, "other_journal.h5"),
     _model("missing.safetensors", 2, "missing.safetensors: expected a model file"),
-    _model("good", 2, "good: expected a model file, got a folder"),
     _model("notes.txt", 4, "notes.txt: expected a model file"),
     _model("truncated.safetensors", 4, "truncated.safetensors: expected .*bytes, got .*truncated"),
     _model("other_size.safetensors", 4, "expected a model for images of 32 x 32 .*got one for 16 x 16"),
     _model("newer.safetensors", 4, "version 1.*got version 99. Upgrade warmstart"),
-    _model("plain.safetensors", 4, "plain.safetensors: expected a model file"),
     _model("altered.safetensors", 4, "altered.safetensors: expected weights with hash"),
     _option("k zero", "-k.*expected at least 1", "-k", 0),
     _option("k larger than the history", "-k: expected at most 8, the number of configurations.*got 9", "-k", 9),
-    _option("k as a word", "-k: ", "-k", "three"),
     _option("unknown strategy", "--strategy: expected one of joint.*got 'best'", "--strategy", "best"),
     _option("unknown format", "--format: ", "--format", "xml"),
     _option("unknown group", "--exclude-group: expected groups of .*got group9", "--exclude-group", "group9"),
@@ -150,8 +136,6 @@ TABLE: tuple[Bad, ...] = (
         "expected at least one dataset to learn from",
         *("--exclude-group", "group0", "--exclude-group", "group1", "--exclude-group", "group2"),
     ),
-    _option("negative seed", "--seed: ", "--seed", -1),
-    _option("no threads", "--threads: ", "--threads", 0),
     _option(
         "unknown device",
         "--device: expected cpu, cuda, cuda:1 or auto, got 'abacus'",
@@ -159,13 +143,10 @@ TABLE: tuple[Bad, ...] = (
         "abacus",
         "--no-cache",
     ),
-    _option("misspelt option", "--histroy", "--histroy", "x.h5"),
     Bad("option", "no dataset", 2, "Give your images", lambda w: ["suggest"]),
     Bad("option", "unknown command", 2, "sugest", lambda w: ["sugest"]),
     _record("error above 1", 3, r"expected an error in \[0, 1\], got error=1.5", "--error", 1.5),
     _record("error missing", 2, "--error: expected a validation error", "--status", "ok"),
-    _record("status unknown", 2, "--status: expected one of ok, .*got 'fine'", "--error", 0.5, "--status", "fine"),
-    _record("config no JSON", 2, "--config: expected JSON, got 'lr=3'", "--error", 0.5, "--config", "lr=3"),
     _record(
         "config file missing", 2, "--config: expected a readable file", "--error", 0.5, "--config", "@nowhere.json"
     ),
@@ -178,7 +159,6 @@ TABLE: tuple[Bad, ...] = (
         "--config",
         json.dumps(GOOD_CONFIG | {"batch_size": 9999}),
     ),
-    _record("run of an unknown dataset", 3, "nobody", "--error", 0.5, "--dataset", "nobody"),
     _record(
         "curve backwards",
         3,
@@ -230,13 +210,11 @@ def _write_folders(root: Path) -> None:
         archive.write(good / "class0" / "000.png")
     with tarfile.open(root / "photos.tar.gz", "w:gz") as archive:
         archive.add(good)
-    (root / "loop").symlink_to(root / "loop")
-    for name in ("text_named_png", "truncated_jpeg", "zero_bytes", "huge_picture", "dangling_link", "flipped_byte"):
+    for name in ("text_named_png", "truncated_jpeg", "huge_picture", "dangling_link", "flipped_byte"):
         shutil.copytree(good, root / name)
     (root / "text_named_png" / "class0" / "bad.png").write_text("hello")
     Image.fromarray(pictures(7, 4, size=200)[0][0]).save(root / "whole.jpg", quality=95)
     (root / "truncated_jpeg" / "class0" / "bad.jpg").write_bytes((root / "whole.jpg").read_bytes()[:3000])
-    (root / "zero_bytes" / "class0" / "bad.png").touch()
     (root / "huge_picture" / "class0" / "bad.png").write_bytes(_png_of_claimed_size(100_000))
     (root / "dangling_link" / "class0" / "bad.png").symlink_to(root / "nowhere.png")
     picture = bytearray((good / "class1" / "001.png").read_bytes())
@@ -271,17 +249,13 @@ def _write_arrays(root: Path) -> None:
         ("floats_to_255", floats, labels),
         ("flat_rows", np.zeros((8, 64), np.uint8), labels),
         ("five_channels", np.zeros((8, 32, 32, 5), np.uint8), labels),
-        ("signed", images.astype(np.int64), labels),
-        ("no_images", images[:0], labels[:0]),
         ("labels_short", images, labels[:7]),
         ("labels_one_class", images, labels * 0),
         ("labels_one_hot", images, np.eye(2, dtype=np.int64)[labels]),
-        ("labels_fractions", images, labels + 0.5),
         ("labels_negative", images, labels - 1),
         ("labels_nan", images, np.where(labels > 0, 1.0, np.nan)),
     ):
         np.savez(root / f"{name}.npz", images=x, labels=y)
-    np.savez(root / "labels_missing.npz", images=images)
     np.savez(root / "other_names.npz", pixels=images, answers=labels)
     (root / "truncated.npz").write_bytes((root / "nan.npz").read_bytes()[:2000])
 
@@ -290,7 +264,6 @@ def _write_histories(root: Path, history: Path) -> None:
     from warmstart.history_store.history import History
 
     whole = history.read_bytes()
-    (root / "no_bytes.h5").touch()
     (root / "truncated.h5").write_bytes(whole[: len(whole) // 2])
     flipped = bytearray(whole)
     place = whole.index(b'"group0"') + 3
@@ -321,6 +294,5 @@ def _write_models(root: Path, model: Path, history: Path) -> None:
     altered[-2] ^= 0x40
     (root / "altered.safetensors").write_bytes(altered)
     (root / "newer.safetensors").write_bytes(re.sub(rb'\\"version\\": \d', rb'\\"version\\":99', whole, count=1))
-    save_file({"x": np.zeros(3, np.float32)}, root / "plain.safetensors")
     good = MetaFeatureModel.load(model)
     MetaFeatureModel.random(ModelSpec(tau=50, image_size=16)).save(root / "other_size.safetensors", good.header)

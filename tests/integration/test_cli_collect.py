@@ -113,13 +113,6 @@ def test_a_folder_keeps_its_own_parts(tmp_path, cli):
             assert of_one == of_other
 
 
-def test_a_manifest_that_is_none_is_bad_data(source, cli):
-    (source / "stripes.toml").write_text("name = 3")
-    run = cli(*call(source))
-    assert run.code == 3
-    assert not (source / "h.h5").exists()
-
-
 def test_configurations_to_measure_first_are_checked(source, cli):
     file = source / "first.json"
     for text, code, match in [
@@ -192,15 +185,6 @@ def test_broken_pictures_are_refused_or_left_out_and_named(tmp_path, cli):
     assert one["n_evaluations"] == 2
 
 
-def test_without_datasets_no_history_is_made(cli, tmp_path):
-    run = cli("history", "collect", "--history", tmp_path / "typo.h5")
-    assert run.code == 2
-    assert "typo.h5: expected a history with datasets to measure, got nothing there. Check the path" in " ".join(
-        run.err.split()
-    )
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_configurations_are_read_as_suggest_writes_them(tmp_path):
     from warmstart.histories.collect import read_configs
     from warmstart.history_store.errors import DataError
@@ -217,19 +201,6 @@ def test_configurations_are_read_as_suggest_writes_them(tmp_path):
         file.write_text(text)
         with pytest.raises(DataError, match="expected a list of configurations, each an object of values by name"):
             read_configs(file)
-
-
-@pytest.mark.slow
-def test_collect_measures_suggestions_first_on_a_folder_of_ones_own(source, cli):
-    from stripes import write_folder
-
-    folder = write_folder(source / "mine", *pictures(0, size=8))
-    said = cli("suggest", "--dataset", folder, "--format", "json")
-    (source / "first.json").write_text(said.out)
-    ask = [str(folder), "--history", str(source / "h.h5"), "--first", str(source / "first.json"), "--configs", "1"]
-    run = cli("history", "collect", *ask, "--workers", "1", "--device", "cpu", "--format", "json")
-    assert run.code == 0, run.err
-    assert (run.json()["total"], run.json()["datasets"]) == (4, ["mine"])
 
 
 @pytest.mark.slow

@@ -104,15 +104,6 @@ def test_the_same_space_loses_nothing(cli, call, tiny, tmp_path):
         assert same == plain
 
 
-def test_suggestions_that_fall_together_count_once(cli, call, tmp_path):
-    ConfigurationSpace({"num_layers_fc": (1, 3), "other": (0, 1)}).to_json(tmp_path / "narrow.json")
-    for k, n in ((4, 4), (8, 6)):
-        found = cli(*call, "--space", tmp_path / "narrow.json", "-k", k, "--format", "json")
-        configs = [suggestion["config"] for suggestion in found.json()["suggestions"]]
-        assert len({json.dumps(config) for config in configs}) == len(configs) == n
-        assert (f"Only {n} of {k} suggestions differ in your space." in found.err) == (n < k)
-
-
 def test_a_space_in_a_few_lines(cli, call, tmp_path):
     """The space of a script of one's own: names and scales of its own, choices, words that the history never saw."""
     (tmp_path / "space.yaml").write_text(
@@ -132,10 +123,7 @@ def test_a_space_in_a_few_lines(cli, call, tmp_path):
     assert actions["batch_size"]["action"] == "snapped"
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["alpha: [0.0, 1.0]", "batch_size: [small, large]", "lr: {log: [1, 100]}", "learning_rate: {float: [1, 100]}"],
-)
+@pytest.mark.parametrize("text", ["batch_size: [small, large]", "lr: {log: [1, 100]}"])
 def test_a_space_of_which_nothing_is_known_is_filled_evenly(cli, call, tmp_path, text):
     (tmp_path / "space.yaml").write_text(text + "\nother: [a, b]\n")
     run = cli(*call, "--space", tmp_path / "space.yaml", "--format", "json")
@@ -164,15 +152,11 @@ def test_from_python(use_tiny, photos, mine):
     ("options", "code", "message"),
     [
         (["--space", "no.json"], 2, "--space: expected compact, paper, transfer or a file of a space, got 'no.json'"),
-        (["--space", "broken.json"], 3, "expected ConfigSpace JSON"),
         (["--space", "wrong.yaml"], 3, "wrong.yaml, line 2: lr log: expected two numbers, the lower one first"),
-        (["--rename", "a=b"], 2, "--rename needs --space"),
-        (["--space", "compact", "--rename", "a"], 2, "--rename: expected name=value"),
     ],
 )
 def test_wrong_calls(cli, call, tmp_path, monkeypatch, options, code, message):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "broken.json").write_text("{")
     (tmp_path / "wrong.yaml").write_text("batch_size: [16, 32, 64]\nlr: {log: [0.1, 1e-5]}\n")
     run = cli(*call, *options, "--format", "json")
     assert (run.code, run.out) == (code, "")

@@ -10,11 +10,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from optuna.trial import TrialState
 
 from warmstart.history_store.history import History
 from warmstart.studies.results.trial import ended_trials
@@ -32,18 +30,9 @@ def rate(config, dataset):
     return min(scale * abs(config["log10_learning_rate"] + 3) / 5, 1.0)
 """
 ARGS = (
-    "--objective",
-    "studies:objective",
-    "--space",
-    "space.json",
-    "--no-warm",
-    "--startup",
-    "2",
-    "--seed",
-    "5",
-    "--split",
-    "gain",
-)
+    "--objective", "studies:objective", "--space", "space.json", "--no-warm", "--startup", "2", "--seed", "5",
+    "--split", "gain",
+)  # fmt: skip
 TWO = ("--dataset", "a", "--dataset", "b")
 COMMAND = [sys.executable, "-m", "warmstart", "tune", *TWO, *ARGS, "--storage", "s.db"]
 NAMES = ("a-studies-objective", "b-studies-objective")
@@ -129,12 +118,6 @@ def test_calls_that_are_refused(cli, folder, photos):
     assert "a-studies-objective-2 is a new study: --seed 6 instead of 5" in other.err
 
 
-def test_every_trial_of_every_dataset_failed(cli, folder):
-    run = cli("tune", *TWO, *ARGS[2:], "--objective", "studies:fail", "--trials", "3")
-    assert run.code == 5
-    assert "a-and-1-more: expected a trial that gives an error, got none of 3 (3 crashed; the last: " in run.err
-
-
 def finish(folder, *more):
     process = subprocess.run([*COMMAND, *more], cwd=folder, capture_output=True, text=True, timeout=200, check=False)
     assert process.returncode == 0, process.stderr
@@ -168,20 +151,3 @@ def test_killed_and_gone_on_with_they_are_those_that_were_never_killed(tmp_path)
         assert sum(map(len, trials)) <= sum(map(len, rows)) + 1
     finish(folder, "--trials", "8")
     assert stored(folder)[0] == expected
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_workers_that_are_killed_lose_nothing_and_do_nothing_twice(tmp_path):
-    folder, total = prepare(tmp_path / "f"), ("--workers", "2", "--trials", "8")
-    kill(folder, 4, random.Random(3), *total)
-    finish(folder, *total)
-    rows, trials = stored(folder)
-    assert sum(map(len, rows)) == sum(map(len, trials)) == 8
-    for some in rows:
-        configs = Counter(json.dumps(config, sort_keys=True) for _, config, *_ in some)
-        assert max(configs.values()) == 1, "a configuration was chosen twice"
-    assert {trial.state for some in trials for trial in some} <= {TrialState.COMPLETE, TrialState.FAIL}
-    called = Counter(map(int, (folder / "calls").read_text().split()))
-    assert called >= Counter(seed for some in rows for _, _, seed, *_ in some)
-    assert sum(called.values()) <= 8 + 2

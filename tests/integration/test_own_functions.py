@@ -32,14 +32,14 @@ def helper(x):
 def f(config, seed):
     BODY
 
-found = warmstart.tune(objective=f, space=ConfigurationSpace({"x": (-1.0, 1.0)}), surrogate="gp-map", trials=3, workers=WORKERS)
+found = warmstart.tune(objective=f, space=ConfigurationSpace({"x": (-1.0, 1.0)}), surrogate="gp-map", trials=3)
 assert all(trial.error == (trial.config["x"] - 0.25) ** 2 for trial in found.trials), found
 print(found.counts)
 """
 
 
-def script(body='return helper(config["x"])', workers=1):
-    return SCRIPT.replace("BODY", body).replace("WORKERS", str(workers))
+def script(body='return helper(config["x"])'):
+    return SCRIPT.replace("BODY", body)
 
 
 def python(*arguments, folder, stdin=""):
@@ -54,19 +54,10 @@ def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "stdin", "workers"),
-    [
-        (["own.py"], "", 1),
-        pytest.param(["own.py"], "", 2, marks=pytest.mark.slow),
-        (["-"], script(), 1),
-        pytest.param(["-c", script()], "", 1, marks=pytest.mark.slow),
-    ],
-    ids=["a script", "two workers", "standard input", "python -c"],
-)
-def test_an_unguarded_script_runs_once(arguments, stdin, workers, tmp_path):
-    (tmp_path / "own.py").write_text(script(workers=workers))
-    run = python(*arguments, folder=tmp_path, stdin=stdin)
+@pytest.mark.parametrize(("argument", "stdin"), [("own.py", ""), ("-", script())], ids=["a script", "standard input"])
+def test_an_unguarded_script_runs_once(argument, stdin, tmp_path):
+    (tmp_path / "own.py").write_text(script())
+    run = python(argument, folder=tmp_path, stdin=stdin)
     assert (run.stdout, run.returncode) == ("{'ok': 3}\n", 0), run.stderr
     assert (tmp_path / "began").read_text() == "once "
 

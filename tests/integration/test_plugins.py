@@ -20,7 +20,7 @@ from warmstart.history_store.readers import READERS, open_images
 from warmstart.history_store.registry import PluginWarning, Registry, _warn_once
 from warmstart.integrations.importers.registry import IMPORTERS, read_source
 from warmstart.testing import StrategyContract, WorkloadContract
-from warmstart.training.workloads import WORKLOADS, get_workload, load_classifier, named_space
+from warmstart.training.workloads import WORKLOADS, get_workload, load_classifier
 
 
 @pytest.fixture
@@ -53,29 +53,6 @@ def photos(tmp_path):
         lines.append(f"{number}.png,{'abc'[number % 3]}")
     (tmp_path / "photos" / "labels.csv").write_text("\n".join(lines))
     return tmp_path / "photos"
-
-
-def test_each_kind_is_found_by_name(plugin):
-    for table, name in (
-        (ACQUISITIONS, "lcb-3"),
-        (READERS, "labels-csv"),
-        (STRATEGIES, "median"),
-        (SURROGATES, "gp-quick"),
-        (IMPORTERS, "json-lines"),
-        (WORKLOADS, "softmax"),
-    ):
-        assert name in table
-        assert list(table)[-1] == name
-        assert len(table) == len(list(table))
-        assert table[name] is table[name]
-    assert named_space("softmax").name == "softmax"
-    assert get_workload("softmax").name == "softmax"
-
-
-def test_nothing_is_imported_before_it_is_asked_for(plugin):
-    assert "median" in STRATEGIES
-    assert list(WORKLOADS)[-1] == "softmax"
-    assert not any(name.startswith("nightly") for name in sys.modules)
 
 
 def test_a_reader_and_a_strategy_and_an_importer_are_used(plugin, photos, tmp_path):
@@ -142,18 +119,17 @@ def test_the_command_line_takes_all_of_them(plugin, cli, photos, tmp_path, monke
 
     run("history", "create", "h.h5", "--space", "softmax")
     run("history", "add", "h.h5", "--dataset", photos, "--name", "photos", "--group", "photos")
-    options = ["--workload", "softmax", "--target-budget", "short", "--configs", "4", "--workers", "1"]
-    assert run("history", "collect", "--history", "h.h5", *options)["measured"] == {"ok": 4}
+    options = ["--workload", "softmax", "--target-budget", "short", "--configs", "2", "--workers", "1"]
+    assert run("history", "collect", "--history", "h.h5", *options)["measured"] == {"ok": 2}
     with History.open("h.h5") as history:
         assert {evaluation.origin for evaluation in history.evaluations()} == {"collect/softmax/short"}
     assert "expected workload among cnn, transfer, softmax" in run("history", "collect", "--workload", "forest", code=2)
-    assert "target network: expected numbers" in run("history", "collect", "--history", "h.h5", code=3)
     tuned = run(
         "tune", "--dataset", photos, "--workload", "softmax", "--space", "softmax", "--no-warm",
-        "--trials", "2", "--budget", "10", "--surrogate", "gp-quick", "--acquisition", "lcb-3",
+        "--trials", "1", "--budget", "10", "--surrogate", "gp-quick", "--acquisition", "lcb-3",
         "--save-model", "c.safetensors",
     )  # fmt: skip
-    assert tuned["trials"] == {"ok": 2}
+    assert tuned["trials"] == {"ok": 1}
     assert load_classifier("c.safetensors").classes == ("a", "b", "c")
     monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.endswith("site")])
     with pytest.raises(UsageError, match="expected workload among cnn, transfer, got 'softmax'"):

@@ -29,7 +29,7 @@ from warmstart.history_store.records import Status  # noqa: E402
 from warmstart.integrations.ray.cluster import Cluster, RayExecutor  # noqa: E402
 from warmstart.training.collection.collect import collect  # noqa: E402
 from warmstart.training.collection.plan import plan_block  # noqa: E402
-from warmstart.training.processes.executor import TRIES, Executor, Lost  # noqa: E402
+from warmstart.training.processes.executor import TRIES, Lost  # noqa: E402
 
 # A cluster starts in 5 to 15 s, and each of its workers in 1 to 3.
 pytestmark = pytest.mark.slow
@@ -122,14 +122,6 @@ class BadStart:
 class TestOneNode:
     pytestmark = pytest.mark.usefixtures("one_node")
 
-    def test_every_task_comes_back_once_from_workers_that_stay(self):
-        executor: Executor = RayExecutor(Cluster())
-        done = list(executor.run(Remember(), range(20)))
-        assert sorted(each.task for each in done) == list(range(20))
-        calls = Counter(each.result[0] for each in done)
-        assert len(calls) <= 2
-        assert {each.result for each in done} == {(pid, n) for pid, count in calls.items() for n in range(1, count + 1)}
-
     def test_tasks_are_pulled_only_when_a_worker_is_free(self):
         pulled = []
         results = RayExecutor(Cluster(), workers=1).run(Remember(), (pulled.append(i) or i for i in range(10)))
@@ -152,12 +144,6 @@ class TestOneNode:
         assert done[600.0].lost is Lost.TIMEOUT
         assert done[600.0].note == "no result after 20 s"
         assert done[0.0].lost is done[0.01].lost is None
-
-    def test_work_that_raises_is_lost(self):
-        done = {each.task: each for each in RayExecutor(Cluster()).run(unlucky, range(3))}
-        assert done[1].lost is Lost.DIED
-        assert "ValueError: not this one" in done[1].note
-        assert (done[0].result, done[2].result) == (0, 2)
 
     def test_workers_that_never_start_end_the_run(self):
         with pytest.raises(AllTrialsFailedError, match="expected workers that start, got 5 that did not"):

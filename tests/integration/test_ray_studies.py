@@ -107,16 +107,6 @@ def test_a_study_whose_workers_are_killed(tmp_path):
     check(folder, process, losses=2)
 
 
-def test_a_study_that_loses_a_node(nodes, tmp_path):
-    cluster, (first, _) = nodes
-    folder = prepare(tmp_path / "f")
-    process = start(folder, "--ray-address", cluster.address)
-    wait_for_calls(folder, 3, process)
-    cluster.remove_node(first, allow_graceful=False)
-    cluster.add_node(num_cpus=1)
-    check(folder, process, losses=1)
-
-
 def test_ctrl_c_leaves_nobody_at_work(tmp_path):
     folder = prepare(tmp_path / "f")
     process = start(folder, "--ray")
@@ -135,12 +125,6 @@ def test_ctrl_c_leaves_nobody_at_work(tmp_path):
 
 def job(folder):
     return Job(str(folder / "s.db"), ("none",), Limits(trials=3))
-
-
-def test_what_a_worker_raises_is_raised(one_node, tmp_path):
-    store = open_store(tmp_path / "s.db")
-    with pytest.raises(ValueError, match="expected a study 'none', got none of that name"):
-        ray_studies.run_on_cluster(job(tmp_path), Cluster(), store, workers=None, look=lambda: 0)
 
 
 def die(*_):

@@ -1,6 +1,5 @@
 """A server in bad weather: slow clients, uploads that stop, a full disk, files and databases that go and come back, kills."""
 
-import http.client
 import importlib.util
 import json
 import shutil
@@ -28,7 +27,6 @@ from starlette.testclient import TestClient
 from warmstart.client import Client
 from warmstart.history_store.errors import StorageError
 from warmstart.history_store.history import History
-from warmstart.service import study_book
 from warmstart.service.app import create_app
 from warmstart.service.settings import ServiceSettings
 from warmstart.studies.state.attributes import EXTRA
@@ -50,27 +48,16 @@ def wire(url, sent):
 
 
 def test_who_sends_too_slowly_is_let_go(tmp_path):
-    with running(storage=tmp_path / "s.db", body_timeout_s=3.0) as url:
+    with running(storage=tmp_path / "s.db", body_timeout_s=1.0) as url:
         with wire(url, POST + b"\r\n{") as slow:
             answer = b"".join(iter(lambda: slow.recv(65536), b""))
             assert answer.startswith(b"HTTP/1.1 408 ")
-            assert b"expected the whole body within 3 s, got a part" in answer
-        for beginning in (b"", POST):
-            with wire(url, beginning) as slow:
-                while slow.recv(65536):
-                    pass  # until the server closes it
+            assert b"expected the whole body within 1 s, got a part" in answer
+        with wire(url, POST) as slow:
+            while slow.recv(65536):
+                pass  # until the server closes it
         with urllib.request.urlopen(f"{url}/v1/healthz") as answer:
             assert answer.status == 200
-
-
-def test_who_reads_too_slowly_holds_up_nobody(tmp_path):
-    with running(storage=tmp_path / "s.db") as url, Client(url) as client:
-        study = client.begin_study("a", **FAST)
-        study.ask().tell(0.5, note="n" * 1000)
-        asks = b"GET /v1/studies/a/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-        with wire(url, asks), wire(url, asks.replace(b"events", b"trials") * 50):
-            study.ask().tell(0.25)
-        assert study.show()["trials"] == {"ok": 2}
 
 
 def test_an_upload_that_stops_leaves_nothing(tiny, tmp_path, monkeypatch, caplog):
@@ -181,25 +168,6 @@ def test_two_servers_record_into_one_history(tiny, tmp_path):
             assert client.transport.get("/history")["n_evaluations"] == before + 10
 
 
-def test_many_studies_need_few_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(study_book, "MOST_OPEN", 2)
-    with running(storage=tmp_path / "s.db") as url, Client(url) as client:
-        studies = [client.begin_study(f"s{i}", **FAST) for i in range(4)]
-        held = [study.ask() for study in studies]
-        for trial in held:
-            trial.tell(0.5)
-        assert [each["n_ended"] for each in client.studies()] == [1, 1, 1, 1]
-
-
-def test_a_study_may_have_any_name(tmp_path):
-    app = create_app(ServiceSettings(storage=tmp_path / "s.db"))
-    with TestClient(app, base_url="http://127.0.0.1:8383") as client:
-        for name in ("写真", "50 % off?#", "ā\U0001f600"):
-            made = client.post("/v1/studies", json={"name": name, **FAST})
-            assert made.status_code == 201
-            assert client.get(made.headers["location"]).json()["name"] == name
-
-
 @pytest.fixture
 def database():
     if (reason := Postgres.missing()) is not None:
@@ -267,13 +235,3 @@ def test_kills_with_a_write_open(storage):
         again = run(setting, folder / "work")  # there is nothing left to do
         assert (again["faults"], again["answers"]["tell"]) == (0, 18)
         json.dumps(again)
-
-
-def test_the_database_is_not_needed_to_say_that_it_is_gone(tmp_path):
-    with running(storage="postgresql://warm@127.0.0.1:9/none") as url, Client(url, retries=0) as client:
-        with pytest.raises(StorageError, match="expected a server that answers"):
-            client.studies()
-        connection = http.client.HTTPConnection(url.partition("//")[2], timeout=200)
-        connection.request("GET", "/v1/healthz")
-        assert connection.getresponse().status == 200
-        connection.close()

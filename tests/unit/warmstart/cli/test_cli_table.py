@@ -29,7 +29,7 @@ def test_a_table_that_fits_is_drawn_as_it_is():
     assert table([], 80).lines == ()
 
 
-@pytest.mark.parametrize("width", [20, 30, 40, 60, 80, 100, 200])
+@pytest.mark.parametrize("width", [20, 40, 100])
 def test_every_number_is_whole_and_every_line_fits(width):
     drawn = table(SUGGESTIONS, width)
     # Where not even one suggestion fits beside the names of the hyperparameters, it is better too long than cut.

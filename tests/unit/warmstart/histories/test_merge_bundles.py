@@ -1,8 +1,6 @@
 """Merging as an algebra, on real bundles of small histories; what contradicts, what does not fit, what is never lost."""
 
 import errno
-import itertools
-import json
 import math
 import tempfile
 from collections.abc import Sequence
@@ -16,7 +14,7 @@ from hypothesis import strategies as st
 
 from warmstart.histories.add import DatasetCard, add_source
 from warmstart.histories.bundle import bundle_history
-from warmstart.histories.merge import carry_out, merge_files, plan_merge, quarantine_of, release
+from warmstart.histories.merge import carry_out, merge_files, plan_merge, quarantine_of
 from warmstart.histories.merged import read_merged
 from warmstart.history_store.bundle.file import Bundle, read_bundle, write_bundle
 from warmstart.history_store.bundle.records import Features, dataset_id, features_line, run_line
@@ -103,7 +101,7 @@ def test_merging_is_associative_commutative_and_idempotent():
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @four
 @pytest.mark.timeout(3000)
 def test_merging_is_an_algebra_on_many_histories(parts):
@@ -137,8 +135,8 @@ def check_algebra(parts: list[list[Evaluation]]) -> None:
             assert kept == histories.plain(own)
 
 
-@pytest.mark.parametrize("name", ["bees", "again"])
-def test_of_own_twins_the_one_of_the_same_name_gets_the_runs(tmp_path, name):
+def test_of_own_twins_the_one_of_the_same_name_gets_the_runs(tmp_path):
+    name = "again"
     with history_of(tmp_path / "mine.h5", [run("bees", 0, 0.5)]) as mine:
         mine.add_dataset(DatasetInfo(**{**_fields(about("bees")), "name": "again"}))
         for bundle in (bundled([run("bees", 1, 0.2)], bees=name), Bundle(frozenset())):
@@ -152,7 +150,7 @@ def test_the_command_line_merges_in_any_order(tmp_path, cli):
     with history_of(tmp_path / "own.h5", [run("cars", 2, 0.3)]) as own:
         own.compact(path=tmp_path / "start.h5")
     found = set()
-    for number, order in enumerate(itertools.permutations(files)):
+    for number, order in enumerate((files, files[::-1])):
         path = tmp_path / f"{number}.h5"
         path.write_bytes((tmp_path / "start.h5").read_bytes())
         if number % 2:
@@ -356,17 +354,6 @@ def test_another_space_is_refused_and_nothing_is_written(tmp_path, cli):
         merge_files(tmp_path / "other.h5", [file])
 
 
-def test_how_optuna_writes_choices_makes_no_other_space(tmp_path):
-    file = write_bundle(bundled([run("ants", 0, 0.1)]), tmp_path)
-    space = json.loads(histories.space_json())
-    space["hyperparameters"][0]["meta"] = {"optuna": "{}"}
-    with History.create(tmp_path / "later.h5", json.dumps(space)) as later:
-        pass
-    merge_files(tmp_path / "later.h5", [file])
-    with History.open(tmp_path / "later.h5") as later:
-        assert later.n_evaluations == 1
-
-
 def test_a_record_that_does_not_fit_leaves_no_history_behind(tmp_path, cli):
     good = bundled([run("ants", 0, 0.1)])
     line = next(each for each in good.lines if '"kind":"run"' in each)
@@ -420,22 +407,6 @@ def test_no_place_of_the_machine_is_shared(tmp_path):
     assert read_bundle(write_bundle(bundled([run("ants", 0, 0.2)]), tmp_path / "x.txt")).lines
 
 
-def test_release_names_what_is_there(tmp_path):
-    one = bundled([run("ants", 0, 0.1)])
-    with merged(tmp_path / "h.h5", one) as history, pytest.raises(UsageError, match="quarantined run"):
-        release(history, ["ants"])
-
-
-def test_configurations_added_ahead_stay(tmp_path):
-    a, b = bundled([run("ants", 0, 0.1)]), bundled([run("bees", 1, 0.2)])
-    with merged(tmp_path / "h.h5", a) as history:
-        ahead = histories.configs(8)[5:7]
-        history.add_configs(ahead)
-        carry_out(history, plan_merge(history, b))
-        assert all(config in history.configs for config in ahead)
-        assert len(history.configs) == 4
-
-
 def blank_history(path: Path, runs: Sequence[Evaluation]) -> History:
     """A history that knows datasets by their runs alone, as an import makes it."""
     made = History.create(path, histories.space_json())
@@ -451,7 +422,7 @@ def give_images(history: History, name: str, seed: int = 0) -> None:
     add_source(history, open_path(str(file)), DatasetCard(name, name))
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
 def test_a_dataset_whose_images_came_later_is_one_dataset(tmp_path, order):
     with blank_history(tmp_path / "a.h5", [run("ants", 0, 0.1), run("ants", 1, 0.2)]) as a:
         before = bundle_history(a).bundle
@@ -472,36 +443,6 @@ def test_a_dataset_whose_images_came_later_is_one_dataset(tmp_path, order):
         assert state(at_once) == found
 
 
-def test_a_terminal_shows_of_how_many_datasets_features_were_computed(tmp_path, cli, monkeypatch):
-    monkeypatch.setenv("TERM", "xterm-256color")
-    with blank_history(tmp_path / "h.h5", [run("ants", 0, 0.1), run("bees", 0, 0.1)]) as made:
-        asked = ("history", "bundle", str(made.path), "--out", str(tmp_path / "b.txt"))
-        assert "computing features" not in cli(*asked, on_terminal=True).err  # there are no images
-        give_images(made, "ants")
-        give_images(made, "bees", seed=1)
-    asked = (*asked[:3], "--out", str(tmp_path / "c.txt"))
-    shown = cli(*asked, on_terminal=True)
-    assert shown.code == 0
-    assert "computing features" in shown.err
-    assert "2/2" in shown.err
-    assert "computing features" not in cli(*asked).err
-    assert "computing features" not in cli(*asked, "--quiet", on_terminal=True).err
-
-
-def test_images_of_one_s_own_for_a_dataset_that_came_by_its_name(tmp_path):
-    with blank_history(tmp_path / "a.h5", [run("ants", 0, 0.1), run("bees", 0, 0.6)]) as a:
-        theirs = bundle_history(a).bundle
-    with merged(tmp_path / "mine.h5", theirs) as mine:
-        give_images(mine, "ants")
-        assert not plan_merge(mine, theirs).new_records
-        carry_out(mine, plan_merge(mine, theirs))
-        assert (sorted(mine.names), mine.n_evaluations) == (["ants", "bees"], 2)
-        assert mine.has_images("ants")
-        shared = bundle_history(mine).bundle
-    with merged(tmp_path / "third.h5", theirs, shared) as third:
-        assert (sorted(third.names), third.n_evaluations) == (["ants", "bees"], 2)
-
-
 def test_names_with_images_of_several_people_stay_apart(tmp_path):
     bundles = []
     for seed in (1, 2):
@@ -513,21 +454,6 @@ def test_names_with_images_of_several_people_stay_apart(tmp_path):
     with merged(tmp_path / "c.h5", *bundles) as history:
         assert len(history.names) == 3
         assert history.n_evaluations == 3
-
-
-def test_a_released_run_stays_released_when_images_come(tmp_path):
-    good, errors = crowd()
-    odd = [Evaluation("ants", histories.configs(12)[j], float(1 - errors[0, j]), seed=0) for j in range(12)]
-    with blank_history(tmp_path / "a.h5", odd) as a:
-        theirs = bundle_history(a).bundle
-        give_images(a, "ants")
-        described = bundle_history(a).bundle
-    with merged(tmp_path / "h.h5", *good, theirs) as history:
-        assert len(quarantine_of(history)) == 12
-        release(history, ["ants"])
-        carry_out(history, plan_merge(history, described))
-        assert not quarantine_of(history)
-        assert history.n_runs[history.names.index("ants")] == 12
 
 
 def test_a_run_of_one_s_own_answers_once_a_merge_finds_it(tmp_path):
@@ -546,9 +472,7 @@ def test_a_run_of_one_s_own_answers_once_a_merge_finds_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "more",
-    [{"origin": "import//home/bertha/runs.csv"}, {"origin": "x" * 300}],
-    ids=["path", "long"],
+    "more", [{"origin": "import//home/bertha/runs.csv"}, {"origin": "x" * 300}], ids=["path", "long"]
 )
 def test_what_comes_back_counts_once(tmp_path, more):
     """Numbers and origins are compared as records have them: a whole number without its point, a file without its folder."""
@@ -565,11 +489,10 @@ def test_what_comes_back_counts_once(tmp_path, more):
         assert (plan.answering, plan.repeated) == (0, 3)
 
 
-@pytest.mark.parametrize("own", [(), (run("ants", 0, 0.3),)], ids=["contributed", "one's own"])
-def test_a_dataset_that_was_removed_stays_away(tmp_path, cli, own):
+def test_a_dataset_that_was_removed_stays_away(tmp_path, cli):
     """With what was set aside of it; a bundle that has it brings it again."""
     theirs, others = bundled([run("ants", 0, 0.1), run("bees", 1, 0.2)]), bundled([run("ants", 0, 0.9)])
-    history_of(tmp_path / "h.h5", [*own, run("cars", 0, 0.2)]).close()
+    history_of(tmp_path / "h.h5", [run("ants", 0, 0.3), run("cars", 0, 0.2)]).close()
     with merged(tmp_path / "h.h5", theirs, others) as history:
         assert any('"error":0.1' in line for line in read_merged(history).lines)
     assert cli("history", "remove", tmp_path / "h.h5", "ants", "--yes").code == 0

@@ -42,8 +42,7 @@ def a_map(names, *, seed=0, pictures=False, query=False, groups=None):
     )
 
 
-@pytest.mark.parametrize("query", [False, True])
-@pytest.mark.parametrize("pictures", [False, True])
+@pytest.mark.parametrize(("pictures", "query"), [(False, True), (True, False)])
 def test_the_map_names_everything_and_is_the_same_twice(tmp_path, pictures, query):
     found = a_map([f"set{i}" for i in range(30)], pictures=pictures, query=query)
     first, second = tmp_path / "a.svg", tmp_path / "b.svg"
@@ -58,9 +57,8 @@ def test_the_map_names_everything_and_is_the_same_twice(tmp_path, pictures, quer
 
 
 def test_the_map_of_few_datasets_and_odd_names(tmp_path):
-    for count in (1, 2, 4):
-        draw_map(a_map(ODD[:count], query=True, pictures=True), tmp_path / "few.svg")
-        draw_map(a_map(ODD[:count]), tmp_path / "few.png")
+    draw_map(a_map(ODD[:1]), tmp_path / "few.png")
+    draw_map(a_map(ODD, query=True, pictures=True), tmp_path / "few.svg")
     text = text_of(tmp_path / "few.svg")
     assert all(name in text for name in ODD[:3])
     assert "a_very_long_name…" in text
@@ -93,10 +91,6 @@ def test_a_crowd_is_drawn_without_names(tmp_path):
     assert set(re.findall(r"set\d+", text_of(tmp_path / "a.svg"))) == {"set0", "set1", "set2"}
 
 
-def test_more_sibling_groups_than_markers(tmp_path):
-    draw_map(a_map([f"set{i}" for i in range(40)]), tmp_path / "many.svg")
-
-
 def centres(count, *, seed=0):
     rng = np.random.default_rng(seed)
     values = rng.uniform(0.2, 0.8, (count, 3))
@@ -111,7 +105,7 @@ def centres(count, *, seed=0):
     )
 
 
-@pytest.mark.parametrize("count", [1, FEW, FEW + 1, 62])
+@pytest.mark.parametrize("count", [1, FEW + 1])
 def test_centres_are_drawn_with_words_at_the_axis(tmp_path, count):
     found = centres(count)
     first, second = tmp_path / "a.svg", tmp_path / "b.svg"
@@ -122,7 +116,6 @@ def test_centres_are_drawn_with_words_at_the_axis(tmp_path, count):
     assert all(re.search(rf"\b{name}\b", text) for name in found.names)
     for words in ("errors gather at low", "high values", "learning", "(log)", "one$", "chance"):
         assert words in text
-    draw_ccov(found, tmp_path / "a.png")
 
 
 def test_centres_that_are_nowhere_defined(tmp_path):
@@ -156,11 +149,11 @@ KINDS = {
 }
 
 
-def a_report(kinds=KINDS, *, scale=1.0, figures=True):
+def a_report(kinds=KINDS, *, figures=True):
     rng = np.random.default_rng(0)
     methods = {}
     for level, (name, kind) in enumerate(kinds.items(), start=1):
-        mean = level * scale * np.exp(-0.2 * np.arange(20))
+        mean = level * np.exp(-0.2 * np.arange(20))
         methods[name] = {
             "about": name,
             "kind": kind,
@@ -197,9 +190,8 @@ def a_report(kinds=KINDS, *, scale=1.0, figures=True):
     )
 
 
-@pytest.mark.parametrize("scale", [pytest.param(0.01, marks=pytest.mark.slow), 1.0])
-def test_a_report_gives_its_pictures(tmp_path, scale):
-    report = a_report(scale=scale)
+def test_a_report_gives_its_pictures(tmp_path):
+    report = a_report()
     twice = [draw_regret(report, tmp_path, stem=stem, suffix=".svg") for stem in ("a", "b")]
     assert [path.name for path in twice[0]] == ["a.svg", "a-differences.svg", "a-fig3-ei.svg", "a-fig3-ucb.svg"]
     for first, second in zip(*twice, strict=True):
@@ -210,7 +202,6 @@ def test_a_report_gives_its_pictures(tmp_path, scale):
     for words in ("regret after 3", "regret after 10", "evaluations to 0.05", "−5"):
         assert words in differences
     assert all(f"set{i}" in text and "warm" in text for i in range(5) for text in panels)
-    assert draw_regret(report, tmp_path)[0] == tmp_path / "regret.png"
 
 
 def test_curves_that_reach_zero_and_a_report_of_one_method(tmp_path):
@@ -350,7 +341,7 @@ def test_a_run_is_drawn_in_five_pictures(tmp_path):
     assert [file.read_bytes() for file in files] == [file.read_bytes() for file in again]
 
 
-@pytest.mark.parametrize(("n", "count"), [(1, 1), (2, 5), (400, 9)])
+@pytest.mark.parametrize(("n", "count"), [(1, 1), (60, 9)])
 def test_runs_of_any_length_and_width_are_drawn(n, count, tmp_path):
     names = [f"hyperparameter_{i}" for i in range(count)]
     files = draw_run(a_run(names, n, shares=12), tmp_path, stem="x")

@@ -4,7 +4,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from ConfigSpace import Constant, ForbiddenEqualsClause
+from ConfigSpace import ForbiddenEqualsClause
 
 import warmstart
 from warmstart.history_store.errors import StorageFullError
@@ -100,7 +100,6 @@ def test_a_study_begins_with_the_kinds_that_the_history_never_measured_too():
 @pytest.mark.parametrize(
     ("space", "changed"),
     [
-        (transfer_space(backbones=["resnet18"]), {"backbone": "resnet18"}),
         (transfer_space(image_sizes=[32, 48]), {"image_size": 48}),
         (transfer_space(steps=[0, 50]), {"steps": 50}),
     ],
@@ -110,11 +109,6 @@ def test_the_usual_kinds_are_put_into_a_space_of_other_values(space, changed):
     found = [each.config for each in _unmeasured(plan_of("transfer", dump_space(space)), None, [frozen])]
     usual = [dict(config) | changed for config in get_workload("transfer").usual_configs() if config["steps"]]
     assert found == [config for place, config in enumerate(usual) if config not in usual[:place]]
-
-
-def test_a_study_begins_with_no_kind_that_its_space_has_no_names_for():
-    frozen = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
-    assert _unmeasured(plan_of("transfer", dump_space(transfer_space("frozen"))), None, [frozen]) == ()
 
 
 def test_a_study_begins_with_no_kind_that_its_space_forbids():
@@ -155,11 +149,3 @@ def test_the_usual_kinds_take_the_truth_that_a_space_fixes(fixed):
     found = [each.config for each in _unmeasured(plan_of("transfer", json.dumps(text)), None, [frozen])]
     assert [config["image_size"] for config in found] == [128, 64]
     assert all(fixed.items() <= config.items() for config in found)
-
-
-def test_the_usual_kinds_get_what_a_space_has_beside():
-    space = get_workload("transfer").space("full")
-    space.add(Constant("head", "ridge"))
-    frozen = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
-    found = [each.config for each in _unmeasured(plan_of("transfer", dump_space(space)), None, [frozen])]
-    assert [config["head"] for config in found] == ["ridge", "ridge"]

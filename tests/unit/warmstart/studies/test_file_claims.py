@@ -1,6 +1,5 @@
 """Claims of a local storage: between processes the system's, within one its own."""
 
-import gc
 import os
 import subprocess
 import sys
@@ -48,12 +47,6 @@ def test_closing_one_keeps_what_others_hold(path):
     assert FileClaims(path, 2).take(5)
     first.close()
     assert elsewhere(path)
-
-
-def test_claims_that_are_gone_hold_nothing(path):
-    assert FileClaims(path, 1).take(5)
-    gc.collect()
-    assert FileClaims(path, 1).take(5)
 
 
 def test_a_claim_is_seen_without_being_taken(path):

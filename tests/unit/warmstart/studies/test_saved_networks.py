@@ -57,7 +57,6 @@ def play(monkeypatch, fake):
     ("seconds", "heads", "saved"),
     [
         (math.inf, (), [2, 1, 0]),
-        (100.0, (), [2, 1, 0]),
         (36.0, (), [3, 2, 0]),
         (12.0, (), [0]),
         (0.0, (2, 3), [3, 2, 0]),
@@ -126,7 +125,6 @@ def saved_line(monkeypatch, tmp_path, n, *, k, **about):
     ("about", "said"),
     [
         ({}, "1 network, validation error 0.1."),
-        ({"validated": np.zeros((12, 2))}, "1 network, validation error 0.1 of 12 images."),
         (
             {"validated": np.zeros((12, 2)), "interval": (0.0512, 0.2)},
             "1 network, validation error 0.1 (0.0512 to 0.2, 80 %) of 12 images.",
@@ -140,7 +138,6 @@ def test_the_error_says_of_how_many_images_it_is_and_how_sure(monkeypatch, tmp_p
 @pytest.mark.parametrize(
     ("n", "k", "about", "said"),
     [
-        (3, 3, {}, ""),
         (3, 4, {}, " 4 were asked for, but no more trials ended well."),
         (2, 3, {"remaining": lambda: 9.0}, " 3 were asked for, but no time was left to train the others again."),
         (2, 3, {}, " 3 were asked for, but the others failed when they were trained again."),

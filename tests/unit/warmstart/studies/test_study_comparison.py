@@ -64,7 +64,7 @@ def test_uniform_configurations_cannot_be_told_from_uniform_ones():
     assert compare(trials(uniform(20, 7), noise=0.05)).verdict == "unknown"
 
 
-@pytest.mark.parametrize("n_crashed", [0, 4, 12])
+@pytest.mark.parametrize("n_crashed", [4, 12])
 def test_errors_over_orders_of_magnitude_are_compared_as_the_search_models_them(n_crashed):
     """On errors as they are, the best of as many uniform configurations came to less than nothing; so it does where many fail."""
     steep = [replace(trial, error=1e-4 * np.exp(12 * trial.error)) for trial in trials(uniform(40, 3))]
@@ -85,11 +85,9 @@ def test_errors_over_orders_of_magnitude_are_compared_as_the_search_models_them(
     ("metric", "least"),
     [
         (Metric(), -np.inf),
-        (Metric("loss"), -np.inf),
         (Metric("acc", maximize=True), 0.0),
         (Metric("reward", maximize=True, scale="any"), -np.inf),
         (Metric("error", scale="percent"), 0.0),
-        (Metric("error", scale="fraction"), 0.0),
     ],
 )
 def test_the_least_error_of_a_metric(metric, least):
@@ -110,8 +108,6 @@ def test_few_trials_and_those_that_break_a_constraint_tell_nothing():
     ("metric", "said"),
     [
         (Metric(), ""),
-        (Metric("last"), ""),
-        (Metric("loss"), ""),
         (Metric("error", scale="percent"), " These are errors as fractions."),
         (Metric("val.acc", maximize=True), " These are errors that val.acc stands for."),
     ],

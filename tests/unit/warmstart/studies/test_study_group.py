@@ -13,7 +13,6 @@ from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import dump_space
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.results.trial import ended_trials
-from warmstart.studies.state import study_group as fleet_module
 from warmstart.studies.state.attributes import OUTCOME
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import open_store
@@ -179,39 +178,17 @@ def test_each_learns_from_what_was_told_of_the_others_by_then(tmp_path, fits):
     assert others == [n for j, n in enumerate(known) if j != i and n > 1], "two errors are the least that a task needs"
 
 
-def test_what_is_shared_is_bounded_and_no_less_than_two_errors(tmp_path, monkeypatch):
-    monkeypatch.setattr(fleet_module, "EVALUATIONS", 3)
-    with begin(tmp_path / "s.db", plans(split="equal", n_startup_trials=9)) as group:
-        work(group, 13, healthy)
-        every = group._trials()
-        assert [len(task.errors) for task in group._sampler(0, every)._settings["related"]] == [3, 3]
-        every[1] = every[1][:1]
-        assert [len(task.errors) for task in group._sampler(0, every)._settings["related"]] == [3]
-        monkeypatch.setattr(fleet_module, "MOST", 1)
-        every = group._trials()
-        assert len(group._sampler(0, every)._settings["related"]) == 1
-
-
-@pytest.mark.parametrize("metas", [((0.0, 1.0), (1.0, 0.0), (2.0, 2.0)), ((0.0, 1.0), None, (2.0, 2.0))])
+@pytest.mark.parametrize("metas", [((0.0, 1.0), (1.0, 0.0)), ((0.0, 1.0), None)])
 def test_meta_features_count_where_all_have_one(tmp_path, metas):
     wanted = {}
-    for name, meta in zip(NAMES, metas, strict=True):
-        wanted[name] = plans(meta_feature=meta)[name]
+    for name, meta in zip("ab", metas, strict=True):
+        wanted[name] = plans("ab", meta_feature=meta)[name]
     with begin(tmp_path / "s.db", wanted) as group:
-        work(group, 7, healthy)
+        work(group, 4, healthy)
         settings = group._sampler(0, group._trials())._settings
     is_placed = None not in metas
     assert settings["meta_feature"] == (metas[0] if is_placed else None)
-    assert [task.meta_feature for task in settings["related"]] == (list(metas[1:]) if is_placed else [None, None])
-
-
-@pytest.mark.slow
-def test_a_dataset_with_nothing_to_gain_gets_half_of_an_equal_share(tmp_path):
-    with begin(tmp_path / "s.db", plans("ab")) as group:
-        order = work(group, 16, lambda i, run: Outcome(bowl(i, run.config, (1.0, 1e-7)), TrialStatus.OK, 1.0))
-    counts = Counter(order)
-    assert counts[1] in (4, 5)
-    assert counts[0] == 16 - counts[1]
+    assert [task.meta_feature for task in settings["related"]] == [metas[1]]
 
 
 def test_a_dataset_whose_trials_all_fail_stops_no_other(tmp_path):

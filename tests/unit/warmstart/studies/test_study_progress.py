@@ -85,14 +85,7 @@ def ended(number, error=None):
     return Trial(number, {}, error, status, duration=1.0, seed=0, note=f"note of {number}.")
 
 
-@pytest.mark.parametrize(
-    ("ends", "told"),
-    [
-        ([[1], [0]], [1]),
-        ([[1, 0], [2]], [0]),
-        ([[], [3], [2, 4], [1]], [3]),
-    ],
-)
+@pytest.mark.parametrize(("ends", "told"), [([[1, 0], [2]], [0]), ([[], [3], [2, 4], [1]], [3])])
 def test_the_first_failure_is_told_once_in_whatever_order_trials_end(ends, told):
     said, known = [], []
     for numbers in ends:

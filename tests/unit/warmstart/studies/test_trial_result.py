@@ -39,14 +39,10 @@ def test_a_mapping_says_more():
     [
         ("nothing", "expected an error that is one finite number, got nothing (None)"),
         ("text", "expected an error that is one finite number, got '0.5'"),
-        ("two", "expected an error that is one finite number, got (0.1, 0.2)"),
         ("two in an array", "expected an error that is one finite number, got array([0.1, 0.2])"),
         ("nan", "expected an error that is one finite number, got nan"),
-        ("inf", "expected an error that is one finite number, got inf"),
         ("truth", "expected an error that is one finite number, got True"),
-        ("complex", "expected an error that is one finite number, got 1j"),
         ("no error", "expected a mapping with an error, got {'loss': 0.1}; `metric` 'loss' takes that key"),
-        ("text in a mapping", "expected an error that is one finite number, got 'low'"),
         ("negative duration", "expected a duration of 0 or more seconds, got -1"),
         ("constraint of text", "expected a constraint 'fits' that is one finite number, got 'yes'"),
         ("constraints of another kind", "expected constraints as a mapping, got [0.1]"),
@@ -69,7 +65,6 @@ class Odd(dict):
     ("value", "note"),
     [
         ({"error": 0.1, "constraints": {"a": np.array([1.0, 2.0])}}, "expected a constraint 'a' that is one finite number, got array([1., 2.])"),
-        ({"error": 0.1, "constraints": {"a": torch.ones(2)}}, "expected a constraint 'a' that is one finite number, got tensor([1., 1.])"),
         ({"error": torch.ones(2)}, "expected an error that is one finite number, got tensor([1., 1.])"),
         (Odd(error=0.1), "expected a result that can be read, got KeyError: 'gone'"),
     ],

@@ -1,8 +1,6 @@
 """The advisor: one way from a dataset to its place, neighbours and suggestions; reading writes nothing."""
 
-import gc
 import shutil
-import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -114,29 +112,6 @@ def test_progress_tells_of_the_datasets_that_are_embedded(grown, tiny, photos):
     assert told == [(1, 1)], "read once, whoever hears of it"
 
 
-def test_who_hears_of_progress_is_not_kept(grown, tiny, photos):
-    class Bar:
-        def __call__(self, *_now):
-            pass
-
-    bar = Bar()
-    advisor = Advisor(grown, tiny.model, progress=bar)
-    advisor.neighbours(photos, 7)
-    kept = weakref.ref(bar)
-    del advisor, bar
-    gc.collect()
-    assert kept() is None
-
-
-def test_progress_of_storing_tells_of_every_stage(grown, tiny):
-    told = []
-    Advisor(grown, tiny.model, progress=lambda *now: told.append(now)).refresh()
-    assert told[0] == (1, 1)
-    stages = [(done, total) for done, total in told if done == total]
-    assert len(stages) >= 2
-    assert all(1 <= done <= total for done, total in told)
-
-
 def test_without_a_place_for_the_cache_the_answer_is_the_same(grown, tiny, photos, embedded):
     kept = Advisor(grown, tiny.model).neighbours(photos, 7).neighbours
     embedded_history._cache.clear()
@@ -224,13 +199,6 @@ def test_wrong_calls(tiny, photos):
     group = Advisor(tiny.history, tiny.model).embedded.groups[0]
     with pytest.raises(UsageError, match=rf"got {group}x\. Did you mean {group}\?$"):
         _ = Advisor(tiny.history, tiny.model, exclude_group=f"{group}x").embedded
-
-
-def test_a_location_is_shown_in_a_few_lines(tiny, photos):
-    shown = repr(Advisor(tiny.history, tiny.model).locate(photos))
-    assert shown.startswith("Location(")
-    assert "array" not in shown
-    assert len(shown) < 2000
 
 
 def test_the_cache_is_never_trusted_with_a_damaged_entry(grown, tiny, photos, embedded, tmp_path):

@@ -12,34 +12,18 @@ from warmstart.suggestions import formats
 from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.records import Confidence, DatasetSummary, InitialDesign, Neighbour
 
-SPACE = json.dumps(
-    {
-        "hyperparameters": [
-            {
-                "type": "uniform_float",
-                "name": "x",
-                "lower": -1.0,
-                "upper": 1.0,
-                "log": False,
-                "default_value": 0.0,
-                "meta": None,
-            },
-            {
-                "type": "uniform_int",
-                "name": "n",
-                "lower": 1,
-                "upper": 9,
-                "log": False,
-                "default_value": 3,
-                "meta": None,
-            },
-        ],
-        "conditions": [],
-        "forbiddens": [],
-        "name": "toy",
-        "format_version": 0.4,
-    }
-)
+X = {
+    "type": "uniform_float",
+    "name": "x",
+    "lower": -1.0,
+    "upper": 1.0,
+    "log": False,
+    "default_value": 0.0,
+    "meta": None,
+}
+N = {"type": "uniform_int", "name": "n", "lower": 1, "upper": 9, "log": False, "default_value": 3, "meta": None}
+HEAD = {"conditions": [], "forbiddens": [], "name": "toy", "format_version": 0.4}
+SPACE = json.dumps({"hyperparameters": [X, N], **HEAD})
 
 
 @pytest.fixture
@@ -63,24 +47,11 @@ def answer():
 def test_json_is_the_contract(answer):
     document = json.loads(in_json(answer.to_dict()))
     assert list(document) == [
-        "schema_version",
-        "dataset",
-        "neighbours",
-        "suggestions",
-        "strategy",
-        "confidence",
-        "history",
-        "model",
-        "seed",
-        "expected_error",
+        *("schema_version", "dataset", "neighbours", "suggestions", "strategy"),
+        *("confidence", "history", "model", "seed", "expected_error"),
     ]
     assert document["dataset"] == {"path": "photos", "n_images": 40, "n_classes": 4, "fingerprint": "listing:ab"}
-    assert document["neighbours"][1] == {
-        "name": "bare",
-        "distance": 0.75,
-        "distance_range": None,
-        "best_error": None,
-    }
+    assert document["neighbours"][1] == {"name": "bare", "distance": 0.75, "distance_range": None, "best_error": None}
     assert document["neighbours"][0]["distance_range"] == [0.4, 0.6]
     assert document["suggestions"][0] == {
         "config": {"x": 0.25, "n": 3},
@@ -116,26 +87,10 @@ def test_csv_has_the_error_to_expect_where_it_is_known(answer):
 
 def test_csv_has_one_row_a_suggestion_and_empty_cells_for_none(answer):
     rows = list(csv.DictReader(io.StringIO(formats.to_csv(formats.suggestion_rows(answer)))))
-    assert rows[0] == {
-        "rank": "1",
-        "x": "0.25",
-        "n": "3",
-        "from": "mnist",
-        "distance": "0.5",
-        "source_error": "0.1",
-        "expected_regret": "",
-        "measured": "True",
-    }
-    assert rows[1] == {
-        "rank": "2",
-        "x": "-0.5",
-        "n": "",
-        "from": "",
-        "distance": "",
-        "source_error": "",
-        "expected_regret": "",
-        "measured": "True",
-    }
+    known = {"rank": "1", "x": "0.25", "n": "3", "from": "mnist", "distance": "0.5", "source_error": "0.1"}
+    assert rows[0] == known | {"expected_regret": "", "measured": "True"}
+    unknown = dict.fromkeys(("n", "from", "distance", "source_error", "expected_regret"), "")
+    assert rows[1] == unknown | {"rank": "2", "x": "-0.5", "measured": "True"}
 
 
 def test_optuna_program_enqueues_the_points_in_order(answer):

@@ -104,7 +104,7 @@ def test_one_configuration_is_no_list_of_them(given: object) -> None:
 
 def test_both_scales_of_a_value_must_agree() -> None:
     assert read_initial([{"learning_rate": 1e-3, "log10_learning_rate": -3.0}]) == [{"log10_learning_rate": -3.0}]
-    for natural in (1e-2, "x", None):
+    for natural in (1e-2, None):
         with pytest.raises(UsageError, match=r"^initial: expected learning_rate to be 10\^log10_learning_rate, got .* in configuration 2"):  # fmt: skip
             read_initial([CONFIGS[0], {"learning_rate": natural, "log10_learning_rate": -3.0}])
 
@@ -135,12 +135,8 @@ def test_what_the_space_cannot_express_is_refused() -> None:
     [
         ("no.json", None, MissingPathError, r"^initial: expected a file of configurations, got .*which is not there. Write one with `warmstart suggest"),
         ("a.json", "3", DataError, "expected configurations, got 3"),
-        ("a.json", "[1, 2]", DataError, r"expected configurations, got \[1, 2\]"),
-        ("a.json", "[]", UsageError, "^initial: expected configurations, .*got none"),
         ("a.json", "[{}]", UsageError, "^initial: expected configurations, .*got {}"),
-        ("a.json", '{"suggestions": []}', UsageError, "got none"),
         ("a.json", '[{"lr": 3', DataError, "a.json, line 1: expected configurations in JSON or YAML"),
-        ("a.csv", "lr,bs\n", UsageError, "got none"),
         ("a.csv", "", DataError, "got an empty file"),
         ("a.csv", "lr,bs\n0.1,16\n0.1,2,3\n", DataError, "got 3 cells for 2 names in line 3"),
         ("a.json", '[{"lr": [1]}]', UsageError, r"got lr=\[1\] in configuration 1 of .*a.json. Write one value"),

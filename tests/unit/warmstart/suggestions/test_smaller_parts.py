@@ -13,13 +13,7 @@ from warmstart.metafeat.model_file import read_header
 from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 from warmstart.suggestions.embedded_history import load_embedded_history
 from warmstart.suggestions.expectations import expectation_of, forecaster_of
-from warmstart.suggestions.references import drop_references, read_references
-from warmstart.suggestions.smaller_parts import (
-    SmallerParts,
-    drop_smaller_parts,
-    read_smaller_parts,
-    smaller_parts_key,
-)
+from warmstart.suggestions.smaller_parts import SmallerParts, read_smaller_parts, smaller_parts_key
 
 CONFIGS = ({"x": 1, "kind": "a"}, {"x": 2, "kind": "a"}, {"x": 2, "kind": "b"})
 SOME = SmallerParts(
@@ -55,12 +49,9 @@ def test_some_datasets_and_configurations_in_another_order():
 @pytest.mark.parametrize(
     "damage",
     [
-        {"names": ["a"]},
         {"features": [[1.0, 2.0], [3.0, 4.0], [5.0, None]]},
         {"n_val": [1, 2]},
-        {"configs": [{}]},
         {"errors": [[0.1, 0.2, 1.5]] * 3},
-        {"errors": "x"},
     ],
 )
 def test_damaged_ones_are_refused(tiny, tmp_path, damage):
@@ -86,17 +77,6 @@ def test_a_removed_dataset_leaves_no_parts_for_the_next_of_its_name(tiny, tmp_pa
     assert cli("history", "remove", str(path), "stripes0", "--yes").code == 0
     with History.open(path) as history:
         assert read_smaller_parts(history, model_hash).names == ("b",)
-
-
-def test_a_history_whose_datasets_were_all_removed_holds_none(tmp_path):
-    path = shutil.copy(history_path(None, workload="transfer"), tmp_path / "h.h5")
-    with History.open(path, write=True) as history:
-        (model_hash,) = history.model_hashes
-        for name in history.names:
-            drop_references(history, name)
-            drop_smaller_parts(history, name)
-        assert read_references(history, model_hash) is None
-        assert read_smaller_parts(history, model_hash) is None
 
 
 def test_the_forecast_learns_from_parts_of_the_datasets_that_may_answer_alone(shipped):
