@@ -5,7 +5,8 @@ import re
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,16 @@ def words(text):
 
 
 @pytest.fixture
-def files(tiny, monkeypatch, tmp_path, trials_here):
+def short_chains(monkeypatch):
+    """Let Gaussian processes draw few samples: the examples show commands, not how well they search."""
+    for name in ("gp", "mt-gp"):
+        info = SURROGATES[name]
+        short = partial(info.factory, samples=2, burn_in=2, sweeps=2)
+        monkeypatch.setitem(SURROGATES._entries, name, replace(info, factory=short))
+
+
+@pytest.fixture
+def files(tiny, monkeypatch, tmp_path, trials_here, no_pictures, short_chains):
     """Run in an empty folder, on the shipped history and model or, until there are any, on the tiny ones."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")  # python means this one

@@ -4,14 +4,11 @@ import csv
 import io
 import json
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from stripes import write_folder
 
 from warmstart.history_store.history import History
-from warmstart.history_store.records import Evaluation
 
 STATIC = "random,portfolio,nearest-learned,nearest-handcrafted,nearest-random-network,joint,oracle-nearest"
 
@@ -47,27 +44,6 @@ def test_a_history_is_evaluated_and_a_second_run_uses_its_models(cli, tiny, tmp_
     again = cli(*call).json()
     assert again == report
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "models").iterdir()} == kept
-
-
-def test_datasets_that_train_leaves_out_are_left_out_with_a_note(cli, tiny, photos, tmp_path):
-    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
-    with History.open(copy) as history:
-        configs = list(history.configs)
-    for name, measured in (("barely", configs[:1]), ("unseen", configs)):
-        add = ["history", "add", copy, "--dataset", photos, "--name", name, "--group", name]
-        assert cli(*add, *(["--no-images"] if name == "unseen" else [])).code == 0
-        with History.open(copy, write=True) as history:
-            history.extend([Evaluation(name, dict(config), 0.5, seed=0) for config in measured])
-    call = ["evaluate", "--history", copy, "--models", tmp_path / "models", "--folds", 3, "--steps", 1]
-    call += ["--format", "json"]
-    run = cli(*call, "--rivals", "nearest-learned")
-    assert run.code == 0, run.err
-    report = run.json()
-    assert report["n_datasets"] == 6
-    assert [note.rpartition(": ")[2] for note in report["notes"]] == ["unseen.", "barely."]
-    assert "Left out 1 of 8 datasets, measured on fewer than half" in " ".join(run.err.split())
-    everyone = cli(*call, "--rivals", "portfolio").json()
-    assert (everyone["n_datasets"], everyone["notes"]) == (8, [])
 
 
 def test_a_calibrated_history_makes_suggest_promise_a_regret(cli, tiny, photos, tmp_path):
@@ -205,23 +181,6 @@ def test_a_dataset_of_ones_own_is_asked_about_by_what_was_measured(cli, tiny, ph
     assert "suggestions 1 to 3 reached 0.100 (place 1), 0.200 (place 2), not measured of 4 measured, best 0.100. Measure what is suggested: `suggest --format json`, then `history collect --first`" in said  # fmt: skip
 
 
-def test_every_group_with_the_images_of_a_query_is_left_out(cli, tiny, photos, mine, tmp_path):
-    from warmstart.models.query_evaluation import _measured_query
-    from warmstart.suggestions.embedded_history import load_embedded_history
-
-    file, _, evaluations = mine
-    known = shutil.copy(tiny.history, tmp_path / "known.h5")
-    for place, name in ((file, "photos"), (known, "one"), (known, "two")):
-        assert cli("history", "add", place, "--dataset", photos, "--name", name, "--group", name).code == 0
-        with History.open(place, write=True) as history:
-            history.extend([replace(evaluation, dataset=name) for evaluation in evaluations])
-    embedded = load_embedded_history(known, tiny.model)
-    for query in (f"{file}::photos", "one", f"{known}::two"):
-        found = _measured_query(query, embedded, device="cpu")
-        assert {embedded.names[row] for row in found.rows} == set(tiny.names)
-        assert len(found.distances) == len(tiny.names)
-
-
 @pytest.mark.parametrize(("option", "value"), [("only", "stripes1"), ("steps", 3)])
 def test_an_option_that_says_nothing_beside_a_query_is_refused(cli, tiny, use_tiny, option, value):
     run = cli("evaluate", "--query", tiny.names[0], f"--{option}", value)
@@ -234,23 +193,6 @@ def test_an_option_of_models_says_nothing_beside_a_table(cli, table, option, val
     run = cli("evaluate", "--table", table, f"--{option}", value)
     assert run.code == 2
     assert f"--{option} cannot be used with --table, for which no model is trained" in run.err
-
-
-def test_what_suggest_says_of_a_doubtful_dataset_is_looked_up(cli, tiny, mine, use_tiny, tmp_path):
-    file, _, evaluations = mine
-    rng = np.random.default_rng(0)
-    noise = write_folder(tmp_path / "noise", rng.integers(0, 256, (60, 32, 32, 3), dtype=np.uint8), np.arange(60) % 3)
-    assert cli("history", "add", file, "--dataset", noise, "--name", "photos", "--group", "mine").code == 0
-    with History.open(file, write=True) as history:
-        history.extend(evaluations)
-    said = cli("suggest", f"{file}::photos", "--format", "json").json()
-    (query,) = cli("evaluate", "--query", f"{file}::photos", "--format", "json").json()["queries"]
-    assert (query["strategy"], query["reasons"]) == (said["strategy"], said["confidence"]["reasons"])
-    assert query["strategy"] == "portfolio"
-    assert [one["config"] for one in query["suggested"]] == [one["config"] for one in said["suggestions"]]
-    assert ", by strategy portfolio (small_history" in " ".join(
-        cli("evaluate", "--query", f"{file}::photos").out.split()
-    )
 
 
 def test_queries_are_checked(cli, tiny, photos, mine, table, use_tiny):

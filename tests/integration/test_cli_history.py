@@ -1,13 +1,9 @@
 """`history ...` end to end: what is made, added, recorded, moved, checked and taken out."""
 
-import itertools
 import json
 import os
-import re
-import shlex
 import shutil
 
-import h5py
 import pytest
 from bad_inputs import GOOD_CONFIG
 from stripes import pictures, write_folder
@@ -42,17 +38,6 @@ def test_a_folder_whose_name_is_no_utf_8_is_added(cli, tmp_path):
     assert (added.code, added.err) == (0, "")
     with History.open(path) as history:
         assert history.dataset("nu").source == f"{tmp_path}/nu\\udcff"
-
-
-@pytest.mark.parametrize("option", ["--name", "--licence"])
-def test_texts_that_are_no_utf_8_are_told(cli, tmp_path, photos, option):
-    path, given = tmp_path / "mine.h5", {"--name": "photos", "--group": "home", option: os.fsdecode(b"nu\xff")}
-    assert cli("history", "create", path).code == 0
-    told = cli("history", "add", path, "--dataset", photos, *itertools.chain(*given.items()))
-    assert (told.code, told.err) == (
-        2,
-        f"error: {option}: expected a text in Unicode, got 'nu\\udcff'. Write it in UTF-8.\n",
-    )
 
 
 def test_add_record_list_show_remove(cli, tmp_path):
@@ -163,32 +148,6 @@ def test_verify_finds_damage_and_restore_brings_the_backup_back(cli, copy):
     assert "brought back" in restored.err
 
 
-def test_verify_says_the_way_back_once_as_a_command_that_works(cli, copy):
-    assert cli("history", "compact", copy).code == 0
-    place = copy.with_name("my hist.h5")
-    copy.with_name(f"{copy.name}.bak").rename(place.with_name(f"{place.name}.bak"))
-    data = bytearray(copy.read_bytes())
-    with h5py.File(copy) as file:
-        for name in ("stripes0", "stripes1"):
-            data[file[f"images/{name}/array"].id.get_offset()] ^= 255
-    place.write_bytes(data)
-    run = cli("history", "verify", place, "--format", "json")
-    message = json.loads(run.err)["error"]["message"]
-    assert "got 4 problems: " in message
-    command = re.findall("`(.*?)`", message)
-    assert command == [f"warmstart history verify --restore '{place}'"]
-    assert cli(*shlex.split(command[0])[1:]).code == 0
-    assert cli("history", "verify", place).code == 0
-
-
-def test_compact_without_images_makes_a_small_copy(cli, copy, tmp_path):
-    made = cli("history", "compact", copy, "--drop-images", "--out", tmp_path / "small.h5", "--format", "json").json()
-    assert made["bytes"] < made["bytes_before"] / 4
-    run = cli("history", "list", tmp_path / "small.h5", "--format", "json")
-    assert len(run.json()["datasets"]) == 6
-    assert cli("history", "compact", copy, "--out", tmp_path / "small.h5").code == 2
-
-
 def test_images_that_are_dropped_stay_in_the_backup_until_the_next_write(cli, copy):
     note = f"{copy}.bak keeps the images until the next write to the history; copy it first if you need them.\n"
     assert cli("history", "compact", copy, "--drop-images").err == note
@@ -203,13 +162,6 @@ def test_images_that_are_dropped_stay_in_the_backup_until_the_next_write(cli, co
     assert cli("history", "record", copy, "-d", "stripes0", "--config", config, "--error", "0.5").code == 0
     with History.open(f"{copy}.bak") as backup:
         assert not backup.holds_images
-
-
-def test_list_needs_no_argument_and_takes_either_spelling(cli, use_tiny, copy):
-    assert cli("history", "list", "--format", "csv").out.count("\n") == 7
-    assert cli("history", "list", "--history", copy).out == cli("history", "list", copy).out
-    assert cli("history", "show", "stripes1").code == 0
-    assert "unknown" not in cli("history", "verify").err
 
 
 def test_remove_asks_where_somebody_can_answer(cli, copy, monkeypatch):

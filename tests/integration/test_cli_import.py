@@ -139,15 +139,6 @@ def test_wrong_calls(cli, copy, study, options, code, message):
     assert Path(copy).read_bytes() == before
 
 
-def test_no_history_and_no_source(cli, copy, study, tmp_path):
-    run = cli("history", "import", tmp_path / "no.h5", study, "-d", "x")
-    assert run.code == 2
-    assert "warmstart history create" in run.err
-    for source, code in ((tmp_path / "no.db", 2), (tmp_path, 3), ("postgresql+nothing://localhost/x", 4)):
-        assert cli("history", "import", copy, source, "-d", "x").code == code
-    assert cli("history", "import", copy, tmp_path / "no.csv", "-d", "x").code == 2
-
-
 FOREIGN = Path(__file__).parents[1] / "foreign"
 
 
@@ -182,18 +173,6 @@ def test_tables_of_hpob(cli, copy, tmp_path):
             (0.25, 0.5),
             (0.5, 0.25),
         ]
-
-
-def test_imported_runs_of_a_known_dataset_are_suggested(cli, copy, tiny, tmp_path):
-    """The best run by far comes from the import, on the dataset that is asked about under another name."""
-    rows = ["batch_size,lr,dropout,error"] + [f"{8 + row},0.01,0.5,{0.5 if row else 0.0}" for row in range(8)]
-    (tmp_path / "mine.csv").write_text("\n".join(rows))
-    call = ["suggest", "--dataset", f"{tiny.history}::stripes0", "--history", copy, "--model", tiny.model, "--no-cache"]
-    assert cli("history", "import", copy, tmp_path / "mine.csv", "-d", "stripes0").code == 0
-    found = cli(*call, "-k", 1, "--strategy", "nearest", "--format", "json").json()
-    assert found["suggestions"][0]["config"]["batch_size"] == 8
-    assert found["suggestions"][0]["natural"]["learning_rate"] == pytest.approx(0.01)
-    assert found["suggestions"][0]["source_error"] == 0.0
 
 
 def test_a_dataset_and_its_runs_in_one_call(cli, copy, study, photos, tiny):

@@ -1,9 +1,6 @@
 """`plot map | ccov | regret | run` and `history show NAME` end to end on the tiny history."""
 
 import json
-import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -28,17 +25,6 @@ def test_the_map_shows_the_query_among_the_datasets(cli, photos, tiny, tmp_path)
     text = (tmp_path / "map.svg").read_text()
     assert all(f">{name}<" in text for name in (*tiny.names, "photos"))
     assert text.count("<image") == 1 + 7  # the colour bar, and a strip of pictures each
-
-
-def test_the_map_needs_no_query_and_does_not_move_with_one(cli, tiny, tmp_path):
-    from warmstart.plots.dataset_map import map_history
-
-    assert cli("plot", "map").code == 0
-    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
-    alone, asked = map_history()[0], map_history(f"{tiny.history}::stripes2")[0]
-    assert np.array_equal(alone.positions, asked.positions)
-    assert asked.query.position == pytest.approx(asked.positions[2], abs=1e-5)
-    assert "stripes2" not in [name for name, _ in asked.query.nearest]
 
 
 def test_ccov_of_all_and_of_named_datasets(cli, tiny, tmp_path):
@@ -102,16 +88,6 @@ def test_a_run_of_the_optimiser(cli, tmp_path):
     assert cli("plot", "run", "e.json").code == 3
 
 
-@pytest.mark.parametrize("call", [["plot", "map", "--help"], ["history", "show", "stripes1"]], ids=" ".join)
-def test_nothing_but_a_picture_loads_what_draws(call):
-    code = f"import sys; from warmstart.cli import main; code = main({call!r}); print(*sys.modules, file=sys.stderr); sys.exit(code)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = {name.partition(".")[0] for name in done.stderr.split()}
-    assert not loaded & {"matplotlib", "scipy", "pandas", "ConfigSpace", "sklearn"}
-    assert "show" not in call or not loaded & {"torch", "faiss"}
-    assert "--help" not in call or not loaded & {"numpy", "h5py"}
-
-
 def test_show_describes_a_dataset(cli, tiny):
     found = cli("history", "show", "stripes2", "--format", "json").json()
     with History.open(tiny.history) as history:
@@ -132,24 +108,3 @@ def test_show_describes_a_dataset(cli, tiny):
     assert [near["name"] for near in found["nearest"]] == sorted(far, key=far.get)
     assert {near["name"] for near in found["nearest"] if near["sibling"]} == {"stripes3"}
     assert set(found["ccov_in_words"]) == set(found["ccov"]) == set(configs[0])
-
-
-def test_show_takes_the_embeddings_of_the_named_model(cli, tiny, tmp_path):
-    from warmstart.metafeat.model import MetaFeatureModel
-    from warmstart.metafeat.model_file import read_header
-
-    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
-    other = tmp_path / "other.safetensors"
-    model = MetaFeatureModel.load(tiny.model)
-    with History.open(copy, write=True) as history:
-        vectors = history.embeddings(history.model_hashes[0])
-        MetaFeatureModel.random(model.spec, seed=5).save(other, {})
-        history.set_embeddings(
-            read_header(other).hash, {name: np.full(256, i, np.float32) for i, name in enumerate(vectors)}
-        )
-    call = ["history", "show", "stripes0", "--history", copy, "--format", "json"]
-    named = cli(*call, "--model", other).json()["nearest"]
-    assert [near["name"] for near in named] == [f"stripes{i}" for i in range(1, 6)]
-    assert named[0]["distance"] == pytest.approx(16)
-    assert cli(*call).json()["nearest"] == cli("history", "show", "stripes0", "--format", "json").json()["nearest"]
-    assert cli(*call, "--model", "none.safetensors").code == 2

@@ -8,16 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from warmstart.cli.spelling import closest, with_hint
-
-
-def test_a_command_without_arguments_shows_its_help_once(cli):
-    run = cli("history")
-    assert (run.code, run.out) == (2, "")
-    assert run.err.count("Usage:") == 1
-    assert "error" not in run.err.split("Commands:")[0]
-    assert len(run.err.splitlines()) > 8
-
 
 def test_the_dataset_may_be_positional(photos, use_tiny, cli):
     for command in ("suggest", "neighbours"):
@@ -70,17 +60,6 @@ def test_a_wrong_call_is_told_in_our_words(args, said, cli):
     assert run.err.rstrip().endswith(said)
 
 
-def test_no_hint_where_nothing_is_near_or_nothing_is_wrong():
-    for text in (
-        "--strategy: expected one of joint, nearest, got 'xyz'. Leave it out.",
-        "--x: expected a number among friends.",
-        "a.h5: expected a history, got a folder. Name the file.",
-    ):
-        assert with_hint(text) == text
-    assert closest("MNIST", ["mnist", "usps"]) == "mnist"
-    assert closest("mnist", ["mnist"]) is None
-
-
 @pytest.mark.parametrize("shell", ["bash", "fish"])
 def test_a_shell_completes_commands_and_options(shell):
     program = Path(sys.executable).with_name("warmstart")
@@ -90,16 +69,6 @@ def test_a_shell_completes_commands_and_options(shell):
     assert done.returncode == 0
     assert "suggest" in done.stdout
     assert done.stderr == ""
-
-
-def test_the_cache_is_shown_and_cleared_with_a_link_that_leads_nowhere(cli, tmp_path, monkeypatch):
-    (tmp_path / "features").mkdir()
-    link = tmp_path / "features" / "aa.features"
-    link.symlink_to(tmp_path / "nowhere")
-    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path))
-    assert cli("cache", "--format", "json").json()["kept"][1]["files"] == 1
-    assert cli("cache", "--clear").code == 0
-    assert not link.is_symlink()
 
 
 def test_the_cache_is_cut_to_a_limit_and_killed_calls_are_cleaned_up(cli, tmp_path, monkeypatch):

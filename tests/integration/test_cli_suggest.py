@@ -8,7 +8,6 @@ import pytest
 from stripes import pictures, write_folder
 
 import warmstart
-from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
 
 
@@ -44,12 +43,6 @@ def test_json_has_the_shape_of_the_contract(cli, photos, tiny):
             10 ** suggestion["config"]["log10_learning_rate"]
         )
         assert listed[suggestion["from"]]["distance"] == suggestion["distance"]
-
-
-def test_a_dataset_of_the_history_does_not_answer_for_itself(cli, tiny):
-    document = cli("neighbours", "--dataset", f"{tiny.history}::stripes2", "--format", "json").json()
-    names = [neighbour["name"] for neighbour in document["neighbours"]]
-    assert sorted(names) == sorted(set(tiny.names) - {"stripes2"})
 
 
 def test_excluded_groups_do_not_answer(cli, photos):
@@ -213,59 +206,3 @@ def test_python_takes_arrays_and_torch_datasets():
     from_dataset = warmstart.suggest(images=TensorDataset(tensors, torch.from_numpy(labels)))
     assert [design.config for design in from_arrays] == [design.config for design in from_dataset]
     assert len(warmstart.neighbours(images=images, labels=labels, k=2)) == 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        ({}, "expected either a path or images, got neither"),
-        ({"path": "x", "images": 1}, "expected either a path or images, got both"),
-        ({"path": "x", "labels": [1]}, "labels cannot be used with a path"),
-        ({"path": "x", "k": True}, "k: expected a whole number"),
-        ({"path": "x", "k": 9}, "k: expected at most 8, the number of configurations"),
-        ({"path": "x", "strategy": "best"}, "strategy: expected one of"),
-    ],
-)
-def test_wrong_calls_from_python(arguments, match):
-    with pytest.raises(UsageError, match=match):
-        warmstart.suggest(**arguments)
-
-
-def test_an_added_dataset_is_embedded_once_and_stored_where_that_is_asked(cli, photos, tiny, tmp_path, monkeypatch):
-    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path / "cache"))
-    grown = shutil.copy(tiny.history, tmp_path / "grown.h5")
-    assert cli("history", "add", grown, "--dataset", photos, "--name", "mine", "--group", "mine").code == 0
-    run = cli("neighbours", "--dataset", photos, "--history", grown, "--format", "json")
-    assert "embedded 1 dataset" in run.err
-    assert run.json()["neighbours"][0] == {
-        "name": "mine",
-        "distance": pytest.approx(0, abs=0.02),
-        "distance_range": None,
-        "best_error": None,
-    }
-    again = cli("neighbours", "--dataset", photos, "--history", grown, "-k", 7, "--format", "json")
-    assert again.err.startswith("The history is small: 6 datasets of 3 groups")  # the new one has no runs
-    assert "embedded" not in again.err
-    assert again.out == run.out
-    stored = cli("history", "embed", grown, "--format", "json").json()
-    assert stored == {"schema_version": 1, "history": str(grown), "embedded": 1, "datasets": ["mine"]}
-    assert cli("history", "embed", grown, "--format", "json").json()["embedded"] == 0
-    assert cli("neighbours", "--dataset", photos, "--history", grown, "-k", 7, "--format", "json").out == run.out
-
-
-def test_more_classes_than_places_are_still_sampled(tmp_path):
-    images = np.random.default_rng(1).integers(0, 256, (900, 8, 8), dtype=np.uint8)
-    np.savez(tmp_path / "many.npz", images=images, labels=np.arange(900) // 2)
-    assert len(warmstart.suggest(tmp_path / "many.npz")) == 3
-
-
-@pytest.mark.slow
-def test_a_warm_call_takes_less_than_10_ms(photos):
-    import time
-
-    def call():
-        start = time.perf_counter()
-        warmstart.suggest(photos)
-        return time.perf_counter() - start
-
-    assert min(call() for _ in range(20)) < 0.01

@@ -64,25 +64,6 @@ def test_the_result_alone_is_on_stdout(tune, folder):
     assert Path("elsewhere.md").is_file()
 
 
-def test_every_trial_failed(tune):
-    run = tune("--format", "json", objective="studies:fail", trials=2)
-    assert (run.code, run.out) == (5, "")
-    error = json.loads(run.err.splitlines()[-1])["error"]
-    assert error["type"] == "AllTrialsFailedError"
-    assert "never works" in error["message"]
-
-
-def test_wrong_calls(tune, cli, folder):
-    assert cli("tune").code == 2
-    assert "got none of them" in cli("tune").err
-    assert tune("--command", "true {config}").code == 2
-    assert tune(objective="studies:nothing").code == 2
-    assert tune("--storage", folder / "none" / "s.db").code == 2
-    assert tune("--storage", "redis://x").code == 2
-    assert tune("--warm", "hot").code == 2
-    assert tune("--workers", "0").code == 2
-
-
 def test_the_built_in_network_from_a_warm_start(use_tiny, tiny, cli, folder):
     """From images to a tuned network, each part as it will be used."""
     dataset = f"{tiny.history}::stripes0"
@@ -122,16 +103,3 @@ def test_configurations_to_begin_with_and_names(folder, cli, use_tiny, photos):
         "--initial: expected a file of configurations, got 'none.csv'"
         in json.loads(refused.err.splitlines()[-1])["error"]["message"]
     )
-
-
-def test_a_hyperparameter_named_like_a_column(folder, cli):
-    (folder / "space.yaml").write_text("trial: {log: [1e-3, 1.0]}\nloss: {int: [1, 9]}\n")
-    (folder / "own.py").write_text("def f(config):\n    return {'loss': config['loss'] / 10}\n")
-    settings = ("--space", "space.yaml", "--trials", 2, "--objective", "own.py:f", "--metric", "loss")
-    run = cli("tune", *settings, "--scale", "fraction", "--format", "csv")
-    assert run.code == 0
-    (row,) = csv.DictReader(io.StringIO(run.out))
-    assert list(row) == ["trial", "loss", "config.loss", "config.trial"]
-    assert int(row["config.loss"]) / 10 == float(row["loss"])
-    for line in csv.DictReader(io.StringIO(cli("studies", "show", "--format", "csv").out)):
-        assert int(line["config.loss"]) / 10 == float(line["loss"])

@@ -78,13 +78,6 @@ def test_without_class_information_the_portfolio_answers_and_json_says_why(digit
     assert answer(images=images, labels=labels, workload="cnn", cache=False, strategy="nearest").strategy == "nearest"
 
 
-def test_the_cache_keeps_the_verdict(digits, monkeypatch, tmp_path):
-    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path))
-    images, labels = nonsense("shuffled labels", *digits)
-    first, again = (answer(images=images, labels=labels, workload="cnn").confidence for _ in range(2))
-    assert first.reasons == again.reasons == ("no_class_information",)
-
-
 def test_a_folder_of_splits_is_questioned_and_answered(digits, tmp_path, cli):
     images, _ = digits
     folder = write_folder(tmp_path / "folds", np.repeat(images[:120, ..., None], 3, 3), np.arange(120) % 2)

@@ -54,27 +54,6 @@ def test_values_are_those_of_the_metric(client):
     assert plain.show()["best"]["error"] == -study.best_value
 
 
-def test_a_value_outside_the_scale_is_a_failure(client, caplog):
-    remote = client.begin_study("a", **LINE, metric="acc", maximize=True)
-    with caplog.at_level(logging.WARNING, "warmstart"):
-        over(remote, direction="maximize").optimize(lambda trial: 90 + trial.suggest_float("x", 0.0, 1.0), n_trials=1)
-    (trial,) = remote.trials()
-    assert (trial["state"], trial["error"]) == ("failed", None)
-    assert "expected acc of at most 1 with `maximize`, got 9" in trial["note"]
-    assert trial["note"] in caplog.text
-
-
-def test_refuses_a_direction_that_is_not_the_metrics(client):
-    remote = client.begin_study("a", **LINE, metric="acc", maximize=True)
-    with pytest.raises(UsageError, match="expected direction 'maximize' for acc of study 'a'"):
-        over(remote, direction="minimize").optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=2)
-    with pytest.raises(ValueError, match="multi-objective"):
-        over(remote, directions=["minimize", "minimize"]).optimize(
-            lambda trial: (trial.suggest_float("x", 0.0, 1.0), 0.0), n_trials=1
-        )
-    assert remote.trials() == []
-
-
 def test_what_the_server_did_not_choose_is_not_told_to_it(client, caplog):
     remote = client.begin_study("a", **MIXED)
     study = over(remote)

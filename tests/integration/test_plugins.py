@@ -1,7 +1,6 @@
 """A package that adds one of each kind is found by its metadata, used by name, and told apart where it is broken."""
 
 import json
-import subprocess
 import sys
 
 import numpy as np
@@ -17,9 +16,9 @@ from warmstart.bo.transfer.strategies import STRATEGIES, Query
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.readers import READERS, open_images
-from warmstart.history_store.registry import PluginWarning, Registry, _warn_once
+from warmstart.history_store.registry import Registry
 from warmstart.integrations.importers.registry import IMPORTERS, read_source
-from warmstart.testing import StrategyContract, WorkloadContract
+from warmstart.testing import WorkloadContract
 from warmstart.training.workloads import WORKLOADS, get_workload, load_classifier
 
 
@@ -94,20 +93,6 @@ def test_a_surrogate_is_used_by_name_and_as_an_object(plugin):
         Optimizer.from_dict(record)
 
 
-def test_an_acquisition_is_used_by_name_in_python_and_on_a_server(plugin):
-    space = ConfigurationSpace()
-    space.add(Float("x", (0.0, 1.0)))
-    optimizer = Optimizer(space, acquisition="lcb-3", n_startup_trials=3, seed=0)
-    for _ in range(4):
-        config = optimizer.ask()[0]
-        optimizer.tell(config, (config["x"] - 0.3) ** 2)
-    record = json.loads(json.dumps(optimizer.to_dict()))
-    assert Optimizer.from_dict(record).ask() == optimizer.ask()
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from warmstart.service.study_bodies import StudyRequest; print(StudyRequest(name='s', acquisition='lcb-3', warm='none').acquisition)"
-    done = subprocess.run([sys.executable, "-c", code, str(plugin)], capture_output=True, text=True, check=True)
-    assert done.stdout == "lcb-3\n"
-
-
 def test_the_command_line_takes_all_of_them(plugin, cli, photos, tmp_path, monkeypatch):
     """Collect, then tune, with the plug-in's workload, reader and surrogate: workers and trials find it too."""
     monkeypatch.chdir(tmp_path)
@@ -157,15 +142,6 @@ def test_a_broken_package_is_named_when_it_is_asked_for(tmp_path, monkeypatch, v
         SURROGATES.find("broken")
 
 
-def test_a_name_that_is_taken_is_not_used_and_said_once(tmp_path, monkeypatch):
-    changes = {"warmstart.strategies": {"joint": "nightly.strategy:median"}}
-    monkeypatch.syspath_prepend(install(tmp_path / "site", only="warmstart.strategies", changes=changes))
-    _warn_once.cache_clear()
-    with pytest.warns(PluginWarning, match="strategy 'joint' of the package nightly: expected a name of its own"):
-        assert list(STRATEGIES) == ["joint", "nearest", "portfolio", "average-rank"]
-    assert STRATEGIES["joint"].__module__ == "warmstart.bo.transfer.strategies.joint"
-
-
 def test_a_registry_of_texts_imports_when_asked():
     table = Registry("warmstart.none", "thing", {"pi": "math:pi", "one": 1})
     assert (table["pi"], dict(table)["one"], len(table)) == (np.pi, 1, 2)
@@ -175,14 +151,6 @@ def test_a_registry_of_texts_imports_when_asked():
         table["three"]
     with pytest.raises(UsageError, match=r"^box: expected thing among pi, one, two, got 'three'"):
         table.find("three", "box")
-
-
-class TestMedian(StrategyContract):
-    """The example keeps the contract that it is an example of."""
-
-    @pytest.fixture
-    def strategy(self, plugin):
-        return "median"
 
 
 class TestSoftmax(WorkloadContract):

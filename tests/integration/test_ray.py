@@ -6,9 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +21,7 @@ from collecting import TINY, pretend, tiny_history  # noqa: E402
 from ray.cluster_utils import Cluster as Nodes  # noqa: E402
 from stripes import pictures  # noqa: E402
 
-from warmstart.history_store.errors import AllTrialsFailedError, UsageError  # noqa: E402
+from warmstart.history_store.errors import UsageError  # noqa: E402
 from warmstart.history_store.history import History  # noqa: E402
 from warmstart.history_store.records import Status  # noqa: E402
 from warmstart.integrations.ray.cluster import Cluster, RayExecutor  # noqa: E402
@@ -79,56 +77,14 @@ class DieOn:
         return -x
 
 
-@dataclass
-class Remember:
-    """Counts on itself what its worker did."""
-
-    count: int = 0
-
-    def __call__(self, x):
-        self.count += 1
-        return os.getpid(), self.count
-
-
-@dataclass
-class Note:
-    """Notes on which node each call began."""
-
-    folder: Path
-
-    def __call__(self, x):
-        (self.folder / f"{x}-{ray.get_runtime_context().get_node_id()}-{time.time_ns()}").touch()
-        time.sleep(0.5)
-        return x * x
-
-
 def unlucky(x):
     if x == 1:
         raise ValueError("not this one")
     return x
 
 
-def bad_start():
-    os._exit(3)
-
-
-class BadStart:
-    """Cannot be unpickled in a worker."""
-
-    def __reduce__(self):
-        return bad_start, ()
-
-
 class TestOneNode:
     pytestmark = pytest.mark.usefixtures("one_node")
-
-    def test_tasks_are_pulled_only_when_a_worker_is_free(self):
-        pulled = []
-        results = RayExecutor(Cluster(), workers=1).run(Remember(), (pulled.append(i) or i for i in range(10)))
-        for number in (1, 2):
-            next(results)
-            assert len(pulled) == number
-        results.close()
 
     @pytest.mark.parametrize(("times", "lost"), [(1, None), (99, Lost.DIED)])
     def test_a_killed_worker_costs_one_try(self, tmp_path, times, lost):
@@ -144,10 +100,6 @@ class TestOneNode:
         assert done[600.0].lost is Lost.TIMEOUT
         assert done[600.0].note == "no result after 20 s"
         assert done[0.0].lost is done[0.01].lost is None
-
-    def test_workers_that_never_start_end_the_run(self):
-        with pytest.raises(AllTrialsFailedError, match="expected workers that start, got 5 that did not"):
-            list(RayExecutor(Cluster()).run(BadStart(), range(3)))
 
     def test_more_than_any_node_has_is_refused(self):
         with pytest.raises(UsageError, match=r"expected a node for 1 CPU and 1 GPU, got 2 CPU, 0 GPU"):
@@ -187,32 +139,6 @@ class Killed:
 
     def run(self, work, tasks):
         return RayExecutor(Cluster()).run(KillOnce(self.folder), tasks)
-
-
-def test_a_lost_node_moves_its_tasks(nodes, tmp_path):
-    cluster, (_, second) = nodes
-
-    def at_work():
-        return {path.name.split("-")[1] for path in tmp_path.iterdir()}
-
-    def tasks():
-        """Go on until a node that joined late had its turn; on a busy machine it takes its time."""
-        yield from takewhile(lambda task: task < 24 or len(at_work()) < 3, range(150))
-
-    results = RayExecutor(Cluster()).run(Note(tmp_path), tasks())
-    done = [next(results)]
-    while len(at_work()) < 2:
-        done.append(next(results))
-    cluster.remove_node(second, allow_graceful=False)
-    for each in results:
-        done.append(each)
-        if len(done) == 8:
-            cluster.add_node(num_cpus=1)
-    assert sorted(each.task for each in done) == list(range(len(done)))
-    assert all(each.lost is None and each.result == each.task**2 for each in done)
-    calls = Counter(int(path.name.split("-")[0]) for path in tmp_path.iterdir())
-    assert sum(calls.values()) <= len(done) + 1, "only what ran on the lost node runs again"
-    assert len(at_work()) == 3, "the node that joined works too"
 
 
 MANIFEST = """

@@ -19,10 +19,9 @@ sys.path.append(str(HERE))
 from ray.cluster_utils import Cluster as Nodes  # noqa: E402
 from test_tune_kills import COMMAND, prepare, stored  # noqa: E402
 
-from warmstart.history_store.errors import AllTrialsFailedError, UsageError  # noqa: E402
+from warmstart.history_store.errors import UsageError  # noqa: E402
 from warmstart.integrations.ray import studies as ray_studies  # noqa: E402
 from warmstart.integrations.ray.cluster import Cluster  # noqa: E402
-from warmstart.studies.execution.local_workers import LOSSES  # noqa: E402
 from warmstart.studies.execution.worker import Job, Limits  # noqa: E402
 from warmstart.studies.state.storage import open_store  # noqa: E402
 
@@ -125,17 +124,6 @@ def test_ctrl_c_leaves_nobody_at_work(tmp_path):
 
 def job(folder):
     return Job(str(folder / "s.db"), ("none",), Limits(trials=3))
-
-
-def die(*_):
-    os._exit(1)
-
-
-def test_workers_that_are_lost_again_and_again_end_the_study(one_node, tmp_path, monkeypatch):
-    monkeypatch.setattr(ray_studies, "_serve", die)
-    store = open_store(tmp_path / "s.db")
-    with pytest.raises(AllTrialsFailedError, match=f"got {LOSSES + 1} lost in a row"):
-        ray_studies.run_on_cluster(job(tmp_path), Cluster(), store, workers=None, look=lambda: 0)
 
 
 def test_a_file_is_no_storage_for_other_machines(one_node, tmp_path, monkeypatch):

@@ -63,13 +63,6 @@ def test_anything_else_is_left_to_typer(more):
     assert plain_call([*PLAIN, *more]) is None
 
 
-@pytest.mark.parametrize(
-    "args", [[], ["history"], ["suggest"], ["history", "record"], PLAIN[:-2], [*PLAIN[:2], *PLAIN[5:]]]
-)
-def test_wrong_calls_and_other_commands_too(args):
-    assert plain_call(args) is None
-
-
 def test_every_option_of_the_command_is_known():
     command = typer.main.get_command(app).commands["history"].commands["record"]
     options = {name: each.name for each in command.params if each.param_type_name == "option" for name in each.opts}

@@ -2,8 +2,6 @@
 
 import io
 import json
-import subprocess
-import sys
 import tarfile
 import tempfile
 import zipfile
@@ -248,19 +246,6 @@ def test_tokens_and_scopes(tiny, tmp_path, descriptor):
         assert status("GET", "/v1", "read") == 503
 
 
-def test_a_token_without_a_place_for_it(tmp_path, cli):
-    gone = cli("serve", "--new-token", "ann", "--token-file", str(tmp_path / "none" / "tokens"))
-    assert gone.code == 2
-    assert f"--token-file: expected a folder for the tokens, got none at {tmp_path / 'none'}. Make it" in gone.err
-    (tmp_path / "a.txt").touch()
-    (tmp_path / "tokens.lock").mkdir()
-    with pytest.raises(StorageError, match="expected an ordinary file, got a folder"):
-        add_token(tmp_path / "tokens", "ann", "read")
-    long = cli("serve", "--new-token", "ann", "--token-file", str(tmp_path / ("t" * 252)))
-    assert (long.code, "--token-file: expected a file and a folder that can be written" in long.err) == (4, True)
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
-
-
 def test_limits_the_rate(tiny):
     with opened(history=tiny.history, model=tiny.model, rate=0.001) as client:
         assert client.get("/v1").status_code == 200
@@ -270,43 +255,11 @@ def test_limits_the_rate(tiny):
         assert client.get("/v1/healthz").status_code == 200
 
 
-def test_an_empty_history_is_served(tiny, tmp_path, descriptor):
-    with History.open(tiny.history) as history:
-        space = history.space_json
-    History.create(tmp_path / "new.h5", space).close()
-    with opened(history=tmp_path / "new.h5", model=tiny.model, storage=tmp_path / "s.db") as client:
-        assert client.get("/v1/readyz").json() == {"status": "ready"}
-        about = client.get("/v1").json()
-        assert (about["extractors"], about["history"]) == ([], {"name": "new.h5", "n_datasets": 0, "n_configs": 0})
-        study = {"name": "s", "space": {"x": [0.0, 1.0]}}
-        assert client.post("/v1/studies", json=study).status_code == 201
-        asked = client.post("/v1/suggestions", json={"descriptor": descriptor})
-        assert asked.status_code == 400
-        assert "expected a history with datasets, got an empty one" in asked.json()["detail"]
-
-
 def test_a_server_that_is_not_ready_logs_why(tmp_path, caplog):
     with opened(history=tmp_path / "none.h5") as client, caplog.at_level("WARNING", "warmstart.service"):
         assert client.get("/v1/readyz").status_code == 503
     (line,) = [record for record in caplog.records if record.getMessage() == "not ready"]
     assert "none.h5" in line.fields["reason"]
-
-
-def test_server_is_light():
-    code = """
-import json, sys
-from starlette.testclient import TestClient
-from warmstart.locations import model_path
-from warmstart.metafeat.model_file import read_header
-from warmstart.service.app import create_app
-from warmstart.service.settings import ServiceSettings
-told = {"schema_version": 1, "extractor": read_header(model_path()).hash, "vector": [0.01] * 256, "n_images": 9, "n_classes": 2, "class_counts": [5, 4]}
-with TestClient(create_app(ServiceSettings()), base_url="http://localhost") as client:
-    assert client.post("/v1/suggestions", json={"descriptor": told}).status_code == 200
-print([name for name in ("torch", "pandas", "optuna") if name in sys.modules])
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "[]", done.stderr
 
 
 def test_no_server_is_an_error_of_the_storage():

@@ -125,48 +125,6 @@ def test_a_key_stands_for_one_run(client, tmp_path):
     refused(unknown, 404, "/path/name", told="expected a dataset of the history")
 
 
-def test_a_run_counts_once_whatever_its_key(client, tmp_path):
-    with History.open(tmp_path / "own.h5") as history:
-        config, n = dict(history.configs[0]), history.n_evaluations
-    run = {"dataset": "stripes0", "config": config, "error": 0.25, "seed": 7, "origin": "record"}
-    keys = [{"idempotency-key": "k1"}, {"idempotency-key": "k2"}, {}]
-    first, *more = [client.post("/v1/history/runs", json=run, headers=key) for key in keys]
-    assert first.status_code == 201
-    for each in more:
-        refused(each, 422, told="seed=7, origin='record' a second time. Leave it out")
-    for another in ({"seed": 8}, {"seed": None}, {"origin": "else"}, {"dataset": "stripes1"}):
-        keyed = {"idempotency-key": f"of {another}".replace(" ", "-")}
-        assert client.post("/v1/history/runs", json=run | another, headers=keyed).status_code == 201
-    with History.open(tmp_path / "own.h5") as history:
-        assert history.n_evaluations == n + 5
-
-
-def test_no_client_takes_the_key_of_another(client, tmp_path):
-    with History.open(tmp_path / "own.h5") as history:
-        config = dict(history.configs[0])
-    run = {"dataset": "stripes0", "config": config, "error": 0.25}
-    made = [client.post("/v1/history/runs", json=run | {"origin": f"x [loopback:{key}]"}) for key in ("k9", "")]
-    assert [each.status_code for each in made] == [201, 201]
-    first = client.post("/v1/history/runs", json=run | {"error": 0.5}, headers={"idempotency-key": "k9"})
-    assert first.status_code == 201, first.text
-    client.post("/v1/history/runs", json=run | {"origin": "mine [1: 2]"})
-    with History.open(tmp_path / "own.h5") as history:
-        origins = [each.origin for each in history.evaluations("stripes0")[-4:]]
-    assert origins == ["x [loopback:k9] [loopback]", "x [loopback:] [loopback]", "server [loopback:k9]", "mine [1: 2]"]
-
-
-def test_sizes_of_a_descriptor_fit_each_other(client, tiny):
-    full = Advisor(tiny.history, tiny.model, cache=False).describe(pictures(1)).descriptor
-    for good in (full, full.reduced()):
-        assert client.post("/v1/descriptors", json=good.to_dict()).status_code == 201
-    for wrong, told in (
-        ({"class_counts": [10, 10, 10]}, "expected 4 counts for 4 classes, got 3"),
-        ({"class_counts": [1, 2, 3, 4]}, "expected the largest count first"),
-        ({"n_images": 2}, "expected counts of 2 images, got 40 in all"),
-    ):
-        refused(client.post("/v1/descriptors", json=full.to_dict() | wrong), 422, "/class_counts", told=told)
-
-
 def test_the_document_has_every_path_once(client):
     document = client.get("/v1/openapi.json").json()
     assert "/healthz" not in document["paths"]

@@ -1,18 +1,10 @@
 """Studies on a server: for clients anywhere, beside local workers, through kills."""
 
-import contextlib
 import json
-import os
-import signal
-import subprocess
-import sys
-import threading
 import time
 
 import numpy as np
-import optuna
 import pytest
-from optuna.trial import TrialState, create_trial
 from stripes import pictures, write_folder
 
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
@@ -22,10 +14,7 @@ from servers import Wire, running
 from warmstart.client import Client
 from warmstart.history_store.errors import DataError, LeaseLostError, UsageError
 from warmstart.remote_study import RemoteTrial
-from warmstart.service.study_records import trial_record
 from warmstart.studies.state.leased_trials import LeasedTrials
-from warmstart.studies.state.storage import open_store
-from warmstart.studies.state.trial_queue import open_queue
 
 SPACE = {"x": [0.0, 1.0], "n": {"int": [1, 4]}}
 FAST = {"space": SPACE, "surrogate": "gp-map", "startup": 500}
@@ -189,71 +178,6 @@ def test_tune_on_a_server_and_on_from_there_at_home(tiny, tmp_path, cli, monkeyp
     assert json.loads(at_home.out)["trials"] == {"ok": 5}
 
 
-@contextlib.contextmanager
-def process(port, storage):
-    """Run a server that can be killed."""
-    code = [sys.executable, "-m", "warmstart", "serve", "--port", str(port), "--storage", str(storage), "-q"]
-    server = subprocess.Popen(code)
-    try:
-        yield server
-    finally:
-        server.kill()
-        server.wait()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_no_told_trial_is_lost_to_kills(tmp_path):
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    storage, over, told, offered, wrong = tmp_path / "s.db", threading.Event(), {}, {}, []
-
-    def work(which):
-        with Client(f"http://127.0.0.1:{port}", retries=30, timeout=120) as client:
-            study = client.begin_study("a", **FAST)
-            study.lease_s = 300.0
-            while not over.is_set():
-                trial = study.ask()
-                if offered.setdefault(trial.number, which) != which:
-                    wrong.append(trial.number)
-                error = trial.config["x"]
-                trial.tell(error)
-                told[trial.number] = error
-
-    threads = [threading.Thread(target=work, args=(which,)) for which in range(4)]
-    for thread in threads:
-        thread.start()
-    for kill in range(5):
-        with process(port, storage) as server:
-            before, until = len(told), time.monotonic() + 150
-            while len(told) < before + 3 and time.monotonic() < until:
-                time.sleep(0.02)
-            time.sleep(0.037 * kill)
-            os.kill(server.pid, signal.SIGKILL)
-    with process(port, storage):
-        over.set()
-        for thread in threads:
-            thread.join(120)
-    assert not wrong
-    assert len(told) >= 15
-    with open_queue(open_store(storage), "a") as queue:
-        kept = {trial.number: trial.value for trial in queue.trials() if trial.state.is_finished()}
-    assert kept == told
-
-
-def test_a_look_leaves_no_storage(tmp_path):
-    with running(storage=tmp_path / "s.db") as url, Client(url) as client:
-        assert client.studies() == []
-        with pytest.raises(UsageError, match="expected the name of a study, got 'a'"):
-            client.study("a").ask()
-        assert not list(tmp_path.iterdir())
-        client.begin_study("a", **FAST)
-        assert (tmp_path / "s.db").is_file()
-        assert [each["name"] for each in client.studies()] == ["a"]
-
-
 def test_reports_are_answered_by_the_curves_of_the_history(url, tmp_path):
     same = {"space": {"lr": {"log": [1e-5, 1.0]}}, "pruner": "history", "surrogate": "gp-map"}
     with Client(url) as client:
@@ -270,27 +194,6 @@ def test_reports_are_answered_by_the_curves_of_the_history(url, tmp_path):
         told = second._post("report", {"step": 5, "error": 0.9, "lease_s": 60})
     assert told["stop"]
     assert 0.03 < told["expected_error"]["low"] < told["expected_error"]["value"] < told["expected_error"]["high"] <= 1
-
-
-def test_steps_may_be_fractions(url):
-    with Client(url) as client:
-        trial = client.begin_study("a", **FAST).ask()
-        for step in (0.5, 1, 1.5, 2.0):
-            trial.report(step, 1 - step / 10)
-        trial.tell(0.8)
-        (record,) = client.transport.get("/studies/a/trials")["items"]
-        assert record["curve"] == [[0.5, 0.95], [1.0, 0.9], [1.5, 0.85], [2.0, 0.8]]
-        with pytest.raises(DataError, match="what the schema says at /step"):
-            client.study("a").ask().report(-0.5, 0.3)
-
-
-def test_what_another_program_ended_has_an_error_only_where_it_came_to_its_end():
-    study = optuna.create_study()
-    for state, value in ((TrialState.COMPLETE, 0.3), (TrialState.PRUNED, 0.1), (TrialState.FAIL, None)):
-        reports = {} if value is None else {1: value}
-        study.add_trial(create_trial(state=state, value=value, intermediate_values=reports))
-    records = [trial_record(trial) for trial in study.trials]
-    assert [(each["state"], each["error"]) for each in records] == [("ok", 0.3), ("pruned", None), ("failed", None)]
 
 
 def test_importance_of_hyperparameters(url):

@@ -29,9 +29,6 @@ from warmstart.history_store.errors import StorageError
 from warmstart.history_store.history import History
 from warmstart.service.app import create_app
 from warmstart.service.settings import ServiceSettings
-from warmstart.studies.state.attributes import EXTRA
-from warmstart.studies.state.storage import open_store
-from warmstart.studies.state.trial_queue import open_queue
 from warmstart.suggestions.advisor import Advisor
 
 FAST = {"space": {"x": [0.0, 1.0], "n": {"int": [1, 4]}}, "surrogate": "gp-map", "startup": 20}
@@ -147,27 +144,6 @@ def test_a_history_replaced_under_way(tiny, tmp_path):
             assert client.transport.get("/history")["n_evaluations"] == counts[1]
 
 
-def test_two_servers_record_into_one_history(tiny, tmp_path):
-    path = tmp_path / "h.h5"
-    shutil.copy(tiny.history, path)
-    with History.open(path) as history:
-        config, before = dict(history.configs[0]), history.n_evaluations
-    with running(history=path, model=tiny.model) as one, running(history=path, model=tiny.model) as other:
-
-        def record(url, which):
-            with Client(url, retries=20) as client:
-                for i in range(5):
-                    client.record("stripes0", config, error=0.5, seed=5 * which + i, key=f"{which}-{i}")
-
-        threads = [threading.Thread(target=record, args=(url, which)) for which, url in enumerate((one, other))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        with Client(other) as client:
-            assert client.transport.get("/history")["n_evaluations"] == before + 10
-
-
 @pytest.fixture
 def database():
     if (reason := Postgres.missing()) is not None:
@@ -192,26 +168,6 @@ def test_a_database_that_goes_and_comes_back(database):
         assert second.tell(0.25)["error"] == 0.25
         assert study.ask(key="again").number == second.number
         assert [each["error"] for each in study.trials()] == [0.5, 0.25]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_servers_share_a_database(database):
-    """More studies than a pool of connections has, over two servers; a local worker sees their trials."""
-    with running(storage=database.url) as one, running(storage=database.url) as other:  # noqa: SIM117
-        with Client(one) as first, Client(other) as second:
-            for i in range(20):
-                mine, theirs = first.begin_study(f"s{i}", **FAST), second.begin_study(f"s{i}", **FAST)
-                held = mine.ask()
-                theirs.lease_s = 900.0  # longer than all this takes
-                assert theirs.ask().number != held.number
-                assert theirs.trials()[held.number]["client"] == mine.client
-                held.tell(0.5)
-                assert theirs.show()["best"]["error"] == 0.5
-    with open_queue(open_store(database.url), "s7") as queue:
-        run_ = queue.next(5)
-        assert run_.number == 2  # the second server's trial is leased still
-        assert not [trial for trial in queue.trials() if EXTRA in trial.user_attrs]
 
 
 @pytest.mark.slow

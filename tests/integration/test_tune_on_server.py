@@ -38,25 +38,6 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_new_study_says_what_counts_as_better_and_keeps_hundreds_of_metrics(place, cli):
-    (place / "space.yaml").write_text("x: {float: [0, 1]}\n")
-    (place / "many.py").write_text(
-        "def f(config):\n    return {'error': 0.5, **{f'class {i}': 0.1 for i in range(300)}}\n"
-    )
-    with running(storage=place / "s.db") as url:
-        asked = ("tune", "--space", "space.yaml", "--server", url, "--trials", "1")
-        printed = (*asked, "--command", "echo 0.5 {x}", "--metric", "last", "--study", "a")
-        said = [cli(*printed) for _ in range(2)]
-        assert [each.code for each in said] == [0, 0], said[0].err
-        line = "The least number that last finds is the best: add --maximize where larger is better."
-        assert [each.err.count(line) for each in said] == [1, 0]
-        found = cli(*asked, "--objective", "many.py:f", "--study", "b")
-        assert found.code == 0, found.err
-        with Client(url) as client:
-            (trial,) = client.study("b").trials()
-            assert len(trial["metrics"]) == 300
-
-
 def test_studies_tuned_together_lease_their_trials(tmp_path):
     members = {"members": ["b", "a"], "space": {"x": [0.0, 1.0]}, "warm": "none", "startup": 500}
     with running(storage=tmp_path / "s.db") as url, Client(url) as client:

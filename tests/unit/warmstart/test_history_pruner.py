@@ -15,7 +15,7 @@ from warmstart.history_store.space import load_space
 from warmstart.integrations.optuna import HistoryPruner, history_pruner
 from warmstart.integrations.optuna.space import to_distributions
 from warmstart.locations import history_path
-from warmstart.suggestions.run_forecasts import RunForecasts, read_curves
+from warmstart.suggestions.run_forecasts import read_curves
 
 STEPS = (100, 200, 300, 400)
 
@@ -79,13 +79,6 @@ def test_values_that_are_no_errors_stop_nothing(pruner, shipped):
     assert [run(study, space, configs[n], curve) for n, curve in enumerate(curves)] == [None, None, None]
 
 
-def test_the_longest_run_that_ended_tells_how_long_one_is(digits, shipped):
-    space, configs = shipped
-    study = optuna.create_study(pruner=history_pruner(digits))
-    curves = {0: (0.3, 0.1, 0.05, 0.03), 2: (0.9, 0.9, 0.9, 0.9)}
-    assert [run(study, space, configs[n], curve) for n, curve in curves.items()] == [None, 100]
-
-
 def test_another_space_with_common_names_is_compared_by_these(digits):
     from ConfigSpace import ConfigurationSpace, Float
 
@@ -95,17 +88,6 @@ def test_another_space_with_common_names_is_compared_by_these(digits):
     configs = [{"lr": 1e-3, "momentum": 0.5}, {"lr": 0.09, "momentum": 0.1}]
     stopped = [run(study, space, config, curve) for config, curve in zip(configs, curves, strict=True)]
     assert stopped == [None, 100]
-
-
-def test_a_space_with_nothing_in_common_is_refused(digits):
-    with pytest.raises(UsageError, match=r"learning curves of at least 12 groups.*Choose the pruner median"):
-        history_pruner(digits, space={"temperature": [0.0, 1.0]})
-
-
-@pytest.mark.parametrize("chance", [0.5, float("nan")])
-def test_a_chance_is_small(pruner, shipped, chance):
-    with pytest.raises(UsageError, match="expected a chance above 0 and below 0"):
-        HistoryPruner(pruner._forecasts, shipped[0], chance=chance)
 
 
 @pytest.mark.parametrize(
@@ -150,22 +132,3 @@ def test_a_curve_that_diverged_is_no_shorter_run(tmp_path):
             found = read_curves(own, [name])
     np.testing.assert_allclose(found[0, 0], [error for _, error in run.curve])
     assert np.isnan(found[0, 1]).all(), "its second report counted as its end"
-
-
-def test_what_a_study_keeps_forecasts_alike(pruner, shipped):
-    space, configs = shipped
-    kept = RunForecasts.from_dict(pruner._forecasts.to_dict())
-    runs = [each.run(space, configs[3], {100: 0.4}, length=400) for each in (kept, pruner._forecasts)]
-    one, other = (each.forecast(run) for each, run in zip((kept, pruner._forecasts), runs, strict=True))
-    assert one.centre == pytest.approx(other.centre, abs=1e-3)
-
-
-def test_percents_are_told_once(digits, shipped, caplog):
-    space, configs = shipped
-    study = optuna.create_study(pruner=history_pruner(digits, n_steps=400))
-    with caplog.at_level("WARNING", logger="warmstart"):
-        assert run(study, space, configs[0], (0.3, 0.1, 0.05, 0.03)) is None
-        assert not [each for each in caplog.records if each.name == "warmstart"]
-        assert [run(study, space, configs[n], (90.0, 90.0, 90.0, 90.0)) for n in (1, 2)] == [None, None]
-    (record,) = [each for each in caplog.records if each.name == "warmstart"]
-    assert "trial 1 reported 90, which is no error in [0, 1]" in record.getMessage()

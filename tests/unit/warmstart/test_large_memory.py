@@ -71,30 +71,3 @@ def test_the_nearest_answer_for_a_large_history(monkeypatch):
     assert {design.source for design in few.suggestions} - {None} <= names
     assert few.neighbours[0] == whole.neighbours[0]
     assert len(Advisor().neighbours(DATA, 40).neighbours) == 40  # all of them are known
-
-
-def test_a_dataset_of_a_large_history_itself_is_found(monkeypatch, tmp_path):
-    from warmstart.history_store.history import History
-    from warmstart.locations import history_path
-
-    path = tmp_path / "h.h5"
-    with History.open(history_path(None)) as shipped:
-        shipped.copy_as_new(path)
-    from warmstart.histories.add import DatasetCard, add_source
-    from warmstart.suggestions.query import open_query
-
-    with History.open(path, write=True) as history:
-        add_source(history, open_query(DATA).source, DatasetCard("mine", "mine"), with_images=False)
-        from dataclasses import replace
-
-        best = next(e for e in history.evaluations() if e.error < 0.2)
-        history.append(replace(best, dataset="mine", error=0.01, seed=1))
-        vectors = history.embeddings(history.model_hashes[0])
-        history.set_embeddings(history.model_hashes[0], vectors | {"mine": vectors[history.names[0]]})
-    monkeypatch.setattr(embedded_history, "MANY", 10**6)
-    whole = Advisor(history=path).suggest(DATA, 3)
-    monkeypatch.setattr(embedded_history, "SPREAD", 20)
-    few = Advisor(history=path).suggest(DATA, 3, strategy="portfolio")
-    assert whole.tuned_before is not None
-    assert few.tuned_before is not None
-    assert few.suggestions[0].source == whole.suggestions[0].source == "mine"

@@ -77,16 +77,6 @@ def test_a_script_is_measured_configuration_by_configuration(folder):
     assert (again["known"], again["measured"]) == (4, {"ok": 2}), "the datasets of the history, by their paths"
 
 
-def test_a_function_and_a_score_are_measured(folder):
-    script = OwnScript(objective=by_model, metric=Metric("score", maximize=True, scale="percent"), budget=3.0)
-    report = measure(folder, configs=1, names=("day.npz",), script=script)
-    assert report["measured"] == {"ok": 1}
-    with History.open(folder / "mine.h5") as history:
-        (found,) = history.evaluations()
-        assert found.error == pytest.approx(0.1 if found.config["model"] == "small" else 0.4)
-        assert {e.origin for e in history.evaluations()} == {"collect/own:by_model/3/score"}
-
-
 @pytest.mark.parametrize(("configs", "failed"), [(1, 2)])
 def test_nothing_of_a_script_that_never_works_is_kept(folder, configs, failed):
     (folder / "train.py").write_text("import sys; sys.exit('no such layer')")
@@ -132,15 +122,6 @@ def test_a_history_of_another_space_or_script_is_refused(folder):
     script = OwnScript(objective=by_model, metric=Metric("score", maximize=True, scale="percent"))
     with pytest.raises(UsageError, match=r"'own:by_model/all/score' alone, got some of 'own:train\.py/all'"):
         measure(folder, configs=1, script=script)
-
-
-def test_options_that_no_history_can_hold_are_refused():
-    with pytest.raises(UsageError, match="expected a command, or `objective`, got neither"):
-        OwnScript()
-    with pytest.raises(UsageError, match="scale: expected fraction or percent"):
-        OwnScript(command="python x {a}", metric=Metric("reward", maximize=True, scale="any"))
-    with pytest.raises(UsageError, match="target_budget: expected a number above 0"):
-        OwnScript(command="python x {a}", budget=-1.0)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """A saved classifier is asked about pictures; the network is one of the built-in workload, so that no extra is needed."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from warmstart import predict
 from warmstart.history_store.errors import (
     BrokenImagesError,
     DataError,
-    LabelError,
     MissingPathError,
     ModelError,
     UsageError,
@@ -60,16 +58,6 @@ def test_files_and_folders_are_asked_in_order(model, folder):
         assert sum(row.probabilities.values()) == pytest.approx(1, abs=1e-5)
     assert found.rows[0].probabilities == found.rows[2].probabilities
     assert found.error is None
-
-
-def test_progress_counts_pictures(model, folder, tmp_path):
-    told = []
-    predict(model, [folder], progress=lambda *now: told.append(now))
-    assert told == [(0, 6), (6, 6)]
-    images, labels = pictures(0)
-    np.savez(tmp_path / "s.npz", images=images, labels=np.array(["abcd"[label] for label in labels]))
-    predict(model, dataset=tmp_path / "s.npz", progress=lambda *now: told.append(now))
-    assert told[2:] == [(0, len(images)), (len(images), len(images))]
 
 
 def test_a_labelled_dataset_is_counted(model, tmp_path):
@@ -143,23 +131,6 @@ def test_the_dataset_that_it_was_tuned_on_is_told(model, tmp_path, cli):
     assert "tuned_error" not in other.to_dict()
 
 
-def test_pictures_of_a_dataset_are_named_by_their_files(model, tmp_path, cli):
-    images, labels = pictures(0)
-    for number in range(8):
-        place = tmp_path / "photos" / "abcd"[labels[number]] / f"{number}.png"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(images[number].squeeze()).save(place)
-    names = sorted(str(file.relative_to(tmp_path / "photos")) for file in (tmp_path / "photos").rglob("*.png"))
-    assert [row.image for row in predict(model, dataset=tmp_path / "photos").rows] == names
-    shutil.make_archive(str(tmp_path / "photos"), "zip", tmp_path / "photos")
-    assert [row.image for row in predict(model, dataset=tmp_path / "photos.zip").rows] == names
-    (tmp_path / "photos" / names[0]).write_bytes(b"no picture")
-    run = cli("predict", model, "--dataset", tmp_path / "photos", "--skip-broken", "--format", "csv")
-    assert [line.split(",")[0] for line in run.out.splitlines()] == ["image", *names[1:]]
-    np.savez(tmp_path / "s.npz", images=images, labels=np.array(["abcd"[label] for label in labels]))
-    assert predict(model, dataset=tmp_path / "s.npz").rows[1].image == "1"
-
-
 @pytest.mark.parametrize("bad", [(8,), (0, 1, 2, 3, 5, 8)], ids=["last", "many"])
 def test_pictures_that_are_broken_together_are_left_out(model, tmp_path, cli, monkeypatch, bad):
     """A reader refuses to give broken pictures alone, as one that is read with others like it may be."""
@@ -182,38 +153,6 @@ def test_pictures_that_are_broken_together_are_left_out(model, tmp_path, cli, mo
         (tmp_path / "photos" / name).write_bytes(b"no picture")
     with pytest.raises(BrokenImagesError, match=r"a/0\.png \(not a picture\).*Not one is left"):
         predict(model, dataset=tmp_path / "photos", skip_broken=True)
-
-
-def test_hidden_files_are_asked_only_by_name(model, folder):
-    whole = (folder / "0.png").read_bytes()
-    for name in (".hidden.png", "._0.png", ".thumbnails/0.png", "@eaDir/0.png"):
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_bytes(whole)
-    assert len(predict(model, folder).rows) == 6
-    assert [row.image for row in predict(model, folder / ".hidden.png").rows] == [str(folder / ".hidden.png")]
-    assert len(predict(model, folder / ".thumbnails").rows) == 1
-
-
-def test_a_notebook_shows_few_lines(model, folder, tmp_path):
-    found = predict(model, folder)
-    text = repr(found).splitlines()
-    assert text[0] == f"Predictions: 6 pictures by {model}"
-    assert text[1] == f"  {found.rows[0].image}: {found.rows[0].label} ({found.rows[0].probability:.4g})"
-    assert text[-1] == "  ..."
-    assert len(text) == 7
-    shown = found._repr_html_()
-    assert shown.count("<tr>") == 1 + 6
-    assert all(row.image in shown for row in found.rows)
-    images, labels = pictures(0)
-    np.savez(tmp_path / "s.npz", images=images, labels=np.array(["abcd"[label] for label in labels]))
-    known = predict(model, dataset=tmp_path / "s.npz")
-    wrong = sum(row.label != row.truth for row in known.rows)
-    assert repr(known).startswith(
-        f"Predictions: {len(images)} pictures by {model}, {wrong} wrong, error {known.error:.4g}"
-    )
-    assert known._repr_html_().count("<tr>") == 1 + len(known.confusion())
-    (folder / "bad.png").write_bytes(b"no picture")
-    assert repr(predict(model, folder, skip_broken=True)).splitlines()[0].endswith(", 1 broken left out")
 
 
 def test_what_cannot_be_asked_is_told(model, folder, tmp_path):
@@ -258,20 +197,6 @@ def test_arrays_are_asked_as_the_same_pictures_in_files_are(model, folder):
     assert labelled.rows[2].probabilities == files.rows[1].probabilities
     pairs = list(zip(images, names, strict=True))
     assert predict(model, dataset=pairs).rows == labelled.rows
-
-
-def test_what_is_neither_path_nor_array_is_told(model):
-    images, _ = pictures(0)
-    with pytest.raises(DataError, match="images: expected n x h x w"):
-        predict(model, images[0, ..., 0])
-    with pytest.raises(DataError, match="expected at least one picture"):
-        predict(model, images[:0])
-    with pytest.raises(UsageError, match=r"one array n x h x w x c, got a ndarray among them. Give numpy\.stack"):
-        predict(model, list(images))
-    with pytest.raises(UsageError, match="got both"):
-        predict(model, images, dataset=(images, ["a"] * len(images)))
-    with pytest.raises(UsageError, match=r"expected \(images, labels\), got a tuple of 1"):
-        predict(model, dataset=(images,))
 
 
 def test_grey_and_coloured_pictures_fit_a_classifier_of_the_other_kind():
@@ -353,12 +278,3 @@ def test_a_report_gets_the_confusion_and_the_worst_pictures(tmp_path):
     assert document["classifier"]["mixed_up"][0] == {"truth": "b", "answer": "a", "n": 2, "images": ["4.png", "2.png"]}
     assert document["classifier"]["thresholds"][4] == {"at_least": 0.9, "n": 2, "right": 1}
     assert "on 5 images that it had not seen: error 0.6 (0.3 to 0.8, 80 %). A row" in text
-
-
-def test_one_class_is_told_to_be_asked_as_files(model, folder, tmp_path):
-    (tmp_path / "one").mkdir()
-    folder.rename(tmp_path / "one" / "a")
-    with pytest.raises(
-        LabelError, match=r"at least two classes, got all 6 .* Or name the pictures as files, without `dataset`"
-    ):
-        predict(model, dataset=tmp_path / "one")

@@ -11,9 +11,8 @@ if find_spec("botorch") is None:
     pytest.skip("needs the extra botorch", allow_module_level=True)
 with warnings.catch_warnings():  # its own, at import
     warnings.simplefilter("ignore")
-    from botorch.acquisition import LogExpectedImprovement, qExpectedImprovement, qLogNoisyExpectedImprovement
+    from botorch.acquisition import LogExpectedImprovement, qExpectedImprovement
     from botorch.acquisition.analytic import ExpectedImprovement
-    from botorch.optim import optimize_acqf
     from botorch.sampling import SobolQMCNormalSampler
 
 from warmstart.bo.acquisition.pending import fantasise
@@ -60,15 +59,6 @@ def test_the_posterior_is_that_of_minus_the_error(fitted):
     assert posterior.rsample(torch.Size([7])).shape == (7, *posterior.mean.shape)
 
 
-def test_noise_is_added_where_it_is_wanted(process):
-    X, model = points(4, 2), SurrogateModel(process)
-    plain, noisy = (model.posterior(X, observation_noise=on) for on in (False, True))
-    noise = process.predict(X[0, :1].numpy()).noise
-    np.testing.assert_allclose((noisy.variance - plain.variance)[..., 0], np.broadcast_to(noise[:, None], (4, 4, 2)))
-    given = model.posterior(X, observation_noise=torch.full((1,), 0.5, dtype=torch.double))
-    np.testing.assert_allclose(given.variance - plain.variance, 0.5)
-
-
 def test_gradients_are_exact(fitted):
     X = points(2, 3).requires_grad_()
 
@@ -109,26 +99,6 @@ def test_improvement_beside_a_pending_point_is_that_of_our_fantasies(process):
     given = fantasise(noiseless, X[0, :1].numpy(), start, rng=np.random.default_rng(0), n=4000)
     beside = expected_improvement(*given.model.predict(X[0, 1:].numpy()), given.best).mean()
     assert alone + beside == pytest.approx(both, rel=0.03)
-
-
-def test_noisy_improvement_is_maximised_in_batches(fitted):
-    X, _ = data()
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        score = qLogNoisyExpectedImprovement(
-            SurrogateModel(fitted),
-            X_baseline=torch.as_tensor(X),
-            X_pending=torch.full((1, 2), 0.4, dtype=torch.double),
-            sampler=SobolQMCNormalSampler(torch.Size([32]), seed=0),
-        )
-        bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
-        found, value = optimize_acqf(
-            score, bounds, q=2, num_restarts=2, raw_samples=16, options={"maxiter": 10, "seed": 0}
-        )
-        sampled = score(points(32, 2))
-    assert found.shape == (2, 2)
-    assert ((found >= 0) & (found <= 1)).all()
-    assert value > sampled.quantile(0.9)
 
 
 def test_inactive_columns_have_no_gradient():

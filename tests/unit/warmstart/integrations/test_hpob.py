@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.errors import DataError
 from warmstart.history_store.external_runs import ForeignParameter
 from warmstart.integrations.importers.hpob import read_hpob
 
@@ -62,13 +62,6 @@ def test_without_descriptions_columns_have_numbers(tmp_path: Path) -> None:
         assert list(runs.params) == ["x0", "x1", "x2", "x3", "x4"]
         assert runs.params["x0"] == [0.0, 0.5, 1.0]
         assert runs.space["x0"] == ForeignParameter(0.0, 1.0)
-
-
-def test_one_of_several_spaces(tmp_path: Path) -> None:
-    path = write(tmp_path, TABLE | {"4796": {"3": {"X": [[0.5]], "y": [[0.5]]}}})
-    with pytest.raises(UsageError, match="study: expected one of the search spaces 5860, 4796, got none"):
-        read_hpob(path)
-    assert read_hpob(path, study="4796").params == {"x0": [0.5]}
 
 
 @pytest.mark.parametrize(

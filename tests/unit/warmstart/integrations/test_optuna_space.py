@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 from ConfigSpace import Categorical, ConfigurationSpace, Constant, Float, Integer
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
@@ -40,18 +39,6 @@ def test_distributions_come_back_as_they_were_also_through_json():
     assert [type(choice) for choice in back["mixed"].choices] == [type(None), bool, str, int, float]
 
 
-def test_every_value_of_the_space_is_one_of_its_distribution():
-    encoding = Encoding(to_space(DISTRIBUTIONS))
-    configs = encoding.decode(encoding.sample(64, rng=np.random.default_rng(0)))
-    for name, distribution in DISTRIBUTIONS.items():
-        values = [config[name] for config in configs]
-        assert all(distribution._contains(distribution.to_internal_repr(value)) for value in values)
-        if not isinstance(distribution, CategoricalDistribution):
-            kind = float if isinstance(distribution, FloatDistribution) else int
-            assert {type(value) for value in values} == {kind}
-    assert {config["even"] for config in configs} == set(range(-10, 9, 2))
-
-
 def test_a_space_of_configspace_comes_back_as_it_was():
     space = ConfigurationSpace()
     space.add(
@@ -86,24 +73,12 @@ def test_distributions_that_have_no_space(distribution, message):
         to_space({"p": distribution})
 
 
-def test_choices_that_no_storage_keeps():
-    space = ConfigurationSpace()
-    space.add(Categorical("shape", [(1, 2), (3, 4)]))
-    with pytest.raises(UsageError, match=r"parameter shape: expected choices among.*got \(1, 2\)"):
-        to_distributions(space)
-
-
 def test_a_condition_becomes_one_of_the_space():
     space = to_space(
         {"kind": DISTRIBUTIONS["kind"], "real": DISTRIBUTIONS["real"]}, {"real": Presence("kind", ("a", "c"))}
     )
     encoding = Encoding(space)
     assert encoding.encode([{"kind": "b"}, {"kind": "c", "real": 0.5}]).shape == (2, 2)
-
-
-def test_a_condition_on_a_value_that_the_parent_lacks_is_refused():
-    with pytest.raises(UsageError, match=r"parameter real: expected a condition on values of whole in .*got \(11,\)"):
-        to_space({"whole": DISTRIBUTIONS["whole"], "real": DISTRIBUTIONS["real"]}, {"real": Presence("whole", (11,))})
 
 
 @pytest.mark.parametrize(
@@ -155,30 +130,6 @@ def test_conditions_may_be_nested():
     assert conditions == {"flag": Presence("kind", ("a",)), "real": Presence("flag", (True,))}
     encoding = Encoding(to_space(distributions, conditions))
     assert encoding.encode(rows).shape == (4, 3)  # every trial is a configuration of it
-
-
-@pytest.mark.parametrize(
-    ("now", "kept"),
-    [(IntDistribution(0, 8, step=2), (6,)), (IntDistribution(0, 7), (5, 6)), (IntDistribution(0, 3), None)],
-)
-def test_of_a_condition_only_values_that_are_still_in_range_count(now, kept):
-    """What has no such value left is out of the space, and so is what depends on it."""
-    had = [{"whole": 5, "kind": "a", "real": 0.5}, {"whole": 6, "kind": "b"}, {"whole": 6, "kind": "a", "real": 0.1}]
-    made = trials(*had, *[{"whole": 0}] * 6)
-    for i, trial in enumerate(made):
-        trial.distributions["whole"] = DISTRIBUTIONS["whole"] if i < 3 else now
-    distributions, conditions = space_of_trials(made)
-    if kept is None:
-        assert (list(distributions), conditions) == (["whole"], {})
-    else:
-        assert list(distributions) == ["whole", "kind", "real"]
-        assert conditions == {"kind": Presence("whole", kept), "real": Presence("kind", ("a",))}
-    to_space(distributions, conditions)
-
-
-def test_what_no_single_parameter_explains_counts_as_always_there():
-    rows = [{"kind": "a", "real": 0.5}, {"kind": "a"}, {"kind": "b", "real": 0.1}]
-    assert space_of_trials(trials(*rows))[1] == {}
 
 
 def test_a_parameter_whose_distribution_changed_is_left_out():

@@ -41,15 +41,6 @@ def test_options_choose_a_cluster():
             chosen_cluster(None, use_ray=False, **{**none, name: 1.0})
 
 
-def test_without_ray_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with (
-        pytest.raises(UsageError, match=r"Ray needs the extra `ray`: pip install 'warmstart\[ray\]'"),
-        Cluster().connect(),
-    ):
-        pass
-
-
 @pytest.mark.parametrize("prefix", ["", "ray://"])
 def test_nobody_at_the_address_is_told_at_once(monkeypatch, prefix):
     monkeypatch.setitem(sys.modules, "ray", Idle)
@@ -58,13 +49,6 @@ def test_nobody_at_the_address_is_told_at_once(monkeypatch, prefix):
         address = f"{prefix}127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(UsageError, match=f"expected a Ray cluster that answers, got none at '{address}'"):
             enter(address)
-
-
-@pytest.mark.parametrize("address", ["head", "head:70000"])
-def test_an_address_has_a_port(monkeypatch, address):
-    monkeypatch.setitem(sys.modules, "ray", Idle)
-    with pytest.raises(UsageError, match="ray_address: expected"):
-        enter(address)
 
 
 class Idle:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.errors import DataError
 from warmstart.history_store.external_runs import ForeignParameter
 from warmstart.integrations.importers.smac import read_runhistory
 
@@ -82,26 +82,6 @@ def test_states_budgets_and_instances(changed: Callable[[Callable[[Any], None]],
     assert np.isnan(runs.values).tolist() == [False, True, True] * 2
     assert runs.left_out == {"still running": 4, "of a smaller budget": 6}
     assert runs.datasets == ["d0", "d1", "d0"] * 2
-
-
-def test_a_cost_that_is_none(changed: Callable[[Callable[[Any], None]], Path]) -> None:
-    runs = read_runhistory(changed(lambda content: content["data"][0].update(cost=math.inf, status=1)))
-    assert (runs.status[0], np.isnan(runs.values[0])) == ("crashed", True)
-
-
-def test_several_objectives(changed: Callable[[Callable[[Any], None]], Path]) -> None:
-    def change(content: Any) -> None:
-        for entry in content["data"]:
-            entry["cost"] = [entry["cost"], 0.5]
-
-    path = changed(change)
-    with pytest.raises(UsageError, match=r"metric: expected one of 0, 1, the objectives of .*, got none"):
-        read_runhistory(path)
-    about = path.with_name("scenario.json")
-    about.write_text(json.dumps(json.loads(about.read_text()) | {"objectives": ["loss", "time"]}))
-    assert set(read_runhistory(path, metric="time").values[:1]) == {0.5}
-    with pytest.raises(UsageError, match=r"metric: expected one of loss, time, .*got 0"):
-        read_runhistory(path, metric="0")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -64,25 +63,6 @@ def test_the_map_of_few_datasets_and_odd_names(tmp_path):
     assert "a_very_long_name…" in text
 
 
-def test_the_map_of_datasets_that_are_all_alike(tmp_path):
-    same = a_map(["a", "b", "c"], groups=["g", "g", "g"])
-    draw_map(
-        DatasetMap(same.names, same.groups, np.zeros((3, 2)), np.full(3, np.nan), 1.0, "alike"), tmp_path / "a.png"
-    )
-
-
-def test_parts_of_datasets_are_drawn_without_their_names(tmp_path):
-    whole = a_map([f"set{i}" for i in range(12)], query=True)
-    names = [f"set{i}" for i in range(6)] + [f"part{i}" for i in range(6)]
-    found = replace(whole, names=names, parts=frozenset(names[6:]), groups=[f"group {i % 6}" for i in range(12)])
-    draw_map(replace(found, query=replace(found.query, nearest=[("part3", 0.1), ("set1", 0.2)])), tmp_path / "a.svg")
-    text = text_of(tmp_path / "a.svg")
-    assert all(name in text for name in names[:6])
-    assert re.findall(r"part\d", text) == ["part3", "part3"]  # among the nearest it is named: on the map and above it
-    assert "group 0" not in text  # one whole dataset is no group of several
-    assert "small: part of a dataset" in text
-
-
 def test_a_crowd_is_drawn_without_names(tmp_path):
     crowd = [f"set{i}" for i in range(201)]
     draw_map(a_map(crowd), tmp_path / "a.svg")
@@ -116,11 +96,6 @@ def test_centres_are_drawn_with_words_at_the_axis(tmp_path, count):
     assert all(re.search(rf"\b{name}\b", text) for name in found.names)
     for words in ("errors gather at low", "high values", "learning", "(log)", "one$", "chance"):
         assert words in text
-
-
-def test_centres_that_are_nowhere_defined(tmp_path):
-    nothing = np.full((9, 2), np.nan)
-    draw_ccov(Centres(tuple("abcdefghi"), ("x", "y"), nothing, nothing, nothing), tmp_path / "a.png")
 
 
 def test_centres_in_words():
@@ -202,18 +177,6 @@ def test_a_report_gives_its_pictures(tmp_path):
     for words in ("regret after 3", "regret after 10", "evaluations to 0.05", "−5"):
         assert words in differences
     assert all(f"set{i}" in text and "warm" in text for i in range(5) for text in panels)
-
-
-def test_curves_that_reach_zero_and_a_report_of_one_method(tmp_path):
-    report = a_report({"ours": "strategy"}, figures=False)
-    report["rivals"]["ours"]["curve"] = {
-        "mean": [1.0] * 5 + [0.0] * 15,
-        "low": [0.5] * 5 + [-0.01] * 15,
-        "high": [1.5] * 5 + [0.0] * 15,
-    }
-    assert [path.name for path in draw_regret(report, tmp_path)] == ["regret.png"]
-    report["rivals"]["ours"]["curve"] = {part: [0.0] * 20 for part in ("mean", "low", "high")}
-    draw_regret(report, tmp_path)
 
 
 def test_what_is_not_defined_is_left_out(tmp_path):
@@ -347,16 +310,3 @@ def test_runs_of_any_length_and_width_are_drawn(n, count, tmp_path):
     files = draw_run(a_run(names, n, shares=12), tmp_path, stem="x")
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
     assert len(files) == 5
-
-
-def test_constant_errors_are_drawn(tmp_path):
-    found = a_run()
-    half = np.full(30, 0.5)
-    fit = Fit(*a_band(half, np.full(30, 1e-9)), number=np.arange(30), error=half)
-    same = replace(found, errors=half, fit=fit)
-    assert len(draw_run(same, tmp_path)) == 5
-
-
-def test_what_is_not_known_of_a_run_is_not_drawn(tmp_path):
-    young = replace(a_run(), fit=None, slices=None, sensitivity=None, shares=None)
-    assert [file.name for file in draw_run(young, tmp_path)] == ["run.png"]

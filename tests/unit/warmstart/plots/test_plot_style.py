@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from warmstart.history_store.errors import UsageError
-from warmstart.plots.read_report import table_stems
-from warmstart.plots.style import check_target, new_figure, save_figure, series, short, styled
+from warmstart.plots.style import check_target, new_figure, save_figure, series, styled
 
 
 def picture(path, name="a dataset"):
@@ -58,16 +57,3 @@ def test_what_cannot_be_drawn_is_refused_beforehand(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match=r"A plot needs the extra `plots`: pip install 'warmstart\[plots\]'"):
         check_target(tmp_path / "a.svg")
-
-
-def test_long_names_keep_both_ends():
-    assert short("mnist") == "mnist"
-    cut = short("a_very_long_name_of_a_dataset_with_number_17", 20)
-    assert len(cut) == 20
-    assert cut.startswith("a_very_long_")
-    assert cut.endswith("ber_17")
-
-
-def test_reports_of_tables_of_one_name_have_pictures_of_their_own():
-    tables = ("a/mine.h5", "mine.npz", "b/other.npz", "c/mine.h5")
-    assert table_stems([{"table": table} for table in tables]) == ["mine", "mine-2", "other", "mine-3"]

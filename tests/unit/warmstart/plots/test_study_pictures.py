@@ -2,7 +2,6 @@
 
 import base64
 import re
-from dataclasses import replace
 from html import unescape
 
 import numpy as np
@@ -13,7 +12,6 @@ from warmstart.bo.importance import importance
 from warmstart.bo.space.encoding import Encoding
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.space import dump_space
-from warmstart.history_store.wording import in_short
 from warmstart.plots.natural_axis import axes_of, write_number
 from warmstart.plots.study import PICTURES, draw_study
 from warmstart.plots.study_page import write_page
@@ -87,26 +85,6 @@ def test_a_young_study_has_what_there_is(tmp_path):
         draw_study(StudyRecord("s", "x.db", "f", ()), tmp_path)
 
 
-def test_what_never_varied_has_no_importance(tmp_path):
-    study = a_study(12)
-    fixed = [replace(trial, config={**trial.config, "layers": 2}) for trial in study.trials]
-    files, notes = draw_study(replace(study, trials=tuple(fixed)), tmp_path, suffix=".svg")
-    assert notes == ["s & <t>: no importance without two values that were tried: layers."]
-    (importances,) = [text_of(file) for file in files if file.stem.endswith("importance")]
-    assert "layers" not in importances
-    assert "rate" in importances
-    (slices,) = [text_of(file) for file in files if file.stem.endswith("slices")]
-    assert "layers" in slices
-
-
-def test_equal_errors_have_no_importance(tmp_path):
-    study = a_study(9)
-    equal = [replace(trial, error=trial.error and 0.25) for trial in study.trials]
-    files, (note,) = draw_study(replace(study, trials=tuple(equal)), tmp_path)
-    assert "got 7 that are all equal: nothing to tell apart" in note
-    assert not [file for file in files if file.stem.endswith(("importance", "slices"))]
-
-
 def test_the_page_asks_nothing_of_the_network_and_escapes_names(tmp_path):
     path = tmp_path / "s.html"
     (note,) = write_page(path, [a_study(5)], title="s & <t>")
@@ -118,18 +96,6 @@ def test_the_page_asks_nothing_of_the_network_and_escapes_names(tmp_path):
     assert "&lt;broke&gt;" in text
     assert "prefers-color-scheme: dark" in text
     assert b"<svg" in base64.b64decode(re.search(r"base64,([\w+/=]+)", text)[1])
-
-
-def test_tables_show_the_metric_beside_a_hyperparameter_of_its_name(tmp_path):
-    study = a_study(3, metric=Metric("layers", maximize=True, scale="percent"))
-    write_page(tmp_path / "s.html", [study], title="s")
-    page = (tmp_path / "s.html").read_text()
-    best, warm = (page.partition(f"<caption>{name}</caption>")[2].partition("</table>")[0] for name in ("Best trials", "Warm configurations"))  # fmt: skip
-    assert [heads.count('<th scope="col">layers</th>') for heads in (best, warm)] == [1, 1]
-    assert '<th scope="col">config.layers</th>' in best
-    assert in_short(max(study.value(trial) for trial in study.trials)) in best
-    for value in (80.0, study.value(study.trials[0])):  # promised, and came
-        assert f"<td>{in_short(value)}</td>" in warm
 
 
 def test_axes_are_natural_with_few_readable_ticks():

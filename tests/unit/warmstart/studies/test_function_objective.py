@@ -62,13 +62,6 @@ def test_a_function_that_asks_for_something_else(function, message):
         called(function)
 
 
-def test_a_function_may_change_its_configuration():
-    config = {"x": 1}
-    objective = FunctionObjective(lambda config: config.pop("x"))
-    assert objective(config, seed=0, budget=None, report=report) == 1
-    assert config == {"x": 1}
-
-
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """Make a folder of somebody's own, whose modules have names that are taken elsewhere."""
@@ -92,11 +85,6 @@ def test_a_name_is_imported_in_the_child_alone_with_its_folder_first(project):
         outcome = runner.run({"x": 0.25}, seed=0)
     assert (outcome.error, outcome.metrics) == (0.75, {"n": 6.0})
     assert "train" not in sys.modules
-
-
-def test_a_file_brings_its_own_folder(project):
-    with TrialRunner(load_objective("code/deep.py:objective", names=["x"])) as runner:
-        assert runner.run({"x": 0.25}, seed=0).error == 0.25
 
 
 @pytest.mark.parametrize(

@@ -63,11 +63,6 @@ def pace(left, *told):
     return Pace(time.monotonic() + left, no_durations(SPACE), runs)
 
 
-def test_where_nothing_is_known_all_fits_until_the_end():
-    assert pace(5).fits(Queue(), SPACE, [{"x": 0.1}, {"x": 0.9}]) == [True, True]
-    assert pace(-1).fits(Queue(), SPACE, [{"x": 0.1}]) == [False]
-
-
 def test_what_is_likely_to_end_in_time_fits():
     known = (0.0, 10.0), (0.0, 10.0), (1.0, 1000.0), (1.0, 1000.0)
     assert pace(100, *known).fits(Queue(), SPACE, [{"x": 0.0}, {"x": 1.0}]) == [True, False]
@@ -148,24 +143,10 @@ def test_a_trial_that_was_cut_tells_how_long_it_takes_at_least():
     assert pace(200).fits(Queue(cut, warm=(0.5,)), SPACE, [{"x": 0.5}]) == [True], "in another call it is tried again"
 
 
-def test_slow_choices_are_reserved_for():
-    now = time.monotonic()
-    call = Pace(now + 60, no_durations(SPACE), (), now + 65)
-    call.choices.extend([1.0, 4.0])
-    assert call.left == pytest.approx(60, abs=0.5), "there is time for it after the trials"
-    call.choices.append(8.0)
-    assert call.left == pytest.approx(57, abs=0.5)
-
-
 @pytest.mark.parametrize(("seconds", "kept"), [(45.0, 9.0), (600.0, 10.0)])
 def test_some_time_is_kept_for_the_end(seconds, kept):
     call = TimedCall(time.monotonic(), seconds, 1, None, print)
     assert math.isclose(call.left, seconds - kept, abs_tol=0.2)
-
-
-def test_more_is_kept_where_the_start_was_slow():
-    call = TimedCall(time.monotonic() - 100.0, 600.0, 1, None, print)
-    assert math.isclose(call.left, 600 - 100 - 100, abs_tol=0.2)
 
 
 def asked(sampler, fits):

@@ -161,15 +161,6 @@ def test_what_cannot_be_learnt_from_is_refused(use_tiny, tiny, changes, told):
         tune(**changes, progress=pytest.fail)
 
 
-def test_a_dataset_without_an_evaluation(tiny, tmp_path, monkeypatch):
-    shutil.copy(tiny.history, tmp_path / "own.h5")
-    monkeypatch.setenv("WARMSTART_MODEL", str(tiny.model))
-    with History.open(tmp_path / "own.h5", write=True) as history:
-        history.add_dataset(replace(history.dataset("stripes1"), name="empty", group="empty"), None)
-    with pytest.raises(UsageError, match="expected datasets with evaluations, got 'empty'"):
-        tune(related="empty", history=tmp_path / "own.h5")
-
-
 def test_half_of_the_thinned_evaluations_are_the_best():
     errors = [0.5, np.nan, 0.1, 0.9, 0.3, np.inf, 0.7, 0.2]
     assert thinned(errors, 8) == [0, 2, 3, 4, 6, 7]  # all that have an error

@@ -68,14 +68,6 @@ def test_an_odd_name_is_one_storage(name: str, tmp_path: Path, monkeypatch: pyte
     assert read_study(name).values.tolist() == [0.25]
 
 
-def test_links_share_the_claims(tmp_path: Path) -> None:
-    (tmp_path / "link.db").symlink_to("s.db")
-    first, second = open_store(tmp_path / "s.db"), open_store(tmp_path / "link.db")
-    first.claims(1).close()
-    second.claims(1).close()
-    assert files_in(tmp_path) & {"link.db.claims", "link.db.writer"} == set()
-
-
 def test_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert open_store("~/x.db").path == tmp_path / "x.db"

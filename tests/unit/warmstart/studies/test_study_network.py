@@ -9,7 +9,7 @@ from PIL import Image
 from stripes import pictures
 
 import warmstart
-from warmstart.history_store.errors import DataError, MissingPathError, ModelError, UsageError
+from warmstart.history_store.errors import DataError, ModelError
 from warmstart.history_store.readers import open_images
 from warmstart.training.workloads import load_classifier
 from warmstart.training.workloads.cnn.classifier import Networks
@@ -68,29 +68,6 @@ def test_they_repeat_their_trials_and_come_back(tuned, tiny, tmp_path):
         (tmp_path / "d.safetensors").write_bytes(damage)
         with pytest.raises(ModelError, match=r"d\.safetensors: expected networks"):
             Networks.load("d.safetensors")
-
-
-def test_what_is_no_file_of_networks(tiny):
-    with pytest.raises(MissingPathError, match="expected a file of networks, got none"):
-        Networks.load("none.safetensors")
-    with pytest.raises(ModelError, match="expected networks that `warmstart tune --save-model` wrote"):
-        Networks.load(tiny.model)
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "told"),
-    [
-        ({"objective": "m:f"}, UsageError, "cannot be used with your own objective"),
-        ({"save_model": "none/n.safetensors"}, MissingPathError, "expected a file in a folder that is there"),
-        ({"save_model": __file__}, UsageError, "save_model: expected a new file, or networks to replace"),
-        ({"ensemble": 0}, UsageError, "ensemble: expected a whole number of at least 1"),
-    ],
-)
-def test_it_is_checked_before_anything_runs(tiny, tmp_path, monkeypatch, changes, error, told):
-    monkeypatch.chdir(tmp_path)
-    settings = {"space": "compact", "warm": "none", "save_model": "n.safetensors", "progress": pytest.fail}
-    with pytest.raises(error, match=told):
-        warmstart.tune(f"{tiny.history}::stripes0", **settings | changes)
 
 
 def test_a_class_without_training_pictures_is_told_before_the_first_trial(tmp_path, monkeypatch, tiny, trials_here):

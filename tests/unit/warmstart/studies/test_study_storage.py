@@ -5,7 +5,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import optuna
@@ -44,11 +43,6 @@ def test_a_study_comes_back(path):
 def test_what_names_no_storage(tmp_path, named, error, told):
     with pytest.raises(error, match=told):
         open_store(named.format(tmp=tmp_path))
-
-
-def test_a_server_without_its_driver():
-    with pytest.raises(UsageError, match="expected a database whose Python driver is installed, got 'mysql"):
-        open_store("mysql://me:secret@localhost/db")
 
 
 @pytest.mark.parametrize(("name", "content"), [("s.db", b"no database" * 50), ("s.journal", b"{\n{}\n")])
@@ -97,13 +91,6 @@ def test_a_full_disk(path, monkeypatch):
         monkeypatch.setattr(os, "fsync", lambda file: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(StorageFullError, match="expected room on the disk, got none left"), store.guard():
         study.set_user_attr("a", "x" * 100_000)
-
-
-def test_errors_of_others_pass(path):
-    store = open_store(path)
-    for error in (UsageError("x"), KeyError("x"), ValueError("x")):
-        with pytest.raises(type(error)), store.guard():
-            raise error
 
 
 def test_the_unfinished_line_of_a_killed_writer_goes(tmp_path):
@@ -155,22 +142,6 @@ def test_a_storage_put_in_place_of_another_is_told(path):
     path.unlink()
     with pytest.raises(StorageError, match="got none in its place"):
         store.check()
-
-
-def test_a_waiting_writer_waits(tmp_path):
-    store = open_store(tmp_path / "s.db")
-    study = study_in(store)
-    code = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); c.execute('BEGIN EXCLUSIVE'); print('held', flush=True); sys.stdin.read()"
-    command = [sys.executable, "-c", code, str(tmp_path / "s.db")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout.readline() == "held\n"
-        writer = threading.Thread(target=study.set_user_attr, args=("a", 1))
-        writer.start()
-        writer.join(0.3)
-        assert writer.is_alive()
-        other.communicate()
-    writer.join(200)
-    assert study.user_attrs == {"a": 1}
 
 
 def test_companions_have_the_mode_of_the_storage(path):

@@ -114,11 +114,6 @@ def test_a_trial_over_the_limit_is_ended(runner, ending, way, monkeypatch):
     assert ending("returns").error == 0.5
 
 
-def test_a_child_that_closes_its_pipe_is_ended(ending, monkeypatch):
-    monkeypatch.setattr(module, "PATIENCE_S", 0.3)
-    assert ending("closes its files").status == "crashed"
-
-
 def test_a_trial_over_the_limit_may_clean_up(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "GRACE_S", 30.0)
     monkeypatch.setattr(module, "time", clock((tmp_path / "note.ready").exists))
@@ -207,17 +202,6 @@ def test_a_fork_that_returns_gives_nobody_its_value(child, tmp_path):
     assert "the result of process" in (tmp_path / "log").read_text()
 
 
-def test_messages_of_another_trial_are_refused():
-    with TrialRunner(weather.remember) as runner:
-        ours = module._Trial(runner._child, None, timeout=30.0, memory=None)
-        theirs = module._Trial(runner._child, None, timeout=30.0, memory=None)
-        runner._child.pipe.send((theirs.token, {"x": 0.9}, 0, None))
-        wait_until(lambda: runner._child.pipe.poll(0.1))
-        outcome = ours.run({"x": 0.5}, 0, None)
-    assert outcome.error == 0.5
-    assert outcome.note == "2 message(s) of another trial or process were refused"
-
-
 @pytest.mark.parametrize(("step", "caught"), [(float("nan"), False), (1e30, True), (-1.0, True)])
 def test_a_step_that_no_storage_keeps_fails_the_trial(step, caught):
     with TrialRunner(weather.report_impossible) as runner:
@@ -233,19 +217,6 @@ def test_an_error_in_a_report_is_a_number_that_may_be_nan():
     assert math.isnan(child._checked_report(0, math.nan)[1])
     with pytest.raises(ValueError, match="expected an error that is one number in a report, got True"):
         child._checked_report(1, True)
-
-
-def test_time_in_a_report_is_not_the_trials(monkeypatch):
-    now = [0.0]
-
-    def take_long(step, error):
-        now[0] += 0.2
-
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    with TrialRunner(weather.go_down) as runner:
-        outcome = runner.run({"steps": 4}, seed=0, timeout=0.5, report=take_long)
-    assert now == [pytest.approx(0.8)]
-    assert outcome.status == "ok"
 
 
 def test_a_report_that_fails_here_ends_the_trial():
@@ -280,21 +251,6 @@ def test_an_objective_that_cannot_load_is_the_callers(how, error, message, monke
     monkeypatch.setattr(module, "START_S", 0.5 if how == "hangs" else 60.0)
     with pytest.raises(error, match=message), TrialRunner(weather.Prepared(how)):
         pass
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process does")
-def test_an_objective_that_takes_long_to_load_is_waited_for(monkeypatch):
-    look, ticks = module.work_below, [0]
-
-    def count(pid):
-        ticks[0] = look(pid)
-        return ticks[0]
-
-    monkeypatch.setattr(module, "work_below", count)
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: ticks[0]))
-    monkeypatch.setattr(module, "START_S", 2.0)
-    with TrialRunner(weather.Prepared("works")) as runner:
-        assert runner.run({}, seed=0).metrics == {"prepared": 1.0}
 
 
 def arrays(config, *, seed, budget, report):

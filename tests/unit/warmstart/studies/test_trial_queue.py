@@ -6,8 +6,6 @@ import math
 import subprocess
 import sys
 import warnings
-from dataclasses import replace
-from pathlib import Path
 
 import optuna
 import pytest
@@ -20,7 +18,6 @@ from warmstart.studies.results.trial import best_of, ended_trials
 from warmstart.studies.state import trial_queue
 from warmstart.studies.state.attributes import PLAN
 from warmstart.studies.state.spec import StudySpec, WarmConfig
-from warmstart.studies.state.step_pruner import StepPruner
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.trial_queue import begin, find_plan, open_queue, trial_seed
 
@@ -272,24 +269,6 @@ def test_a_study_that_rounds_its_steps_goes_on_with_that(tmp_path, monkeypatch):
         assert queue.trials()[0].intermediate_values == {0: 0.9, 1: 0.6}
 
 
-def test_the_pruner_of_a_history_sees_steps_as_they_are_reported(tmp_path):
-    seen = []
-
-    class History:
-        def prune(self, study, trial):
-            seen.append((trial.intermediate_values, [t.intermediate_values for t in study.get_trials(deepcopy=False)]))
-            return False
-
-    with begun(tmp_path / "s.db", plan(pruner="median")) as queue:
-        queue._pruner = StepPruner(replace(queue.plan, pruner="history"), History())
-        for reports in ({0.5: 0.5, 1.0: 0.4}, {0.5: 0.3, 1.0: 0.2}):
-            run = queue.next(2)
-            for step, error in reports.items():
-                queue.report(run, step, error)
-            queue.end(run, Outcome(0.1, TrialStatus.OK, 1.0))
-    assert seen[-1] == ({0.5: 0.3, 1.0: 0.2}, [{0.5: 0.5, 1.0: 0.4}, {0.5: 0.3, 1.0: 0.2}])
-
-
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -305,14 +284,6 @@ def test_another_problem_under_the_same_name_is_refused(tmp_path, changes, told)
     begun(tmp_path / "s.db")
     with pytest.raises(UsageError, match=rf"s.db:s: expected what this study was begun with, got another {told}"):
         begun(tmp_path / "s.db", plan(**changes))
-
-
-def test_what_does_not_matter_may_change(tmp_path):
-    begun(tmp_path / "s.db")
-    again = begun(
-        tmp_path / "s.db", plan(n_startup_trials=7, configs=(), folder="/elsewhere", device="cpu", dataset=None)
-    )
-    assert again.plan.configs == WARM
 
 
 def test_a_study_of_another_program_is_left_alone(tmp_path):
@@ -339,22 +310,3 @@ def test_a_newer_plan_is_told(tmp_path):
     queue.study.set_user_attr(PLAN, json.dumps(json.loads(queue.study.user_attrs[PLAN]) | {"schema_version": 9}))
     with pytest.raises(StorageError, match=r"expected a study of version 1, got 9\. Upgrade"):
         find_plan(open_store(tmp_path / "s.db"), "s")
-
-
-def test_a_storage_that_is_gone_under_way(tmp_path):
-    path = Path(tmp_path / "s.db")
-    with begun(path) as queue:
-        run = queue.next(2)
-        path.unlink()
-        with pytest.raises(StorageError, match="expected the storage that was opened, got none in its place"):
-            queue.end(run, outcome(run.config, run.seed))
-
-
-def test_seconds_to_learn_from_are_those_of_the_run_not_of_the_clock(tmp_path):
-    with begun(tmp_path / "s.db") as queue:
-        for seconds in (43_200.0, math.nan):
-            run = queue.next(2)
-            queue.end(run, replace(outcome(run.config, 0), duration=seconds))
-        first, second = (told.duration for told in queue.observations(queue.trials()))
-        assert first == 43_200.0
-        assert math.isnan(second)

@@ -5,7 +5,6 @@ import pytest
 import torch
 import weather
 
-from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.objectives.result import NOTE_CHARS, one_line, read_result
 
 
@@ -72,12 +71,6 @@ class Odd(dict):
 def test_what_cannot_be_read_failed_and_raises_nothing(value, note):
     outcome = read_result(value, 2.0)
     assert (outcome.error, outcome.status, outcome.duration, outcome.note) == (None, "failed", 2.0, note)
-
-
-def test_a_metric_that_is_offered_is_offered_whole():
-    note = read_result({"accuracy": 0.9, "loss": 0.1}, 1.0).note
-    assert note.endswith("`metric` 'accuracy' takes that key, with `maximize`")
-    assert Metric("accuracy", maximize=True).key == "accuracy"
 
 
 def test_a_number_too_large_and_a_status_that_is_none():

@@ -1,7 +1,6 @@
 """`warmstart.tune`: from a dataset or an objective to the best configuration."""
 
 import json
-import logging
 import shutil
 from pathlib import Path
 
@@ -26,7 +25,6 @@ from warmstart.history_store.errors import (
     AllTrialsFailedError,
     DataError,
     MissingPathError,
-    StorageError,
     UsageError,
 )
 from warmstart.history_store.history import History
@@ -122,19 +120,6 @@ def test_how_warm_configurations_count(use_tiny, tiny, monkeypatch, warm, expect
     assert asked == [expected]
 
 
-def test_a_history_that_changed_is_told_and_not_asked_again(own, caplog):
-    settings = {"objective": rate, "space": None, "dataset": f"{own}::stripes0", "history": own, "k": 2}
-    first = tune(**settings, trials=2)
-    assert "has changed" not in caplog.text
-    with History.open(own, write=True) as history:
-        history.remove_dataset("stripes5")
-    with caplog.at_level(logging.WARNING, logger="warmstart"):
-        again = tune(**settings, trials=3)
-    assert "the history has changed since the study began; its warm configurations stay" in caplog.text
-    assert again.warm == first.warm
-    own.unlink()  # nor is it needed any more
-
-
 def test_a_space_of_ones_own_begins_warm(use_tiny, tiny):
     space = {"lr": {"log": [1e-5, 0.1]}, "batch_size": {"choice": [16, 32]}, "model": ["a", "b", "c"]}
     dataset, told = f"{tiny.history}::stripes0", list[str]()
@@ -225,17 +210,6 @@ def test_pictures_that_a_history_has_are_not_recorded_under_another_name(own, ph
             tune(**settings, dataset=dataset, record="other", study="t", progress=pytest.fail)
 
 
-def test_an_empty_history_is_begun_cold_and_filled(own, photos, tmp_path):
-    with History.open(own) as history, History.create(tmp_path / "new.h5", history.space_json):
-        pass
-    told = []
-    settings = {"objective": rate, "space": None, "history": tmp_path / "new.h5", "trials": 1}
-    found = tune(**settings, dataset=str(photos), record="low", on_message=told.append)
-    assert (found.warm, told[0]) == ((), "The history has no runs yet. The study begins cold.")
-    with History.open(tmp_path / "new.h5") as history:
-        assert (history.names, history.n_runs) == (("low",), 1)
-
-
 def test_the_shipped_history_is_not_written(monkeypatch, own, tmp_path):
     shutil.copy(own, tmp_path / "history.h5")
     monkeypatch.setattr("warmstart.locations._DEFAULTS", tmp_path)
@@ -296,18 +270,6 @@ def test_a_report_that_is_cut_short_leaves_the_one_of_before(tmp_path, monkeypat
     assert "trials: 2 ok" in report.read_text()
 
 
-def test_a_report_in_a_folder_that_takes_no_new_file_is_written_into_the_one_that_is_there(tmp_path, monkeypatch):
-    def refuse(path, *_, **__):
-        raise StorageError(f"{path}: expected a place") from PermissionError(13, "Permission denied")
-
-    report, told = tmp_path / "r.md", []
-    tune(trials=1, report=report)
-    monkeypatch.setattr("warmstart.studies.results.report.replace_file", refuse)
-    assert tune(trials=2, report=report, on_message=told.append).report == str(report)
-    assert "trials: 2 ok" in report.read_text()
-    assert told == []
-
-
 @pytest.mark.parametrize(
     ("report", "error", "told"),
     [
@@ -319,16 +281,6 @@ def test_a_report_without_a_place_of_its_own_is_refused_first(report, error, tol
     with pytest.raises(error, match=told):
         tune(report=report, progress=pytest.fail)
     assert not list(tmp_path.iterdir())
-
-
-def test_what_is_written_never_is_the_storage(tmp_path):
-    tune(trials=1, storage="s.db", study="s")
-    (tmp_path / "other").symlink_to("s.db")
-    for place in ("s.db", tmp_path / "other"):
-        told = r"^report: expected a file of its own, got s\.db, which `storage` takes too"
-        with pytest.raises(UsageError, match=told):
-            tune(report=place, trials=2, storage="s.db", study="s")
-    assert len(tune(trials=2, storage="s.db", study="s").trials) == 2
 
 
 def test_what_trials_print_is_beside_a_report_of_ones_own(tmp_path):
@@ -399,13 +351,6 @@ def test_a_function_of_the_same_name_goes_on_and_it_is_said():
     assert len(told) == 1
     assert "lambda in " in told[0]
     assert told[0].endswith("goes on from 1 trial, begun with a function of the same name. For another function begin another study with `study`.")  # fmt: skip
-
-
-def test_a_space_with_one_configuration_is_one_trial():
-    given = {"depth": {"value": 2}, "kernel": ["rbf"]}
-    found = tune(objective=lambda config: config["depth"] / 4, space=given, trials=3, study="constant")
-    assert [trial.config for trial in found.trials] == [{"depth": 2, "kernel": "rbf"}]
-    assert found.best_value == 0.5
 
 
 def test_a_time_for_the_call():

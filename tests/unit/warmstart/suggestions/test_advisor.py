@@ -4,7 +4,6 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from stripes import pictures, write_folder
 
@@ -18,7 +17,6 @@ from warmstart.history_store.splits import split_codes
 from warmstart.metafeat.cache import EmbeddingCache
 from warmstart.metafeat.model_file import read_header
 from warmstart.suggestions import embedded_history
-from warmstart.suggestions.query import open_query
 from warmstart.suggestions.references import compute_references, read_references, store_references
 
 
@@ -72,22 +70,6 @@ def test_a_dataset_is_opened_and_embedded_once_for_several_questions(tiny, photo
     assert advisor.locate(place) is place
 
 
-def test_a_dataset_may_be_a_path_arrays_or_opened(tiny):
-    images, labels = pictures(2, 44)
-    advisor = Advisor(tiny.history, tiny.model)
-    by_arrays = advisor.locate((images, labels))
-    again = advisor.locate(open_query((images, labels)))
-    np.testing.assert_array_equal(by_arrays.distances, again.distances)
-    own = advisor.locate(f"{tiny.history}::stripes3")
-    assert "stripes3" not in own.names
-    assert len(own.names) == len(own.rows) == len(own.distances) == 5
-    assert own.vector.dtype == np.float32
-    index = own.names.index("stripes0")
-    row = own.embedded.names.index("stripes0")
-    expected = np.linalg.norm(own.vector.astype(float) - own.embedded.vectors[row])
-    assert own.distances[index] == pytest.approx(expected, rel=1e-4)
-
-
 def test_reading_writes_no_history_and_computes_once(grown, tiny, photos, embedded):
     before = Path(grown).read_bytes()
     advisor = Advisor(grown, tiny.model)
@@ -100,23 +82,6 @@ def test_reading_writes_no_history_and_computes_once(grown, tiny, photos, embedd
     assert advisor.neighbours(photos, 7).neighbours == first.neighbours
     assert embedded == ["new"]
     assert Path(grown).read_bytes() == before
-
-
-def test_progress_tells_of_the_datasets_that_are_embedded(grown, tiny, photos):
-    told = []
-    hearing = Advisor(grown, tiny.model, progress=lambda *now: told.append(now))
-    first = hearing.neighbours(photos, 7)
-    assert told == [(1, 1)]
-    assert hearing.neighbours(photos, 7).neighbours == first.neighbours
-    Advisor(grown, tiny.model, progress=pytest.fail).neighbours(photos, 7)
-    assert told == [(1, 1)], "read once, whoever hears of it"
-
-
-def test_without_a_place_for_the_cache_the_answer_is_the_same(grown, tiny, photos, embedded):
-    kept = Advisor(grown, tiny.model).neighbours(photos, 7).neighbours
-    embedded_history._cache.clear()
-    assert Advisor(grown, tiny.model, cache=False).neighbours(photos, 7).neighbours == kept
-    assert embedded == ["new", "new"]
 
 
 def test_refresh_stores_what_is_lacking_and_nothing_twice(grown, tiny, photos):
@@ -172,18 +137,6 @@ def test_storing_goes_on_where_it_was_interrupted(grown, tiny, monkeypatch):
         found, anew = read_references(history, hash_), compute_references(history, read_header(tiny.model))
         store_references(history, anew, hash_)
         assert read_references(history, hash_).to_dict() == found.to_dict()
-
-
-def test_other_images_under_the_same_name_are_embedded_anew(grown, tiny, photos, embedded):
-    Advisor(grown, tiny.model).neighbours(photos)
-    with History.open(grown, write=True) as history:
-        info = history.dataset("new")
-        history.remove_dataset("new")
-        images, labels = pictures(8, 44)
-        codes, _ = split_codes(labels, seed=info.split_seed)
-        history.add_dataset(info, ImageSet(images, labels, ("a", "b", "c", "d")), codes)
-    Advisor(grown, tiny.model).neighbours(photos)
-    assert embedded == ["new", "new"]
 
 
 def test_wrong_calls(tiny, photos):

@@ -1,16 +1,12 @@
 """What error an answer expects: on the shipped history, and none where too little is known."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
 import warmstart
-from warmstart.locations import history_path
 from warmstart.metafeat.handcrafted import FEATURES
-from warmstart.suggestions.advisor import Advisor
-from warmstart.suggestions.expectations import forecaster_of, views
+from warmstart.suggestions.expectations import views
 
 
 def test_the_shipped_history_tells_the_error_of_digits():
@@ -53,12 +49,3 @@ def test_the_views_are_errors_first():
     wide, narrow = views(features)
     assert wide[0, :7] == pytest.approx([0.5, 0.7, 0.7, 0.7, 0.7, 0.4, 0.7])
     assert narrow[0] == pytest.approx([*wide[0, :7], 5.0, 0, 0, 0])
-
-
-def test_a_forecast_is_fitted_once_for_the_same_rows():
-    embedded = Advisor(history_path()).embedded
-    rows = embedded.rows_without((), None)
-    assert forecaster_of(embedded, rows) is forecaster_of(embedded, rows.tolist())
-    assert forecaster_of(embedded, rows) is not forecaster_of(embedded, rows[3:])
-    known = replace(embedded, references=None)
-    assert forecaster_of(known, rows) is None, "of another history's rows nothing is remembered"

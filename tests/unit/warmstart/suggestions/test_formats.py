@@ -1,12 +1,10 @@
 import csv
 import io
 import json
-from dataclasses import replace
 
 import pytest
 import yaml
 
-from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.history_store.quoting import in_json, in_yaml
 from warmstart.suggestions import formats
 from warmstart.suggestions.answer import Answer
@@ -67,22 +65,8 @@ def test_json_is_the_contract(answer):
     assert document["confidence"] == {"typical": True, "distance_percentile": 41.0, "note": "fine", "reasons": []}
 
 
-def test_json_refuses_what_json_has_not():
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        in_json({"error": float("nan")})
-
-
 def test_yaml_says_the_same(answer):
     assert yaml.safe_load(in_yaml(answer.to_dict())) == answer.to_dict()
-
-
-def test_csv_has_the_error_to_expect_where_it_is_known(answer):
-    first = replace(answer.suggestions[0], expected_error=ExpectedError(0.1, 0.05, 0.2))
-    rows = formats.suggestion_rows(replace(answer, suggestions=(first, *answer.suggestions[1:])))
-    assert [rows[0][name] for name in formats.ERROR] == [0.1, 0.05, 0.2]
-    read = list(csv.DictReader(io.StringIO(formats.to_csv(rows))))
-    assert [read[1][name] for name in formats.ERROR] == ["", "", ""]
-    assert set(formats.ERROR) <= set(formats.RESULT_COLUMNS), "read back, they are no hyperparameters"
 
 
 def test_csv_has_one_row_a_suggestion_and_empty_cells_for_none(answer):
@@ -103,10 +87,6 @@ def test_optuna_program_enqueues_the_points_in_order(answer):
     study.optimize(lambda trial: trial.suggest_float("x", -1, 1) + trial.suggest_int("n", 1, 9), n_trials=2)
     assert study.trials[0].params == {"x": 0.25, "n": 3}
     assert study.trials[1].params["x"] == -0.5
-
-
-def test_ray_is_points_to_evaluate(answer):
-    assert json.loads(formats.to_ray(answer)) == [{"x": 0.25, "n": 3}, {"x": -0.5}]
 
 
 def test_configspace_accepts_its_own_configurations(answer):

@@ -65,10 +65,6 @@ def test_every_format_says_the_same(tmp_path: Path, name: str) -> None:
     assert found.notes == ("Moved to the nearest value that your space allows: batch_size.",)
 
 
-def test_suggestions_and_configurations_are_taken_as_they_are() -> None:
-    assert read_initial(answer().suggestions) == read_initial(CONFIGS) == CONFIGS
-
-
 def test_the_result_of_tune_is_one_configuration(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(json.dumps({"best": {"config": CONFIGS[0], "error": 0.1}, "trials": {"ok": 3}}))
     (tmp_path / "one.yaml").write_text("lr: 1e-3\nbatch_size: 16\n")
@@ -89,17 +85,6 @@ def test_what_is_missing_is_varied_and_what_repeats_is_told() -> None:
     assert convert_initial(SPACE, [whole, whole], rename={}, seed=0).notes == (
         "1 of 2 initial configurations repeat another one.",
     )
-
-
-def test_names_are_told_by_rename() -> None:
-    found = convert_initial(SPACE, [{"log10_speed": -3.0}], rename={"speed": "lr", "elsewhere": "model"}, seed=0)
-    assert found.configs[0]["lr"] == pytest.approx(1e-3)
-
-
-@pytest.mark.parametrize("given", [3, {"lr": 0.1}])
-def test_one_configuration_is_no_list_of_them(given: object) -> None:
-    with pytest.raises(UsageError, match=r"^initial: expected a file of configurations, or a list of them, got "):
-        read_initial(given)  # type: ignore[arg-type]
 
 
 def test_both_scales_of_a_value_must_agree() -> None:

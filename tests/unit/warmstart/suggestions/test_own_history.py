@@ -3,13 +3,12 @@
 import math
 import shutil
 
-import numpy as np
 import pytest
 from stripes import pictures, write_folder
 
 import warmstart
 from warmstart import Advisor
-from warmstart.history_store.errors import ImagesMissingError, ModelMismatchError, UsageError
+from warmstart.history_store.errors import ModelMismatchError, UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.images import ImageSet
 from warmstart.history_store.records import DatasetInfo, Evaluation, Status
@@ -89,24 +88,6 @@ def test_embeddings_are_stored_under_the_model(mine, tiny, photos):
     assert warmstart.answer(photos, history=mine, model=tiny.model).neighbours == before.neighbours
 
 
-def test_k_is_what_a_young_history_has(mine, tiny, photos, tmp_path):
-    path = tmp_path / "young.h5"
-    with History.create(path, space_json()) as history:
-        add(history, "first", 0)
-        history.append(Evaluation("first", CONFIGS[0], 0.1))
-    assert [d.config for d in warmstart.suggest(photos, history=path, model=tiny.model)] == CONFIGS[:1]
-    with pytest.raises(UsageError, match="k: expected at most 1"):
-        warmstart.suggest(photos, k=3, history=path, model=tiny.model)
-
-
-def test_a_history_without_runs_is_told(tiny, photos, tmp_path):
-    path = tmp_path / "empty.h5"
-    with History.create(path, space_json(), configs=CONFIGS) as history:
-        add(history, "first", 0)
-    with pytest.raises(UsageError, match=r"expected a history with runs, got none on the 1 datasets.*history record"):
-        warmstart.suggest(photos, history=path, model=tiny.model)
-
-
 def test_a_model_for_another_size_is_refused_with_what_differs(mine, photos, tmp_path):
     other = tmp_path / "other.safetensors"
     MetaFeatureModel.random(ModelSpec(tau=50, image_size=16)).save(other)
@@ -137,32 +118,6 @@ def test_runs_alone_answer_with_the_portfolio(runs_alone, photos, cli):
     document = cli("suggest", photos, "--history", runs_alone, "--format", "json").json()
     assert document["neighbours"] == []
     assert "it holds runs alone" in document["confidence"]["note"]
-
-
-def test_runs_alone_have_no_neighbours(runs_alone, photos):
-    with pytest.raises(UsageError, match=r"expected a history with images to compare with, got runs alone"):
-        warmstart.neighbours(photos, history=runs_alone)
-    with pytest.raises(UsageError, match=r"strategy: expected portfolio or average-rank .*got 'nearest'"):
-        warmstart.suggest(photos, history=runs_alone, strategy="nearest")
-
-
-def test_runs_alone_answer_where_no_dataset_with_images_has_runs(runs_alone, tiny, photos):
-    with History.open(runs_alone, write=True) as history:
-        add(history, "pictures", 3)
-    found = warmstart.answer(photos, history=runs_alone, model=tiny.model)
-    assert found.suggestions[0].config == CONFIGS[1]
-    assert found.strategy == "portfolio"
-    assert "none of the datasets left has both images and runs" in found.confidence.note
-    assert [near.name for near in warmstart.neighbours(photos, history=runs_alone, model=tiny.model)] == ["pictures"]
-
-
-def test_the_portfolio_needs_neither_images_nor_their_model(mine, tiny, photos, tmp_path):
-    bare = tmp_path / "bare.h5"
-    with History.open(mine) as history:
-        history.compact(drop_images=True, path=bare)
-    with pytest.raises(ImagesMissingError, match="`strategy` portfolio, which needs neither"):
-        warmstart.suggest(photos, history=bare, model=tiny.model)
-    assert len(warmstart.suggest(photos, history=bare, model=tiny.model, strategy="portfolio")) == 3
 
 
 def test_an_imported_dataset_gets_its_images_and_keeps_its_runs(cli, photos, tmp_path):
@@ -303,26 +258,6 @@ def test_a_configuration_that_failed_wherever_it_ran_is_not_suggested(strategy, 
     assert len(warmstart.suggest(photos, k=1, history=path, model=tiny.model)) == 1
 
 
-def test_over_another_space_the_rest_is_spread_evenly(tiny, photos, tmp_path):
-    path = failed(tmp_path / "f.h5", everywhere=(0, 2))
-    space = {"lr": {"log": [1e-4, 1.0]}, "net": ["small", "large"]}
-    found = warmstart.answer(photos, history=path, model=tiny.model, space=space)
-    assert [design.is_of_history for design in found.suggestions] == [True, False, False]
-    assert found.suggestions[0].config == CONFIGS[1]
-    assert not any(design.config in (CONFIGS[0], CONFIGS[2]) for design in found.suggestions)
-    assert "Only 1 of 3 suggestions come from the history" in found.notes[-1]
-
-
-def test_a_history_whose_runs_all_failed_suggests_nothing(tiny, photos, tmp_path, cli):
-    path = failed(tmp_path / "f.h5", everywhere=(0, 1, 2))
-    found = warmstart.answer(photos, history=path, model=tiny.model, explain=True)
-    assert found.suggestions == ()
-    assert "Only 0 of 3 suggestions" in found.notes[-1]
-    for form in ("table", "json", "yaml", "timm"):
-        run = cli("suggest", "--dataset", photos, "--history", path, "--model", tiny.model, "--format", form)
-        assert (run.code, "failed on every dataset" in run.err) in ((0, True), (3, True)), run.err
-
-
 def test_nothing_is_nearest_where_only_runs_are_known(runs_alone, photos, cli, tmp_path):
     found = warmstart.answer(photos, history=runs_alone, explain=True)
     assert [why.near_ranks for why in found.explanation.suggestions] == [()] * 3
@@ -330,38 +265,6 @@ def test_nothing_is_nearest_where_only_runs_are_known(runs_alone, photos, cli, t
     assert (said.code, "Why these datasets" in said.out, "Why these configurations" in said.out) == (0, False, True)
     drawn = cli("plot", "ccov", "--dataset", photos, "--history", runs_alone, "--out", tmp_path / "c.svg")
     assert (drawn.code, "expected a history with images to compare with, got runs alone" in drawn.err) == (2, True)
-
-
-def test_runs_that_a_server_recorded_are_of_one_origin(tmp_path):
-    from warmstart.suggestions.durations import read_durations
-
-    path = tmp_path / "served.h5"
-    with History.create(path, space_json(), configs=CONFIGS) as history:
-        add(history, "first", 0)
-        for number, config in enumerate(CONFIGS):
-            origin = f"collect/own:a.py/all [token:key{number}]"
-            history.append(Evaluation("first", config, 0.5, seed=0, duration=2.0**number, origin=origin))
-        seconds, origin = read_durations(history, ["first"])
-    np.testing.assert_allclose(seconds, [[1.0, 2.0, 4.0]])
-    assert origin == "collect/own:a.py/all"
-
-
-def test_a_model_of_so_few_datasets_that_its_quality_is_not_known_can_be_read(mine, cli, tmp_path):
-    from warmstart.metafeat.model_file import read_header
-    from warmstart.training.siamese.curves import Curves
-
-    with History.open(mine, write=True) as history:
-        add(history, "third", 2)
-        for config, error in zip(CONFIGS, (0.1, 0.4, 0.2), strict=True):
-            history.append(Evaluation("third", config, error, seed=0))
-    out = tmp_path / "m.safetensors"
-    run = cli("train", "--history", mine, "--out", out, "--steps", 2, "-q", "--format", "json")
-    assert run.code == 0, run.err
-    assert run.json()["quality"]["spearman"] is None
-    assert read_header(out).fields["quality"]["spearman"] is None
-    curves = out.with_name("m.safetensors.curves.json")
-    if curves.exists():
-        assert math.isnan(Curves.load(curves).validations[-1].spearman)
 
 
 def test_a_configuration_that_nobody_ran_is_not_called_measured(photos, tmp_path, cli):

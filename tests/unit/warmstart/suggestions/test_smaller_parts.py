@@ -31,13 +31,6 @@ def shipped():
     return load_embedded_history(history_path(None, workload="transfer"), model_path(None, workload="transfer"))
 
 
-def test_they_come_back():
-    again = SmallerParts.from_dict(SOME.to_dict())
-    assert (again.names, again.n_val, again.configs) == (SOME.names, SOME.n_val, SOME.configs)
-    np.testing.assert_array_equal(again.features, SOME.features)
-    np.testing.assert_array_equal(again.errors, SOME.errors)
-
-
 def test_some_datasets_and_configurations_in_another_order():
     found = SOME.of(["a", "c"], [CONFIGS[1], {"x": 9, "kind": "a"}, CONFIGS[0]])
     assert (found.names, found.n_val) == (("a", "a"), (40, 60))
@@ -60,13 +53,6 @@ def test_damaged_ones_are_refused(tiny, tmp_path, damage):
         history.set_result(smaller_parts_key("x"), SOME.to_dict() | damage)
         with pytest.raises(HistoryDamagedError, match="expected errors on parts of datasets, got others"):
             read_smaller_parts(history, "x")
-
-
-def test_those_of_a_later_version_are_left_alone(tiny, tmp_path):
-    path = shutil.copy(tiny.history, tmp_path / "h.h5")
-    with History.open(path, write=True) as history:
-        history.set_result(smaller_parts_key("x"), {"version": 99, "else": 1})
-        assert read_smaller_parts(history, "x") is None
 
 
 def test_a_removed_dataset_leaves_no_parts_for_the_next_of_its_name(tiny, tmp_path, cli):

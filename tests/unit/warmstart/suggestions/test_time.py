@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 
 import warmstart
-from warmstart.bo.transfer.duration_forecast import whole_seconds
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
-from warmstart.history_store.records import Evaluation
-from warmstart.history_store.space import load_space, sobol_configs
-from warmstart.history_store.wording import exact_duration
+from warmstart.history_store.space import load_space
 from warmstart.measured_with import measured_with, workload_of
 from warmstart.suggestions import short_run
 from warmstart.suggestions.advisor import Advisor
@@ -122,15 +119,6 @@ def test_short_runs_are_extrapolated(short_runs):
     assert found.took == pytest.approx(0.02 * 51)
 
 
-def test_one_short_run_alone_leaves_open_what_grows_with_a_run(short_runs):
-    found, trained = short_runs(1.0, 0.1, stops_at=40)  # the second took too long
-    assert trained == [1, 10, 40]
-    assert 2 < found.seconds < 80
-    assert found.spread > 0.7
-    assert short_runs(1.0, 0.1, stops_at=1)[0] is None
-    assert short_runs(1.0, 0.1, stops_at=10)[0] is None
-
-
 def test_longer_moments_follow_where_two_leave_much_open(short_runs):
     """Looking at many validation images takes 2.4 s, 400 steps 6.7 s."""
     rough, trained = short_runs(2.4, 0.0167)
@@ -152,21 +140,6 @@ def test_a_busy_moment_does_not_mislead(short_runs, jolts):
         assert 9.1 / 2 < found.seconds < 9.1 * 2.5
 
 
-def test_the_whole_follows_what_moments_say():
-    """What two moments say exactly, with so little noise that nothing else counts."""
-    seconds, spread = whole_seconds([(k, 0.02 * k) for k in (10, 40, 160)] * 20, 400)
-    assert seconds == pytest.approx(8.0, rel=0.02)
-    assert spread < 0.05
-    seconds, spread = whole_seconds([(k, 2 + 0.02 * k) for k in (10, 40, 160)] * 20, 400)
-    assert seconds == pytest.approx(10.0, rel=0.05)
-
-
-def test_lengths_of_time_for_people():
-    assert [exact_duration(s) for s in (4.21, 48.4, 60, 552, 3600, 7500)] == [
-        *("4.2 s", "48 s", "1 min", "9 min 12 s", "1 h", "2 h 5 min")
-    ]
-
-
 def test_whose_runs_can_be_repeated_here():
     assert workload_of("collect/compact-400")[0].name == "cnn"
     assert workload_of("tune/compact-400")[1] == "compact-400"
@@ -177,18 +150,6 @@ def test_whose_runs_can_be_repeated_here():
     assert mixed.line.endswith("400 updates; 2 of 6202 runs were measured otherwise.")
     assert workload_of("collect/own:train.py/all") is None
     assert workload_of("import/smac") is None
-
-
-@pytest.mark.parametrize(
-    ("origin", "program"),
-    [
-        ("collect/own:train.py/all", "train.py"),
-        ("tune/compact-400, budget 1-2", "compact-400, budget 1-2"),
-        ("collect/compact-400, budget e", None),
-    ],
-)
-def test_an_origin_may_be_any_text(origin, program):
-    assert measured_with({origin: 3}, stored_size=32).program == program
 
 
 @pytest.mark.parametrize(
@@ -218,17 +179,6 @@ def test_a_history_without_durations(tiny, tmp_path, photos):
         warmstart.answer(photos, history=path, model=tiny.model, time=60, strategy="portfolio")
 
 
-def test_a_history_that_another_process_writes_meanwhile(timed, tiny, photos):
-    advisor = Advisor(timed, tiny.model)
-    place = advisor.locate(photos)
-    before = advisor.suggest(place, time=7)
-    with History.open(timed, write=True) as history:
-        space = load_space(history.space_json)
-        other = next(one for one in sobol_configs(space, 40) if one not in history.configs)
-        history.append(Evaluation("stripes0", other, 0.5, seed=0, duration=3.0, origin="slow"))
-    assert advisor.suggest(place, time=7).plan.steps == before.plan.steps
-
-
 def test_seconds_are_told_in_another_space_where_nothing_is_moved(timed, tiny, photos, tmp_path):
     advisor = Advisor(timed, tiny.model)
     asked = {"workload": "cnn", "strategy": "portfolio"}
@@ -254,11 +204,3 @@ def test_the_command_shows_the_plan(cli, timed, tiny, photos):
     assert "seconds" in cli(*asked, "--format", "csv").out.splitlines()[0]
     refused = cli(*asked, "--server", "http://127.0.0.1:1")
     assert (refused.code, refused.out) == (2, "")
-
-
-def test_reasons_are_those_of_a_choice_by_seconds(cli, timed, tiny, photos):
-    ask = ("suggest", photos, "--history", timed, "--model", tiny.model, "--strategy", "portfolio", "--explain")
-    with_time, without = (" ".join(cli(*ask, *more).out.split()) for more in (("--time", "1h"), ()))
-    assert "In this order each lowers the expected best error most per second" in with_time
-    assert "1. adds most per second over all datasets" in with_time
-    assert "per second" not in without

@@ -22,7 +22,6 @@ from warmstart.locations import history_path, usual_model
 from warmstart.metafeat.embed import embed_history, stored_sample
 from warmstart.metafeat.model_file import read_header
 from warmstart.metafeat.pretrained.landmark_model import LandmarkModel
-from warmstart.spaces import space_text
 from warmstart.suggestions.references import compute_references, store_references
 from warmstart.training.collection.settings import CollectionSettings
 from warmstart.training.workloads.transfer import transfer_space
@@ -178,21 +177,6 @@ def test_the_workload_has_its_own_history_and_model(shipped):
     assert usual_model(shipped / "transfer.h5", shipped / "model.safetensors").name == "model.safetensors"
 
 
-@pytest.mark.parametrize(
-    ("names", "size", "model"),
-    [
-        ("transfer", 64, "transfer.safetensors"),
-        ("transfer", 32, "model.safetensors"),
-        ("compact", 64, "model.safetensors"),
-    ],
-)
-def test_landmarks_go_with_an_own_history_whose_images_are_large_enough(shipped, names, size, model):
-    space = dump_space(transfer_space("frozen")) if names == "transfer" else space_text(names)
-    with History.create(shipped / "own.h5", space, configs=[], stored_size=size):
-        pass
-    assert usual_model(shipped / "own.h5").name == model
-
-
 def test_a_history_keeps_images_as_large_as_its_space_asks_for(shipped, made, photos, trials_here):
     _, backbone, _ = made
     space = {
@@ -228,13 +212,6 @@ def test_a_history_keeps_images_as_large_as_its_space_asks_for(shipped, made, ph
     assert warmstart.answer(photos, workload="transfer", history=own).neighbours == found.neighbours
 
 
-def test_variables_come_before_what_is_shipped(shipped, monkeypatch):
-    monkeypatch.setenv("WARMSTART_HISTORY", str(shipped / "history.h5"))
-    monkeypatch.setenv("WARMSTART_MODEL", str(shipped / "model.safetensors"))
-    assert history_path(workload="transfer").name == "history.h5"
-    assert usual_model(shipped / "transfer.h5").name == "model.safetensors"
-
-
 def test_a_dataset_is_answered_by_landmarks(shipped, made, photos):
     _, backbone, marks = made
     found = warmstart.answer(photos, workload="transfer", k=2)
@@ -259,13 +236,6 @@ def test_what_to_expect_comes_from_landmarks(shipped, photos):
     assert found.expected_error.low <= 0.34 <= found.expected_error.high + 0.1
     assert "classifiers on the features of pretrained networks" in found.measured_with.line
     assert "pixels" not in found.measured_with.line
-
-
-def test_asked_again_it_computes_nothing(shipped, photos, monkeypatch):
-    first = warmstart.answer(photos, workload="transfer")
-    monkeypatch.setattr(LandmarkModel, "features", None)
-    again = warmstart.answer(photos, workload="transfer")
-    assert again.to_dict() == first.to_dict()
 
 
 def test_asked_again_it_loads_neither_torch_nor_configspace(shipped, photos):
@@ -366,15 +336,6 @@ def test_what_is_promised_is_of_the_configurations_that_are_left(shipped, photos
     promised = DatasetExpectation.from_dict(left.expectation).errors()
     for each, expected in zip(of_history, promised, strict=False):
         assert each.expected_error["value"] == pytest.approx(expected.value, rel=1e-3)
-
-
-def test_a_description_by_its_model_is_answered_alike(shipped, photos):
-    described = warmstart.Advisor().describe(photos, workload="transfer").descriptor
-    assert described.extractor == read_header(shipped / "transfer.safetensors").hash
-    here = warmstart.answer(photos, workload="transfer")
-    there = warmstart.Advisor(history=shipped / "transfer.h5").suggest(described)
-    assert [each.config for each in there.suggestions] == [each.config for each in here.suggestions]
-    assert there.expected_error == here.expected_error
 
 
 def test_a_server_of_that_history_answers_for_its_workload(shipped, photos):

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from ConfigSpace import (
-    Categorical,
     Configuration,
     ConfigurationSpace,
-    EqualsCondition,
     ForbiddenAndConjunction,
     ForbiddenEqualsClause,
     ForbiddenGreaterThanRelation,
@@ -291,26 +289,6 @@ def test_learning_rates_keep_the_optimiser_they_were_found_with(
     assert not any("varied" in note for note in translation.notes(picked, 3))
 
 
-def test_another_optimiser_or_name_is_varied() -> None:
-    for form in ({"lr": LR, "optimizer": ["sgd", "lion"]}, {"lr": LR, "rule": ["sgd", "adam"]}):
-        translation = translate_configs(*shipped(), build_space(form, Source("space")), rename={}, optimiser="Adam")
-        assert translation.trained_by == {}
-        assert any("varied over the suggestions" in note for note in translation.notes(picks(translation, 64, 2), 2))
-
-
-def test_a_choice_that_is_not_there_gives_the_configuration_up() -> None:
-    there = ConfigurationSpace()
-    there.add(Categorical("optimizer", ["sgd", "adam"]), Categorical("kind", ["a", "b"]))
-    configs = [{"optimizer": "adam", "kind": "a"}, {"optimizer": "sgd", "kind": "b"}]
-    here = ConfigurationSpace()
-    here.add(Categorical("optimizer", ["SGD", "lion"]), Categorical("kind", ["a", "b"]))
-    translation = translate_configs(configs, there, here, rename={})
-    one, other, third = picks(translation, 2, 3)
-    assert (one.choice, one.config, one.not_measured) == (Choice(1), {"optimizer": "SGD", "kind": "b"}, ())
-    assert (other.choice, third.choice) == (None, None)
-    assert len({json.dumps(each.config) for each in (one, other, third)}) == 3
-
-
 def test_a_constant_is_no_hyperparameter_but_another_value_is_not_measured() -> None:
     translation = translated({"lr": LR, "epochs": 30, "batch_size": 64})
     one = picks(translation, 64, 1)[0]
@@ -318,17 +296,6 @@ def test_a_constant_is_no_hyperparameter_but_another_value_is_not_measured() -> 
     assert "batch_size" in one.not_measured
     assert "epochs" not in one.not_measured
     assert not translated({"batch_size": 64, "epochs": 30}).has_overlap
-
-
-def test_an_inactive_child_there_is_not_known_here() -> None:
-    there = ConfigurationSpace()
-    there.add(Categorical("optimizer", ["sgd", "adam"]), *build_space({"momentum": {"float": [0, 0.99]}}, Source("")).values())  # fmt: skip
-    there.add(EqualsCondition(there["momentum"], there["optimizer"], "sgd"))
-    here = build_space({"momentum": {"float": [0, 0.9], "default": 0.5}, "optimizer": ["adam", "sgd"]}, Source(""))
-    translation = translate_configs([{"optimizer": "adam"}], there, here, rename={})
-    (one,) = picks(translation, 1, 1)
-    assert one.config == {"optimizer": "adam", "momentum": 0.5}
-    assert one.not_measured == ("momentum",)
 
 
 def test_an_inactive_child_that_was_never_measured_says_nothing() -> None:
