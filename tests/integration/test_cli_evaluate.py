@@ -62,16 +62,6 @@ def test_a_calibrated_history_makes_suggest_promise_a_regret(cli, tiny, photos, 
     assert cli("history", "verify", copy).code == 0
 
 
-def test_a_calibration_needs_a_history_its_model_and_all_datasets(cli, tiny, tmp_path):
-    run = cli("evaluate", "--history", tiny.history, "--rivals", "portfolio", "--calibrate")
-    assert run.code == 2
-    assert "--calibrate needs --history and --model." in run.err
-    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
-    run = cli("evaluate", "--history", copy, "--model", tiny.model, "--rivals", "portfolio", "--calibrate")
-    assert run.code == 2
-    assert "expected learned distances of all datasets" in run.err
-
-
 def test_the_recipe_of_a_model_is_trained_anew(cli, tiny, tmp_path):
     copy, own = shutil.copy(tiny.history, tmp_path / "copy.h5"), tmp_path / "own.safetensors"
     assert cli("train", "--history", copy, "--out", own, "--steps", 2, "--extractor", "adf-mix").code == 0

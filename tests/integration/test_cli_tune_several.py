@@ -95,29 +95,6 @@ def test_each_begins_with_its_own_warm_start_and_goes_to_the_history(cli, folder
     assert f"## Study {names[0]}\n" in text
 
 
-def test_calls_that_are_refused(cli, folder, photos):
-    def refused(*args, code=2, told):
-        run = cli("tune", *args, "--trials", "2")
-        assert run.code == code
-        assert told in run.err
-
-    refused(*TWO, "-d", "./a", *ARGS, told="got ./a, which is the same as a")
-    shutil.copytree(photos, "copy")
-    network = ("--no-warm", "--space", "compact")
-    refused("-d", photos, "-d", "copy", *network, told="which is the same as")
-    refused("-d", photos, "-d", "nowhere", *network, told="nowhere")
-    refused(*TWO, *ARGS, "--surrogate", "gp-map", told="--dataset: expected --surrogate gp, dngo, bohamiann")
-    refused(*TWO, *ARGS, "--save-model", "net.safetensors", told="--save-model cannot be used with your own objective")
-    refused(*TWO, *ARGS, "--split", "best", told="--split")
-    assert cli("tune", *TWO, *ARGS, "--trials", "1").code == 0
-    assert cli("tune", "-d", "b", "-d", "a", *ARGS, "--trials", "1").code == 0
-    assert cli("tune", *TWO, *ARGS, "--study", "s", "--trials", "1").code == 0
-    refused(*TWO, *ARGS[:-2], "--study", "s", told="--split equal (the study has gain)")
-    refused("-d", "a", *ARGS, "--study", "s-a", told="set of datasets tuned together, none (the study has s-a, s-b)")
-    other = cli("tune", *TWO, *ARGS, "--seed", "6", "--trials", "1")
-    assert "a-studies-objective-2 is a new study: --seed 6 instead of 5" in other.err
-
-
 def finish(folder, *more):
     process = subprocess.run([*COMMAND, *more], cwd=folder, capture_output=True, text=True, timeout=200, check=False)
     assert process.returncode == 0, process.stderr

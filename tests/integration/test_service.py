@@ -255,13 +255,6 @@ def test_limits_the_rate(tiny):
         assert client.get("/v1/healthz").status_code == 200
 
 
-def test_a_server_that_is_not_ready_logs_why(tmp_path, caplog):
-    with opened(history=tmp_path / "none.h5") as client, caplog.at_level("WARNING", "warmstart.service"):
-        assert client.get("/v1/readyz").status_code == 503
-    (line,) = [record for record in caplog.records if record.getMessage() == "not ready"]
-    assert "none.h5" in line.fields["reason"]
-
-
 def test_no_server_is_an_error_of_the_storage():
     with pytest.raises(StorageError, match="expected a server that answers"):
         Client("http://127.0.0.1:9", retries=0).about()

@@ -53,22 +53,6 @@ def test_a_study_from_its_first_trial_to_its_last(url):
         assert [each["state"] for each in study.trials()] == ["ok", "crashed"]
 
 
-def test_every_finite_number_can_be_told(url):
-    large = 1.7e308
-    with Client(url, retries=0) as client:
-        study = client.begin_study("a", **FAST, metric="loss", scale="any")
-        trial = study.ask()
-        assert trial.report(1, large) is False
-        told = trial.tell(large, duration=large, metrics={"loss": -large}, constraints={"c": large}, note="x" * 2000)
-        assert (told["state"], told["error"], told["curve"]) == ("ok", large, [[1.0, large]])
-        assert (told["duration"], told["metrics"]) == (large, {"loss": -large})
-        other = study.ask()
-        assert other.tell(value=large, curve=[(1, large)])["error"] == large
-        study.ask().tell(0.5)
-        assert study.show()["best"]["error"] == 0.5
-        assert [each["state"] for each in study.trials()] == ["ok"] * 3
-
-
 def test_a_lease_that_ends(url, monkeypatch):
     now = [1000.0]
     monkeypatch.setitem(LeasedTrials.__init__.__kwdefaults__, "clock", lambda: now[0])

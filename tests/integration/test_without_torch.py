@@ -84,7 +84,6 @@ def test_it_says_what_to_install(run, tmp_path):
     (tmp_path / "networks.safetensors").write_bytes(decompress((archive / "networks.safetensors.gz").read_bytes()))
     copy(archive / "history.h5", tmp_path / "tiny.h5")
     calls = [
-        (("suggest", *DIGITS, "--workload", "transfer"), "This"),
         (("tune", *DIGITS, "--trials", "1"), "The workload cnn"),
         (("tune", *DIGITS, "--workload", "transfer", "--trials", "1"), "A pretrained network"),
         (("predict", "networks.safetensors", "sklearn:digits"), "This"),

@@ -205,18 +205,3 @@ def test_nobody_waits_for_who_chooses(trials, queue, monkeypatch):
     chosen.set()
     asking.join(200)
     assert found[0].run.number == 1
-
-
-def test_steps_between_whole_ones_are_those_of_the_client(trials, clock, queue):
-    trials.ask("a", "k", lease_s=10)
-    for step in (0.25, 0.5, 1):
-        trials.report(0, "a", step, 1 - step / 2, lease_s=10)
-    assert [trial.intermediate_values for trial in queue.trials()] == [{0.25: 0.875, 0.5: 0.75, 1: 0.5}]
-    assert trials.tell(0, "a", done()).intermediate_values == {0.25: 0.875, 0.5: 0.75, 1: 0.5}
-    assert ended_trials(queue.trials())[0].curve == ((0.25, 0.875), (0.5, 0.75), (1.0, 0.5))
-    trials.ask("a", "l", lease_s=10)
-    trials.report(1, "a", 0.5, 0.75, lease_s=10)
-    for client in ("b", "c"):  # nobody is heard of
-        clock.now += 11
-        trials.ask(client, "l", lease_s=10)
-    assert ended_trials(queue.trials())[1].curve == ((0.5, 0.75),)

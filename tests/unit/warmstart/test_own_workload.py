@@ -124,18 +124,6 @@ def test_a_history_of_another_space_or_script_is_refused(folder):
         measure(folder, configs=1, script=script)
 
 
-@pytest.mark.parametrize(
-    ("script", "label"),
-    [
-        (OwnScript(command="python -u src/train.py {lr}"), "train.py"),
-        (OwnScript(objective="my/train.py:objective"), "train.py:objective"),
-        (OwnScript(objective=blind), "blind"),
-    ],
-)
-def test_a_script_is_named_after_its_file(script, label):
-    assert script.label == label
-
-
 def test_the_workload_keeps_no_networks_and_checks_what_it_is_given(folder, tmp_path):
     workload = OwnWorkload(OwnScript(command=COMMAND), space_text(SPACE))
     images = np.random.default_rng(1).integers(0, 255, (30, 8, 8, 1)).astype(np.uint8)

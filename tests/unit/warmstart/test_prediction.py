@@ -89,27 +89,6 @@ def test_classes_that_the_classifier_does_not_know_are_told(model, tmp_path, cli
     assert not predict(model, dataset=tmp_path / "s.npz").unknown_line
 
 
-def test_parts_of_a_dataset_are_told_apart(model, tmp_path, cli):
-    images, labels = pictures(0)
-    for number, (image, label) in enumerate(zip(images, labels, strict=True)):
-        place = tmp_path / "photos" / ("train", "val", "test")[number % 3] / "abcd"[label] / f"{number}.png"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image.squeeze()).save(place)
-    found = predict(model, dataset=tmp_path / "photos")
-    of_file = {row.image: row for row in found.rows}
-    assert all(name.startswith(row.part) for name, row in of_file.items())
-    for part in ("train", "val", "test"):
-        alone = predict(model, dataset=tmp_path / "photos" / part)
-        assert alone.part_errors == {}
-        assert found.part_errors[part] == alone.error
-    assert found.to_dict()["part_errors"] == found.part_errors
-    assert found.to_dict()["predictions"][0]["part"] == found.rows[0].part
-    said = f"Errors by part: train {found.part_errors['train']:.4g}, val {found.part_errors['val']:.4g}, test {found.part_errors['test']:.4g}."
-    assert said in found._repr_html_()
-    assert said in " ".join(cli("predict", model, "--dataset", tmp_path / "photos").err.split())
-    assert "part" not in predict(model, [tmp_path / "photos"]).to_dict()["predictions"][0]
-
-
 def test_the_dataset_that_it_was_tuned_on_is_told(model, tmp_path, cli):
     images, labels = pictures(0)
     named = np.array(["abcd"[label] for label in labels])
@@ -222,21 +201,6 @@ def test_a_classifier_takes_grey_and_coloured_pictures(channels):
     np.testing.assert_array_equal(classifier.predict(colour), classifier.predict(to_channels(colour, channels)))
     with pytest.raises(DataError, match=r"n x 4 x 4 x 1 or 3 of uint8, got uint8 of shape \(2, 4, 4, 4\)"):
         classifier.predict(np.zeros((2, 4, 4, 4), np.uint8))
-
-
-def test_labels_in_a_file_are_read_as_by_suggest(model, folder, cli):
-    rows = [f"{number},{'abcd'[number % 4]}" for number in range(6)]
-    (folder / "labels.csv").write_text("\n".join(["id,kind", *rows]))
-    found = predict(model, dataset=f"{folder}::labels=labels.csv")
-    assert [row.truth for row in found.rows] == list("abcdab")
-    options = ("--labels", "labels.csv", "--labels-column", "kind")
-    run = cli("predict", model, "--dataset", folder, *options, "--format", "json")
-    assert [row["truth"] for row in json.loads(run.out)["predictions"]] == list("abcdab")
-    assert json.loads(run.out)["error"] == found.error
-    for given in (options, options[2:]):
-        run = cli("predict", model, folder, *given)
-        assert run.code == 2
-        assert f"{given[0]} needs --dataset." in run.err
 
 
 def test_the_command_writes_tables_and_json(model, folder, cli):

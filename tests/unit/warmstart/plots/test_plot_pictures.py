@@ -63,14 +63,6 @@ def test_the_map_of_few_datasets_and_odd_names(tmp_path):
     assert "a_very_long_name…" in text
 
 
-def test_a_crowd_is_drawn_without_names(tmp_path):
-    crowd = [f"set{i}" for i in range(201)]
-    draw_map(a_map(crowd), tmp_path / "a.svg")
-    assert "set" not in text_of(tmp_path / "a.svg")
-    draw_map(a_map(crowd, query=True), tmp_path / "a.svg")
-    assert set(re.findall(r"set\d+", text_of(tmp_path / "a.svg"))) == {"set0", "set1", "set2"}
-
-
 def centres(count, *, seed=0):
     rng = np.random.default_rng(seed)
     values = rng.uniform(0.2, 0.8, (count, 3))

@@ -204,21 +204,3 @@ def test_the_reading_of_pictures_is_no_slow_machine():
     assert Pace(time.monotonic() + 48, durations).fits(queue, space, [later]) == [False], "it is read again"
     unaware = replace(durations, reads={})
     assert Pace(time.monotonic() + 20, unaware).fits(queue, space, [later]) == [False], "20 s beside the reading, too"
-
-
-def test_what_of_a_run_was_reading_is_what_the_forecast_leaves():
-    space = ConfigurationSpace({"x": (0.0, 1.0), "image_size": [32, 64]})
-    bare = no_durations(space)
-    known = replace(bare.forecaster, level=math.log(3.0), level_spread=0.1, effect_spread=0.1)
-    durations = replace(bare, forecaster=known, reads={32: 10.0, 64: 20.0})
-
-    def told(seconds, size=32):
-        return [run.seconds for run in durations.timed(space, [({"x": 0.0, "image_size": size}, seconds)])]
-
-    assert told(50.0) == [pytest.approx(50 - 13.0)], "slower than reading explains"
-    assert told(50.0, size=64) == [pytest.approx(50 - 26.0)]
-    assert told(12.0) == [], "as foreseen, with some reading"
-    assert told(1.0) == [1.0], "quicker than foreseen, though nothing was read"
-    assert durations.reading([{"image_size": 48}, {"image_size": 224}]).tolist() == [15.0, 20.0]
-    with_reading = durations.forecast(space, [{"x": 0.0, "image_size": 64}])[0]
-    assert (with_reading.value, with_reading.low > 20) == (pytest.approx(23.0), True)

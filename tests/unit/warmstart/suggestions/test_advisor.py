@@ -17,7 +17,7 @@ from warmstart.history_store.splits import split_codes
 from warmstart.metafeat.cache import EmbeddingCache
 from warmstart.metafeat.model_file import read_header
 from warmstart.suggestions import embedded_history
-from warmstart.suggestions.references import compute_references, read_references, store_references
+from warmstart.suggestions.references import read_references
 
 
 @pytest.fixture
@@ -113,30 +113,6 @@ def test_others_may_write_while_embeddings_are_computed(grown, tiny):
         assert [run.seed for run in history.evaluations("stripes0")][-1] == 99
         assert set(history.embeddings(hash_)) == set(history.names) == {*tiny.names, "new"} - {"stripes1"}
         assert set(read_references(history, hash_).names) == set(history.names)
-
-
-def test_storing_goes_on_where_it_was_interrupted(grown, tiny, monkeypatch):
-    import warmstart.metafeat.embed
-
-    described, describe = [], warmstart.metafeat.embed.describe_images
-    monkeypatch.setattr(
-        warmstart.metafeat.embed, "describe_images", lambda *a, **k: [described.append(1), describe(*a, **k)][1]
-    )
-
-    def interrupt(done, total):
-        if (done, total) == (4, 7):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Advisor(grown, tiny.model, progress=interrupt).refresh()
-    assert len(described) == 4
-    Advisor(grown, tiny.model).refresh()
-    assert len(described) == 7
-    hash_ = read_header(tiny.model).hash
-    with History.open(grown, write=True) as history:
-        found, anew = read_references(history, hash_), compute_references(history, read_header(tiny.model))
-        store_references(history, anew, hash_)
-        assert read_references(history, hash_).to_dict() == found.to_dict()
 
 
 def test_wrong_calls(tiny, photos):

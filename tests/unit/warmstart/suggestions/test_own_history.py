@@ -176,20 +176,6 @@ def test_a_dataset_of_the_history_is_answered_with_its_own_best(mine, tiny, phot
     assert warmstart.answer(moved, history=mine, model=tiny.model).tuned_before is None
 
 
-def test_of_the_same_images_under_two_names_the_best_counts(mine, tiny, photos, cli):
-    add = ("history", "add", mine, "--dataset", photos)
-    assert cli(*add, "--name", "photos", "--group", "own").err == ""
-    assert cli(*add, "--name", "sibling", "--group", "own").err == ""
-    said = " ".join(cli(*add, "--name", "again", "--group", "other").err.split())
-    assert "The same images are there as 'photos' in the group 'own'" in said
-    assert "remove 'again' and add it with `--group own`" in said
-    with History.open(mine, write=True) as history:
-        history.append(Evaluation("photos", CONFIGS[0], 0.25))
-        history.append(Evaluation("again", CONFIGS[2], 0.15))
-    known = warmstart.answer(photos, history=mine, model=tiny.model).tuned_before
-    assert (known.name, known.best_error, known.n_measured, known.config) == ("again", 0.15, 2, CONFIGS[2])
-
-
 def test_a_copy_of_the_shipped_history_is_another_one_that_answers_the_same(cli, photos, tmp_path):
     from warmstart.locations import shipped_history
 
@@ -256,15 +242,6 @@ def test_a_configuration_that_failed_wherever_it_ran_is_not_suggested(strategy, 
         "Only 1 of 3 suggestions come from the history: it has 2 configurations, which failed on every dataset where run."
     )
     assert len(warmstart.suggest(photos, k=1, history=path, model=tiny.model)) == 1
-
-
-def test_nothing_is_nearest_where_only_runs_are_known(runs_alone, photos, cli, tmp_path):
-    found = warmstart.answer(photos, history=runs_alone, explain=True)
-    assert [why.near_ranks for why in found.explanation.suggestions] == [()] * 3
-    said = cli("suggest", photos, "--history", runs_alone, "--explain")
-    assert (said.code, "Why these datasets" in said.out, "Why these configurations" in said.out) == (0, False, True)
-    drawn = cli("plot", "ccov", "--dataset", photos, "--history", runs_alone, "--out", tmp_path / "c.svg")
-    assert (drawn.code, "expected a history with images to compare with, got runs alone" in drawn.err) == (2, True)
 
 
 def test_a_configuration_that_nobody_ran_is_not_called_measured(photos, tmp_path, cli):

@@ -10,11 +10,9 @@ import pytest
 import warmstart
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
-from warmstart.history_store.space import load_space
 from warmstart.measured_with import measured_with, workload_of
 from warmstart.suggestions import short_run
-from warmstart.suggestions.advisor import Advisor
-from warmstart.suggestions.short_run import ShortRun, has_short_run, short_run_by
+from warmstart.suggestions.short_run import ShortRun, short_run_by
 from warmstart.suggestions.time_plan import TimeLimit
 
 
@@ -84,13 +82,6 @@ def test_a_short_run_says_how_fast_this_machine_is(timed, tiny, photos):
     assert spent.suggestions == ()
     assert spent.plan.line.startswith("Nothing fits in 10 s")
     assert len(advisor.suggest(photos, time=TimeLimit(25.0, measure, workers=2)).suggestions) == 2
-
-
-def test_heads_on_frozen_features_have_no_short_run():
-    config = {"backbone": "tf_efficientnet_lite0", "image_size": 32, "depth": "s16", "flip_copies": False, "steps": 0}
-    assert not has_short_run("collect/transfer/time", config, n_images=100)
-    assert not has_short_run("a script", {"x": 1}, n_images=100)
-    assert has_short_run("collect/compact-400", {"x": 1}, n_images=100)
 
 
 @pytest.fixture
@@ -177,20 +168,6 @@ def test_a_history_without_durations(tiny, tmp_path, photos):
         assert np.isnan(new.evaluations()[0].duration)
     with pytest.raises(UsageError, match="expected a history that knows how long its runs took"):
         warmstart.answer(photos, history=path, model=tiny.model, time=60, strategy="portfolio")
-
-
-def test_seconds_are_told_in_another_space_where_nothing_is_moved(timed, tiny, photos, tmp_path):
-    advisor = Advisor(timed, tiny.model)
-    asked = {"workload": "cnn", "strategy": "portfolio"}
-    with History.open(timed) as history:
-        same = load_space(history.space_json)
-    own = advisor.suggest(photos, 2, **asked)
-    assert all(each.seconds for each in own.suggestions)
-    again = advisor.suggest(photos, 2, **asked, space=same)
-    assert [each.seconds for each in again.suggestions] == [each.seconds for each in own.suggestions]
-    (tmp_path / "mine.yaml").write_text("lr: {log: [0.001, 0.0011]}")
-    moved = advisor.suggest(photos, 1, **asked, space=tmp_path / "mine.yaml")
-    assert [(each.measured, each.seconds) for each in moved.suggestions] == [(False, None)]
 
 
 def test_the_command_shows_the_plan(cli, timed, tiny, photos):

