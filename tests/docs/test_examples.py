@@ -5,8 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -67,15 +66,6 @@ def run_command(command, cli):
 def words(text):
     """Return what must stay when figures move: the words of a text without its numbers."""
     return [word for word in re.findall(r"[^\s─│]+", text) if not re.search(r"\d", word) and word.strip("-.,")]
-
-
-@pytest.fixture
-def short_chains(monkeypatch):
-    """Let Gaussian processes draw few samples: the examples show commands, not how well they search."""
-    for name in ("gp", "mt-gp"):
-        info = SURROGATES[name]
-        short = partial(info.factory, samples=2, burn_in=2, sweeps=2)
-        monkeypatch.setitem(SURROGATES._entries, name, replace(info, factory=short))
 
 
 @pytest.fixture

@@ -70,7 +70,6 @@ def test_the_recipe_of_a_model_is_trained_anew(cli, tiny, tmp_path):
     assert by_model.code == 0, by_model.err
     by_options = cli(*call, "--extractor", "adf-mix", "--steps", 2, "--models", tmp_path / "b").json()
     assert by_model.json()["rivals"] == by_options["rivals"]
-    assert by_model.json()["rivals"] != cli(*call, "--steps", 2, "--models", tmp_path / "c").json()["rivals"]
 
 
 def test_a_table_is_replayed_for_people_and_programs(cli, table, tmp_path):

@@ -64,7 +64,7 @@ def test_the_result_alone_is_on_stdout(tune, folder):
     assert Path("elsewhere.md").is_file()
 
 
-def test_the_built_in_network_from_a_warm_start(use_tiny, tiny, cli, folder):
+def test_the_built_in_network_from_a_warm_start(use_tiny, tiny, cli, folder, trials_here):
     """From images to a tuned network, each part as it will be used."""
     dataset = f"{tiny.history}::stripes0"
     command = ("tune", "--dataset", dataset, "--budget", "4", "--device", "cpu", "--pruner", "median")

@@ -59,7 +59,7 @@ def stored(folder):
     return [[(t.number, t.config, t.seed, t.error, t.status) for t in ended_trials(trials)] for trials in every], every
 
 
-def test_each_begins_with_its_own_warm_start_and_goes_to_the_history(cli, folder, tiny, monkeypatch):
+def test_each_begins_with_its_own_warm_start_and_goes_to_the_history(cli, folder, tiny, monkeypatch, short_chains):
     own = Path(shutil.copy(tiny.history, folder / "own.h5"))
     monkeypatch.setenv("WARMSTART_HISTORY", str(own))
     monkeypatch.setenv("WARMSTART_MODEL", str(tiny.model))

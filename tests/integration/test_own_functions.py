@@ -54,10 +54,8 @@ def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize(("argument", "stdin"), [("own.py", ""), ("-", script())], ids=["a script", "standard input"])
-def test_an_unguarded_script_runs_once(argument, stdin, tmp_path):
-    (tmp_path / "own.py").write_text(script())
-    run = python(argument, folder=tmp_path, stdin=stdin)
+def test_an_unguarded_script_runs_once(tmp_path):
+    run = python("-", folder=tmp_path, stdin=script())
     assert (run.stdout, run.returncode) == ("{'ok': 3}\n", 0), run.stderr
     assert (tmp_path / "began").read_text() == "once "
 

@@ -54,12 +54,6 @@ def bars(seen):
     return ["\n".join(frame) for frame in seen.frames if any(BAR.search(line) for line in frame)]
 
 
-def test_evaluate(env):
-    seen = type_in("evaluate", "--rivals", "random,portfolio", "--horizon", 4, "--repeats", 1, env=env)
-    check(seen, 80)
-    assert any("evaluating" in frame for frame in bars(seen))
-
-
 @pytest.mark.slow
 def test_train(place, env):
     args = ("--history", "mine.h5", "--out", "m.safetensors", "--extractor", "adf", "--steps", 60, "--hold-out-group")

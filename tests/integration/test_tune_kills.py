@@ -104,7 +104,7 @@ def check_so_far(folder, expected, storage):
 
 
 def test_a_killed_study_is_the_one_that_was_never_killed(tmp_path):
-    check_killed(tmp_path, 1, random.Random(1), "s.db", trials="6")
+    check_killed(tmp_path, 1, random.Random(1), "s.db", trials="4")
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from objectives import blind, by_model
+from objectives import blind
 
 from warmstart.histories.collect import Job, Machines, collect_into
 from warmstart.history_store.errors import AllTrialsFailedError, DataError, ModelError, UsageError
@@ -14,7 +14,6 @@ from warmstart.history_store.history import History
 from warmstart.history_store.readers import open_arrays
 from warmstart.history_store.records import Status
 from warmstart.spaces import space_text
-from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.own_workload import OwnScript, OwnWorkload
 from warmstart.training.collection.settings import CollectionSettings
 from warmstart.training.workloads import SourceDataset
@@ -113,15 +112,6 @@ def test_what_does_not_fit_is_told_before_anything_is_made(folder, more, match):
     with pytest.raises(UsageError, match=match):
         measure(folder, configs=1, **more)
     assert not (folder / "mine.h5").exists()
-
-
-def test_a_history_of_another_space_or_script_is_refused(folder):
-    measure(folder, configs=1, names=("day.npz",))
-    with pytest.raises(UsageError, match=r"space: expected the space of .*mine\.h5"):
-        measure(folder, configs=1, space={"lr": [0.1, 0.2]})
-    script = OwnScript(objective=by_model, metric=Metric("score", maximize=True, scale="percent"))
-    with pytest.raises(UsageError, match=r"'own:by_model/all/score' alone, got some of 'own:train\.py/all'"):
-        measure(folder, configs=1, script=script)
 
 
 def test_the_workload_keeps_no_networks_and_checks_what_it_is_given(folder, tmp_path):

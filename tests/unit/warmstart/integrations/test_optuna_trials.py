@@ -92,7 +92,6 @@ def test_tables_say_what_optuna_says(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/runs.db"
     fill(url, "before")
     study = fill(url)
-    fill(url, "behind")
     mine = _trials(study, optuna.storages.RDBStorage(url))
     theirs = study.get_trials(deepcopy=False)
     assert len(mine) == len(theirs) == 10

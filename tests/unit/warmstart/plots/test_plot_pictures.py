@@ -159,11 +159,9 @@ def a_report(kinds=KINDS, *, figures=True):
 
 def test_a_report_gives_its_pictures(tmp_path):
     report = a_report()
-    twice = [draw_regret(report, tmp_path, stem=stem, suffix=".svg") for stem in ("a", "b")]
-    assert [path.name for path in twice[0]] == ["a.svg", "a-differences.svg", "a-fig3-ei.svg", "a-fig3-ucb.svg"]
-    for first, second in zip(*twice, strict=True):
-        assert first.read_bytes() == second.read_bytes()
-    curves, differences, *panels = map(text_of, twice[0])
+    files = draw_regret(report, tmp_path, stem="a", suffix=".svg")
+    assert [path.name for path in files] == ["a.svg", "a-differences.svg", "a-fig3-ei.svg", "a-fig3-ucb.svg"]
+    curves, differences, *panels = map(text_of, files)
     assert all(name in curves for name in KINDS)
     assert all(name in differences for name in KINDS)
     for words in ("regret after 3", "regret after 10", "evaluations to 0.05", "−5"):
@@ -292,8 +290,6 @@ def test_a_run_is_drawn_in_five_pictures(tmp_path):
     assert "low" in slices
     assert "(29 of 30)" in matters
     assert "kind 2" in share
-    again = draw_run(a_run(lost=True), tmp_path, stem="again", suffix=".svg")
-    assert [file.read_bytes() for file in files] == [file.read_bytes() for file in again]
 
 
 @pytest.mark.parametrize(("n", "count"), [(1, 1), (60, 9)])

@@ -67,7 +67,7 @@ def study(total, *, history, name="s", **changes):
         return ended_trials(queue.trials()), queue.plan
 
 
-def test_the_nearest_datasets_of_other_groups_are_learnt_from(use_tiny, tiny, tmp_path, monkeypatch):
+def test_the_nearest_datasets_of_other_groups_are_learnt_from(use_tiny, tiny, tmp_path, monkeypatch, short_chains):
     history = Path(shutil.copy(tiny.history, tmp_path / "own.h5"))
     dataset = f"{history}::stripes0"
     settings = {"dataset": dataset, "fingerprint": "listing:x", "warm": "design", "history": history}
@@ -104,7 +104,7 @@ def test_the_nearest_datasets_of_other_groups_are_learnt_from(use_tiny, tiny, tm
     assert ([trial.config for trial in again], same) == ([trial.config for trial in trials], plan)
 
 
-def test_named_datasets_for_an_objective_without_images(use_tiny, tiny, monkeypatch):
+def test_named_datasets_for_an_objective_without_images(use_tiny, tiny, monkeypatch, short_chains):
     monkeypatch.setattr(related_module, "TOTAL", 6)
     found = tune(related=["stripes4", "stripes1", "stripes4"], trials=1, report=True)
     assert [(each.name, each.distance, len(each.errors)) for each in found.related] == [

@@ -90,7 +90,7 @@ def test_a_class_without_training_pictures_is_told_before_the_first_trial(tmp_pa
         ], warm
 
 
-def test_a_study_that_goes_on_elsewhere_saves_its_networks(tmp_path, monkeypatch, trials_here, no_pictures):
+def test_a_study_that_goes_on_elsewhere_saves_its_networks(tmp_path, monkeypatch, trials_here):
     """The dataset lies at another path now, of the same bytes: the one that counts."""
     images, labels = pictures(1)
     settings = {"space": "compact", "warm": "none", "budget": 6, "device": "cpu", "study": "s"}
@@ -107,7 +107,7 @@ def test_a_study_that_goes_on_elsewhere_saves_its_networks(tmp_path, monkeypatch
     assert len(load_classifier("n.safetensors").members) == 1
 
 
-def test_reports_name_the_files_that_were_saved(tiny, tmp_path, monkeypatch, trials_here, no_pictures):
+def test_reports_name_the_files_that_were_saved(tiny, tmp_path, monkeypatch, trials_here):
     monkeypatch.chdir(tmp_path)
     settings = {"space": "compact", "warm": "none", "budget": 6, "device": "cpu", "save_model": "n.safetensors"}
     one, two = (f"{tiny.history}::stripes{n}" for n in (0, 1))

@@ -149,7 +149,7 @@ def test_a_history_of_the_same_script_counts(measured, tiny, photos):
     assert known_durations(other, sources=options.sources, query=query) is None
 
 
-@pytest.mark.usefixtures("trials_here", "no_pictures")
+@pytest.mark.usefixtures("trials_here")
 @pytest.mark.parametrize(("job", "is_told"), [({}, True), ({"workers": 1}, False)])
 def test_only_built_in_networks_without_a_word_on_workers_are_told_of(
     measured, tiny, photos, monkeypatch, tmp_path, job, is_told

@@ -165,9 +165,8 @@ with open_queue(open_store(sys.argv[1]), "s") as ledger:
 """
 
 
-@pytest.mark.parametrize("suffix", ["db", "journal"])
-def test_a_trial_belongs_to_one_process_until_that_ends(tmp_path, suffix):
-    path = tmp_path / f"s.{suffix}"
+def test_a_trial_belongs_to_one_process_until_that_ends(tmp_path):
+    path = tmp_path / "s.db"
     begun(path).store.optuna.get_all_studies()
     other = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -194,11 +193,10 @@ def test_trials_that_break_a_constraint_are_not_the_best(tmp_path):
         assert best_of(ended_trials(queue.trials())).error == 0.2
 
 
-@pytest.mark.parametrize("pruner", ["median", "asha"])
-def test_pruners_stop_what_lags_behind(tmp_path, pruner):
+def test_pruners_stop_what_lags_behind(tmp_path):
     pruned = []
     with (
-        begun(tmp_path / "s.journal", plan(pruner=pruner, warm="none", configs=(), n_startup_trials=16)) as queue,
+        begun(tmp_path / "s.journal", plan(pruner="median", warm="none", configs=(), n_startup_trials=16)) as queue,
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -227,8 +225,8 @@ def stops(path, pruner, unit, curves):
     return found
 
 
-@pytest.mark.parametrize(("pruner", "unit"), [("asha", 1 / 3), ("hyperband", 12.345678901)])
-def test_steps_of_any_size_are_judged_as_whole_ones(tmp_path, pruner, unit):
+def test_steps_of_any_size_are_judged_as_whole_ones(tmp_path):
+    pruner, unit = "asha", 12.345678901
     shift = [0, 3, 1, 2, 4, 9, 0.5, 7, 2.5, 0.1, 12, 5]
     curves = [[1 / k + each / 50 + (each > 6) / k for k in range(1, 13)] for each in shift]
     whole = stops(tmp_path / "whole.journal", pruner, 1, curves)
