@@ -89,12 +89,6 @@ def test_a_table_is_replayed_for_people_and_programs(cli, table, tmp_path):
     assert only["datasets"] == ["d3"]
 
 
-def test_workers_change_nothing(cli, table):
-    call = ["evaluate", "--table", table, "--horizon", 4, "--repeats", 1, "--surrogate", "gp-map", "--format", "json"]
-    call += ["--rivals", "latin,cold-gp,joint"]
-    assert cli(*call).json() == cli(*call, "--workers", 2).json()
-
-
 @pytest.mark.parametrize(
     ("more", "code", "match"),
     [
@@ -168,13 +162,6 @@ def test_a_dataset_of_ones_own_is_asked_about_by_what_was_measured(cli, tiny, ph
     said = " ".join(table.out.split())
     assert "leave-source-out: 1 datasets in 1 groups, 4 configurations" in said
     assert "suggestions 1 to 3 reached 0.100 (place 1), 0.200 (place 2), not measured of 4 measured, best 0.100. Measure what is suggested: `suggest --format json`, then `history collect --first`" in said  # fmt: skip
-
-
-@pytest.mark.parametrize(("option", "value"), [("only", "stripes1"), ("steps", 3)])
-def test_an_option_that_says_nothing_beside_a_query_is_refused(cli, tiny, use_tiny, option, value):
-    run = cli("evaluate", "--query", tiny.names[0], f"--{option}", value)
-    assert run.code == 2
-    assert f"--{option} cannot be used with --query" in run.err
 
 
 @pytest.mark.parametrize(("option", "value"), [("folds", 3), ("extractor", "adf")])

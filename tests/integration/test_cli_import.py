@@ -119,26 +119,6 @@ def test_an_export_of_another_space(cli, copy, tmp_path):
         assert {run.origin for run in history.evaluations("letters")} == {"lab"}
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "message"),
-    [
-        ([], 2, "does not name its dataset. Give the name"),
-        (["-d", "x", "--rename", "lr"], 2, "--rename: expected name=value, once a name, got 'lr'"),
-        (["-d", "x", "--fill", "dropout_rate=7"], 2, "--fill: expected a value of dropout_rate"),
-        (["-d", "x", "--rescale", "lr=sin(x)"], 2, "--rescale: expected one of x, log10"),
-        (["-d", "x", "--error-range", "1"], 2, "--error-range: expected BEST,WORST, two numbers, got '1'"),
-        (["-d", "x", "--metric", "loss"], 2, "--metric: expected one of 0"),
-        (["-d", "a::b"], 3, "expected a dataset name"),
-    ],
-)
-def test_wrong_calls(cli, copy, study, options, code, message):
-    before = Path(copy).read_bytes()
-    run = cli("history", "import", copy, study, *options, "--format", "json")
-    assert (run.code, run.out) == (code, "")
-    assert message in json.loads(run.err)["error"]["message"]
-    assert Path(copy).read_bytes() == before
-
-
 FOREIGN = Path(__file__).parents[1] / "foreign"
 
 

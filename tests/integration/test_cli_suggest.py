@@ -164,14 +164,6 @@ def test_same_seed_same_answer_with_and_without_cache(cli, photos):
     assert asked[0] == asked[1] == asked[2]
 
 
-def test_no_cache_writes_nothing(cli, photos, tmp_path, monkeypatch):
-    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path / "cache"))
-    assert cli("neighbours", "--dataset", photos, "--no-cache").code == 0
-    assert not (tmp_path / "cache").exists()
-    assert cli("neighbours", "--dataset", photos).code == 0
-    assert len(list((tmp_path / "cache").rglob("*.emb"))) == 3  # the meta-feature, the statistics and the features
-
-
 def test_broken_pictures_are_refused_or_left_out_and_named(cli, tmp_path):
     folder = write_folder(tmp_path / "some", *pictures(9))
     (folder / "class1" / "bad.png").write_text("hello")

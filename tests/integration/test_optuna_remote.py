@@ -108,18 +108,6 @@ def test_ctrl_c_gives_the_trial_back(client):
     assert [each["state"] for each in remote.trials()] == ["ok"]
 
 
-def test_constraints_are_told(client):
-    def objective(trial):
-        x = trial.suggest_float("x", 0.0, 1.0)
-        trial.set_constraint("left", x - 0.5)
-        return x
-
-    remote = client.begin_study("a", **LINE)
-    study = over(remote)
-    study.optimize(objective, n_trials=4)
-    assert [each["constraints"] for each in remote.trials()] == [trial.constraints for trial in study.trials]
-
-
 def test_the_last_configuration_stops_the_loop(client):
     def objective(trial):
         return ord(trial.suggest_categorical("k", ["a", "b", "c"]))

@@ -22,7 +22,7 @@ from starlette.testclient import TestClient
 
 from warmstart.client import Client
 from warmstart.descriptor import MOST_BYTES
-from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError
+from warmstart.history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.history_store.history import History
 from warmstart.service.app import create_app
 from warmstart.service.auth import add_token
@@ -56,15 +56,6 @@ def test_suggests_what_the_command_line_suggests(client, descriptor, tiny):
     assert got["confidence"] == expected["confidence"]
     assert got["explanation"] == expected["explanation"]
     assert got["history"] == tiny.history.name  # no folders of the server
-
-
-def test_id_stands_for_a_descriptor(client, descriptor):
-    made = client.post("/v1/descriptors", json=descriptor)
-    assert made.status_code == 201
-    assert client.get(made.headers["location"]).json() == made.json()
-    near = client.post("/v1/neighbours", json={"descriptor": made.json()["id"], "k": 2})
-    assert near.json()["neighbours"][0]["name"] == "stripes1"
-    assert client.post("/v1/neighbours", json={"descriptor": "unknown"}).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -253,13 +244,6 @@ def test_limits_the_rate(tiny):
         assert refused.status_code == 429
         assert int(refused.headers["retry-after"]) >= 1
         assert client.get("/v1/healthz").status_code == 200
-
-
-def test_no_server_is_an_error_of_the_storage():
-    with pytest.raises(StorageError, match="expected a server that answers"):
-        Client("http://127.0.0.1:9", retries=0).about()
-    with pytest.raises(UsageError, match="expected a URL"):
-        Client("127.0.0.1:8383")
 
 
 def zipped(files):

@@ -1,14 +1,12 @@
 """`warmstart tune --server`: several datasets, related datasets, networks to save; refused where a server cannot."""
 
 import json
-import math
 import os
 import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
 from stripes import pictures, write_folder
@@ -20,8 +18,6 @@ from servers import running
 from warmstart.client import Client
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.remote_study import RemoteTrial
-from warmstart.remote_tuning import tune_on_server
-from warmstart.studies.tune_options import TuneOptions
 from warmstart.training.workloads.cnn.classifier import Networks
 
 OBJECTIVE = (
@@ -137,32 +133,3 @@ def test_ctrl_c_gives_the_trial_back(place):
         done = subprocess.run(code, capture_output=True, text=True, check=True)
         assert "Waiting for" not in done.stderr
         assert [each["state"] for each in client.study("s").trials()] == ["ok"]
-
-
-def test_what_is_waited_for_is_told_and_no_pace(tmp_path, monkeypatch):
-    said, seen, now, held = [], [], [0.0], []
-
-    def wait(_seconds):
-        now[0] += 600.0
-        while held:
-            held.pop().release()
-
-    clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, sleep=wait)
-    monkeypatch.setattr("warmstart.remote_tuning.time", clock)
-
-    def f(config, seed):
-        return config["x"]
-
-    with running(storage=tmp_path / "s.db") as url, Client(url) as client:
-        given = {"objective": f, "space": {"x": [0.0, 1.0]}, "study": "s", "surrogate": "gp-map"}
-        told = {"progress": seen.append, "on_message": said.append}
-        one, three = (TuneOptions.of(given | told | {"trials": n}) for n in (1, 3))
-        assert tune_on_server(None, one, client).counts == {"ok": 1}
-        gone = client.study("s")
-        gone.lease_s = 600.0
-        held.append(gone.ask())
-        assert tune_on_server(None, three, client).counts == {"ok": 3}
-    (waiting,) = [each for each in said if "Waiting" in each]
-    assert f"Waiting for what runs elsewhere: trial 1 of s ({gone.client}; its lease ends in " in waiting
-    assert waiting.endswith(" min unless it is renewed).")
-    assert all(now.left_s < 5 for now in seen if math.isfinite(now.left_s))

@@ -72,13 +72,6 @@ def test_a_run_that_starts_badly_and_may_come_back_goes_on(pruner, shipped):
     assert run(study, space, configs[slow], curve) is None
 
 
-def test_values_that_are_no_errors_stop_nothing(pruner, shipped):
-    space, configs = shipped
-    study = optuna.create_study(pruner=pruner)
-    curves = [(30.0, 20.0, 10.0, 5.0), (99.0, 99.0, 99.0, 99.0), (0.9, 0.9, 0.9, 0.9)]
-    assert [run(study, space, configs[n], curve) for n, curve in enumerate(curves)] == [None, None, None]
-
-
 def test_another_space_with_common_names_is_compared_by_these(digits):
     from ConfigSpace import ConfigurationSpace, Float
 

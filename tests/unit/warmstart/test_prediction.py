@@ -186,23 +186,6 @@ def test_grey_and_coloured_pictures_fit_a_classifier_of_the_other_kind():
     assert np.abs(to_channels(colour, 1)[..., 0] - expected).max() <= 1
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_a_classifier_takes_grey_and_coloured_pictures(channels):
-    import torch
-
-    from warmstart.training.workloads.cnn.classifier import Networks
-
-    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16 * channels, 2))
-    standard = {"mean": torch.zeros(channels), "spread": torch.ones(channels)}
-    classifier = Networks([], [network], classes=["a", "b"], size=4, error=0.0, **standard)
-    grey = np.random.default_rng(0).integers(0, 256, (5, 4, 4, 1), dtype=np.uint8)
-    colour = np.random.default_rng(1).integers(0, 256, (5, 4, 4, 3), dtype=np.uint8)
-    np.testing.assert_array_equal(classifier.predict(grey), classifier.predict(np.repeat(grey, 3, axis=-1)))
-    np.testing.assert_array_equal(classifier.predict(colour), classifier.predict(to_channels(colour, channels)))
-    with pytest.raises(DataError, match=r"n x 4 x 4 x 1 or 3 of uint8, got uint8 of shape \(2, 4, 4, 4\)"):
-        classifier.predict(np.zeros((2, 4, 4, 4), np.uint8))
-
-
 def test_the_command_writes_tables_and_json(model, folder, cli):
     table = cli("predict", model, folder / "0.png", folder / "2.png")
     assert table.code == 0

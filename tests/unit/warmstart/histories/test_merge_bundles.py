@@ -14,7 +14,6 @@ from warmstart.histories.bundle import bundle_history
 from warmstart.histories.merge import carry_out, merge_files, plan_merge, quarantine_of
 from warmstart.histories.merged import read_merged
 from warmstart.history_store.bundle.file import Bundle, read_bundle, write_bundle
-from warmstart.history_store.bundle.records import dataset_id
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.history import History
 from warmstart.history_store.records import DatasetInfo, Evaluation, Status
@@ -162,14 +161,6 @@ def test_one_dataset_under_two_names_is_one(tmp_path):
         assert own.n_evaluations == 3
 
 
-def test_two_datasets_under_one_name_are_told_apart(tmp_path):
-    other = bundled([run("bees", 0, 0.1)], bees="ants")
-    with history_of(tmp_path / "own.h5", [run("ants", 0, 0.3)]) as own:
-        carry_out(own, plan_merge(own, other))
-        assert own.names == ("ants", f"ants ({dataset_id(about('bees'))[:8]})")
-        assert own.errors[:, 0].tolist() == [0.3, 0.1]
-
-
 def test_failed_runs_and_unknown_seeds_survive(tmp_path):
     runs = [
         Evaluation("ants", CONFIGS[0], math.nan, Status.CRASHED, seed=1, origin="x"),
@@ -245,20 +236,6 @@ def test_another_space_is_refused_and_nothing_is_written(tmp_path, cli):
     assert (tmp_path / "other.h5").read_bytes() == before
     with pytest.raises(DataError, match="Merge it into a history of its own"):
         merge_files(tmp_path / "other.h5", [file])
-
-
-def test_a_record_that_does_not_fit_leaves_no_history_behind(tmp_path, cli):
-    good = bundled([run("ants", 0, 0.1)])
-    line = next(each for each in good.lines if '"kind":"run"' in each)
-    wrong = Bundle((good.lines - {line}) | {line.replace('"layers":', '"lagers":')})
-    file = write_bundle(wrong, tmp_path)
-    done = cli("history", "merge", str(tmp_path / "new.h5"), str(file))
-    assert done.code == 3
-    assert not (tmp_path / "new.h5").exists()
-    with pytest.raises(DataError, match="expected a description"):
-        merge_files(
-            tmp_path / "new.h5", [write_bundle(Bundle(frozenset(x for x in good.lines if '"info"' not in x)), tmp_path)]
-        )
 
 
 def test_no_place_of_the_machine_is_shared(tmp_path):

@@ -109,21 +109,6 @@ def test_related_tasks_give_the_first_suggestion():
     assert bowl(study.ask(PLANE).params) < 0.3
 
 
-def test_values_stay_within_bounds_that_configspace_rounds():
-    third = {"x": FloatDistribution(1 / 3, 2 / 3), "y": FloatDistribution(1 / 7, 1e5 / 7, log=True)}
-    study = study_of()
-    for _ in range(8):
-        trial = study.ask(third)
-        study.tell(trial, trial.params["x"])  # the best lies on the bound
-    problem = Problem(to_space(third), third, is_given=False)
-    assert len(read_trials(study.trials, problem, study.direction).observations) == 8
-    assert 0 <= min(trial.params["x"] for trial in study.trials) - 1 / 3 < 1e-12
-    assert not any(trial.params != trial.system_attrs.get(CLAIM, trial.params) for trial in study.trials)
-    study.enqueue_trial({"x": 1 / 3, "y": 1e5 / 7})
-    study.tell(study.ask(third), 0.0)
-    assert len(read_trials(study.trials, problem, study.direction).observations) == 9
-
-
 @pytest.mark.parametrize(
     ("distribution", "share"),
     [
@@ -139,26 +124,6 @@ def test_numbers_that_configspace_cannot_express_are_drawn_from_the_design_too(d
     values = [study.ask()._suggest("p", distribution) for _ in range(16)]
     assert all(distribution._contains(distribution.to_internal_repr(value)) for value in values)
     assert sorted(min(int(16 * share(value)), 15) for value in values) == list(range(16))
-
-
-def test_independent_values_of_sixteen_trials_are_a_latin_hypercube():
-    study = optuna.create_study(sampler=sampler())
-    trials = [study.ask() for _ in range(16)]
-    values = [trial.suggest_float("x", 0.0, 16.0) for trial in trials]
-    assert sorted(map(int, values)) == list(range(16))
-    assert sorted(trial.suggest_categorical("c", range(4)) for trial in trials) == sorted(4 * [0, 1, 2, 3])
-    assert values != [trial.suggest_float("y", 0.0, 16.0) for trial in trials]
-
-
-@pytest.mark.parametrize("choices", [[[64], [64, 32]], [{"a": 1}, {"a": 2}]])
-@pytest.mark.filterwarnings("ignore:Choices for a categorical")
-def test_choices_that_are_lists_or_dicts_are_drawn_from_the_design(choices, tmp_path):
-    study = optuna.create_study(storage=f"sqlite:///{tmp_path / 's.db'}", sampler=sampler())
-    study.optimize(
-        lambda trial: trial.suggest_float("x", 0, 1) + len(trial.suggest_categorical("c", choices)), n_trials=6
-    )
-    assert [trial.system_attrs[CLAIM].keys() for trial in study.trials[1:]] == [{"x"}] * 5
-    assert all(trial.params["c"] in choices for trial in study.trials)
 
 
 # --- what is read ---
@@ -481,26 +446,6 @@ def test_workers_that_choose_at_the_same_moment_keep_what_each_forecast(monkeypa
     assert len(after) == 3
 
 
-@pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_a_space_of_distributions_of_optunas_older_classes_is_searched():
-    old = {
-        "x": optuna.distributions.UniformDistribution(0, 1),
-        "n": optuna.distributions.IntLogUniformDistribution(1, 8),
-        "k": optuna.distributions.IntUniformDistribution(0, 8, 2),
-        "d": optuna.distributions.DiscreteUniformDistribution(0, 1, 0.1),
-    }
-    new = {
-        "x": FloatDistribution(0, 1),
-        "n": IntDistribution(1, 8, log=True),
-        "k": IntDistribution(0, 8, step=2),
-        "d": FloatDistribution(0, 1, step=0.1),
-    }
-    assert to_distributions(to_space(old)) == new
-    study = study_of(space=old)
-    study.optimize(lambda trial: sum(trial._suggest(name, each) for name, each in new.items()), n_trials=4)
-    assert [trial.params for trial in study.trials] == [trial.system_attrs[CLAIM] for trial in study.trials]
-
-
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
@@ -518,14 +463,3 @@ def test_a_space_of_distributions_of_optunas_older_classes_is_searched():
 def test_settings_that_cannot_be_used(settings, error, message):
     with pytest.raises(error, match=message):
         WarmStartSampler(**settings)
-
-
-@pytest.mark.parametrize(("before", "after"), [((0, 1), (-5, 0.5)), ((-5, 5), (-4, 0))])
-def test_a_range_that_was_changed_in_the_middle_is_searched(before, after, caplog):
-    study = optuna.create_study(sampler=WarmStartSampler(seed=0))
-    for bounds, n in ((before, 8), (after, 20)):
-        study.optimize(lambda trial, bounds=bounds: (trial.suggest_float("x", *bounds) + 3) ** 2, n_trials=n)
-    assert study.best_value < 1e-3
-    outside = [trial.number for trial in study.trials[:8] if not after[0] <= trial.params["x"] <= after[1]]
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [f"trial {n}: its parameters are no configuration of the space, and it is passed over" for n in outside]  # fmt: skip

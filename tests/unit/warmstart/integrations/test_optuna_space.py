@@ -119,25 +119,6 @@ def test_a_parameter_is_conditional_on_the_values_that_tell_when_it_is_there():
     assert conditions == {"real": Presence("kind", ("a", "c"))}
 
 
-def test_conditions_may_be_nested():
-    rows = [
-        {"kind": "a", "flag": True, "real": 0.5},
-        {"kind": "a", "flag": False},
-        {"kind": "b"},
-        {"kind": "a", "flag": True, "real": 0.1},
-    ]
-    distributions, conditions = space_of_trials(trials(*rows))
-    assert conditions == {"flag": Presence("kind", ("a",)), "real": Presence("flag", (True,))}
-    encoding = Encoding(to_space(distributions, conditions))
-    assert encoding.encode(rows).shape == (4, 3)  # every trial is a configuration of it
-
-
-def test_a_parameter_whose_distribution_changed_is_left_out():
-    first, second = trials({"kind": "a", "whole": 1}, {"kind": "b", "whole": 2})
-    second.distributions["whole"] = IntDistribution(0, 20)
-    assert list(space_of_trials([first, second])[0]) == ["kind"]
-
-
 @pytest.mark.parametrize(
     ("ends", "kept"),
     [

@@ -55,14 +55,6 @@ def test_the_map_names_everything_and_is_the_same_twice(tmp_path, pictures, quer
     assert first.read_text().count("<image") == 1 + 30 * pictures + query  # the colour bar is one
 
 
-def test_the_map_of_few_datasets_and_odd_names(tmp_path):
-    draw_map(a_map(ODD[:1]), tmp_path / "few.png")
-    draw_map(a_map(ODD, query=True, pictures=True), tmp_path / "few.svg")
-    text = text_of(tmp_path / "few.svg")
-    assert all(name in text for name in ODD[:3])
-    assert "a_very_long_name…" in text
-
-
 def centres(count, *, seed=0):
     rng = np.random.default_rng(seed)
     values = rng.uniform(0.2, 0.8, (count, 3))

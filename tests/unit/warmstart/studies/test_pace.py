@@ -12,9 +12,7 @@ import pytest
 from ConfigSpace import ConfigurationSpace
 
 from warmstart.bo.transfer.duration_forecast import TimedRun
-from warmstart.integrations.optuna.sampler import WarmStartSampler
 from warmstart.studies.execution.pace import Pace, cut_here, finished_here
-from warmstart.studies.history.time_plan import TimedCall
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.attributes import CUT, OUTCOME, RUN, WORKER
 from warmstart.studies.state.spec import WarmConfig
@@ -141,27 +139,6 @@ def test_a_trial_that_was_cut_tells_how_long_it_takes_at_least():
     assert cut_here([cut, Trial(0.2, error=0.1)]) == [({"x": 0.5}, 100.0)]
     assert pace(60).fits(Queue(cut, warm=(0.5,)), SPACE, [{"x": 0.5}]) == [False]
     assert pace(200).fits(Queue(cut, warm=(0.5,)), SPACE, [{"x": 0.5}]) == [True], "in another call it is tried again"
-
-
-@pytest.mark.parametrize(("seconds", "kept"), [(45.0, 9.0), (600.0, 10.0)])
-def test_some_time_is_kept_for_the_end(seconds, kept):
-    call = TimedCall(time.monotonic(), seconds, 1, None, print)
-    assert math.isclose(call.left, seconds - kept, abs_tol=0.2)
-
-
-def asked(sampler, fits):
-    study = optuna.create_study(sampler=sampler)
-    sampler.choose_among(fits)
-    return study, sampler.has_fitting(study)
-
-
-def test_a_sampler_goes_on_with_what_fits():
-    warm = [{"x": 0.9}, {"x": 0.2}]
-    sampler = WarmStartSampler(space=SPACE, initial=warm, n_startup_trials=2, seed=0)
-    study, found = asked(sampler, lambda configs: [config["x"] < 0.5 for config in configs])
-    assert found
-    assert study.ask({"x": optuna.distributions.FloatDistribution(0, 1)}).params == {"x": 0.2}
-    assert study.ask({"x": optuna.distributions.FloatDistribution(0, 1)}).params["x"] < 0.5
 
 
 def test_the_first_trial_of_a_worker_tells_less_of_the_pace_than_the_later_ones():

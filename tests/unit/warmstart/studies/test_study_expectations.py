@@ -83,15 +83,6 @@ def test_of_warm_configurations_that_the_history_never_measured_nothing_is_expec
     assert StudyExpectations.from_dict(record).to_dict() == record
 
 
-def test_where_the_study_is_about_something_else_nothing_is_said():
-    assert expectations_of(replace(plan(), expectation={}), ()) is None
-    assert expectations_of(plan(), [trial(0, 0.25, 2.3)]) is None, "a loss, no error"
-    assert expectations_of(replace(plan(), metric="loss"), ()) is None
-    assert expectations_of(replace(plan(), metric="reward", maximize=True, scale="any"), ()) is None
-    assert expectations_of(replace(plan(), metric="accuracy", maximize=True), ()) is not None
-    assert expectations_of(replace(plan(), metric="val_error"), ()) is not None
-
-
 def test_it_goes_through_json_and_through_the_study():
     found = expectations_of(plan(), [trial(0, 0.25, 0.16), trial(1, 0.5, 0.3)])
     again = StudyExpectations.from_dict(json.loads(json.dumps(found.to_dict())))

@@ -204,13 +204,6 @@ def test_other_datasets_are_refused_before_a_study_is_made(tmp_path):
         open_store(tmp_path / "s.db").optuna.get_study_id_from_name("a")
 
 
-def test_surrogates_that_cannot_learn_from_others_are_refused():
-    with pytest.raises(
-        UsageError, match="dataset: expected `surrogate` gp, dngo, bohamiann for several datasets, got gp-map"
-    ):
-        plans(surrogate="gp-map")
-
-
 def test_datasets_have_to_differ():
     check_different(["a", "b"], ["1", "2"])
     with pytest.raises(UsageError, match="at least two datasets, got 1"):

@@ -45,13 +45,6 @@ def test_what_names_no_storage(tmp_path, named, error, told):
         open_store(named.format(tmp=tmp_path))
 
 
-@pytest.mark.parametrize(("name", "content"), [("s.db", b"no database" * 50), ("s.journal", b"{\n{}\n")])
-def test_a_file_that_is_something_else(tmp_path, name, content):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(StorageError, match=r"expected a storage of studies.*, got"):
-        open_store(tmp_path / name)
-
-
 def test_read_only(path):
     study_in(open_store(path))
     path.parent.chmod(0o555)

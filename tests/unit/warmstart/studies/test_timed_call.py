@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 import warmstart
-from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
 from warmstart.studies import tune
 from warmstart.studies.execution import pace
@@ -115,11 +114,6 @@ def test_what_the_process_loads_takes_nothing_of_the_short_run(short_run_of):
     assert SPREAD <= found.spread < 0.4
 
 
-def test_how_many_is_the_plan_s_to_say(asked):
-    with pytest.raises(UsageError, match="cannot be used with `time`: the plan decides"):
-        asked(20.0, Runner(), k=5)
-
-
 def test_whose_durations_count(measured, tiny, photos):
     sources = Sources(history=measured, model=tiny.model)
 
@@ -147,18 +141,6 @@ def test_a_history_of_the_same_script_counts(measured, tiny, photos):
     assert found.origin == "collect/own:train.py/all"
     other = replace(spec, objective={**spec.objective, "command": "python other.py {warmstart.config}"})
     assert known_durations(other, sources=options.sources, query=query) is None
-
-
-@pytest.mark.usefixtures("trials_here")
-@pytest.mark.parametrize(("job", "is_told"), [({}, True), ({"workers": 1}, False)])
-def test_only_built_in_networks_without_a_word_on_workers_are_told_of(
-    measured, tiny, photos, monkeypatch, tmp_path, job, is_told
-):
-    monkeypatch.setattr("joblib.cpu_count", lambda: 2)
-    monkeypatch.chdir(tmp_path)
-    said, given = [], {"history": measured, "model": tiny.model, "device": "cpu", "budget": 2}
-    warmstart.tune(str(photos), time="10m", trials=1, warm="none", on_message=said.append, **given, **job)
-    assert any("on 1 of 2 cores" in line for line in said) is is_told
 
 
 @pytest.mark.parametrize(("workers", "seconds"), [(1, None), (2, 60.0)])

@@ -1,4 +1,3 @@
-import math
 import os
 import re
 import signal
@@ -13,7 +12,6 @@ import pytest
 import weather
 
 from warmstart.history_store.errors import BrokenImagesError, DataError, UsageError
-from warmstart.studies.execution import child
 from warmstart.studies.execution import trial_process as module
 from warmstart.studies.execution.trial_process import TrialRunner
 
@@ -141,12 +139,6 @@ def test_a_trial_that_takes_too_much_memory_is_ended():
         assert runner.run({"mb": 100, "child": True}, seed=0, memory=400 * MB).error == 10
 
 
-def test_what_a_trial_prints_harms_nobody(capfd):
-    with TrialRunner(weather.make_noise) as runner:
-        assert runner.run({}, seed=0).error == 0.25
-    assert capfd.readouterr() == ("", "")
-
-
 def test_a_log_keeps_what_trials_print(tmp_path):
     log = tmp_path / "trials.log"
     log.write_text("from before\n")
@@ -177,16 +169,6 @@ def test_a_trial_is_pruned_in_the_middle_and_its_child_lives_on(tmp_path):
     assert (tmp_path / "end").read_text() == "2"
 
 
-def test_reports_that_are_no_numbers():
-    heard = []
-    with TrialRunner(weather.report_nonsense) as runner:
-        outcome = runner.run({}, seed=0, report=lambda step, error: heard.append(error))
-    assert outcome.status == "failed"
-    assert outcome.note == "expected a step that is one number in a report, got 'two'"
-    assert outcome.curve == ((1, 0.5),)
-    assert len(heard) == 2
-
-
 FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 REFUSED = r"report\(s\) or result\(s\) of another process or an earlier trial were refused"
 
@@ -210,13 +192,6 @@ def test_a_step_that_no_storage_keeps_fails_the_trial(step, caught):
         expected = "a step of 0 or more" if step < 0 else "a finite step below 2^63"
         assert outcome.note == f"expected {expected} in a report, got {step:g}"
         assert runner.run({"step": 2.0**62, "caught": False}, seed=0).error == 0.25
-
-
-def test_an_error_in_a_report_is_a_number_that_may_be_nan():
-    assert child._checked_report(np.int64(3), np.float32(0.5)) == (3.0, 0.5)
-    assert math.isnan(child._checked_report(0, math.nan)[1])
-    with pytest.raises(ValueError, match="expected an error that is one number in a report, got True"):
-        child._checked_report(1, True)
 
 
 def test_a_report_that_fails_here_ends_the_trial():
@@ -263,11 +238,6 @@ def test_a_result_that_cannot_be_used_costs_no_child():
         assert runner.run({}, seed=0).note.startswith("expected a constraint 'a' that is one finite number")
         assert runner.run({}, seed=1).status == "failed"
         assert runner._child is child
-
-
-def test_a_child_that_dies_on_the_way_is_started_again(tmp_path):
-    with TrialRunner(weather.Prepared(f"dies once:{tmp_path / 'mark'}")) as runner:
-        assert runner.run({}, seed=0).metrics == {"prepared": 1.0}
 
 
 @pytest.mark.parametrize("limits", [{"timeout": float("nan")}, {"memory": 0}])

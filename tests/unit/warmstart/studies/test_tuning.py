@@ -200,15 +200,6 @@ def test_a_new_dataset_is_added_with_its_runs(own, tiny, tmp_path):
         tune(objective=rate, space=None, dataset=dataset, history=own, record="stripes2", progress=pytest.fail)
 
 
-def test_pictures_that_a_history_has_are_not_recorded_under_another_name(own, photos):
-    settings = {"objective": rate, "space": None, "history": own, "trials": 1}
-    tune(**settings, dataset=str(photos), record="mine")
-    for dataset, known in ((str(photos), "mine"), (f"{own}::stripes0", "stripes0")):
-        told = f"record: expected '{known}', under which {own} has these images already, got 'other'"
-        with pytest.raises(UsageError, match=told):
-            tune(**settings, dataset=dataset, record="other", study="t", progress=pytest.fail)
-
-
 def test_the_shipped_history_is_not_written(monkeypatch, own, tmp_path):
     shutil.copy(own, tmp_path / "history.h5")
     monkeypatch.setattr("warmstart.locations._DEFAULTS", tmp_path)
@@ -267,19 +258,6 @@ def test_a_report_that_is_cut_short_leaves_the_one_of_before(tmp_path, monkeypat
     tune(trials=2, report=tmp_path / "link.md")
     assert (tmp_path / "link.md").is_symlink()
     assert "trials: 2 ok" in report.read_text()
-
-
-@pytest.mark.parametrize(
-    ("report", "error", "told"),
-    [
-        ("none/r.md", MissingPathError, "report: expected a file in a folder that is there, got none/r.md"),
-        ("r.json", UsageError, r"report: expected a file for Markdown, got r\.json; .* Give a \.md file"),
-    ],
-)
-def test_a_report_without_a_place_of_its_own_is_refused_first(report, error, told, tmp_path):
-    with pytest.raises(error, match=told):
-        tune(report=report, progress=pytest.fail)
-    assert not list(tmp_path.iterdir())
 
 
 def test_what_trials_print_is_beside_a_report_of_ones_own(tmp_path):

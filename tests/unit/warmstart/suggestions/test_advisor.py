@@ -60,16 +60,6 @@ def test_it_says_what_the_functions_say(tiny, photos):
     assert list(advisor.neighbours(photos, 2).neighbours) == warmstart.neighbours(photos, k=2, **common)
 
 
-def test_a_dataset_is_opened_and_embedded_once_for_several_questions(tiny, photos, monkeypatch):
-    advisor = Advisor(tiny.history, tiny.model, cache=False)
-    place = advisor.locate(photos)
-    alone = advisor.suggest(photos, 3)
-    monkeypatch.setattr("warmstart.suggestions.advisor.embed_source", lambda *_a, **_k: pytest.fail("embedded again"))
-    assert advisor.suggest(place, 3) == alone
-    assert advisor.neighbours(place, 4).neighbours[0].name == place.names[int(place.distances.argmin())]
-    assert advisor.locate(place) is place
-
-
 def test_reading_writes_no_history_and_computes_once(grown, tiny, photos, embedded):
     before = Path(grown).read_bytes()
     advisor = Advisor(grown, tiny.model)

@@ -65,13 +65,6 @@ def test_every_format_says_the_same(tmp_path: Path, name: str) -> None:
     assert found.notes == ("Moved to the nearest value that your space allows: batch_size.",)
 
 
-def test_the_result_of_tune_is_one_configuration(tmp_path: Path) -> None:
-    (tmp_path / "t.json").write_text(json.dumps({"best": {"config": CONFIGS[0], "error": 0.1}, "trials": {"ok": 3}}))
-    (tmp_path / "one.yaml").write_text("lr: 1e-3\nbatch_size: 16\n")
-    assert read_initial(tmp_path / "t.json") == [CONFIGS[0]]
-    assert read_initial(tmp_path / "one.yaml") == [{"lr": 1e-3, "batch_size": 16}]
-
-
 def test_what_is_missing_is_varied_and_what_repeats_is_told() -> None:
     configs = [{"lr": 0.01, "batch_size": 16, "flag": True}, {"lr": 0.02, "depth": 3}, {"lr": 0.02}]
     found = convert_initial(SPACE, configs, rename={}, seed=0)

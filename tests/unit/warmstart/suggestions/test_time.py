@@ -51,20 +51,6 @@ def test_what_fits_is_planned_with_its_seconds(timed, tiny, photos):
     assert "takes" not in plan.line
 
 
-def test_of_a_workload_seconds_are_said_without_a_plan(timed, tiny, photos, monkeypatch):
-    """As the history knows them: nothing is run."""
-    monkeypatch.setattr(warmstart.Advisor, "has_measured", lambda *_: True)
-    found = warmstart.answer(photos, history=timed, model=tiny.model, workload="cnn")
-    assert found.plan is None
-    for design in found.suggestions:
-        assert design.seconds.low < design.seconds.value < design.seconds.high
-        assert 1.5 < design.seconds.value < 2.5
-    assert found.to_dict()["suggestions"][0]["seconds"]["value"] == pytest.approx(2.0, abs=0.5)
-    monkeypatch.setattr("warmstart.suggestions.durations.measured_durations", lambda **_: {})
-    silent = warmstart.answer(photos, history=timed, model=tiny.model, workload="cnn")
-    assert [design.seconds for design in silent.suggestions] == [None] * 3
-
-
 def test_a_short_run_says_how_fast_this_machine_is(timed, tiny, photos):
     asked = []
 

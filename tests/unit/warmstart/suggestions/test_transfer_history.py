@@ -7,7 +7,6 @@ import sys
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import warmstart
 from warmstart import Advisor
@@ -120,30 +119,6 @@ def test_neighbours_are_those_of_the_workload(shipped, photos, cli):
     with pytest.raises(UsageError, match="workload: expected workload among cnn, transfer, got 'tranfer'"):
         warmstart.neighbours(photos, workload="tranfer")
     assert warmstart.neighbours(photos, workload="transfer", k=1) == warmstart.neighbours(photos, k=1)
-
-
-@pytest.mark.parametrize(("side", "tried"), [(140, True), (128, False)])
-def test_pictures_with_more_detail_than_was_measured_are_told(shipped, tmp_path, side, tried):
-    images, labels = pictures(12, seed=1)
-    for number, (image, label) in enumerate(zip(images, labels, strict=True)):
-        folder = tmp_path / "set" / f"kind{label}"
-        folder.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image.squeeze()).resize((side + 40, side)).save(folder / f"{number}.png")
-    (folder / "broken.png").write_bytes(b"no picture")
-    ask = {"workload": "transfer", "k": 1, "skip_broken": True}
-    found = warmstart.answer(tmp_path / "set", **ask)
-    told = [note for note in found.notes if "`classify` and `tune` try 224." in note]
-    assert told == [note for note in found.notes if f"about {side} pixels a side, and the history measured" in note]
-    assert bool(told) == tried
-    small = {"image_size": {"ordered": [32, 64]}, "depth": ["s8", "full"]}
-    for space, size in (("transfer:large", 224), ("transfer:frozen", 128), (small, None)):
-        notes = warmstart.answer(tmp_path / "set", **ask, space=space).notes
-        step = f"from more: try the first of these at image_size {size} too, as `tune` does."
-        assert any("pixels a side" in note for note in notes) == (tried and size is not None)
-        assert any(step in note for note in notes) == (tried and size is not None)
-    assert not any(
-        "transfer:large" in note for note in warmstart.answer(tmp_path / "set", **ask | {"workload": "cnn"}).notes
-    )
 
 
 def test_commands_that_show_a_history_take_that_of_a_workload(shipped, cli, monkeypatch, tmp_path):

@@ -15,12 +15,12 @@ from ConfigSpace import (
     ForbiddenEqualsClause,
     ForbiddenGreaterThanRelation,
 )
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from warmstart.bo.space.encoding import Encoding
 from warmstart.bo.transfer.strategies import Choice
-from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import sobol_configs
 from warmstart.history_store.space_yaml import Source, build_space
 from warmstart.suggestions.records import InitialDesign
@@ -136,22 +136,6 @@ def test_every_suggestion_is_valid_in_the_other_space(
         assert design.measured or (design.source_error is None and design.expected_regret is None)
         assert design.config == one.config
     assert all(translation.notes(picked, k))
-
-
-@settings(LOADED, max_examples=EXAMPLES)
-@given(spaces())
-def test_the_same_space_changes_nothing(space: ConfigurationSpace) -> None:
-    space.seed(1)
-    configs = [native(config) for config in space.sample_configuration(4)]
-    assume(len({json.dumps(config, sort_keys=True) for config in configs}) == 4)
-    try:
-        distinct = len(set(Encoding(space).keys(Encoding(space).encode(configs)))) == 4
-    except DataError:
-        distinct = False
-    assume(distinct)
-    picked = picks(translate_configs(configs, space, space, rename={}), 4, 4)
-    assert [one.config for one in picked] == configs
-    assert {one.not_measured for one in picked} == {()}
 
 
 def shipped() -> tuple[list[dict[str, Any]], ConfigurationSpace]:
@@ -287,15 +271,6 @@ def test_learning_rates_keep_the_optimiser_they_were_found_with(
     assert {tuple(each for each in one.not_measured if each != "lr") for one in picked} == {not_measured}
     assert f"Measured with Adam there, so {name} is {chosen} in all of these." in translation.notes(picked, 3)
     assert not any("varied" in note for note in translation.notes(picked, 3))
-
-
-def test_a_constant_is_no_hyperparameter_but_another_value_is_not_measured() -> None:
-    translation = translated({"lr": LR, "epochs": 30, "batch_size": 64})
-    one = picks(translation, 64, 1)[0]
-    assert one.config["batch_size"] == 64
-    assert "batch_size" in one.not_measured
-    assert "epochs" not in one.not_measured
-    assert not translated({"batch_size": 64, "epochs": 30}).has_overlap
 
 
 def test_an_inactive_child_that_was_never_measured_says_nothing() -> None:
