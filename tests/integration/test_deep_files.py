@@ -66,6 +66,17 @@ def test_settings_of_runs(cli, tiny, tmp_path, text):
     refused(run, "args.yaml")
 
 
+def test_a_folder_of_runs_in_a_circle(cli, tiny, tmp_path):
+    run = tmp_path / "runs" / "a"
+    run.mkdir(parents=True)
+    for number in range(30):
+        (run / f"link{number}").symlink_to("..")
+    (run / "self").symlink_to("self")
+    found = cli("history", "import", tiny.history, tmp_path / "runs", "-d", "d", "--dry-run")
+    assert found.code in (2, 3)
+    assert "unexpected" not in found.err
+
+
 def test_a_sparse_journal_costs_neither_memory_nor_time(cli, tiny, tmp_path):
     path = tmp_path / "h.h5"
     path.write_bytes(tiny.history.read_bytes())

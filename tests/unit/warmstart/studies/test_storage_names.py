@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from pathlib import Path
 
@@ -66,6 +67,13 @@ def test_an_odd_name_is_one_storage(name: str, tmp_path: Path, monkeypatch: pyte
     assert {file.removeprefix(name) for file in files_in(tmp_path)} <= {"", ".writer", ".claims", "-wal", "-shm"}
     assert value_in(str(place)) == 0.25
     assert read_study(name).values.tolist() == [0.25]
+
+
+def test_names_of_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"b\xff?.db")
+    keep(str(path), 0.5)
+    assert path.is_file()
+    assert value_in(str(path)) == 0.5
 
 
 def test_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,6 +184,15 @@ def test_a_fork_that_returns_gives_nobody_its_value(child, tmp_path):
     assert "the result of process" in (tmp_path / "log").read_text()
 
 
+def test_a_thread_that_reports_late_is_refused():
+    heard = []
+    with TrialRunner(weather.report_late) as runner:
+        assert runner.run({"x": 0.0}, seed=0).error == 0.0
+        outcome = runner.run({"x": 0.5}, seed=0, report=lambda step, error: heard.append(step))
+    assert (outcome.error, outcome.curve, heard) == (0.5, ((1, 0.5), (2, 0.5)), [1, 2])
+    assert re.search(f"^1 {REFUSED}$", outcome.note)
+
+
 @pytest.mark.parametrize(("step", "caught"), [(float("nan"), False), (1e30, True), (-1.0, True)])
 def test_a_step_that_no_storage_keeps_fails_the_trial(step, caught):
     with TrialRunner(weather.report_impossible) as runner:
