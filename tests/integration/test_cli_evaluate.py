@@ -72,7 +72,7 @@ def test_the_recipe_of_a_model_is_trained_anew(cli, tiny, tmp_path):
     assert by_model.json()["rivals"] == by_options["rivals"]
 
 
-def test_a_table_is_replayed_for_people_and_programs(cli, table, tmp_path):
+def test_a_table_is_replayed_for_people_and_programs(cli, table):
     call = ["evaluate", "--table", table, "--horizon", 5, "--repeats", 1, "--surrogate", "gp-map"]
     shown = cli(*call)
     assert shown.code == 0, shown.err
@@ -171,7 +171,7 @@ def test_an_option_of_models_says_nothing_beside_a_table(cli, table, option, val
     assert f"--{option} cannot be used with --table, for which no model is trained" in run.err
 
 
-def test_queries_are_checked(cli, tiny, photos, mine, table, use_tiny):
+def test_queries_are_checked(cli, photos, mine, table, use_tiny):
     file, _, _ = mine
     assert cli("history", "add", file, "--dataset", photos, "--name", "photos", "--group", "mine").code == 0
     for call, code, match in [

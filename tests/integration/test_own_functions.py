@@ -93,7 +93,7 @@ def test_limits_hold_for_a_function_that_was_sent():
 _lock = threading.Lock()
 
 
-def test_what_cannot_be_sent_is_named(tmp_path):
+def test_what_cannot_be_sent_is_named():
     lock = threading.Lock()
 
     def held(config, log=_lock):

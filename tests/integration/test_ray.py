@@ -1,15 +1,12 @@
-"""Real Ray clusters of this machine: workers that are killed, nodes that are lost, collections and studies on them."""
+"""A real Ray cluster of this machine: workers that are killed or hang, and a collection on it."""
 
-import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "warmstart[ray]"')
@@ -18,12 +15,8 @@ HERE = Path(__file__).resolve().parent
 sys.path += [str(HERE), str(HERE.parent)]
 
 from collecting import TINY, pretend, tiny_history  # noqa: E402
-from ray.cluster_utils import Cluster as Nodes  # noqa: E402
-from stripes import pictures  # noqa: E402
 
 from warmstart.history_store.errors import UsageError  # noqa: E402
-from warmstart.history_store.history import History  # noqa: E402
-from warmstart.history_store.records import Status  # noqa: E402
 from warmstart.integrations.ray.cluster import Cluster, RayExecutor  # noqa: E402
 from warmstart.training.collection.collect import collect  # noqa: E402
 from warmstart.training.collection.plan import plan_block  # noqa: E402
@@ -39,18 +32,6 @@ def _nothing_is_sent():
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     # Workers import this module, and what it imports, by name.
     os.environ["PYTHONPATH"] = os.pathsep.join([*sys.path, os.environ.get("PYTHONPATH", "")])
-
-
-@pytest.fixture
-def nodes():
-    """Start a head without room for trials and two nodes with room for one each; gives them."""
-    cluster = Nodes(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    added = [cluster.add_node(num_cpus=1) for _ in range(2)]
-    cluster.wait_for_nodes()
-    ray.init(address=cluster.address, log_to_driver=False)
-    yield cluster, added
-    ray.shutdown()
-    cluster.shutdown()
 
 
 @pytest.fixture(scope="class")
@@ -139,63 +120,3 @@ class Killed:
 
     def run(self, work, tasks):
         return RayExecutor(Cluster()).run(KillOnce(self.folder), tasks)
-
-
-MANIFEST = """
-name = "stripes"
-group = "stripes"
-what = "stripes in four directions"
-source = "drawn by a test"
-licence = "CC0"
-
-[obtain]
-kind = "file"
-path = "stripes.npz"
-"""
-
-
-def actors():
-    """List the processes that work on tasks of this user's Ray."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if (entry / "cmdline").read_bytes().startswith(b"ray::_Actor"):
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
-
-
-def test_the_command_collects_on_a_cluster_of_its_own(tmp_path):
-    """The real network; the one worker is killed as soon as it is there."""
-    images, labels = pictures(0, size=8)
-    np.savez(tmp_path / "stripes.npz", images=images, labels=labels)
-    (tmp_path / "stripes.toml").write_text(MANIFEST)
-    before = set(actors())
-    command = [
-        sys.executable,
-        "-m",
-        "warmstart",
-        "history",
-        "collect",
-        "stripes.toml",
-        "--history",
-        "h.h5",
-        "--root",
-        ".",
-    ]
-    process = subprocess.Popen(
-        [*command, "--configs", "2", "--device", "cpu", "--ray", "--cpus-per-trial", "2", "--format", "json"],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"},
-    )  # fmt: skip
-    while not (new := set(actors()) - before):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    time.sleep(0.5)
-    os.kill(new.pop(), signal.SIGKILL)
-    out, err = process.communicate(timeout=250)
-    assert process.returncode == 0, err
-    assert json.loads(out)["measured"] == {"ok": 2}
-    with History.open(tmp_path / "h.h5") as history:
-        assert [each.status for each in history.evaluations()] == [Status.OK] * 2

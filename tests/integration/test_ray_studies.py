@@ -1,4 +1,4 @@
-"""Studies on real Ray clusters of this machine, whose workers are killed and whose nodes are lost."""
+"""Studies on real Ray clusters of this machine, whose workers are killed."""
 
 import json
 import os
@@ -16,7 +16,6 @@ ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "warm
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE))
 
-from ray.cluster_utils import Cluster as Nodes  # noqa: E402
 from test_tune_kills import COMMAND, prepare, stored  # noqa: E402
 
 from warmstart.history_store.errors import UsageError  # noqa: E402
@@ -35,16 +34,6 @@ def _environment(monkeypatch):
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), str(HERE.parents[1])]))
-
-
-@pytest.fixture
-def nodes():
-    """Start a head without room for trials and two nodes with room for one each; gives them."""
-    cluster = Nodes(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    added = [cluster.add_node(num_cpus=1) for _ in range(2)]
-    cluster.wait_for_nodes()
-    yield cluster, added
-    cluster.shutdown()
 
 
 @pytest.fixture

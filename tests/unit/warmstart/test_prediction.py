@@ -111,7 +111,7 @@ def test_the_dataset_that_it_was_tuned_on_is_told(model, tmp_path, cli):
 
 
 @pytest.mark.parametrize("bad", [(8,), (0, 1, 2, 3, 5, 8)], ids=["last", "many"])
-def test_pictures_that_are_broken_together_are_left_out(model, tmp_path, cli, monkeypatch, bad):
+def test_pictures_that_are_broken_together_are_left_out(model, tmp_path, monkeypatch, bad):
     """A reader refuses to give broken pictures alone, as one that is read with others like it may be."""
     monkeypatch.setattr("warmstart.prediction._CHUNK", 4)
     images, _ = pictures(0)
