@@ -1,10 +1,6 @@
 """`history collect` from the command line: wrong calls quickly, a real collection and an interrupt slowly."""
 
 import json
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -158,33 +154,6 @@ def test_images_of_ones_own_need_no_manifest(source):
         open_sources([source / "nowhere"])
 
 
-def test_broken_pictures_are_refused_or_left_out_and_named(tmp_path, cli):
-    for number, (image, label) in enumerate(zip(*pictures(0), strict=True)):
-        place = tmp_path / "photos" / str(label)
-        place.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image).save(place / f"{number:03}.png")
-    broken = sorted((tmp_path / "photos" / "1").iterdir())[0]
-    broken.write_bytes(b"no picture")
-    script = tmp_path / "job.py"
-    script.write_text("def error(config, *, dataset):\n    return config['lr']\n")
-    (tmp_path / "space.yaml").write_text("lr: {log: [1e-4, 0.1]}\n")
-    call = ["history", "collect", tmp_path / "photos", "--history", tmp_path / "h.h5", "--objective", f"{script}:error", "--space", tmp_path / "space.yaml", "--configs", "2", "--workers", "1"]  # fmt: skip
-    refused = cli(*call)
-    assert refused.code == 3
-    assert (
-        f"1/{broken.name} (not a picture). Repair or remove them, or go on without them: --skip-broken." in refused.err
-    )
-    found = cli(*call, "--skip-broken")
-    assert found.code == 0, found.err
-    assert f"left out 1/{broken.name}: not a picture" in found.err
-    again = cli(*call)
-    assert again.code == 0, "its pictures are in the history"
-    listed = json.loads(cli("history", "list", "--history", tmp_path / "h.h5", "--format", "json").out)
-    (one,) = listed["datasets"]
-    assert one["n_train"] + one["n_val"] + one["n_test"] == len(pictures(0)[1]) - 1
-    assert one["n_evaluations"] == 2
-
-
 def test_configurations_are_read_as_suggest_writes_them(tmp_path):
     from warmstart.histories.collect import read_configs
     from warmstart.history_store.errors import DataError
@@ -212,17 +181,3 @@ def test_collect_measures_resumes_and_writes_shards(source, cli):
     assert (second["total"], second["known"]) == (2, 1)
     made = cli("history", "import", source / "again.h5", source / "shards", "--format", "json").json()
     assert made["imported"] == 2
-
-
-@pytest.mark.slow
-def test_ctrl_c_stops_with_130_and_leaves_a_sound_history(source, cli):
-    command = [sys.executable, "-m", "warmstart", *call(source, "--configs", "64")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        while not (source / "h.h5").exists():
-            time.sleep(0.1)
-        time.sleep(15)
-        running.send_signal(signal.SIGINT)
-        out, err = running.communicate()
-    assert (running.returncode, out) == (130, "")
-    assert json.loads(err.splitlines()[-1])["error"]["type"] == "Interrupted"
-    assert cli("history", "verify", source / "h.h5").code == 0
