@@ -1,4 +1,5 @@
 """The system refuses a call of a write, once or from then on: nothing acknowledged is lost, and the history goes on."""
+# ruff: noqa: F401, F811 - fixtures of another file
 
 import errno
 import shutil
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import histories
 import pytest
-from test_history_kills import STEPS, check, state, state_at
+from test_history_kills import STEPS, check, start, state_at, states
 
 from warmstart.history_store.errors import StorageError, StorageFullError, WarmstartError
 from warmstart.history_store.file import durable
@@ -46,29 +47,6 @@ class Faulty:
         assert self.is_broken
         assert isinstance(error, StorageFullError if self.fault is FAULTS["ENOSPC"] else StorageError), error
         assert str(error).rstrip().endswith("."), error
-
-
-@pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("start")
-    with History.create(
-        folder / "h.h5", histories.space_json(), configs=histories.configs(3), stored_size=8
-    ) as history:
-        history.add_datasets([(histories.info("digits"), histories.pictures(10, size=8), None)])
-        history.add_dataset(histories.info(".."))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def states(start: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    folder = tmp_path_factory.mktemp("states") / "run"
-    shutil.copytree(start, folder)
-    with History.open(folder / "h.h5", write=True) as history:
-        found = [state(history)]
-        for _, step in STEPS:
-            step(history)
-            found.append(state(history))
-    return found
 
 
 def calls(start: Path, folder: Path) -> int:

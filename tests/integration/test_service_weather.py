@@ -1,4 +1,4 @@
-"""A server in bad weather: slow clients, uploads that stop, a full disk, files and databases that go and come back, kills."""
+"""A server in bad weather: slow clients, uploads that stop, a full disk, a history that goes and comes back, kills."""
 
 import importlib.util
 import json
@@ -142,32 +142,6 @@ def test_a_history_replaced_under_way(tiny, tmp_path):
             shutil.copy(other, path)
             assert client.transport.get("/readyz") == {"status": "ready"}
             assert client.transport.get("/history")["n_evaluations"] == counts[1]
-
-
-@pytest.fixture
-def database():
-    if (reason := Postgres.missing()) is not None:
-        pytest.skip(reason)
-    with Postgres.started() as found:
-        yield found
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_a_database_that_goes_and_comes_back(database):
-    with running(storage=database.url) as url, Client(url, retries=0) as client:
-        study = client.begin_study("a", **FAST)
-        first, second = study.ask(), study.ask(key="again")
-        first.tell(0.5)
-        database.stop()
-        with pytest.raises(StorageError, match=r"expected a (server|storage of studies) that answers"):
-            second.tell(0.25)
-        with pytest.raises(StorageError):
-            study.ask()
-        database.start()
-        assert second.tell(0.25)["error"] == 0.25
-        assert study.ask(key="again").number == second.number
-        assert [each["error"] for each in study.trials()] == [0.5, 0.25]
 
 
 @pytest.mark.slow

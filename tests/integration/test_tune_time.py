@@ -81,33 +81,6 @@ def test_what_a_time_for_the_whole_command_does_not_go_with(cli, folder, args, t
 
 
 @pytest.mark.slow
-def test_a_trial_that_cannot_end_gives_way_to_one_that_can(folder):
-    def seconds(config):
-        return 400 if config["x"] > 0.5 else 0.5
-
-    def objective(config, seed, report):
-        for step in range(1, 41):
-            time.sleep(seconds(config) / 40)
-            report(step, 0.5)
-        return 0.4 + 0.1 * config["x"]
-
-    found = warmstart.tune(
-        objective=objective,
-        space={"x": [0.0, 1.0]},
-        initial=[{"x": 0.1}, {"x": 0.9}, {"x": 0.2}],
-        time="150s",
-        budget=40,
-        trials=3,
-        surrogate="gp-map",
-    )
-    first, slow, last = found.trials
-    assert (first.status.value, slow.status.value, last.status.value) == ("ok", "pruned", "ok")
-    assert "for a shorter one: at its pace it takes" in slow.note
-    assert slow.duration < 100
-    assert found.seconds < 150
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_pretrained_networks_have_a_plan_of_their_own(tmp_path, monkeypatch):
     pytest.importorskip(
