@@ -140,6 +140,14 @@ def trials_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def functions_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run trials of functions in this process, a second less for each study: for tests of something else."""
+    from trial_threads import begin_functions, use_threads
+
+    use_threads(monkeypatch, begin_functions)
+
+
+@pytest.fixture
 def short_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let Gaussian processes draw few samples, for tests of something else than how well they search."""
     from dataclasses import replace

@@ -35,8 +35,15 @@ SPACE = ConfigurationSpace({"x": (-1.0, 1.0), "y": (-1.0, 1.0)})
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path, monkeypatch):
+def _folder(request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    if "processes" not in request.fixturenames:
+        request.getfixturevalue("functions_here")
+
+
+@pytest.fixture
+def processes():
+    """Run trials in processes of their own, as users do."""
 
 
 @pytest.fixture
@@ -260,7 +267,7 @@ def test_a_report_that_is_cut_short_leaves_the_one_of_before(tmp_path, monkeypat
     assert "trials: 2 ok" in report.read_text()
 
 
-def test_what_trials_print_is_beside_a_report_of_ones_own(tmp_path):
+def test_what_trials_print_is_beside_a_report_of_ones_own(tmp_path, processes):
     (tmp_path / "out").mkdir()
     for study in ("a", "b"):
         tune(objective=speak, trials=1, study=study, report=tmp_path / "out" / f"{study}.md")
