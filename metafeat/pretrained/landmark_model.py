@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save as to_safetensors
 
+from warmstart.history_store.one_thread import one_thread
 from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.images import check_images
 from warmstart.metafeat.labels import check_labels
@@ -100,11 +101,12 @@ class LandmarkModel:
         report: Callable[[float, float], object] = progress or _ignore_progress
         report(0, n)
         network = PlainLite0(packaged_weights(ARCHITECTURE))
-        whole = network.features(images, lambda done: report(0.4 * done, n))
-        flipped = network.features(images[:, :, ::-1], lambda done: report(0.4 * (n + done), n))
-        small = network.features(shrunk(images, HALF_SIZE))
-        report(0.9 * n, n)
-        landmarks = compute_landmarks(whole, flipped, small, shrunk(images, PIXELS), labels)
+        with one_thread():
+            whole = network.features(images, lambda done: report(0.4 * done, n))
+            flipped = network.features(images[:, :, ::-1], lambda done: report(0.4 * (n + done), n))
+            small = network.features(shrunk(images, HALF_SIZE))
+            report(0.9 * n, n)
+            landmarks = compute_landmarks(whole, flipped, small, shrunk(images, PIXELS), labels)
         report(n, n)
         return landmarks
 

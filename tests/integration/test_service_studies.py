@@ -183,7 +183,7 @@ def test_reports_are_answered_by_the_curves_of_the_history(url, tmp_path):
 def test_importance_of_hyperparameters(url):
     with Client(url) as client:
         study = client.begin_study("a", **FAST)
-        with pytest.raises(DataError, match="expected at least 5 trials with an error"):
+        with pytest.raises(DataError, match="expected at least 5 trials with a result"):
             client.transport.get("/studies/a/importance")
         for _ in range(8):
             trial = study.ask()

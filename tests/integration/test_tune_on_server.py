@@ -100,7 +100,7 @@ def test_every_trial_failed_is_told(place, cli):
         asked = ("tune", "--objective", "bad.py:f", "--space", "space.yaml", "--server", url, "--trials", "20")
         found = cli(*asked, "--study", "s")
     assert found.code == 5
-    assert "s: trial 0 gave no error (crashed): ValueError: no (bad.py:2)." in found.err
+    assert "s: trial 0 gave no result (crashed): ValueError: no (bad.py:2)." in found.err
     assert "All 5 trials failed in the same way, so no more was begun." in found.err
 
 

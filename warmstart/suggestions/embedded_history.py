@@ -216,7 +216,7 @@ def _load(
         if not is_trained_on(header, history_id=history.id, space_json=history.space_json, names=history.names):
             notes.append(
                 f"The model was trained on another history: near means alike in how the configurations of that one fare. "
-                f"`warmstart train --history {in_shell(path)} --out MODEL` fits one to this history, once it has runs on a few dozen datasets."
+                f"`warmstart fit-similarity {in_shell(path)} --out MODEL` fits one to this history, once it has runs on a few dozen datasets."
             )
         if incomparable:
             notes.append(

@@ -127,7 +127,7 @@ def read_references(history: "History", model_hash: str) -> References | None:
     try:
         return References.from_dict(stored)
     except (KeyError, TypeError, ValueError) as error:
-        msg = f"{history.path}: expected references of model {model_hash} as `warmstart train` writes them, got others. Train the model again, or restore the file."
+        msg = f"{history.path}: expected references of model {model_hash} as `warmstart fit-similarity` writes them, got others. Train the model again, or restore the file."
         raise HistoryDamagedError(msg) from error
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from warmstart.history_store.errors import DataError, ModelError, ModelMismatchError, UsageError
 from warmstart.metafeat.pretrained.backbones import packaged_weights
 from warmstart.metafeat.pretrained.depths import Features
 from warmstart.metafeat.pretrained.heads import RIDGE_PENALTIES
@@ -102,23 +101,6 @@ def test_grey_is_what_pictures_show_however_they_are_stored(sample):
     assert [is_grey(pixels) for pixels in (grey, tripled, tinted, marked)] == [1, 1, 1, 0]
 
 
-def test_order_and_names_of_classes_do_not_matter(sample):
-    whole, flipped, small, pixels, labels = sample
-    order = np.random.default_rng(1).permutation(N)
-    renamed = np.array([7, 2, 40])[labels]
-    moved = compute_landmarks(
-        whole.rows(order), flipped.rows(order), small.rows(order), pixels[order], renamed[order]
-    )  # fmt: skip
-    np.testing.assert_allclose(moved, compute_landmarks(*sample), atol=1e-9)
-
-
-def test_classes_far_apart_are_told_by_every_classifier(sample):
-    _, _, _, pixels, labels = sample
-    clear = made_features(np.random.default_rng(3), signal=50.0)
-    landmarks = dict(zip(LANDMARKS, compute_landmarks(clear, clear, clear, pixels, labels), strict=True))
-    assert {landmarks[f"{kind}_full_64"] for kind in ("nearest", "centroid", "ridge")} == {1.0}
-
-
 def test_shrinking_takes_means_of_blocks():
     image = np.array([[0, 2, 9, 9], [4, 6, 9, 9], [1, 1, 0, 0], [1, 1, 0, 255]], np.uint8)[None, :, :, None]
     assert shrunk(image, 2)[0, :, :, 0].tolist() == [[3, 9], [1, 64]]
@@ -169,25 +151,3 @@ def test_a_model_is_read_back_as_it_was_written(tmp_path, pictures):
     np.testing.assert_array_equal(
         embed_images(images, labels, header), model.embed(images, labels, rng=np.random.default_rng(0))
     )
-
-
-def test_other_files_and_images_are_refused(tmp_path, pictures, tiny):
-    images, labels = pictures
-    model = LandmarkModel(np.zeros(28), np.ones(28))
-    with pytest.raises(ModelError, match="expected spec and weights of a model, got others"):
-        LandmarkModel.load(tiny.model)
-    with pytest.raises(ModelMismatchError, match="expected images of 64 x 64"):
-        model.features(images[:, :32, :32], labels)
-    with pytest.raises(DataError, match="expected uint8 images"):
-        model.features(images.astype(float), labels)
-
-
-def test_no_network_is_built_for_landmarks(tmp_path):
-    from warmstart.metafeat.model import MetaFeatureModel
-    from warmstart.metafeat.siamese_network import SiameseNetwork
-
-    with pytest.raises(UsageError, match="expected a set encoder, got 'landmarks', of which nothing is trained"):
-        SiameseNetwork(LandmarkModel.spec)
-    LandmarkModel(np.zeros(28), np.ones(28)).save(tmp_path / "m.safetensors")
-    with pytest.raises(ModelError, match="expected spec and weights of a model, got others"):
-        MetaFeatureModel.load(tmp_path / "m.safetensors")

@@ -16,6 +16,7 @@ from warmstart.history_store.errors import (
     UsageError,
 )
 from warmstart.history_store.readers import open_arrays, open_images
+from warmstart.history_store.wording import right_of_100
 from warmstart.training.workloads import Member, SourceDataset, get_workload, load_classifier
 from warmstart.training.workloads.classifier_images import to_channels
 
@@ -100,7 +101,7 @@ def test_the_dataset_that_it_was_tuned_on_is_told(model, tmp_path, cli):
     classifier.dataset = open_images(tmp_path / "s.npz").fingerprint("listing")
     classifier.save(tmp_path / "clf.safetensors")
     found = predict(tmp_path / "clf.safetensors", dataset=tmp_path / "s.npz")
-    said = f"The model was tuned on this dataset and trained on pictures of it: expect more errors on others. Its validation error was {classifier.error:.4g}."
+    said = f"The model was tuned on this dataset and trained on pictures of it: expect fewer right answers on others. Of pictures that it was not trained on, {right_of_100(classifier.error)}."
     assert found.tuned_line == said
     assert found.to_dict()["tuned_error"] == classifier.error
     assert said in found._repr_html_()

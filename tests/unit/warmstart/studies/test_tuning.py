@@ -275,7 +275,7 @@ def test_what_trials_print_is_beside_a_report_of_ones_own(tmp_path, processes):
 
 
 def test_every_trial_failed():
-    with pytest.raises(AllTrialsFailedError, match=r"expected a trial that gives an error, got none of 2 \(2 crashed; the last: RuntimeError: never.*Correct the objective; begin"):  # fmt: skip
+    with pytest.raises(AllTrialsFailedError, match=r"expected a trial that gives a result, got none of 2 \(2 crashed; the last: RuntimeError: never.*Correct the objective; begin"):  # fmt: skip
         tune(objective=fail, trials=2)
 
 
@@ -285,9 +285,9 @@ def test_first_trials_that_all_fail_alike_end_the_call_and_the_same_call_goes_on
         with pytest.raises(AllTrialsFailedError, match=rf"got none of {ended} .*the last: expected an error that is"):
             tune(objective=none, trials=40, n_startup_trials=40, on_message=said.append)
         assert said[-1] == f"All {ended} trials failed in the same way, so no more was begun."
-    (told,) = [line for line in said if "gave no error" in line]
+    (told,) = [line for line in said if "gave no result" in line]
     assert told.startswith(
-        "s: trial 0 gave no error (failed): expected an error that is one finite number, got nothing"
+        "s: trial 0 gave no result (failed): expected an error that is one finite number, got nothing"
     )
 
 
