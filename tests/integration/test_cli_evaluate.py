@@ -64,7 +64,7 @@ def test_a_calibrated_history_makes_suggest_promise_a_regret(cli, tiny, photos, 
 
 def test_the_recipe_of_a_model_is_trained_anew(cli, tiny, tmp_path):
     copy, own = shutil.copy(tiny.history, tmp_path / "copy.h5"), tmp_path / "own.safetensors"
-    assert cli("train", "--history", copy, "--out", own, "--steps", 2, "--extractor", "adf-mix").code == 0
+    assert cli("fit-similarity", "--history", copy, "--out", own, "--steps", 2, "--extractor", "adf-mix").code == 0
     call = ["evaluate", "--history", copy, "--folds", 2, "--rivals", "nearest-learned", "--format", "json"]
     by_model = cli(*call, "--model", own, "--models", tmp_path / "a")
     assert by_model.code == 0, by_model.err

@@ -57,7 +57,7 @@ def bars(seen):
 @pytest.mark.slow
 def test_train(place, env):
     args = ("--history", "mine.h5", "--out", "m.safetensors", "--extractor", "adf", "--steps", 60, "--hold-out-group")
-    seen = type_in("train", *args, "group0", folder=place, env=env)
+    seen = type_in("fit-similarity", *args, "group0", folder=place, env=env)
     check(seen, 80)
     assert any("training" in frame and "loss" in frame for frame in bars(seen))
 

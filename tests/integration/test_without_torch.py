@@ -87,7 +87,7 @@ def test_it_says_what_to_install(run, tmp_path):
         (("tune", *DIGITS, "--trials", "1"), "The workload cnn"),
         (("tune", *DIGITS, "--workload", "transfer", "--trials", "1"), "A pretrained network"),
         (("predict", "networks.safetensors", "sklearn:digits"), "This"),
-        (("train", "--history", "tiny.h5", "--out", "model.safetensors", "--steps", "1"), "This"),
+        (("fit-similarity", "--history", "tiny.h5", "--out", "model.safetensors", "--steps", "1"), "This"),
     ]
     for (words, user), (code, _, err) in zip(calls, run(SEVERAL, [words for words, _ in calls]), strict=True):
         assert code == 2, words
