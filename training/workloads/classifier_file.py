@@ -69,9 +69,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     if not path.is_file():
-        msg = (
-            f"{path}: expected a file of networks, got none. Check the path; `warmstart classify` writes one."
-        )
+        msg = f"{path}: expected a file of networks, got none. Check the path; `warmstart classify` writes one."
         raise MissingPathError(msg)
     try:
         with path.open("rb") as file:
