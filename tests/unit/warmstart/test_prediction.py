@@ -225,4 +225,4 @@ def test_a_report_gets_the_confusion_and_the_worst_pictures(tmp_path):
     assert [row["image"] for row in document["classifier"]["doubted_labels"]] == ["4.png", "2.png", "1.png"]
     assert document["classifier"]["mixed_up"][0] == {"truth": "b", "answer": "a", "n": 2, "images": ["4.png", "2.png"]}
     assert document["classifier"]["thresholds"][4] == {"at_least": 0.9, "n": 2, "right": 1}
-    assert "on 5 images that it had not seen: error 0.6 (0.3 to 0.8, 80 %). A row" in text
+    assert "on 5 pictures that it had not seen: 40 of 100 right (20 to 70). A row" in text

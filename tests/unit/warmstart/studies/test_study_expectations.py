@@ -128,7 +128,7 @@ def test_a_study_on_the_shipped_history_tells_all_of_it(tmp_path, monkeypatch):
     document = found.to_dict()
     assert document["expected_error"] == found.expected.best.to_dict()
     assert document["expectation"]["trials"][1]["error"] == 0.06
-    assert "## Promised and came" in (tmp_path / found.report).read_text()
+    assert "## Expected and measured" in (tmp_path / found.report).read_text()
     reported = json.loads((tmp_path / found.report).with_suffix(".json").read_text())
     assert reported["expectation"] == document["expectation"]
     cut = replace(found.trials[0], number=2, error=None, status=TrialStatus.PRUNED)  # and then run again
