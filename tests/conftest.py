@@ -140,6 +140,28 @@ def trials_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def functions_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run trials of functions in this process, a second less for each study: for tests of something else."""
+    from trial_threads import begin_functions, use_threads
+
+    use_threads(monkeypatch, begin_functions)
+
+
+@pytest.fixture
+def short_chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Gaussian processes draw few samples, for tests of something else than how well they search."""
+    from dataclasses import replace
+    from functools import partial
+
+    from warmstart.bo.surrogates import SURROGATES
+
+    for name in ("gp", "mt-gp"):
+        info = SURROGATES[name]
+        short = partial(info.factory, samples=2, burn_in=2, sweeps=2)
+        monkeypatch.setitem(SURROGATES._entries, name, replace(info, factory=short))
+
+
+@pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `warmstart tune` write its page without pictures, a second or more of each call."""
     monkeypatch.setattr("warmstart.plots.study_page._figures", lambda *_: "")

@@ -6,6 +6,7 @@ import pickle
 import threading
 
 from warmstart.studies.execution import child, trial_process
+from warmstart.studies.objectives.command import CommandObjective
 from warmstart.studies.objectives.workload import WorkloadObjective
 from warmstart.training.collection.measure import Measure
 from warmstart.training.processes import executor
@@ -38,6 +39,13 @@ def begin_trials(target, pickled, **settings):
     return SupervisedProcess(target, pickled, **settings)
 
 
+def begin_functions(target, pickled, **settings):
+    """Begin a thread for any function, a process for a command."""
+    if isinstance(pickle.loads(pickled), CommandObjective):
+        return SupervisedProcess(target, pickled, **settings)
+    return TrialThread(target, pickled)
+
+
 def begin_cells(target, work, tells):
     """Begin a thread where a built-in network is measured, else a process."""
     if isinstance(work, Measure) and not work.workload.is_own:
@@ -45,8 +53,8 @@ def begin_cells(target, work, tells):
     return SupervisedProcess(target, work, tells)
 
 
-def use_threads(monkeypatch):
-    """Let trials and cells of the built-in networks run in this process."""
-    monkeypatch.setattr(trial_process, "SupervisedProcess", begin_trials)
+def use_threads(monkeypatch, begin=begin_trials):
+    """Let trials and cells of the built-in networks run in this process; with `begin_functions`, any function."""
+    monkeypatch.setattr(trial_process, "SupervisedProcess", begin)
     monkeypatch.setattr(executor, "SupervisedProcess", begin_cells)
     monkeypatch.setattr(child, "_set_up_process", lambda: None)  # it is for a process of one's own

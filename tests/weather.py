@@ -143,13 +143,6 @@ def _hold(mb):
     return len(held)
 
 
-def make_noise(config, *, seed, budget, report):
-    os.write(1, bytes(range(256)) * 1000)
-    sys.stdout.write('{"error": 0.9}\n')
-    sys.stderr.write("\ud800 alone")
-    return 0.25
-
-
 def go_down(config, *, seed, budget, report):
     """Report 1/1, 1/2, 1/3 ...; note in the file how it ended."""
     try:
@@ -160,12 +153,6 @@ def go_down(config, *, seed, budget, report):
         if "file" in config:
             Path(config["file"]).write_text(f"{step}")
     return 1 / (step + 1)
-
-
-def report_nonsense(config, *, seed, budget, report):
-    report(0, float("nan"))
-    report(1, 0.5)
-    report("two", "text")
 
 
 @dataclass
@@ -209,17 +196,6 @@ def fork_and_return(config, *, seed, budget, report):
         return 0.9
     os.waitpid(pid, 0)
     report(2, config["x"])
-    return config["x"]
-
-
-def leave_the_fork(config, *, seed, budget, report):
-    """Fork, and let the child answer after the trial, or in the next one."""
-    if config["x"] == 0.0 and os.fork() == 0:
-        time.sleep(config["after"])
-        report(1, 0.9)
-        return 0.9
-    if config["x"] > 0:
-        time.sleep(3 * config["after"])
     return config["x"]
 
 

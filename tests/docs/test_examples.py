@@ -17,11 +17,7 @@ from warmstart.history_store.readers import READERS
 ROOT = Path(__file__).parents[2]
 RULES = ("evaluation", "optimiser", "strategies")
 """Pages of `research/` that describe a command or a class; the others quote how figures were made."""
-PAGES = [
-    ROOT / "README.md",
-    *sorted(ROOT.glob("docs/*.md")),
-    *(ROOT / "research" / f"{name}.md" for name in RULES),
-]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *(ROOT / "research" / f"{name}.md" for name in RULES)]
 SHIPPED = ROOT / "warmstart" / "defaults"
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INSTALL = "python3 -m venv "
@@ -73,7 +69,7 @@ def words(text):
 
 
 @pytest.fixture
-def files(tiny, monkeypatch, tmp_path, trials_here):
+def files(tiny, monkeypatch, tmp_path, trials_here, no_pictures, short_chains):
     """Run in an empty folder, on the shipped history and model or, until there are any, on the tiny ones."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")  # python means this one

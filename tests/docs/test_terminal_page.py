@@ -52,5 +52,6 @@ def test_a_bar_and_an_interrupt(folder):
     ((command, shown),) = sessions("interrupted")
     seen = type_in(*command, columns=COLUMNS, folder=folder, interrupt_at="trial 5 for")
     assert seen.code == 130
+    assert not seen.is_cursor_hidden
     assert shape(seen.screen) == shape(shown)
     assert any(shape(frame) == shape(one) for one in seen.frames)

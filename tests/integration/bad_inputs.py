@@ -1,10 +1,8 @@
-"""Sixty wrong things to give the command line, each with what it must answer."""
+"""Wrong things to give the command line, each with what it must answer."""
 
 import json
-import re
 import shutil
 import struct
-import tarfile
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,8 +10,6 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-from PIL import Image
-from safetensors.numpy import save_file
 from stripes import pictures, write_folder
 
 
@@ -84,111 +80,31 @@ GOOD_CONFIG = {
 TABLE: tuple[Bad, ...] = (
     _dataset("path", "missing", 2, "missing: expected"),
     _dataset("path", "empty", 3, "empty: expected"),
-    _dataset("path", "unlabelled", 3, "unlabelled: expected .*class"),
     _dataset("path", "photos.zip", 3, "photos.zip: expected at least two classes"),
-    _dataset("path", "photos.tar.gz", 3, "photos.tar.gz: expected .*[Uu]npack"),
-    _dataset("path", "loop", 2, "loop: expected"),
-    _dataset("path", "notes.txt", 3, "notes.txt: expected"),
     _place("path", "unknown scheme", 2, "expected .*ftp", "ftp:photos"),
-    _place("path", "unknown sklearn set", 2, "sklearn:.*nothing", "sklearn:nothing"),
-    _place("path", "unknown dataset of a history", 2, "nobody", "{history}::nobody"),
-    _place("path", "empty path", 2, "expected", ""),
-    _place(
-        "path", "torchvision set not fetched", 2, "torchvision:MNIST: expected .*Pass --download", "torchvision:MNIST"
-    ),
     _dataset("image", "text_named_png", 3, "expected .*got.* 1 "),
-    _dataset("image", "truncated_jpeg", 3, "expected .*got.* 1 "),
-    _dataset("image", "zero_bytes", 3, "expected .*got.* 1 "),
     _dataset("image", "huge_picture", 3, "expected .*got.* 1 "),
-    _dataset("image", "dangling_link", 3, "expected"),
     _dataset("image", "all_broken", 3, "expected", "--skip-broken"),
-    _dataset("image", "flipped_byte", 3, "expected .*got.* 1 "),
     _dataset("array", "objects.npz", 3, "expected .*object"),
     _dataset("array", "nan.npz", 3, "expected floats .*got 1 NaN"),
-    _dataset("array", "floats_to_255.npz", 3, r"expected floats in \[0, 1\], got minimum 0 and maximum 255"),
-    _dataset("array", "flat_rows.npz", 3, "expected n x h x w .*got 8 x 64"),
-    _dataset("array", "five_channels.npz", 3, "expected .*5"),
-    _dataset("array", "signed.npz", 3, "expected .*int64"),
-    _dataset("array", "truncated.npz", 3, "expected"),
     _dataset("array", "other_names.npz", 3, "expected labels beside pixels, got pixels, answers"),
-    _dataset("array", "no_images.npz", 3, "expected"),
-    _dataset("label", "labels_missing.npz", 3, "expected .*label"),
     _dataset("label", "labels_short.npz", 3, "expected 8 labels.*got.*7"),
-    _dataset("label", "labels_one_class.npz", 3, "expected at least two classes"),
     _dataset("label", "labels_one_hot.npz", 3, "expected one label a picture.*one-hot"),
-    _dataset("label", "labels_fractions.npz", 3, "expected .*got"),
-    _dataset("label", "labels_negative.npz", 3, "expected .*-1"),
-    _dataset("label", "labels_nan.npz", 3, "expected .*nan"),
-    _dataset("label", "one_class", 3, "expected at least two classes"),
-    _dataset("label", "one_image", 3, "expected at least two"),
-    _history("missing.h5", 2, "missing.h5: expected a history file, got nothing there"),
-    _history("good", 2, "good: expected a history file, got a folder"),
     _history("notes.txt", 4, "notes.txt: expected"),
-    _history("no_bytes.h5", 4, "no_bytes.h5: expected"),
     _history("truncated.h5", 4, "truncated.h5"),
     _history("newer.h5", 4, 'newer.h5.*expected encoding-version "2", got "99". Upgrade warmstart'),
-    _history("other_hdf5.h5", 4, "other_hdf5.h5.*expected"),
     _history("flipped.h5", 4, "flipped.h5"),
     _history("no_datasets.h5", 2, "no_datasets.h5: expected a history with datasets"),
     _history("other_journal.h5", 4, "other_journal.h5"),
     _model("missing.safetensors", 2, "missing.safetensors: expected a model file"),
-    _model("good", 2, "good: expected a model file, got a folder"),
     _model("notes.txt", 4, "notes.txt: expected a model file"),
     _model("truncated.safetensors", 4, "truncated.safetensors: expected .*bytes, got .*truncated"),
     _model("other_size.safetensors", 4, "expected a model for images of 32 x 32 .*got one for 16 x 16"),
-    _model("newer.safetensors", 4, "version 1.*got version 99. Upgrade warmstart"),
-    _model("plain.safetensors", 4, "plain.safetensors: expected a model file"),
     _model("altered.safetensors", 4, "altered.safetensors: expected weights with hash"),
-    _option("k zero", "-k.*expected at least 1", "-k", 0),
     _option("k larger than the history", "-k: expected at most 8, the number of configurations.*got 9", "-k", 9),
-    _option("k as a word", "-k: ", "-k", "three"),
-    _option("unknown strategy", "--strategy: expected one of joint.*got 'best'", "--strategy", "best"),
-    _option("unknown format", "--format: ", "--format", "xml"),
     _option("unknown group", "--exclude-group: expected groups of .*got group9", "--exclude-group", "group9"),
-    _option(
-        "all groups excluded",
-        "expected at least one dataset to learn from",
-        *("--exclude-group", "group0", "--exclude-group", "group1", "--exclude-group", "group2"),
-    ),
-    _option("negative seed", "--seed: ", "--seed", -1),
-    _option("no threads", "--threads: ", "--threads", 0),
-    _option(
-        "unknown device",
-        "--device: expected cpu, cuda, cuda:1 or auto, got 'abacus'",
-        "--device",
-        "abacus",
-        "--no-cache",
-    ),
-    _option("misspelt option", "--histroy", "--histroy", "x.h5"),
     Bad("option", "no dataset", 2, "Give your images", lambda w: ["suggest"]),
-    Bad("option", "unknown command", 2, "sugest", lambda w: ["sugest"]),
     _record("error above 1", 3, r"expected an error in \[0, 1\], got error=1.5", "--error", 1.5),
-    _record("error missing", 2, "--error: expected a validation error", "--status", "ok"),
-    _record("status unknown", 2, "--status: expected one of ok, .*got 'fine'", "--error", 0.5, "--status", "fine"),
-    _record("config no JSON", 2, "--config: expected JSON, got 'lr=3'", "--error", 0.5, "--config", "lr=3"),
-    _record(
-        "config file missing", 2, "--config: expected a readable file", "--error", 0.5, "--config", "@nowhere.json"
-    ),
-    _record(
-        "config outside the space",
-        3,
-        "batch_size",
-        "--error",
-        0.5,
-        "--config",
-        json.dumps(GOOD_CONFIG | {"batch_size": 9999}),
-    ),
-    _record("run of an unknown dataset", 3, "nobody", "--error", 0.5, "--dataset", "nobody"),
-    _record(
-        "curve backwards",
-        3,
-        "--curve: expected updates that increase",
-        "--error",
-        0.5,
-        "--curve",
-        "[[20, 0.5], [10, 0.4]]",
-    ),
-    Bad("option", "remove unknown", 2, "nobody", lambda w: ["history", "remove", w.history, "nobody", "--yes"]),
     Bad("option", "remove unasked", 2, "expected --yes", lambda w: ["history", "remove", w.history, "stripes0"]),
     Bad(
         "option",
@@ -217,31 +133,15 @@ def build(root: Path, history: Path, model: Path) -> World:
 
 
 def _write_folders(root: Path) -> None:
-    images, labels = pictures(7, 12, classes=3)
-    good = write_folder(root / "good", images, labels)
+    good = write_folder(root / "good", *pictures(7, 12, classes=3))
     (root / "empty").mkdir()
     (root / "notes.txt").write_text("not a picture\n" * 100)
-    write_folder(root / "one_class", images, labels * 0)
-    write_folder(root / "one_image", images[:1], labels[:1])
-    (root / "unlabelled").mkdir()
-    for number, image in enumerate(images):
-        Image.fromarray(image).save(root / "unlabelled" / f"{number}.png")
     with zipfile.ZipFile(root / "photos.zip", "w") as archive:
         archive.write(good / "class0" / "000.png")
-    with tarfile.open(root / "photos.tar.gz", "w:gz") as archive:
-        archive.add(good)
-    (root / "loop").symlink_to(root / "loop")
-    for name in ("text_named_png", "truncated_jpeg", "zero_bytes", "huge_picture", "dangling_link", "flipped_byte"):
+    for name in ("text_named_png", "huge_picture"):
         shutil.copytree(good, root / name)
     (root / "text_named_png" / "class0" / "bad.png").write_text("hello")
-    Image.fromarray(pictures(7, 4, size=200)[0][0]).save(root / "whole.jpg", quality=95)
-    (root / "truncated_jpeg" / "class0" / "bad.jpg").write_bytes((root / "whole.jpg").read_bytes()[:3000])
-    (root / "zero_bytes" / "class0" / "bad.png").touch()
     (root / "huge_picture" / "class0" / "bad.png").write_bytes(_png_of_claimed_size(100_000))
-    (root / "dangling_link" / "class0" / "bad.png").symlink_to(root / "nowhere.png")
-    picture = bytearray((good / "class1" / "001.png").read_bytes())
-    picture[len(picture) // 2] ^= 0xFF
-    (root / "flipped_byte" / "class1" / "bad.png").write_bytes(picture)
     for number in range(4):
         folder = root / "all_broken" / f"class{number % 2}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -261,36 +161,22 @@ def _png_of_claimed_size(side: int) -> bytes:
 
 def _write_arrays(root: Path) -> None:
     images, labels = pictures(5, 8, classes=2)
-    floats = images.astype(np.float32)
-    nan = floats / 255
+    nan = images.astype(np.float32) / 255
     nan[0, 0, 0, 0] = np.nan
-    floats[0, 0, 0], floats[0, 0, 1] = 0, 255
     for name, x, y in (
         ("objects", np.array([*images, None], dtype=object)[:8], labels),
         ("nan", nan, labels),
-        ("floats_to_255", floats, labels),
-        ("flat_rows", np.zeros((8, 64), np.uint8), labels),
-        ("five_channels", np.zeros((8, 32, 32, 5), np.uint8), labels),
-        ("signed", images.astype(np.int64), labels),
-        ("no_images", images[:0], labels[:0]),
         ("labels_short", images, labels[:7]),
-        ("labels_one_class", images, labels * 0),
         ("labels_one_hot", images, np.eye(2, dtype=np.int64)[labels]),
-        ("labels_fractions", images, labels + 0.5),
-        ("labels_negative", images, labels - 1),
-        ("labels_nan", images, np.where(labels > 0, 1.0, np.nan)),
     ):
         np.savez(root / f"{name}.npz", images=x, labels=y)
-    np.savez(root / "labels_missing.npz", images=images)
     np.savez(root / "other_names.npz", pixels=images, answers=labels)
-    (root / "truncated.npz").write_bytes((root / "nan.npz").read_bytes()[:2000])
 
 
 def _write_histories(root: Path, history: Path) -> None:
     from warmstart.history_store.history import History
 
     whole = history.read_bytes()
-    (root / "no_bytes.h5").touch()
     (root / "truncated.h5").write_bytes(whole[: len(whole) // 2])
     flipped = bytearray(whole)
     place = whole.index(b'"group0"') + 3
@@ -299,8 +185,6 @@ def _write_histories(root: Path, history: Path) -> None:
     (root / "newer.h5").write_bytes(whole)
     with h5py.File(root / "newer.h5", "r+") as file:
         file.attrs.create("encoding-version", np.bytes_("99"))
-    with h5py.File(root / "other_hdf5.h5", "w") as file:
-        file["images"] = np.zeros(3)
     with History.open(history) as opened:
         History.create(root / "no_datasets.h5", opened.space_json, configs=opened.configs).close()
     shutil.copy(root / "no_datasets.h5", root / "donor.h5")
@@ -320,7 +204,5 @@ def _write_models(root: Path, model: Path, history: Path) -> None:
     altered = bytearray(whole)
     altered[-2] ^= 0x40
     (root / "altered.safetensors").write_bytes(altered)
-    (root / "newer.safetensors").write_bytes(re.sub(rb'\\"version\\": \d', rb'\\"version\\":99', whole, count=1))
-    save_file({"x": np.zeros(3, np.float32)}, root / "plain.safetensors")
     good = MetaFeatureModel.load(model)
     MetaFeatureModel.random(ModelSpec(tau=50, image_size=16)).save(root / "other_size.safetensors", good.header)

@@ -34,11 +34,8 @@ def photos(tmp_path, monkeypatch):
         (("nowhere",), 2, "got a path that does not exist"),
         (("photos/wide",), 3, "expected one folder a class"),
         (("photos", "--strict"), 3, "got 1 broken of 50 read: usual/broken.png (not a picture)"),
-        (("photos", "--out", "p.pt"), 2, "--out: expected a file that ends in .safetensors, got p.pt."),
         (("photos", "--out", "no/p.safetensors"), 2, "--out: expected a file in a folder that is there"),
         (("photos", "--time", "9"), 2, "--time: expected a length of time with its unit, got '9'. `9m` or `9s`?"),
-        (("photos", "--groups", "a", "--group-column", "b"), 2, "--groups cannot be used with --group-column."),
-        (("photos", "--group-column", "b"), 2, "--group-column needs --labels"),
     ],
 )
 def test_a_wrong_call_is_one_line_and_leaves_nothing(photos, cli, args, code, told):

@@ -1,10 +1,6 @@
 """`history collect` from the command line: wrong calls quickly, a real collection and an interrupt slowly."""
 
 import json
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -115,13 +111,6 @@ def test_a_folder_keeps_its_own_parts(tmp_path, cli):
             assert of_one == of_other
 
 
-def test_a_manifest_that_is_none_is_bad_data(source, cli):
-    (source / "stripes.toml").write_text("name = 3")
-    run = cli(*call(source))
-    assert run.code == 3
-    assert not (source / "h.h5").exists()
-
-
 def test_configurations_to_measure_first_are_checked(source, cli):
     file = source / "first.json"
     for text, code, match in [
@@ -167,42 +156,6 @@ def test_images_of_ones_own_need_no_manifest(source):
         open_sources([source / "nowhere"])
 
 
-def test_broken_pictures_are_refused_or_left_out_and_named(tmp_path, cli):
-    for number, (image, label) in enumerate(zip(*pictures(0), strict=True)):
-        place = tmp_path / "photos" / str(label)
-        place.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image).save(place / f"{number:03}.png")
-    broken = sorted((tmp_path / "photos" / "1").iterdir())[0]
-    broken.write_bytes(b"no picture")
-    script = tmp_path / "job.py"
-    script.write_text("def error(config, *, dataset):\n    return config['lr']\n")
-    (tmp_path / "space.yaml").write_text("lr: {log: [1e-4, 0.1]}\n")
-    call = ["history", "collect", tmp_path / "photos", "--history", tmp_path / "h.h5", "--objective", f"{script}:error", "--space", tmp_path / "space.yaml", "--configs", "2", "--workers", "1"]  # fmt: skip
-    refused = cli(*call)
-    assert refused.code == 3
-    assert (
-        f"1/{broken.name} (not a picture). Repair or remove them, or go on without them: --skip-broken." in refused.err
-    )
-    found = cli(*call, "--skip-broken")
-    assert found.code == 0, found.err
-    assert f"left out 1/{broken.name}: not a picture" in found.err
-    again = cli(*call)
-    assert again.code == 0, "its pictures are in the history"
-    listed = json.loads(cli("history", "list", "--history", tmp_path / "h.h5", "--format", "json").out)
-    (one,) = listed["datasets"]
-    assert one["n_train"] + one["n_val"] + one["n_test"] == len(pictures(0)[1]) - 1
-    assert one["n_evaluations"] == 2
-
-
-def test_without_datasets_no_history_is_made(cli, tmp_path):
-    run = cli("history", "collect", "--history", tmp_path / "typo.h5")
-    assert run.code == 2
-    assert "typo.h5: expected a history with datasets to measure, got nothing there. Check the path" in " ".join(
-        run.err.split()
-    )
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_configurations_are_read_as_suggest_writes_them(tmp_path):
     from warmstart.histories.collect import read_configs
     from warmstart.history_store.errors import DataError
@@ -222,19 +175,6 @@ def test_configurations_are_read_as_suggest_writes_them(tmp_path):
 
 
 @pytest.mark.slow
-def test_collect_measures_suggestions_first_on_a_folder_of_ones_own(source, cli):
-    from stripes import write_folder
-
-    folder = write_folder(source / "mine", *pictures(0, size=8))
-    said = cli("suggest", "--dataset", folder, "--format", "json")
-    (source / "first.json").write_text(said.out)
-    ask = [str(folder), "--history", str(source / "h.h5"), "--first", str(source / "first.json"), "--configs", "1"]
-    run = cli("history", "collect", *ask, "--workers", "1", "--device", "cpu", "--format", "json")
-    assert run.code == 0, run.err
-    assert (run.json()["total"], run.json()["datasets"]) == (4, ["mine"])
-
-
-@pytest.mark.slow
 def test_collect_measures_resumes_and_writes_shards(source, cli):
     first = cli(*call(source, "--configs", 1, "--shards", source / "shards"))
     assert first.code == 0, first.err
@@ -243,17 +183,3 @@ def test_collect_measures_resumes_and_writes_shards(source, cli):
     assert (second["total"], second["known"]) == (2, 1)
     made = cli("history", "import", source / "again.h5", source / "shards", "--format", "json").json()
     assert made["imported"] == 2
-
-
-@pytest.mark.slow
-def test_ctrl_c_stops_with_130_and_leaves_a_sound_history(source, cli):
-    command = [sys.executable, "-m", "warmstart", *call(source, "--configs", "64")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        while not (source / "h.h5").exists():
-            time.sleep(0.1)
-        time.sleep(15)
-        running.send_signal(signal.SIGINT)
-        out, err = running.communicate()
-    assert (running.returncode, out) == (130, "")
-    assert json.loads(err.splitlines()[-1])["error"]["type"] == "Interrupted"
-    assert cli("history", "verify", source / "h.h5").code == 0

@@ -4,18 +4,11 @@ import csv
 import io
 import json
 import shutil
-import subprocess
-import sys
-import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from stripes import write_folder
 
 from warmstart.history_store.history import History
-from warmstart.history_store.images import ImageSet
-from warmstart.history_store.records import Evaluation
 
 STATIC = "random,portfolio,nearest-learned,nearest-handcrafted,nearest-random-network,joint,oracle-nearest"
 
@@ -32,10 +25,6 @@ def table(tmp_path):
         meta_features=rng.random((6, 3)),
     )
     return tmp_path / "made.npz"
-
-
-def numbers(report):
-    return {name: method["per_dataset"] for name, method in report["rivals"].items()}
 
 
 def test_a_history_is_evaluated_and_a_second_run_uses_its_models(cli, tiny, tmp_path):
@@ -57,38 +46,6 @@ def test_a_history_is_evaluated_and_a_second_run_uses_its_models(cli, tiny, tmp_
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "models").iterdir()} == kept
 
 
-def test_datasets_that_train_leaves_out_are_left_out_with_a_note(cli, tiny, photos, tmp_path):
-    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
-    with History.open(copy) as history:
-        configs = list(history.configs)
-    for name, measured in (("barely", configs[:1]), ("unseen", configs)):
-        add = ["history", "add", copy, "--dataset", photos, "--name", name, "--group", name]
-        assert cli(*add, *(["--no-images"] if name == "unseen" else [])).code == 0
-        with History.open(copy, write=True) as history:
-            history.extend([Evaluation(name, dict(config), 0.5, seed=0) for config in measured])
-    call = [
-        "evaluate",
-        "--history",
-        copy,
-        "--models",
-        tmp_path / "models",
-        "--folds",
-        3,
-        "--steps",
-        1,
-        "--format",
-        "json",
-    ]
-    run = cli(*call, "--rivals", "nearest-learned")
-    assert run.code == 0, run.err
-    report = run.json()
-    assert report["n_datasets"] == 6
-    assert [note.rpartition(": ")[2] for note in report["notes"]] == ["unseen.", "barely."]
-    assert "Left out 1 of 8 datasets, measured on fewer than half" in " ".join(run.err.split())
-    everyone = cli(*call, "--rivals", "portfolio").json()
-    assert (everyone["n_datasets"], everyone["notes"]) == (8, [])
-
-
 def test_a_calibrated_history_makes_suggest_promise_a_regret(cli, tiny, photos, tmp_path):
     copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
     call = ["evaluate", "--history", copy, "--model", tiny.model, "--models", tmp_path / "models", "--folds", 3]
@@ -105,54 +62,17 @@ def test_a_calibrated_history_makes_suggest_promise_a_regret(cli, tiny, photos, 
     assert cli("history", "verify", copy).code == 0
 
 
-def test_a_calibration_needs_a_history_its_model_and_all_datasets(cli, tiny, tmp_path):
-    run = cli("evaluate", "--history", tiny.history, "--rivals", "portfolio", "--calibrate")
-    assert run.code == 2
-    assert "--calibrate needs --history and --model." in run.err
-    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
-    run = cli("evaluate", "--history", copy, "--model", tiny.model, "--rivals", "portfolio", "--calibrate")
-    assert run.code == 2
-    assert "expected learned distances of all datasets" in run.err
-
-
-@pytest.mark.parametrize("more", [("--protocol", "in-source"), ("--only", "stripes0"), ("--methods", "random")])
-def test_a_calibration_that_cannot_be_stored_is_refused_before_hours_are_spent(cli, tiny, tmp_path, monkeypatch, more):
-    monkeypatch.setattr("warmstart.cli.evaluate._reports", lambda *_: pytest.fail("evaluated"))
-    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
-    run = cli("evaluate", "--history", copy, "--model", tiny.model, "--calibrate", *more)
-    assert run.code == 2
-    assert "expected learned distances of all datasets" in run.err
-
-
-def test_in_source_lets_siblings_answer(cli, tiny, tmp_path):
-    call = ["evaluate", "--history", tiny.history, "--rivals", "random,portfolio", "--format", "json"]
-    out, inside = (cli(*call, "--protocol", name).json() for name in ("leave-source-out", "in-source"))
-    assert inside["protocol"] == "in-source"
-    assert numbers(out)["random"] == numbers(inside)["random"]
-    assert numbers(out)["portfolio"] != numbers(inside)["portfolio"]
-
-
-def test_without_distances_no_images_are_needed(cli, tiny, tmp_path):
-    with History.open(tiny.history) as history:
-        history.compact(drop_images=True, path=tmp_path / "bare.h5")
-    assert cli("evaluate", "--history", tmp_path / "bare.h5", "--rivals", "random,portfolio").code == 0
-    run = cli("evaluate", "--history", tmp_path / "bare.h5", "--models", tmp_path, "--rivals", "nearest-learned")
-    assert run.code == 3
-    assert "expected images of" in run.err
-
-
 def test_the_recipe_of_a_model_is_trained_anew(cli, tiny, tmp_path):
     copy, own = shutil.copy(tiny.history, tmp_path / "copy.h5"), tmp_path / "own.safetensors"
-    assert cli("train", "--history", copy, "--out", own, "--steps", 2, "--extractor", "adf-mix").code == 0
+    assert cli("fit-similarity", "--history", copy, "--out", own, "--steps", 2, "--extractor", "adf-mix").code == 0
     call = ["evaluate", "--history", copy, "--folds", 2, "--rivals", "nearest-learned", "--format", "json"]
     by_model = cli(*call, "--model", own, "--models", tmp_path / "a")
     assert by_model.code == 0, by_model.err
     by_options = cli(*call, "--extractor", "adf-mix", "--steps", 2, "--models", tmp_path / "b").json()
     assert by_model.json()["rivals"] == by_options["rivals"]
-    assert by_model.json()["rivals"] != cli(*call, "--steps", 2, "--models", tmp_path / "c").json()["rivals"]
 
 
-def test_a_table_is_replayed_for_people_and_programs(cli, table, tmp_path):
+def test_a_table_is_replayed_for_people_and_programs(cli, table):
     call = ["evaluate", "--table", table, "--horizon", 5, "--repeats", 1, "--surrogate", "gp-map"]
     shown = cli(*call)
     assert shown.code == 0, shown.err
@@ -169,49 +89,12 @@ def test_a_table_is_replayed_for_people_and_programs(cli, table, tmp_path):
     assert only["datasets"] == ["d3"]
 
 
-def test_workers_change_nothing(cli, table):
-    call = ["evaluate", "--table", table, "--horizon", 4, "--repeats", 1, "--surrogate", "gp-map", "--format", "json"]
-    call += ["--rivals", "latin,cold-gp,joint"]
-    assert cli(*call).json() == cli(*call, "--workers", 2).json()
-
-
-@pytest.mark.slow
-def test_the_papers_figures_and_the_plots(cli, tiny, table, tmp_path):
-    (tmp_path / "plots").mkdir()
-    call = ["evaluate", "--horizon", 5, "--repeats", 2, "--surrogate", "gp-map", "--paper-figure", "--format", "json"]
-    call += ["--rivals", "random,portfolio"]
-    run = cli(*call, "--table", table, "--plots", tmp_path / "plots")
-    assert run.code == 0, run.err
-    figure = run.json()["figures"]["paper"]
-    assert set(figure) == {"ei", "lcb"}
-    assert set(figure["ei"]) == {"uniform", "latin", "halton", "nearest 3 by handcrafted"}
-    assert set(figure["ei"]["latin"]) == {f"d{i}" for i in range(6)}
-    assert len(figure["ei"]["latin"]["d0"]["mean"]) == 5
-    assert len(list((tmp_path / "plots").glob("regret*.png"))) == 4
-    call += [
-        "--history",
-        tiny.history,
-        "--folds",
-        2,
-        "--steps",
-        1,
-        "--models",
-        tmp_path / "models",
-        "--only",
-        "stripes0",
-    ]
-    figure = cli(*call).json()["figures"]["paper"]
-    assert set(figure["lcb"]) == {"uniform", "latin", "halton", "nearest 3 by ADF", "nearest 3 by Bi-LSTM"}
-
-
 @pytest.mark.parametrize(
     ("more", "code", "match"),
     [
         (["--rivals", "magic"], 2, "--methods: expected names among"),
         (["--reference", "magic"], 2, "--reference: expected a method of the evaluation"),
         (["--only", "nobody"], 2, "--only: expected datasets"),
-        (["--protocol", "none"], 2, "--protocol: "),
-        (["--folds", 1], 2, "--folds: "),
         (["--surrogate", "magic", "--rivals", "cold-gp"], 2, "expected surrogate among"),
         (["--out", "no/such/report.json"], 2, "--out: expected a place in a folder that exists"),
         (["--out", __file__], 2, "--out: expected a new file, or a JSON report to replace"),
@@ -224,29 +107,6 @@ def test_wrong_calls_are_told(cli, table, more, code, match):
     run = cli("evaluate", "--table", table, "--rivals", "random", *more, "--format", "json")
     assert run.code == code
     assert match in json.loads(run.err)["error"]["message"]
-
-
-@pytest.mark.slow
-def test_a_killed_run_goes_on_with_its_models(cli, tiny, tmp_path):
-    folder = tmp_path / "models"
-    call = ["evaluate", "--history", tiny.history, "--folds", 3, "--steps", 8, "--rivals", "nearest-learned"]
-    call = [str(word) for word in [*call, "--format", "json", "--models"]]
-    victim = subprocess.Popen([sys.executable, "-m", "warmstart", *call, folder], stdout=subprocess.DEVNULL)
-    try:
-        while not list(folder.glob("*-without-*.npz")):
-            assert victim.poll() is None
-            time.sleep(0.02)
-    finally:
-        victim.kill()
-        victim.wait()
-    kept = {path.name: path.stat().st_mtime_ns for path in folder.glob("*-without-*.npz")}
-    assert len(kept) < 3
-    found = cli(*call, folder)
-    assert found.code == 0, found.err
-    after = {path.name: path.stat().st_mtime_ns for path in folder.glob("*-without-*.npz")}
-    assert len(after) == 3
-    assert kept.items() <= after.items()
-    assert found.json() == cli(*call, tmp_path / "straight").json()
 
 
 @pytest.fixture
@@ -304,120 +164,14 @@ def test_a_dataset_of_ones_own_is_asked_about_by_what_was_measured(cli, tiny, ph
     assert "suggestions 1 to 3 reached 0.100 (place 1), 0.200 (place 2), not measured of 4 measured, best 0.100. Measure what is suggested: `suggest --format json`, then `history collect --first`" in said  # fmt: skip
 
 
-def test_where_nothing_suggested_was_measured_the_next_step_is_named():
-    from warmstart.models.query_evaluation import query_lines
-
-    none = {"config": {}, "error": None, "rank": None}
-    (line,) = query_lines([{"dataset": "h.h5::d", "measured": 6, "best_error": 0.1, "suggested": [none] * 3}])
-    assert line == (
-        "h.h5::d: none of suggestions 1 to 3 is among the 6 configurations that both have measured, best 0.100. "
-        "Measure what is suggested: `suggest --format json`, then `history collect --first`"
-    )
-
-
-def test_every_group_with_the_images_of_a_query_is_left_out(cli, tiny, photos, mine, tmp_path):
-    from warmstart.models.query_evaluation import _measured_query
-    from warmstart.suggestions.embedded_history import load_embedded_history
-
-    file, _, evaluations = mine
-    known = shutil.copy(tiny.history, tmp_path / "known.h5")
-    for place, name in ((file, "photos"), (known, "one"), (known, "two")):
-        assert cli("history", "add", place, "--dataset", photos, "--name", name, "--group", name).code == 0
-        with History.open(place, write=True) as history:
-            history.extend([replace(evaluation, dataset=name) for evaluation in evaluations])
-    embedded = load_embedded_history(known, tiny.model)
-    for query in (f"{file}::photos", "one", f"{known}::two"):
-        found = _measured_query(query, embedded, device="cpu")
-        assert {embedded.names[row] for row in found.rows} == set(tiny.names)
-        assert len(found.distances) == len(tiny.names)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("protocol", "in-source"),
-        ("only", "stripes1"),
-        ("folds", 3),
-        ("models", "here"),
-        ("surrogate", "gp-map"),
-        ("extractor", "adf"),
-        ("target", "rank"),
-        ("steps", 3),
-        ("preset", "paper"),
-        ("workers", 2),
-    ],
-)
-def test_an_option_that_says_nothing_beside_a_query_is_refused(cli, tiny, use_tiny, option, value):
-    run = cli("evaluate", "--query", tiny.names[0], f"--{option}", value)
-    assert run.code == 2
-    assert f"--{option} cannot be used with --query" in run.err
-
-
-@pytest.mark.parametrize("option", ["folds", "models", "preset", "extractor", "target", "steps", "model"])
-def test_an_option_of_models_says_nothing_beside_a_table(cli, tiny, table, option):
-    value = {"folds": 3, "models": "here", "preset": "paper", "extractor": "adf", "target": "rank", "steps": 3}
-    run = cli("evaluate", "--table", table, f"--{option}", value.get(option, tiny.model))
+@pytest.mark.parametrize(("option", "value"), [("folds", 3), ("extractor", "adf")])
+def test_an_option_of_models_says_nothing_beside_a_table(cli, table, option, value):
+    run = cli("evaluate", "--table", table, f"--{option}", value)
     assert run.code == 2
     assert f"--{option} cannot be used with --table, for which no model is trained" in run.err
 
 
-def test_two_groups_are_too_few_to_calibrate_and_that_is_told_at_once(cli, tiny, tmp_path, monkeypatch):
-    from warmstart.training.evaluation import fold_models
-
-    two = tmp_path / "two.h5"
-    with (
-        History.open(tiny.history) as known,
-        History.create(two, known.space_json, stored_size=known.stored_size) as own,
-    ):
-        for name in tiny.names[:4]:
-            stored = known.images(name)
-            images = ImageSet(np.asarray(stored.array), stored.labels, stored.class_names)
-            own.add_dataset(known.dataset(name), images, stored.split)
-        own.extend([each for each in known.evaluations() if each.dataset in tiny.names[:4]])
-    monkeypatch.setattr(fold_models, "FoldModels", None)
-    run = cli("evaluate", "--history", two, "--model", tiny.model, "--calibrate")
-    assert run.code == 2
-    said = "--calibrate: expected at least three groups of datasets with images and runs"
-    assert said in run.err
-    assert "got 2: group0, group1." in run.err
-
-
-def test_distances_that_bear_the_name_of_the_meta_features_are_refused(cli, table, tmp_path):
-    with np.load(table) as arrays:
-        np.savez(tmp_path / "both.npz", **arrays, distances_handcrafted=np.zeros((6, 6)))
-    run = cli("evaluate", "--table", tmp_path / "both.npz")
-    assert run.code == 3
-    assert "expected one of the arrays meta_features and distances_handcrafted, got both" in run.err
-
-
-def test_what_suggest_says_of_a_doubtful_dataset_is_looked_up(cli, tiny, mine, use_tiny, tmp_path):
-    file, _, evaluations = mine
-    rng = np.random.default_rng(0)
-    noise = write_folder(tmp_path / "noise", rng.integers(0, 256, (60, 32, 32, 3), dtype=np.uint8), np.arange(60) % 3)
-    assert cli("history", "add", file, "--dataset", noise, "--name", "photos", "--group", "mine").code == 0
-    with History.open(file, write=True) as history:
-        history.extend(evaluations)
-    said = cli("suggest", f"{file}::photos", "--format", "json").json()
-    (query,) = cli("evaluate", "--query", f"{file}::photos", "--format", "json").json()["queries"]
-    assert (query["strategy"], query["reasons"]) == (said["strategy"], said["confidence"]["reasons"])
-    assert query["strategy"] == "portfolio"
-    assert [one["config"] for one in query["suggested"]] == [one["config"] for one in said["suggestions"]]
-    assert ", by strategy portfolio (small_history" in " ".join(
-        cli("evaluate", "--query", f"{file}::photos").out.split()
-    )
-
-
-def test_a_dataset_of_the_answering_history_does_not_answer_for_itself(cli, tiny, use_tiny):
-    report = cli("evaluate", "--query", tiny.names[0], "--query", tiny.names[3], "--format", "json").json()
-    assert report["n_datasets"] == 2
-    with History.open(tiny.history) as history:
-        groups = dict(zip(history.names, history.groups, strict=True))
-    assert report["groups"] == [groups[tiny.names[0]], groups[tiny.names[3]]]
-    assert [query["strategy"] for query in report["queries"]] == ["joint"] * 2
-    assert report["rivals"]["joint"]["per_dataset"][0][0] > 0 or report["rivals"]["joint"]["per_dataset"][1][0] > 0
-
-
-def test_queries_are_checked(cli, tiny, photos, mine, table, use_tiny):
+def test_queries_are_checked(cli, photos, mine, table, use_tiny):
     file, _, _ = mine
     assert cli("history", "add", file, "--dataset", photos, "--name", "photos", "--group", "mine").code == 0
     for call, code, match in [

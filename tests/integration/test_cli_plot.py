@@ -1,13 +1,9 @@
 """`plot map | ccov | regret | run` and `history show NAME` end to end on the tiny history."""
 
 import json
-import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from stripes import pictures, write_folder
 
 from warmstart.history_store.history import History
 
@@ -31,33 +27,6 @@ def test_the_map_shows_the_query_among_the_datasets(cli, photos, tiny, tmp_path)
     assert text.count("<image") == 1 + 7  # the colour bar, and a strip of pictures each
 
 
-def test_the_map_needs_no_query_and_does_not_move_with_one(cli, tiny, tmp_path):
-    from warmstart.plots.dataset_map import map_history
-
-    assert cli("plot", "map").code == 0
-    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
-    alone, asked = map_history()[0], map_history(f"{tiny.history}::stripes2")[0]
-    assert np.array_equal(alone.positions, asked.positions)
-    assert asked.query.position == pytest.approx(asked.positions[2], abs=1e-5)
-    assert "stripes2" not in [name for name, _ in asked.query.nearest]
-
-
-def test_a_history_without_images_has_a_map_without_pictures(cli, tiny, tmp_path):
-    with History.open(tiny.history) as history:
-        history.compact(drop_images=True, path=tmp_path / "small.h5")
-    assert cli("plot", "map", "--history", tmp_path / "small.h5", "--out", "a.svg").code == 0
-    assert (tmp_path / "a.svg").read_text().count("<image") == 1
-
-
-def test_a_query_that_cannot_be_read_whole(cli, tmp_path):
-    folder = write_folder(tmp_path / "some", *pictures(9))
-    (folder / "class0" / "000.png").write_text("hello")
-    assert cli("plot", "map", "--dataset", folder, "--strict").code == 3
-    run = cli("plot", "map", "--dataset", folder, "--skip-broken", "--format", "json")
-    assert run.code == 0
-    assert "left out" in run.err
-
-
 def test_ccov_of_all_and_of_named_datasets(cli, tiny, tmp_path):
     assert cli("plot", "ccov", "--out", "all.svg", "--format", "json").json()["datasets"] == list(tiny.names)
     found = cli("plot", "ccov", "stripes3", "stripes1", "--out", "two.svg", "--format", "json").json()
@@ -76,15 +45,8 @@ def test_ccov_of_all_and_of_named_datasets(cli, tiny, tmp_path):
 
 def test_regret_of_a_file(cli, tmp_path):
     curve = {"mean": [0.5, 0.2], "low": [0.4, 0.1], "high": [0.6, 0.3]}
-    head = {
-        "schema_version": 1,
-        "protocol": "p",
-        "n_datasets": 2,
-        "n_groups": 2,
-        "n_configs": 4,
-        "times": [1, 2],
-        "horizon": 2,
-    }
+    head = {"schema_version": 1, "protocol": "p", "n_datasets": 2, "n_groups": 2, "n_configs": 4, "horizon": 2}
+    head |= {"times": [1, 2]}
     report = head | {"rivals": {"ours": {"kind": "strategy", "curve": curve}}, "differences": []}
     (tmp_path / "e.json").write_text(json.dumps(report))
     (tmp_path / "sub").mkdir()
@@ -126,37 +88,6 @@ def test_a_run_of_the_optimiser(cli, tmp_path):
     assert cli("plot", "run", "e.json").code == 3
 
 
-@pytest.mark.parametrize("command", [["map"], ["ccov"], ["regret", "e.json"], ["run", "r.json"]], ids=" ".join)
-def test_what_cannot_be_drawn_is_a_wrong_call(cli, command, monkeypatch, tmp_path):
-    assert cli("plot", *command, "--out", "a.pdf").code == 2
-    assert cli("plot", *command, "--out", "none/a.png").code == 2
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    run = cli("plot", *command, "--format", "json")
-    assert run.code == 2
-    assert "pip install 'warmstart[plots]'" in json.loads(run.err)["error"]["message"]
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        ["plot", "--help"],
-        ["plot", "map", "--help"],
-        ["history", "show", "stripes1"],
-        ["neighbours", "--dataset", "PHOTOS"],
-    ],
-    ids=" ".join,
-)
-def test_nothing_but_a_picture_loads_what_draws(photos, call):
-    call = [str(photos) if word == "PHOTOS" else word for word in call]
-    code = f"import sys; from warmstart.cli import main; code = main({call!r}); print(*sys.modules, file=sys.stderr); sys.exit(code)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = {name.partition(".")[0] for name in done.stderr.split()}
-    assert not loaded & {"matplotlib", "scipy", "pandas", "ConfigSpace", "sklearn"}
-    assert "show" not in call or not loaded & {"torch", "faiss"}
-    assert "--help" not in call or not loaded & {"numpy", "h5py"}
-
-
 def test_show_describes_a_dataset(cli, tiny):
     found = cli("history", "show", "stripes2", "--format", "json").json()
     with History.open(tiny.history) as history:
@@ -177,45 +108,3 @@ def test_show_describes_a_dataset(cli, tiny):
     assert [near["name"] for near in found["nearest"]] == sorted(far, key=far.get)
     assert {near["name"] for near in found["nearest"] if near["sibling"]} == {"stripes3"}
     assert set(found["ccov_in_words"]) == set(found["ccov"]) == set(configs[0])
-
-
-def test_show_tells_people_in_tables(cli):
-    out = cli("history", "show", "stripes2").out
-    for part in (
-        "siblings",
-        "Errors over the configurations",
-        "Best configurations",
-        "Where errors gather",
-        "It resembles",
-    ):
-        assert part in out
-    assert "learning_rate" in out
-
-
-def test_show_of_a_dataset_without_runs_or_embeddings(cli, photos):
-    assert cli("history", "create", "mine.h5").code == 0
-    assert cli("history", "add", "mine.h5", "--dataset", photos, "--name", "p", "--group", "g").code == 0
-    found = cli("history", "show", "mine.h5::p", "--format", "json").json()
-    assert (found["errors"], found["best_configs"], found["nearest"], found["siblings"]) == (None, [], [], [])
-    assert cli("history", "show", "mine.h5::p").code == 0
-
-
-def test_show_takes_the_embeddings_of_the_named_model(cli, tiny, tmp_path):
-    from warmstart.metafeat.model import MetaFeatureModel
-    from warmstart.metafeat.model_file import read_header
-
-    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
-    other = tmp_path / "other.safetensors"
-    model = MetaFeatureModel.load(tiny.model)
-    with History.open(copy, write=True) as history:
-        vectors = history.embeddings(history.model_hashes[0])
-        MetaFeatureModel.random(model.spec, seed=5).save(other, {})
-        history.set_embeddings(
-            read_header(other).hash, {name: np.full(256, i, np.float32) for i, name in enumerate(vectors)}
-        )
-    call = ["history", "show", "stripes0", "--history", copy, "--format", "json"]
-    named = cli(*call, "--model", other).json()["nearest"]
-    assert [near["name"] for near in named] == [f"stripes{i}" for i in range(1, 6)]
-    assert named[0]["distance"] == pytest.approx(16)
-    assert cli(*call).json()["nearest"] == cli("history", "show", "stripes0", "--format", "json").json()["nearest"]
-    assert cli(*call, "--model", "none.safetensors").code == 2

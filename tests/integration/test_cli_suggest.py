@@ -1,7 +1,6 @@
 """`suggest` and `neighbours` end to end on the tiny history, from the shell and from Python."""
 
 import json
-import logging
 import shutil
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 from stripes import pictures, write_folder
 
 import warmstart
-from warmstart.history_store.errors import ImagesMissingError, UsageError
 from warmstart.history_store.history import History
 
 
@@ -47,31 +45,6 @@ def test_json_has_the_shape_of_the_contract(cli, photos, tiny):
         assert listed[suggestion["from"]]["distance"] == suggestion["distance"]
 
 
-def test_every_configuration_is_valid_in_the_space(cli, photos, tiny):
-    from ConfigSpace import Configuration
-
-    from warmstart.history_store.space import load_space
-
-    with History.open(tiny.history) as history:
-        space, known = load_space(history.space_json), history.configs
-    for suggestion in cli("suggest", "--dataset", photos, "-k", 8, "--format", "json").json()["suggestions"]:
-        Configuration(space, values=suggestion["config"])
-        assert suggestion["config"] in known
-
-
-def test_a_dataset_of_the_history_does_not_answer_for_itself(cli, tiny):
-    document = cli("neighbours", "--dataset", f"{tiny.history}::stripes2", "--format", "json").json()
-    names = [neighbour["name"] for neighbour in document["neighbours"]]
-    assert sorted(names) == sorted(set(tiny.names) - {"stripes2"})
-
-
-def test_the_same_dataset_from_elsewhere_is_its_own_nearest(cli, tiny, tmp_path):
-    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
-    found = cli("neighbours", "--dataset", f"{copy}::stripes2", "-k", 1, "--format", "json").json()["neighbours"]
-    assert found[0]["name"] == "stripes2"
-    assert found[0]["distance"] < 1e-6
-
-
 def test_excluded_groups_do_not_answer(cli, photos):
     document = cli(
         "suggest", "--dataset", photos, "--exclude-group", "group1", "--exclude-group", "group2", "--format", "json"
@@ -103,13 +76,6 @@ def test_far_from_everything_falls_back_to_the_portfolio_and_says_so(cli, tmp_pa
     assert asked["suggestions"][0]["from"] is not None
 
 
-@pytest.mark.parametrize("strategy", ["joint", "nearest", "portfolio", "average-rank"])
-def test_each_strategy_can_be_asked_for(cli, photos, strategy):
-    document = cli("suggest", "--dataset", photos, "--strategy", strategy, "--format", "json").json()
-    assert document["strategy"] == strategy
-    assert len(document["suggestions"]) == 3
-
-
 def test_the_table_says_the_same_and_explains(cli, photos):
     run = cli("suggest", "--dataset", photos, "--explain")
     assert run.err == ""  # the note stands in the last lines of the table
@@ -129,15 +95,6 @@ def test_the_table_says_the_same_and_explains(cli, photos):
     ):
         assert part in run.out
     assert "…" not in run.out
-
-
-def test_what_no_configuration_has_is_no_row(cli, photos):
-    nearest, portfolio = (
-        cli("suggest", photos, "--explain", "--strategy", name).out for name in ("nearest", "portfolio")
-    )
-    assert "error there" in nearest
-    assert "error there" not in portfolio
-    assert "from" not in portfolio.split("Where they come from")[1].split("Why")[0].split()[1:]
 
 
 def test_reasons_agree_with_the_history(cli, photos, tiny):
@@ -202,24 +159,9 @@ def test_a_dataset_without_runs_is_no_neighbour_and_makes_nothing_typical(cli, p
     assert near["confidence"] == before["confidence"]
 
 
-@pytest.mark.parametrize("form", ["yaml", "csv", "optuna", "ray", "configspace"])
-def test_other_formats_hold_the_same_configurations(cli, photos, form):
-    first = cli("suggest", "--dataset", photos, "--format", "json").json()["suggestions"][0]["config"]
-    text = cli("suggest", "--dataset", photos, "--format", form).out
-    assert str(first["log10_learning_rate"]) in text
-
-
 def test_same_seed_same_answer_with_and_without_cache(cli, photos):
     asked = [cli("suggest", "--dataset", photos, "--format", "json", *more).out for more in ([], [], ["--no-cache"])]
     assert asked[0] == asked[1] == asked[2]
-
-
-def test_no_cache_writes_nothing(cli, photos, tmp_path, monkeypatch):
-    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path / "cache"))
-    assert cli("neighbours", "--dataset", photos, "--no-cache").code == 0
-    assert not (tmp_path / "cache").exists()
-    assert cli("neighbours", "--dataset", photos).code == 0
-    assert len(list((tmp_path / "cache").rglob("*.emb"))) == 3  # the meta-feature, the statistics and the features
 
 
 def test_broken_pictures_are_refused_or_left_out_and_named(cli, tmp_path):
@@ -256,153 +198,3 @@ def test_python_takes_arrays_and_torch_datasets():
     from_dataset = warmstart.suggest(images=TensorDataset(tensors, torch.from_numpy(labels)))
     assert [design.config for design in from_arrays] == [design.config for design in from_dataset]
     assert len(warmstart.neighbours(images=images, labels=labels, k=2)) == 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        ({}, "expected either a path or images, got neither"),
-        ({"path": "x", "images": 1}, "expected either a path or images, got both"),
-        ({"path": "x", "labels": [1]}, "labels cannot be used with a path"),
-        ({"path": "x", "k": 0}, "k: expected a whole number of at least 1, got 0"),
-        ({"path": "x", "k": True}, "k: expected a whole number"),
-        ({"path": "x", "k": 2.5}, "k: expected a whole number"),
-        ({"path": "x", "seed": -1}, "seed: expected a whole number of at least 0"),
-        ({"path": "x", "k": 9}, "k: expected at most 8, the number of configurations"),
-        ({"path": "x", "strategy": "best"}, "strategy: expected one of"),
-        ({"path": "x", "exclude_group": "group9"}, "exclude_group: expected groups"),
-    ],
-)
-def test_wrong_calls_from_python(arguments, match):
-    with pytest.raises(UsageError, match=match):
-        warmstart.suggest(**arguments)
-
-
-def test_python_says_aloud_that_a_query_is_far(caplog):
-    images = np.random.default_rng(0).integers(0, 2, (60, 8, 8, 3), dtype=np.uint8) * np.uint8(255)
-    with caplog.at_level(logging.WARNING, logger="warmstart"):
-        warmstart.suggest(images=images, labels=np.arange(60) % 30)
-    assert "Far from everything" in caplog.text
-
-
-def test_an_added_dataset_is_embedded_once_and_stored_where_that_is_asked(cli, photos, tiny, tmp_path, monkeypatch):
-    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path / "cache"))
-    grown = shutil.copy(tiny.history, tmp_path / "grown.h5")
-    assert cli("history", "add", grown, "--dataset", photos, "--name", "mine", "--group", "mine").code == 0
-    run = cli("neighbours", "--dataset", photos, "--history", grown, "--format", "json")
-    assert "embedded 1 dataset" in run.err
-    assert run.json()["neighbours"][0] == {
-        "name": "mine",
-        "distance": pytest.approx(0, abs=0.02),
-        "distance_range": None,
-        "best_error": None,
-    }
-    again = cli("neighbours", "--dataset", photos, "--history", grown, "-k", 7, "--format", "json")
-    assert again.err.startswith("The history is small: 6 datasets of 3 groups")  # the new one has no runs
-    assert "embedded" not in again.err
-    assert again.out == run.out
-    stored = cli("history", "embed", grown, "--format", "json").json()
-    assert stored == {"schema_version": 1, "history": str(grown), "embedded": 1, "datasets": ["mine"]}
-    assert cli("history", "embed", grown, "--format", "json").json()["embedded"] == 0
-    assert cli("neighbours", "--dataset", photos, "--history", grown, "-k", 7, "--format", "json").out == run.out
-
-
-def test_a_dataset_without_image_and_embedding_is_left_out_with_a_note(cli, photos, tiny, tmp_path):
-    bare = shutil.copy(tiny.history, tmp_path / "bare.h5")
-    before = warmstart.neighbours(photos, k=3, history=bare)
-    call = ["history", "add", bare, "--dataset", photos, "--name", "mine", "--group", "mine", "--no-images"]
-    assert cli(*call).code == 0
-    run = cli("suggest", "--dataset", photos, "--history", bare)
-    assert run.code == 0, run.err
-    assert "datasets whose images it does not hold cannot be compared with yours: mine." in run.err
-    assert warmstart.neighbours(photos, k=3, history=bare) == before
-    assert cli("history", "embed", bare, "--format", "json").json()["embedded"] == 0
-
-
-def test_a_history_without_images_and_embeddings_is_told(cli, photos, tiny, tmp_path):
-    bare = tmp_path / "bare.h5"
-    with History.open(tiny.history) as history, History.create(bare, history.space_json):
-        pass
-    call = ["history", "add", bare, "--dataset", photos, "--name", "mine", "--group", "mine", "--no-images"]
-    assert cli(*call).code == 0
-    run = cli("suggest", "--dataset", photos, "--history", bare)
-    assert run.code == 3
-    assert "expected embeddings of model" in run.err
-    with pytest.raises(ImagesMissingError, match="or images to make them from, got neither, for 'mine'"):
-        warmstart.suggest(photos, history=bare)
-
-
-def test_memory_follows_the_files(photos, tiny, tmp_path):
-    from warmstart.history_store.records import Evaluation
-
-    path = shutil.copy(tiny.history, tmp_path / "h.h5")
-    nearest = warmstart.neighbours(photos, k=1, history=path)[0]
-    with History.open(path, write=True) as history:
-        history.append(Evaluation(nearest.name, {**history.configs[0], "batch_size": 9}, 0.001))
-    assert warmstart.neighbours(photos, k=1, history=path)[0].best_error == 0.001
-    assert warmstart.suggest(photos, k=1, history=path)[0].config["batch_size"] == 9
-
-
-def test_more_classes_than_places_are_still_sampled(tmp_path):
-    images = np.random.default_rng(1).integers(0, 256, (900, 8, 8), dtype=np.uint8)
-    np.savez(tmp_path / "many.npz", images=images, labels=np.arange(900) // 2)
-    assert len(warmstart.suggest(tmp_path / "many.npz")) == 3
-
-
-def test_neighbours_need_no_evaluations(cli, photos, tiny, tmp_path):
-    from warmstart.history_store.images import ImageSet
-    from warmstart.metafeat.model import MetaFeatureModel
-    from warmstart.metafeat.spec import space_digest
-
-    path = tmp_path / "bare.h5"
-    with History.open(tiny.history) as history:
-        empty = History.create(path, history.space_json)
-        for name in tiny.names[:4]:
-            stored = history.images(name)
-            empty.add_dataset(
-                history.dataset(name), ImageSet(stored.array, stored.labels, stored.class_names), stored.split
-            )
-        identity = {"history_id": empty.id, "space_digest": space_digest(empty.space_json)}
-        empty.close()
-    MetaFeatureModel.load(tiny.model).save(tmp_path / "m.safetensors", identity)
-    files = ("--history", path, "--model", tmp_path / "m.safetensors", "--format", "json")
-    found = cli("neighbours", "--dataset", photos, *files).json()["neighbours"]
-    assert [neighbour["best_error"] for neighbour in found] == [None] * 4
-    refused = cli("suggest", "--dataset", photos, *files)
-    assert refused.code == 2
-    assert "expected a history with runs, got none on the 4 datasets" in refused.err
-
-
-@pytest.mark.slow
-def test_a_warm_call_takes_less_than_10_ms(photos):
-    import time
-
-    def call():
-        start = time.perf_counter()
-        warmstart.suggest(photos)
-        return time.perf_counter() - start
-
-    assert min(call() for _ in range(20)) < 0.01
-
-
-@pytest.mark.slow
-def test_the_answer_is_the_same_in_other_processes(photos, monkeypatch):
-    import subprocess
-    import sys
-
-    texts = set()
-    for hash_seed in ("1", "2"):
-        monkeypatch.setenv("PYTHONHASHSEED", hash_seed)
-        command = [
-            sys.executable,
-            "-m",
-            "warmstart",
-            "suggest",
-            "--dataset",
-            str(photos),
-            "--no-cache",
-            "--format",
-            "json",
-        ]
-        texts.add(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    assert len(texts) == 1

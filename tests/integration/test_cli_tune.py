@@ -4,14 +4,11 @@ import csv
 import io
 import json
 import shutil
-import sqlite3
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
-
-from warmstart.studies.state import storage
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE))
@@ -67,64 +64,7 @@ def test_the_result_alone_is_on_stdout(tune, folder):
     assert Path("elsewhere.md").is_file()
 
 
-def test_every_trial_failed(tune):
-    run = tune("--format", "json", objective="studies:fail", trials=2)
-    assert (run.code, run.out) == (5, "")
-    error = json.loads(run.err.splitlines()[-1])["error"]
-    assert error["type"] == "AllTrialsFailedError"
-    assert "never works" in error["message"]
-
-
-@pytest.mark.parametrize(
-    ("args", "told"),
-    [
-        (("--seed", "1"), r"--seed 1 (the study has 0)"),
-        (("--space", "compact"), "--space: adds"),
-        (("--objective", "studies:fail"), "--objective studies:fail (the study has studies:objective)"),
-        (("--pruner", "asha"), "--pruner asha (the study has none)"),
-    ],
-)
-def test_another_study_under_the_same_name(tune, cli, args, told):
-    assert tune(trials=1).code == 0
-    run = tune(*args, trials=1)
-    assert run.code == 2
-    assert told in run.err
-
-
-def test_wrong_calls(tune, cli, folder):
-    assert cli("tune").code == 2
-    assert "Give your script with --command or --objective, or pictures" in " ".join(cli("tune").err.split())
-    assert tune("--command", "true {config}").code == 2
-    assert tune(objective="studies:nothing").code == 2
-    assert tune("--storage", folder / "none" / "s.db").code == 2
-    assert tune("--storage", "redis://x").code == 2
-    assert tune("--warm", "hot").code == 2
-    assert tune("--workers", "0").code == 2
-
-
-def test_storages_that_fail(tune, folder, monkeypatch):
-    monkeypatch.setattr(storage, "BUSY_S", 0.05)
-    Path("s.db").write_bytes(b"something else" * 99)
-    run = tune("--storage", "s.db")
-    assert run.code == 4
-    assert "expected a storage of studies, got a file of another kind, or a damaged one" in run.err
-    assert tune("--storage", "t.db", trials=1).code == 0
-    Path("t.db").chmod(0o444)
-    run = tune("--storage", "t.db")
-    assert run.code == 4
-    assert "got a read-only one" in run.err
-    Path("t.db").chmod(0o644)
-    other = sqlite3.connect("t.db", isolation_level=None)
-    other.execute("BEGIN EXCLUSIVE")
-    run = tune("--storage", "t.db")
-    other.execute("ROLLBACK")
-    other.close()
-    assert run.code == 4
-    assert "locked by another program" in run.err
-    assert tune("--storage", "t.db").code == 0
-
-
-def test_the_built_in_network_from_a_warm_start(use_tiny, tiny, cli, folder):
+def test_the_built_in_network_from_a_warm_start(use_tiny, tiny, cli, folder, trials_here):
     """From images to a tuned network, each part as it will be used."""
     dataset = f"{tiny.history}::stripes0"
     command = ("tune", "--dataset", dataset, "--budget", "4", "--device", "cpu", "--pruner", "median")
@@ -138,20 +78,6 @@ def test_the_built_in_network_from_a_warm_start(use_tiny, tiny, cli, folder):
     assert "learning_rate" in found["best"]["natural"]
 
 
-def test_related_datasets_by_name(use_tiny, cli, folder):
-    Path("own.py").write_text("def rate(config):\n    return abs(config['log10_learning_rate'] + 3) / 5\n")
-    command = ("tune", "--objective", "own:rate", "--study", "s", "--format", "json")
-    run = cli(*command, "--trials", "1", "--related", "stripes4", "--related", "stripes1")
-    assert run.code == 0, run.err
-    assert [each["name"] for each in json.loads(run.out)["related"]] == ["stripes1", "stripes4"]
-    run = cli(*command, "--trials", "2", "--related", "stripes4")
-    assert run.code == 2
-    assert "--related stripes4 (the study has stripes1, stripes4)" in run.err
-    run = cli(*command, "--study", "t", "--related", "stripes4", "--space", "space.json")
-    assert run.code == 2
-    assert "--related: expected a study over the space of" in run.err
-
-
 def test_configurations_to_begin_with_and_names(folder, cli, use_tiny, photos):
     """`suggest` writes, `tune` begins with it; and asks by itself under the same names."""
     Path("own.yaml").write_text("rate: {log: [1e-5, 0.1]}\nkind: [a, b, c]\n")
@@ -160,18 +86,8 @@ def test_configurations_to_begin_with_and_names(folder, cli, use_tiny, photos):
     run = cli("suggest", *asked, "--format", "csv", "--no-cache")
     assert run.code == 0, run.err
     Path("start.csv").write_text(run.out)
-    settings = (
-        "--space",
-        "own.yaml",
-        "--objective",
-        "mine:objective",
-        "--surrogate",
-        "gp-map",
-        "--trials",
-        3,
-        "--format",
-        "json",
-    )
+    settings = ("--space", "own.yaml", "--objective", "mine:objective", "--surrogate", "gp-map", "--trials", 3)
+    settings += ("--format", "json")
     given = cli("tune", *settings, "--initial", "start.csv", "--study", "given")
     assert given.code == 0, given.err
     warm = cli("tune", *settings, *asked, "--study", "warm")
@@ -187,23 +103,3 @@ def test_configurations_to_begin_with_and_names(folder, cli, use_tiny, photos):
         "--initial: expected a file of configurations, got 'none.csv'"
         in json.loads(refused.err.splitlines()[-1])["error"]["message"]
     )
-
-
-def test_a_hyperparameter_named_like_a_column(folder, cli):
-    (folder / "space.yaml").write_text("trial: {log: [1e-3, 1.0]}\nloss: {int: [1, 9]}\n")
-    (folder / "own.py").write_text("def f(config):\n    return {'loss': config['loss'] / 10}\n")
-    settings = ("--space", "space.yaml", "--trials", 2, "--objective", "own.py:f", "--metric", "loss")
-    run = cli("tune", *settings, "--scale", "fraction", "--format", "csv")
-    assert run.code == 0
-    (row,) = csv.DictReader(io.StringIO(run.out))
-    assert list(row) == ["trial", "loss", "config.loss", "config.trial"]
-    assert int(row["config.loss"]) / 10 == float(row["loss"])
-    for line in csv.DictReader(io.StringIO(cli("studies", "show", "--format", "csv").out)):
-        assert int(line["config.loss"]) / 10 == float(line["loss"])
-
-
-def test_configurations_to_begin_with_and_none_are_refused_at_once(tune, folder):
-    (folder / "first.csv").write_text("x\n0.5\n")
-    run = tune("--initial", "first.csv", "--no-warm")
-    assert (run.code, run.out) == (2, "")
-    assert "error: --initial cannot be used with --warm none" in run.err

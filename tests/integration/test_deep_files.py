@@ -27,12 +27,7 @@ def refused(run, *words, code=3):
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("x.json", DEEP),
-        ("x.cls", "7" * 5000),
-        ("x.json", '{"label": ' + "7" * 5000 + "}"),
-    ],
+    ("name", "text"), [("x.json", DEEP), ("x.cls", "7" * 5000), ("x.json", '{"label": ' + "7" * 5000 + "}")]
 )
 def test_labels_of_a_shard(cli, use_tiny, tmp_path, name, text):
     folder = write_folder(tmp_path / "p", *pictures(1))
@@ -80,17 +75,6 @@ def test_a_folder_of_runs_in_a_circle(cli, tiny, tmp_path):
     found = cli("history", "import", tiny.history, tmp_path / "runs", "-d", "d", "--dry-run")
     assert found.code in (2, 3)
     assert "unexpected" not in found.err
-
-
-def test_a_list_is_no_choice(cli, tiny, tmp_path):
-    (tmp_path / "space.yaml").write_text("kind: [a, b]\n")
-    (tmp_path / "first.yaml").write_text("kind: [a]\n")
-    run = cli(
-        "tune", "-d", "x", "--space", tmp_path / "space.yaml", "--initial", tmp_path / "first.yaml", "--no-warm",
-        "--command", "echo 0.5", "--trials", 1, "--storage", tmp_path / "s.db",
-    )  # fmt: skip
-    assert run.code in (2, 3), run.err
-    assert "unexpected" not in run.err
 
 
 def test_a_sparse_journal_costs_neither_memory_nor_time(cli, tiny, tmp_path):

@@ -200,7 +200,7 @@ def kill_between_calls(start: Path, states: list[str], folder: Path, stride: int
 
 
 def test_some_kills_between_system_calls(start: Path, states: list[str], tmp_path: Path) -> None:
-    assert kill_between_calls(start, states, tmp_path, 61) >= 3
+    assert kill_between_calls(start, states, tmp_path, 97) >= 2
 
 
 @pytest.mark.timeout(3600)
@@ -209,16 +209,6 @@ def test_some_kills_between_system_calls(start: Path, states: list[str], tmp_pat
 )
 def test_a_kill_at_any_system_call(start: Path, states: list[str], tmp_path: Path, apart: int) -> None:
     assert kill_between_calls(start, states, tmp_path, apart) >= 200 // apart
-
-
-@pytest.mark.slow
-def test_kills_at_random_moments(start: Path, states: list[str], tmp_path: Path) -> None:
-    moments = random.Random(0)
-    for i in range(60):
-        place = tmp_path / f"kill{i}"
-        shutil.copytree(start, place)
-        acknowledged = killed(place, after_s=moments.uniform(0.0, 0.25))
-        check(place, acknowledged.count(b"+"), states, thorough=b"." not in acknowledged)
 
 
 class Disk:
@@ -328,21 +318,13 @@ def test_every_byte_prefix_of_a_journal(journal: tuple[Path, bytes, list[str]]) 
         assert len(content.table) == max(lines - 1, 0)
         assert text.torn == (n > 0 and data[n - 1 : n] != b"\n")
         assert not text.damaged
-        if n % 211 == 0 or data[n - 1 : n] == b"\n":
+        if n % 997 == 0 or data[n - 1 : n] == b"\n":
             path.with_name("h.h5.journal").write_bytes(data[:n])
             assert state_at(path) == found[lines]
             assert verify(path).ok
 
 
-@pytest.mark.slow
-def test_every_byte_prefix_of_a_journal_beside_its_file(journal: tuple[Path, bytes, list[str]]) -> None:
-    path, data, found = journal
-    for n in range(len(data) + 1):
-        path.with_name("h.h5.journal").write_bytes(data[:n])
-        assert state_at(path) == found[data[:n].count(b"\n")]
-
-
-@pytest.mark.parametrize("n", [0, 5, 60, 70, 400, -300, -1])
+@pytest.mark.parametrize("n", [0, 60, 400, -1])
 def test_a_torn_journal_is_written_on(journal: tuple[Path, bytes, list[str]], n: int) -> None:
     path, data, found = journal
     for rest in (b"", bytes(40), bytes(40) + b"\n"):
@@ -358,7 +340,7 @@ def test_a_torn_journal_is_written_on(journal: tuple[Path, bytes, list[str]], n:
 def test_a_flipped_byte_in_the_journal_never_gives_wrong_data(journal: tuple[Path, bytes, list[str]]) -> None:
     path, data, found = journal
     noticed = 0
-    for n in range(0, len(data), 31):
+    for n in range(0, len(data), 101):
         altered = bytearray(data)
         altered[n] ^= 1 << (n % 8)
         path.with_name("h.h5.journal").write_bytes(altered)
@@ -369,7 +351,7 @@ def test_a_flipped_byte_in_the_journal_never_gives_wrong_data(journal: tuple[Pat
             with pytest.raises(StorageError, match=r"h\.h5\.journal"):
                 History.open(path)
             noticed += 1
-    assert noticed > len(data) / 31 * 0.8
+    assert noticed > len(data) / 101 * 0.8
 
 
 def flip_bytes(start: Path, folder: Path, offsets: list[int]) -> int:
@@ -390,12 +372,5 @@ def flip_bytes(start: Path, folder: Path, offsets: list[int]) -> int:
 
 
 def test_verify_notices_flipped_bytes(start: Path, tmp_path: Path) -> None:
-    offsets = random.Random(0).sample(range(10**9), 80)
-    assert flip_bytes(start, tmp_path / "run", offsets) > 30
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_verify_notices_every_flipped_byte_that_matters(start: Path, tmp_path: Path) -> None:
-    size = (start / "h.h5").stat().st_size
-    assert flip_bytes(start, tmp_path / "run", list(range(0, size, 5))) > 1000
+    offsets = random.Random(0).sample(range(10**9), 40)
+    assert flip_bytes(start, tmp_path / "run", offsets) > 15

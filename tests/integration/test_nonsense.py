@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from PIL import Image
 from sklearn.datasets import load_digits
 from stripes import write_folder
 
-import warmstart
 from warmstart.api import answer
 
 
@@ -24,11 +22,10 @@ def judged(images, labels, **more):
 
 def test_digits_are_typical(digits):
     images, labels = digits
-    for n in (50, 200, 1797):
-        rows = np.random.default_rng(n).choice(1797, n, replace=False)
-        confidence = judged(images[rows], labels[rows])
-        assert confidence.typical, confidence.note
-        assert confidence.reasons == ()
+    rows = np.random.default_rng(0).choice(1797, 200, replace=False)
+    confidence = judged(images[rows], labels[rows])
+    assert confidence.typical, confidence.note
+    assert confidence.reasons == ()
 
 
 def nonsense(name, images, labels):
@@ -82,13 +79,6 @@ def test_without_class_information_the_portfolio_answers_and_json_says_why(digit
     assert answer(images=images, labels=labels, workload="cnn", cache=False, strategy="nearest").strategy == "nearest"
 
 
-def test_the_cache_keeps_the_verdict(digits, monkeypatch, tmp_path):
-    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path))
-    images, labels = nonsense("shuffled labels", *digits)
-    first, again = (answer(images=images, labels=labels, workload="cnn").confidence for _ in range(2))
-    assert first.reasons == again.reasons == ("no_class_information",)
-
-
 def test_a_folder_of_splits_is_questioned_and_answered(digits, tmp_path, cli):
     images, _ = digits
     folder = write_folder(tmp_path / "folds", np.repeat(images[:120, ..., None], 3, 3), np.arange(120) % 2)
@@ -98,49 +88,3 @@ def test_a_folder_of_splits_is_questioned_and_answered(digits, tmp_path, cli):
     assert run.code == 0
     assert "splits_as_classes" in run.json()["confidence"]["reasons"]
     assert "named like splits: fold0, fold1" in run.err
-
-
-def test_distances_say_how_far_they_move(digits):
-    images, labels = digits
-    near = warmstart.neighbours(
-        images=images, labels=labels, exclude_group="sklearn_digits", workload="cnn", k=5, cache=False
-    )
-    again = warmstart.neighbours(
-        images=images, labels=labels, exclude_group="sklearn_digits", workload="cnn", k=30, seed=1, cache=False
-    )
-    moved = {each.name: each.distance for each in again}
-    for each in near:
-        low, high = each.distance_range
-        assert low <= each.distance <= high
-        assert low <= moved[each.name] <= high
-
-
-def test_a_history_of_three_datasets_says_so(tmp_path, digits, cli):
-    from warmstart.history_store.history import History
-    from warmstart.history_store.images import ImageSet
-    from warmstart.history_store.records import DatasetInfo, Evaluation
-    from warmstart.history_store.space import dump_space, sobol_configs
-    from warmstart.metafeat.model import MetaFeatureModel
-    from warmstart.metafeat.spec import ModelSpec, space_digest
-    from warmstart.training.workloads.cnn.space import target_space
-
-    images, labels = digits
-    pictures = np.stack([np.asarray(Image.fromarray(image).resize((32, 32))) for image in images[:60]])[
-        ..., None
-    ].repeat(3, 3)
-    space = target_space("compact")
-    with History.create(tmp_path / "h.h5", dump_space(space), configs=sobol_configs(space, 4)) as history:
-        for number in range(3):
-            info = DatasetInfo(f"d{number}", f"g{number}", 20, 0, 0, 10)
-            rows = slice(20 * number, 20 * number + 20)
-            names = tuple("0123456789")
-            history.add_dataset(info, ImageSet(pictures[rows], labels[rows], names), np.zeros(20, np.int8))
-            history.extend(Evaluation(f"d{number}", config, 0.5, seed=1) for config in history.configs)
-        identity = {"history_id": history.id, "space_digest": space_digest(history.space_json)}
-    MetaFeatureModel.random(ModelSpec(tau=20)).save(tmp_path / "m.safetensors", identity)
-    files = {"history": tmp_path / "h.h5", "model": tmp_path / "m.safetensors", "cache": False}
-    found = answer(images=images, labels=labels, **files)
-    assert not found.confidence.typical
-    assert "small_history" in found.confidence.reasons
-    assert found.neighbours[0].distance_range is None
-    assert found.strategy == "joint"

@@ -1,8 +1,6 @@
 """Optuna's own loop over a study on a server: values of its metric, configurations that are not the server's, the end."""
 
 import logging
-import subprocess
-import sys
 
 import optuna
 import pytest
@@ -56,41 +54,6 @@ def test_values_are_those_of_the_metric(client):
     assert plain.show()["best"]["error"] == -study.best_value
 
 
-def test_a_value_outside_the_scale_is_a_failure(client, caplog):
-    remote = client.begin_study("a", **LINE, metric="acc", maximize=True)
-    with caplog.at_level(logging.WARNING, "warmstart"):
-        over(remote, direction="maximize").optimize(lambda trial: 90 + trial.suggest_float("x", 0.0, 1.0), n_trials=1)
-    (trial,) = remote.trials()
-    assert (trial["state"], trial["error"]) == ("failed", None)
-    assert "expected acc of at most 1 with `maximize`, got 9" in trial["note"]
-    assert trial["note"] in caplog.text
-
-
-def test_refuses_a_study_whose_trials_may_be_of_another_dataset(client):
-    together = {"space": {"x": [0.0, 1.0]}, "members": ["a", "b"], "warm": "none", "startup": 500}
-    remote, _ = (client.begin_study(name, **together) for name in ("a", "b"))
-    with pytest.raises(UsageError, match=r"expected a study that is tuned alone, got 'a', tuned together with b\. Use"):
-        RemoteSampler(remote)
-
-
-@pytest.mark.parametrize(
-    ("options", "direction", "match"),
-    [
-        ({"metric": "acc", "maximize": True}, "minimize", "expected direction 'maximize' for acc of study 'a'"),
-        ({"metric": "loss"}, "maximize", "expected direction 'minimize' for loss of study 'a'"),
-    ],
-)
-def test_refuses_a_direction_that_is_not_the_metrics(client, options, direction, match):
-    remote = client.begin_study("a", **LINE, **options)
-    with pytest.raises(UsageError, match=match):
-        over(remote, direction=direction).optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=2)
-    with pytest.raises(ValueError, match="multi-objective"):
-        over(remote, directions=["minimize", "minimize"]).optimize(
-            lambda trial: (trial.suggest_float("x", 0.0, 1.0), 0.0), n_trials=1
-        )
-    assert remote.trials() == []
-
-
 def test_what_the_server_did_not_choose_is_not_told_to_it(client, caplog):
     remote = client.begin_study("a", **MIXED)
     study = over(remote)
@@ -103,16 +66,6 @@ def test_what_the_server_did_not_choose_is_not_told_to_it(client, caplog):
     assert kept(remote) == [(trial.params, trial.value) for trial in study.trials[2:4]]
     assert caplog.text.count("trial 0: its configuration is not one that the server chose") == 1
     assert caplog.text.count("is not one that the server chose") == 1
-
-
-def test_the_trial_beside_an_own_configuration_is_given_back(client):
-    remote = client.begin_study("a", **MIXED)
-    study = over(remote)
-    study.enqueue_trial({"x": 0.25})
-    study.optimize(mixed, n_trials=1)
-    (trial,) = remote.trials()
-    assert (trial["state"], trial["offers"], trial["lease_until"]) == ("running", 0, None)
-    assert client.study("a").ask().number == 0
 
 
 @pytest.mark.parametrize(
@@ -149,48 +102,10 @@ def test_ctrl_c_gives_the_trial_back(client):
         raise KeyboardInterrupt
 
     remote = client.begin_study("a", **LINE)
-    for _ in range(3):
-        with pytest.raises(KeyboardInterrupt):
-            over(remote).optimize(interrupted, n_trials=1)
+    with pytest.raises(KeyboardInterrupt):
+        over(remote).optimize(interrupted, n_trials=1)
     over(remote).optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=1)
     assert [each["state"] for each in remote.trials()] == ["ok"]
-
-
-def test_one_sampler_may_serve_several_studies(client):
-    """Trials of two studies have the same numbers."""
-    remote = client.begin_study("a", **LINE)
-    sampler = RemoteSampler(remote)
-    studies = [optuna.create_study(sampler=sampler) for _ in range(2)]
-    asked = [study.ask() for study in studies]
-    values = [trial.suggest_float("x", 0.0, 1.0) for trial in asked]
-    for study, trial, value in zip(studies, asked, values, strict=True):
-        study.tell(trial, value)
-    assert kept(remote) == [({"x": value}, value) for value in values]
-
-
-def test_constraints_are_told(client):
-    def objective(trial):
-        x = trial.suggest_float("x", 0.0, 1.0)
-        trial.set_constraint("left", x - 0.5)
-        return x
-
-    remote = client.begin_study("a", **LINE)
-    study = over(remote)
-    study.optimize(objective, n_trials=4)
-    assert [each["constraints"] for each in remote.trials()] == [trial.constraints for trial in study.trials]
-
-
-def test_a_script_that_leaves_its_client_open_ends_in_silence(client):
-    script = f"""
-import optuna, warmstart
-from warmstart.integrations.optuna_remote import RemoteSampler
-optuna.logging.set_verbosity(optuna.logging.WARNING)
-client = warmstart.Client({client.transport.url!r})
-sampler = RemoteSampler(client.begin_study("a", **{LINE!r}))
-optuna.create_study(sampler=sampler).optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=1)
-"""
-    done = subprocess.run([sys.executable, "-W", "default", "-c", script], capture_output=True, text=True, check=True)
-    assert done.stderr == ""
 
 
 def test_the_last_configuration_stops_the_loop(client):

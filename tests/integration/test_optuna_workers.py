@@ -23,14 +23,13 @@ study.optimize(objective, n_trials=8)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", [(0, 0, 0, 0), (0, 1, 2, 3)])
-def test_four_processes_evaluate_no_configuration_twice(seeds: tuple[int, ...], tmp_path: Path) -> None:
-    """36 configurations, 33 trials: the workers crowd each other, also with one seed for all."""
+def test_four_processes_evaluate_no_configuration_twice(tmp_path: Path) -> None:
+    """36 configurations, 33 trials: the workers crowd each other, with one seed for all."""
     storage = f"sqlite:///{tmp_path / 's.db'}"
     study = optuna.create_study(study_name="s", storage=storage)
     study.enqueue_trial({"i": 0, "j": "a"})
     study.optimize(lambda trial: trial.suggest_int("i", 0, 5) + len(trial.suggest_categorical("j", [*"abcdef"])), 1)
-    workers = [subprocess.Popen([sys.executable, "-c", WORKER, storage, str(seed)]) for seed in seeds]
+    workers = [subprocess.Popen([sys.executable, "-c", WORKER, storage, "0"]) for _ in range(4)]
     assert [worker.wait() for worker in workers] == [0, 0, 0, 0]
     found = [tuple(sorted(trial.params.items())) for trial in study.trials]
     assert len(found) == len(set(found)) == 33

@@ -32,14 +32,14 @@ def helper(x):
 def f(config, seed):
     BODY
 
-found = warmstart.tune(objective=f, space=ConfigurationSpace({"x": (-1.0, 1.0)}), surrogate="gp-map", trials=3, workers=WORKERS)
+found = warmstart.tune(objective=f, space=ConfigurationSpace({"x": (-1.0, 1.0)}), surrogate="gp-map", trials=3)
 assert all(trial.error == (trial.config["x"] - 0.25) ** 2 for trial in found.trials), found
 print(found.counts)
 """
 
 
-def script(body='return helper(config["x"])', workers=1):
-    return SCRIPT.replace("BODY", body).replace("WORKERS", str(workers))
+def script(body='return helper(config["x"])'):
+    return SCRIPT.replace("BODY", body)
 
 
 def python(*arguments, folder, stdin=""):
@@ -54,19 +54,8 @@ def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "stdin", "workers"),
-    [
-        (["own.py"], "", 1),
-        pytest.param(["own.py"], "", 2, marks=pytest.mark.slow),
-        (["-"], script(), 1),
-        pytest.param(["-c", script()], "", 1, marks=pytest.mark.slow),
-    ],
-    ids=["a script", "two workers", "standard input", "python -c"],
-)
-def test_an_unguarded_script_runs_once(arguments, stdin, workers, tmp_path):
-    (tmp_path / "own.py").write_text(script(workers=workers))
-    run = python(*arguments, folder=tmp_path, stdin=stdin)
+def test_an_unguarded_script_runs_once(tmp_path):
+    run = python("-", folder=tmp_path, stdin=script())
     assert (run.stdout, run.returncode) == ("{'ok': 3}\n", 0), run.stderr
     assert (tmp_path / "began").read_text() == "once "
 
@@ -104,7 +93,7 @@ def test_limits_hold_for_a_function_that_was_sent():
 _lock = threading.Lock()
 
 
-def test_what_cannot_be_sent_is_named(tmp_path):
+def test_what_cannot_be_sent_is_named():
     lock = threading.Lock()
 
     def held(config, log=_lock):

@@ -1,17 +1,12 @@
-"""Real Ray clusters of this machine: workers that are killed, nodes that are lost, collections and studies on them."""
+"""A real Ray cluster of this machine: workers that are killed or hang, and a collection on it."""
 
-import json
 import os
 import signal
-import subprocess
 import sys
 import time
-from collections import Counter
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "warmstart[ray]"')
@@ -20,16 +15,12 @@ HERE = Path(__file__).resolve().parent
 sys.path += [str(HERE), str(HERE.parent)]
 
 from collecting import TINY, pretend, tiny_history  # noqa: E402
-from ray.cluster_utils import Cluster as Nodes  # noqa: E402
-from stripes import pictures  # noqa: E402
 
-from warmstart.history_store.errors import AllTrialsFailedError, UsageError  # noqa: E402
-from warmstart.history_store.history import History  # noqa: E402
-from warmstart.history_store.records import Status  # noqa: E402
+from warmstart.history_store.errors import UsageError  # noqa: E402
 from warmstart.integrations.ray.cluster import Cluster, RayExecutor  # noqa: E402
 from warmstart.training.collection.collect import collect  # noqa: E402
 from warmstart.training.collection.plan import plan_block  # noqa: E402
-from warmstart.training.processes.executor import TRIES, Executor, Lost  # noqa: E402
+from warmstart.training.processes.executor import TRIES, Lost  # noqa: E402
 
 # A cluster starts in 5 to 15 s, and each of its workers in 1 to 3.
 pytestmark = pytest.mark.slow
@@ -41,18 +32,6 @@ def _nothing_is_sent():
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     # Workers import this module, and what it imports, by name.
     os.environ["PYTHONPATH"] = os.pathsep.join([*sys.path, os.environ.get("PYTHONPATH", "")])
-
-
-@pytest.fixture
-def nodes():
-    """Start a head without room for trials and two nodes with room for one each; gives them."""
-    cluster = Nodes(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    added = [cluster.add_node(num_cpus=1) for _ in range(2)]
-    cluster.wait_for_nodes()
-    ray.init(address=cluster.address, log_to_driver=False)
-    yield cluster, added
-    ray.shutdown()
-    cluster.shutdown()
 
 
 @pytest.fixture(scope="class")
@@ -79,64 +58,14 @@ class DieOn:
         return -x
 
 
-@dataclass
-class Remember:
-    """Counts on itself what its worker did."""
-
-    count: int = 0
-
-    def __call__(self, x):
-        self.count += 1
-        return os.getpid(), self.count
-
-
-@dataclass
-class Note:
-    """Notes on which node each call began."""
-
-    folder: Path
-
-    def __call__(self, x):
-        (self.folder / f"{x}-{ray.get_runtime_context().get_node_id()}-{time.time_ns()}").touch()
-        time.sleep(0.5)
-        return x * x
-
-
 def unlucky(x):
     if x == 1:
         raise ValueError("not this one")
     return x
 
 
-def bad_start():
-    os._exit(3)
-
-
-class BadStart:
-    """Cannot be unpickled in a worker."""
-
-    def __reduce__(self):
-        return bad_start, ()
-
-
 class TestOneNode:
     pytestmark = pytest.mark.usefixtures("one_node")
-
-    def test_every_task_comes_back_once_from_workers_that_stay(self):
-        executor: Executor = RayExecutor(Cluster())
-        done = list(executor.run(Remember(), range(20)))
-        assert sorted(each.task for each in done) == list(range(20))
-        calls = Counter(each.result[0] for each in done)
-        assert len(calls) <= 2
-        assert {each.result for each in done} == {(pid, n) for pid, count in calls.items() for n in range(1, count + 1)}
-
-    def test_tasks_are_pulled_only_when_a_worker_is_free(self):
-        pulled = []
-        results = RayExecutor(Cluster(), workers=1).run(Remember(), (pulled.append(i) or i for i in range(10)))
-        for number in (1, 2):
-            next(results)
-            assert len(pulled) == number
-        results.close()
 
     @pytest.mark.parametrize(("times", "lost"), [(1, None), (99, Lost.DIED)])
     def test_a_killed_worker_costs_one_try(self, tmp_path, times, lost):
@@ -152,16 +81,6 @@ class TestOneNode:
         assert done[600.0].lost is Lost.TIMEOUT
         assert done[600.0].note == "no result after 20 s"
         assert done[0.0].lost is done[0.01].lost is None
-
-    def test_work_that_raises_is_lost(self):
-        done = {each.task: each for each in RayExecutor(Cluster()).run(unlucky, range(3))}
-        assert done[1].lost is Lost.DIED
-        assert "ValueError: not this one" in done[1].note
-        assert (done[0].result, done[2].result) == (0, 2)
-
-    def test_workers_that_never_start_end_the_run(self):
-        with pytest.raises(AllTrialsFailedError, match="expected workers that start, got 5 that did not"):
-            list(RayExecutor(Cluster()).run(BadStart(), range(3)))
 
     def test_more_than_any_node_has_is_refused(self):
         with pytest.raises(UsageError, match=r"expected a node for 1 CPU and 1 GPU, got 2 CPU, 0 GPU"):
@@ -201,89 +120,3 @@ class Killed:
 
     def run(self, work, tasks):
         return RayExecutor(Cluster()).run(KillOnce(self.folder), tasks)
-
-
-def test_a_lost_node_moves_its_tasks(nodes, tmp_path):
-    cluster, (_, second) = nodes
-
-    def at_work():
-        return {path.name.split("-")[1] for path in tmp_path.iterdir()}
-
-    def tasks():
-        """Go on until a node that joined late had its turn; on a busy machine it takes its time."""
-        yield from takewhile(lambda task: task < 24 or len(at_work()) < 3, range(150))
-
-    results = RayExecutor(Cluster()).run(Note(tmp_path), tasks())
-    done = [next(results)]
-    while len(at_work()) < 2:
-        done.append(next(results))
-    cluster.remove_node(second, allow_graceful=False)
-    for each in results:
-        done.append(each)
-        if len(done) == 8:
-            cluster.add_node(num_cpus=1)
-    assert sorted(each.task for each in done) == list(range(len(done)))
-    assert all(each.lost is None and each.result == each.task**2 for each in done)
-    calls = Counter(int(path.name.split("-")[0]) for path in tmp_path.iterdir())
-    assert sum(calls.values()) <= len(done) + 1, "only what ran on the lost node runs again"
-    assert len(at_work()) == 3, "the node that joined works too"
-
-
-MANIFEST = """
-name = "stripes"
-group = "stripes"
-what = "stripes in four directions"
-source = "drawn by a test"
-licence = "CC0"
-
-[obtain]
-kind = "file"
-path = "stripes.npz"
-"""
-
-
-def actors():
-    """List the processes that work on tasks of this user's Ray."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if (entry / "cmdline").read_bytes().startswith(b"ray::_Actor"):
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
-
-
-def test_the_command_collects_on_a_cluster_of_its_own(tmp_path):
-    """The real network; the one worker is killed as soon as it is there."""
-    images, labels = pictures(0, size=8)
-    np.savez(tmp_path / "stripes.npz", images=images, labels=labels)
-    (tmp_path / "stripes.toml").write_text(MANIFEST)
-    before = set(actors())
-    command = [
-        sys.executable,
-        "-m",
-        "warmstart",
-        "history",
-        "collect",
-        "stripes.toml",
-        "--history",
-        "h.h5",
-        "--root",
-        ".",
-    ]
-    process = subprocess.Popen(
-        [*command, "--configs", "2", "--device", "cpu", "--ray", "--cpus-per-trial", "2", "--format", "json"],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"},
-    )  # fmt: skip
-    while not (new := set(actors()) - before):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    time.sleep(0.5)
-    os.kill(new.pop(), signal.SIGKILL)
-    out, err = process.communicate(timeout=250)
-    assert process.returncode == 0, err
-    assert json.loads(out)["measured"] == {"ok": 2}
-    with History.open(tmp_path / "h.h5") as history:
-        assert [each.status for each in history.evaluations()] == [Status.OK] * 2

@@ -1,4 +1,4 @@
-"""Studies on real Ray clusters of this machine, whose workers are killed and whose nodes are lost."""
+"""Studies on real Ray clusters of this machine, whose workers are killed."""
 
 import json
 import os
@@ -16,13 +16,11 @@ ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "warm
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE))
 
-from ray.cluster_utils import Cluster as Nodes  # noqa: E402
 from test_tune_kills import COMMAND, prepare, stored  # noqa: E402
 
-from warmstart.history_store.errors import AllTrialsFailedError, UsageError  # noqa: E402
+from warmstart.history_store.errors import UsageError  # noqa: E402
 from warmstart.integrations.ray import studies as ray_studies  # noqa: E402
 from warmstart.integrations.ray.cluster import Cluster  # noqa: E402
-from warmstart.studies.execution.local_workers import LOSSES  # noqa: E402
 from warmstart.studies.execution.worker import Job, Limits  # noqa: E402
 from warmstart.studies.state.storage import open_store  # noqa: E402
 
@@ -36,16 +34,6 @@ def _environment(monkeypatch):
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), str(HERE.parents[1])]))
-
-
-@pytest.fixture
-def nodes():
-    """Start a head without room for trials and two nodes with room for one each; gives them."""
-    cluster = Nodes(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    added = [cluster.add_node(num_cpus=1) for _ in range(2)]
-    cluster.wait_for_nodes()
-    yield cluster, added
-    cluster.shutdown()
 
 
 @pytest.fixture
@@ -107,16 +95,6 @@ def test_a_study_whose_workers_are_killed(tmp_path):
     check(folder, process, losses=2)
 
 
-def test_a_study_that_loses_a_node(nodes, tmp_path):
-    cluster, (first, _) = nodes
-    folder = prepare(tmp_path / "f")
-    process = start(folder, "--ray-address", cluster.address)
-    wait_for_calls(folder, 3, process)
-    cluster.remove_node(first, allow_graceful=False)
-    cluster.add_node(num_cpus=1)
-    check(folder, process, losses=1)
-
-
 def test_ctrl_c_leaves_nobody_at_work(tmp_path):
     folder = prepare(tmp_path / "f")
     process = start(folder, "--ray")
@@ -135,23 +113,6 @@ def test_ctrl_c_leaves_nobody_at_work(tmp_path):
 
 def job(folder):
     return Job(str(folder / "s.db"), ("none",), Limits(trials=3))
-
-
-def test_what_a_worker_raises_is_raised(one_node, tmp_path):
-    store = open_store(tmp_path / "s.db")
-    with pytest.raises(ValueError, match="expected a study 'none', got none of that name"):
-        ray_studies.run_on_cluster(job(tmp_path), Cluster(), store, workers=None, look=lambda: 0)
-
-
-def die(*_):
-    os._exit(1)
-
-
-def test_workers_that_are_lost_again_and_again_end_the_study(one_node, tmp_path, monkeypatch):
-    monkeypatch.setattr(ray_studies, "_serve", die)
-    store = open_store(tmp_path / "s.db")
-    with pytest.raises(AllTrialsFailedError, match=f"got {LOSSES + 1} lost in a row"):
-        ray_studies.run_on_cluster(job(tmp_path), Cluster(), store, workers=None, look=lambda: 0)
 
 
 def test_a_file_is_no_storage_for_other_machines(one_node, tmp_path, monkeypatch):

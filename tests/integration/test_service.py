@@ -2,13 +2,9 @@
 
 import io
 import json
-import subprocess
-import sys
 import tarfile
 import tempfile
-import time
 import zipfile
-from threading import Thread
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,13 +22,11 @@ from starlette.testclient import TestClient
 
 from warmstart.client import Client
 from warmstart.descriptor import MOST_BYTES
-from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError
+from warmstart.history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.history_store.history import History
-from warmstart.history_store.images import DatasetWarning
 from warmstart.service.app import create_app
-from warmstart.service.auth import add_token, read_tokens
+from warmstart.service.auth import add_token
 from warmstart.service.settings import ServiceSettings
-from warmstart.service.transport import Transport
 from warmstart.service.upload_file import check_pixels, unpack
 from warmstart.suggestions.advisor import Advisor
 
@@ -62,15 +56,6 @@ def test_suggests_what_the_command_line_suggests(client, descriptor, tiny):
     assert got["confidence"] == expected["confidence"]
     assert got["explanation"] == expected["explanation"]
     assert got["history"] == tiny.history.name  # no folders of the server
-
-
-def test_id_stands_for_a_descriptor(client, descriptor):
-    made = client.post("/v1/descriptors", json=descriptor)
-    assert made.status_code == 201
-    assert client.get(made.headers["location"]).json() == made.json()
-    near = client.post("/v1/neighbours", json={"descriptor": made.json()["id"], "k": 2})
-    assert near.json()["neighbours"][0]["name"] == "stripes1"
-    assert client.post("/v1/neighbours", json={"descriptor": "unknown"}).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -252,47 +237,6 @@ def test_tokens_and_scopes(tiny, tmp_path, descriptor):
         assert status("GET", "/v1", "read") == 503
 
 
-def test_a_linked_token_file_stays_one(tmp_path):
-    (tmp_path / "mounted").mkdir()
-    (tmp_path / "tokens").symlink_to("mounted/tok.txt")
-    for name in ("ann", "bob"):
-        add_token(tmp_path / "tokens", name, "read")
-    assert (tmp_path / "tokens").is_symlink()
-    assert [token.name for token in read_tokens(tmp_path / "mounted" / "tok.txt")] == ["ann", "bob"]
-
-
-def test_tokens_that_are_made_together_are_all_kept(tmp_path, monkeypatch):
-    from warmstart.service import auth
-
-    def slowly(path):
-        found = read_tokens(path)
-        time.sleep(0.2)
-        return found
-
-    monkeypatch.setattr(auth, "read_tokens", slowly)
-    names = [f"n{number}" for number in range(4)]
-    add_token(tmp_path / "tokens", "first", "read")
-    threads = [Thread(target=add_token, args=(tmp_path / "tokens", name, "read")) for name in names]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(token.name for token in read_tokens(tmp_path / "tokens")) == ["first", *names]
-
-
-def test_a_token_without_a_place_for_it(tmp_path, cli):
-    gone = cli("serve", "--new-token", "ann", "--token-file", str(tmp_path / "none" / "tokens"))
-    assert gone.code == 2
-    assert f"--token-file: expected a folder for the tokens, got none at {tmp_path / 'none'}. Make it" in gone.err
-    (tmp_path / "a.txt").touch()
-    (tmp_path / "tokens.lock").mkdir()
-    with pytest.raises(StorageError, match="expected an ordinary file, got a folder"):
-        add_token(tmp_path / "tokens", "ann", "read")
-    long = cli("serve", "--new-token", "ann", "--token-file", str(tmp_path / ("t" * 252)))
-    assert (long.code, "--token-file: expected a file and a folder that can be written" in long.err) == (4, True)
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
-
-
 def test_limits_the_rate(tiny):
     with opened(history=tiny.history, model=tiny.model, rate=0.001) as client:
         assert client.get("/v1").status_code == 200
@@ -300,72 +244,6 @@ def test_limits_the_rate(tiny):
         assert refused.status_code == 429
         assert int(refused.headers["retry-after"]) >= 1
         assert client.get("/v1/healthz").status_code == 200
-
-
-def test_prefix_of_a_proxy(tiny):
-    with opened(history=tiny.history, model=tiny.model, root_path="/warm") as client:
-        assert client.get("/warm/v1/readyz").status_code == 200
-        assert client.get("/v1/readyz").status_code == 200  # the proxy took it off
-
-
-def test_not_ready_without_a_history(tmp_path):
-    with opened(history=tmp_path / "none.h5") as client:
-        assert client.get("/v1/healthz").status_code == 200
-        found = client.get("/v1/readyz")
-        assert found.status_code == 503
-        assert str(tmp_path) not in found.text
-
-
-def test_an_empty_history_is_served(tiny, tmp_path, descriptor):
-    with History.open(tiny.history) as history:
-        space = history.space_json
-    History.create(tmp_path / "new.h5", space).close()
-    with opened(history=tmp_path / "new.h5", model=tiny.model, storage=tmp_path / "s.db") as client:
-        assert client.get("/v1/readyz").json() == {"status": "ready"}
-        about = client.get("/v1").json()
-        assert (about["extractors"], about["history"]) == ([], {"name": "new.h5", "n_datasets": 0, "n_configs": 0})
-        study = {"name": "s", "space": {"x": [0.0, 1.0]}}
-        assert client.post("/v1/studies", json=study).status_code == 201
-        asked = client.post("/v1/suggestions", json={"descriptor": descriptor})
-        assert asked.status_code == 400
-        assert "expected a history with datasets, got an empty one" in asked.json()["detail"]
-
-
-def test_a_server_that_is_not_ready_logs_why(tmp_path, caplog):
-    with opened(history=tmp_path / "none.h5") as client, caplog.at_level("WARNING", "warmstart.service"):
-        assert client.get("/v1/readyz").status_code == 503
-    (line,) = [record for record in caplog.records if record.getMessage() == "not ready"]
-    assert "none.h5" in line.fields["reason"]
-
-
-def test_server_is_light():
-    code = """
-import json, sys
-from starlette.testclient import TestClient
-from warmstart.locations import model_path
-from warmstart.metafeat.model_file import read_header
-from warmstart.service.app import create_app
-from warmstart.service.settings import ServiceSettings
-told = {"schema_version": 1, "extractor": read_header(model_path()).hash, "vector": [0.01] * 256, "n_images": 9, "n_classes": 2, "class_counts": [5, 4]}
-with TestClient(create_app(ServiceSettings()), base_url="http://localhost") as client:
-    assert client.post("/v1/suggestions", json={"descriptor": told}).status_code == 200
-print([name for name in ("torch", "pandas", "optuna") if name in sys.modules])
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "[]", done.stderr
-
-
-def test_no_server_is_an_error_of_the_storage():
-    with pytest.raises(StorageError, match="expected a server that answers"):
-        Client("http://127.0.0.1:9", retries=0).about()
-    with pytest.raises(UsageError, match="expected a URL"):
-        Client("127.0.0.1:8383")
-
-
-def test_lists_all_studies(monkeypatch):
-    parts = {None: {"items": [{"name": "a"}], "next": "more"}, "more": {"items": [{"name": "b"}], "next": None}}
-    monkeypatch.setattr(Transport, "get", lambda self, path, query, **_more: parts[query.get("cursor")])
-    assert [each["name"] for each in Client("http://127.0.0.1:9").studies()] == ["a", "b"]
 
 
 def zipped(files):
@@ -403,30 +281,6 @@ def test_uploaded_dataset_is_looked_at_and_not_kept(client, tiny, tmp_path, monk
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-def test_upload_has_the_pictures_that_a_folder_has(client, tiny, tmp_path):
-    folder = tmp_path / "photos"
-    write_folder(folder, *pictures(1))
-    place = sorted(path for path in folder.iterdir() if path.is_dir())[0]
-    for path, ending in zip(sorted(place.iterdir()), (".tga", ".jfif", ".pnm", ".jp2"), strict=False):
-        Image.open(path).save(path.with_suffix(ending))
-        path.unlink()
-    next(place.glob("*.png")).rename(place / "_DSC0001.JPG")
-    place.rename(folder / "_other")
-    for name in ("a/note.txt", "._x.png", "@eaDir/x/y.png", "loose.png"):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(b"x")
-    found = {str(path.relative_to(tmp_path)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.warns(DatasetWarning, match="left out 1 picture in"):
-        expected = Advisor(tiny.history, tiny.model, cache=False).describe(folder).descriptor
-    made = client.post("/v1/descriptors:upload", content=zipped(found), headers={"content-type": "application/zip"})
-    told = made.json()
-    assert told["descriptor"]["class_counts"] == list(expected.class_counts)
-    assert told["notes"] == [
-        "left out 1 file, by their endings no pictures, such as photos/a/note.txt",
-        "photos: left out 1 picture in ./ outside every class folder.",
-    ]
-
-
 def test_a_picture_is_decoded_apart_and_named(tmp_path, monkeypatch):
     from safetensors.numpy import save
 
@@ -455,12 +309,6 @@ def test_a_picture_is_decoded_apart_and_named(tmp_path, monkeypatch):
         assert found.post("/v1/predictions", content=picture.getvalue(), headers=png).status_code == 404
     with pytest.raises(MissingPathError, match="expected a file of networks"):
         ServiceSettings(classifier=tmp_path / "none")
-
-
-def test_no_upload_elsewhere(tiny, tmp_path):
-    add_token(tmp_path / "tokens", "ann", "admin")
-    settings = ServiceSettings(host="0.0.0.0", token_file=tmp_path / "tokens")
-    assert not settings.takes_uploads
 
 
 @pytest.mark.parametrize(
@@ -503,13 +351,3 @@ def test_hard_links_of_a_tar_are_files(tmp_path):
     assert notes == ["left out 1 link, not followed, such as b/z.png"]
     with pytest.raises(DataError, match="expected at most 5 bytes unpacked"):
         unpack(archive, "tar", tmp_path / "other", most_bytes=5)
-
-
-def test_links_of_a_tar_are_left_out(tmp_path):
-    archive = tmp_path / "a.tar"
-    with tarfile.open(archive, "w") as packed:
-        link = tarfile.TarInfo("a/x.png")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        packed.addfile(link)
-    with pytest.raises(DataError, match="expected pictures in a folder"):
-        unpack(archive, "tar", tmp_path / "out", most_bytes=4000)

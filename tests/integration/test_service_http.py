@@ -12,24 +12,16 @@ from stripes import pictures
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 pytest.importorskip("httpx", reason="the extra `dev` is not installed")
 
-from servers import running
 from starlette.testclient import TestClient
 
 from warmstart.bo.transfer.expected_error import ExpectedError
-from warmstart.client import Client
-from warmstart.descriptor import Descriptor
 from warmstart.history_store.history import History
-from warmstart.history_store.records import DatasetInfo, Evaluation
-from warmstart.history_store.space import shown
-from warmstart.locations import history_path
 from warmstart.measured_with import MeasuredWith
 from warmstart.service import records
 from warmstart.service.answers import answer_from_wire, answer_to_wire
 from warmstart.service.app import create_app
-from warmstart.service.auth import add_token
 from warmstart.service.settings import ServiceSettings
 from warmstart.service.suggestions import AnswerBody
-from warmstart.service.transport import segment
 from warmstart.suggestions.advisor import Advisor
 
 AS_JSON = {"content-type": "application/json"}
@@ -89,20 +81,6 @@ def test_bodies_that_json_does_not_know(client):
     assert client.post("/v1/map", content=b"\xef\xbb\xbf{}", headers=AS_JSON).status_code == 200
 
 
-def test_parameters_that_no_route_has(client):
-    refused(client.get("/v1/studies?limt=5"), 422, "/query/limt", told="expected cursor or limit")
-    refused(client.get("/v1/healthz?x=1"), 422, "/query/x", told="expected no query parameter")
-
-
-def test_names_of_studies(client):
-    for name in (".", "..", "a/b", "a\x7fb", ""):
-        assert client.post("/v1/studies", json=STUDY | {"name": name}).status_code == 422, name
-    for name in ("...", ".a", "..a", "a.", "trials:ask", "100%", "größe 1", "🦊"):
-        made = client.post("/v1/studies", json=STUDY | {"name": name})
-        assert made.status_code == 201, name
-        assert client.get(made.headers["location"]).json()["name"] == name
-
-
 def test_studies_have_tags_and_trials_by_number(client):
     client.post("/v1/studies", json=STUDY)
     quoted = client.post("/v1/studies/s/trials:ask", json={"client": "w"}, headers={"idempotency-key": '"8e-0"'})
@@ -124,33 +102,6 @@ def test_studies_have_tags_and_trials_by_number(client):
     refused(late, 409, told="expected one that runs, got one that ended as it was told")
 
 
-def test_a_trial_is_given_back(client):
-    client.post("/v1/studies", json=STUDY)
-    client.post("/v1/studies/s/trials:ask", json={"client": "v"})
-    for _ in range(2):
-        found = client.post("/v1/studies/s/trials/0:release", json={"client": "v"})
-        assert found.status_code == 200, found.text
-        free = records.TrialRecord.model_validate(found.json())
-        assert (free.state, free.client, free.lease_until, free.offers) == ("running", None, None, 0)
-    again = client.post("/v1/studies/s/trials:ask", json={"client": "w"}).json()["trials"][0]
-    assert again["number"] == 0
-    for number, status, told in (
-        (0, 409, "expected a lease that 'v' holds"),
-        (7, 404, "expected the number of a trial"),
-    ):
-        found = client.post(f"/v1/studies/s/trials/{number}:release", json={"client": "v"})
-        refused(found, status, "/path/number" if status == 404 else None, told=told)
-    refused(client.post("/v1/studies/s/trials/0:release", json={}), 422, "/client", told="Field required")
-
-
-def test_what_is_moved_into_the_space_is_told(client):
-    begin = STUDY | {"initial": [{"x": 5.0}]}
-    made = client.post("/v1/studies", json=begin | {"warm": "initial"}).json()
-    assert made["warm"]["configs"] == [{"config": {"x": 1.0}, "source": None, "distance": None, "source_error": None}]
-    assert any("x" in note for note in made["notes"]), made["notes"]
-    assert client.post("/v1/studies", json=begin | {"warm": "initial"}).json()["notes"] == []
-
-
 def test_a_key_stands_for_one_run(client, tmp_path):
     with History.open(tmp_path / "own.h5") as history:
         config = dict(history.configs[0])
@@ -163,125 +114,6 @@ def test_a_key_stands_for_one_run(client, tmp_path):
     refused(client.post("/v1/history/runs", json=run | {"status": "lost"}), 422, "/status", told="'ok'")
     unknown = client.get("/v1/history/datasets/none")
     refused(unknown, 404, "/path/name", told="expected a dataset of the history")
-
-
-def test_a_key_stands_for_one_run_on_all_datasets(client, tmp_path):
-    with History.open(tmp_path / "own.h5") as history:
-        config, n = dict(history.configs[0]), history.n_evaluations
-    key = {"idempotency-key": "k"}
-    run = {"dataset": "stripes0", "config": config, "error": 0.25, "seed": 7}
-    assert client.post("/v1/history/runs", json=run, headers=key).status_code == 201
-    other = client.post("/v1/history/runs", json=run | {"dataset": "stripes1"}, headers=key)
-    refused(other, 409, "/header/Idempotency-Key", told="got another one on 'stripes1'")
-    with History.open(tmp_path / "own.h5") as history:
-        assert history.n_evaluations == n + 1
-
-
-def test_a_run_counts_once_whatever_its_key(client, tmp_path):
-    with History.open(tmp_path / "own.h5") as history:
-        config, n = dict(history.configs[0]), history.n_evaluations
-    run = {"dataset": "stripes0", "config": config, "error": 0.25, "seed": 7, "origin": "record"}
-    keys = [{"idempotency-key": "k1"}, {"idempotency-key": "k2"}, {}]
-    first, *more = [client.post("/v1/history/runs", json=run, headers=key) for key in keys]
-    assert first.status_code == 201
-    for each in more:
-        refused(each, 422, told="seed=7, origin='record' a second time. Leave it out")
-    for another in ({"seed": 8}, {"seed": None}, {"origin": "else"}, {"dataset": "stripes1"}):
-        keyed = {"idempotency-key": f"of {another}".replace(" ", "-")}
-        assert client.post("/v1/history/runs", json=run | another, headers=keyed).status_code == 201
-    with History.open(tmp_path / "own.h5") as history:
-        assert history.n_evaluations == n + 5
-
-
-def test_a_key_stands_for_a_run_in_natural_names(client, tmp_path):
-    with History.open(tmp_path / "own.h5") as history:
-        config = shown(history.configs[0])
-    assert "learning_rate" in config
-    run, key = {"dataset": "stripes0", "config": config, "error": 0.25, "seed": 7}, {"idempotency-key": "k"}
-    found = [client.post("/v1/history/runs", json=run, headers=key) for _ in range(2)]
-    assert [each.status_code for each in found] == [201, 200], found[1].text
-    other = client.post("/v1/history/runs", json=run | {"error": 0.5}, headers=key)
-    refused(other, 409, "/header/Idempotency-Key", told="Give every run a key of its own")
-
-
-def test_no_client_takes_the_key_of_another(client, tmp_path):
-    with History.open(tmp_path / "own.h5") as history:
-        config = dict(history.configs[0])
-    run = {"dataset": "stripes0", "config": config, "error": 0.25}
-    made = [client.post("/v1/history/runs", json=run | {"origin": f"x [loopback:{key}]"}) for key in ("k9", "")]
-    assert [each.status_code for each in made] == [201, 201]
-    first = client.post("/v1/history/runs", json=run | {"error": 0.5}, headers={"idempotency-key": "k9"})
-    assert first.status_code == 201, first.text
-    client.post("/v1/history/runs", json=run | {"origin": "mine [1: 2]"})
-    with History.open(tmp_path / "own.h5") as history:
-        origins = [each.origin for each in history.evaluations("stripes0")[-4:]]
-    assert origins == [
-        "x [loopback:k9] [loopback]",
-        "x [loopback:] [loopback]",
-        "server [loopback:k9]",
-        "mine [1: 2]",
-    ]
-
-
-def test_the_space_of_an_empty_history_is_that_of_its_studies(tiny, tmp_path):
-    with History.open(tiny.history) as history:
-        space = history.space_json
-    with History.create(tmp_path / "new.h5", space):
-        pass
-    with opened(history=tmp_path / "new.h5", model=tiny.model, storage=tmp_path / "s.db") as client:
-        made = client.post("/v1/studies", json={"name": "s", "surrogate": "gp-map"})
-        assert made.status_code == 201, made.text
-        names = {each["name"] for each in json.loads(space)["hyperparameters"]}
-        offer = client.post("/v1/studies/s/trials:ask", json={"client": "w"}).json()["trials"][0]
-    assert set(offer["config"]) <= names
-
-
-def test_names_of_datasets_with_slashes(tiny, tmp_path):
-    shutil.copy(tiny.history, tmp_path / "own.h5")
-    names = ("stripes0/runs", "a/b", "a//b/", "runs", "a%2Fb")
-    with History.open(tmp_path / "own.h5", write=True) as history:
-        for number, name in enumerate(names, start=1):
-            history.add_dataset(DatasetInfo(name, name, 6, 2, 2, 2))
-            history.extend(Evaluation(name, history.configs[0], 0.5) for _ in range(number))
-    with opened(history=tmp_path / "own.h5", model=tiny.model, storage=tmp_path / "s.db") as client:
-        for number, name in enumerate(names[:-1], start=1):  # this client decodes twice
-            path = f"/v1/history/datasets/{segment(name)}"
-            found, runs = client.get(path), client.get(f"{path}/runs")
-            assert (found.json()["name"], found.json()["n_evaluations"]) == (name, number)
-            assert len(runs.json()["items"]) == number
-        assert len(client.get("/v1/history/datasets/stripes0/runs").json()["items"]) == 8
-        assert client.get("/v1/history/datasets/a/b").json()["name"] == "a/b"  # as proxies send it
-        assert len(client.get("/v1/history/datasets/a/b/runs").json()["items"]) == 2
-        refused(client.get("/v1/history/datasets/a%2Fc"), 404, "/path/name", told="got 'a/c'")
-        refused(client.get("/v1/history/datasets/a%2Fc/runs"), 404, "/path/name", told="got 'a/c'")
-        document = client.get("/v1/openapi.json").json()
-        assert {"/v1/history/datasets/{name}", "/v1/history/datasets/{name}/runs"} <= document["paths"].keys()
-        assert 'route="/v1/history/datasets/{name}/runs"' in client.get("/metrics").text
-    with running(history=tmp_path / "own.h5", model=tiny.model) as url, Client(url) as other:
-        assert [other.dataset(name)["name"] for name in names] == list(names)
-
-
-def test_sizes_of_a_descriptor_fit_each_other(client, tiny):
-    full = Advisor(tiny.history, tiny.model, cache=False).describe(pictures(1)).descriptor
-    for good in (full, full.reduced()):
-        assert client.post("/v1/descriptors", json=good.to_dict()).status_code == 201
-    for wrong, told in (
-        ({"class_counts": [10, 10, 10]}, "expected 4 counts for 4 classes, got 3"),
-        ({"class_counts": [1, 2, 3, 4]}, "expected the largest count first"),
-        ({"n_images": 2}, "expected counts of 2 images, got 40 in all"),
-    ):
-        refused(client.post("/v1/descriptors", json=full.to_dict() | wrong), 422, "/class_counts", told=told)
-
-
-def test_monitors_look_at_the_root(client, tmp_path, tiny):
-    assert client.get("/healthz").json() == {"status": "ok"}
-    assert client.get("/readyz").json() == {"status": "ready"}
-    assert "warmstart_requests_total" in client.get("/metrics").text
-    secret = add_token(tmp_path / "tokens", "ann", "run")
-    with opened(history=tiny.history, model=tiny.model, token_file=tmp_path / "tokens") as guarded:
-        assert guarded.get("/healthz").status_code == 200
-        assert guarded.get("/metrics").status_code == 401
-        assert guarded.get("/metrics", headers={"authorization": f"Bearer {secret}"}).status_code == 403
 
 
 def test_the_document_has_every_path_once(client):
@@ -341,16 +173,3 @@ def test_answers_travel_whole(client, tiny):
     assert served["explanation"]["mapping"]
     few = client.post("/v1/suggestions", json={"descriptor": told.to_dict() | {"features": [0.5]}})
     refused(few, 422, "/descriptor/features", told="expected 49 numbers, got 1")
-
-
-def test_a_descriptor_tells_what_error_to_expect():
-    advisor = Advisor(history_path(), cache=False)
-    told = advisor.describe("sklearn:digits").descriptor
-    expected = advisor.suggest("sklearn:digits", 1, strategy="portfolio").expected_error
-    assert expected is not None
-    found = advisor.suggest(Descriptor.from_dict(json.loads(told.to_json())), 1, strategy="portfolio").expected_error
-    assert found.to_dict() == pytest.approx(
-        expected.to_dict(), abs=0.02
-    )  # the history has digits, which a descriptor does not tell
-    assert told.reduced().features is None
-    assert advisor.suggest(told.reduced(), 1, strategy="portfolio").expected_error is None

@@ -1,6 +1,5 @@
-"""A server in bad weather: slow clients, uploads that stop, a full disk, files and databases that go and come back, kills."""
+"""A server in bad weather: slow clients, uploads that stop, a full disk, a history that goes and comes back, kills."""
 
-import http.client
 import importlib.util
 import json
 import shutil
@@ -28,12 +27,8 @@ from starlette.testclient import TestClient
 from warmstart.client import Client
 from warmstart.history_store.errors import StorageError
 from warmstart.history_store.history import History
-from warmstart.service import study_book
 from warmstart.service.app import create_app
 from warmstart.service.settings import ServiceSettings
-from warmstart.studies.state.attributes import EXTRA
-from warmstart.studies.state.storage import open_store
-from warmstart.studies.state.trial_queue import open_queue
 from warmstart.suggestions.advisor import Advisor
 
 FAST = {"space": {"x": [0.0, 1.0], "n": {"int": [1, 4]}}, "surrogate": "gp-map", "startup": 20}
@@ -50,27 +45,16 @@ def wire(url, sent):
 
 
 def test_who_sends_too_slowly_is_let_go(tmp_path):
-    with running(storage=tmp_path / "s.db", body_timeout_s=3.0) as url:
+    with running(storage=tmp_path / "s.db", body_timeout_s=1.0) as url:
         with wire(url, POST + b"\r\n{") as slow:
             answer = b"".join(iter(lambda: slow.recv(65536), b""))
             assert answer.startswith(b"HTTP/1.1 408 ")
-            assert b"expected the whole body within 3 s, got a part" in answer
-        for beginning in (b"", POST):
-            with wire(url, beginning) as slow:
-                while slow.recv(65536):
-                    pass  # until the server closes it
+            assert b"expected the whole body within 1 s, got a part" in answer
+        with wire(url, POST) as slow:
+            while slow.recv(65536):
+                pass  # until the server closes it
         with urllib.request.urlopen(f"{url}/v1/healthz") as answer:
             assert answer.status == 200
-
-
-def test_who_reads_too_slowly_holds_up_nobody(tmp_path):
-    with running(storage=tmp_path / "s.db") as url, Client(url) as client:
-        study = client.begin_study("a", **FAST)
-        study.ask().tell(0.5, note="n" * 1000)
-        asks = b"GET /v1/studies/a/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-        with wire(url, asks), wire(url, asks.replace(b"events", b"trials") * 50):
-            study.ask().tell(0.25)
-        assert study.show()["trials"] == {"ok": 2}
 
 
 def test_an_upload_that_stops_leaves_nothing(tiny, tmp_path, monkeypatch, caplog):
@@ -160,92 +144,6 @@ def test_a_history_replaced_under_way(tiny, tmp_path):
             assert client.transport.get("/history")["n_evaluations"] == counts[1]
 
 
-def test_two_servers_record_into_one_history(tiny, tmp_path):
-    path = tmp_path / "h.h5"
-    shutil.copy(tiny.history, path)
-    with History.open(path) as history:
-        config, before = dict(history.configs[0]), history.n_evaluations
-    with running(history=path, model=tiny.model) as one, running(history=path, model=tiny.model) as other:
-
-        def record(url, which):
-            with Client(url, retries=20) as client:
-                for i in range(5):
-                    client.record("stripes0", config, error=0.5, seed=5 * which + i, key=f"{which}-{i}")
-
-        threads = [threading.Thread(target=record, args=(url, which)) for which, url in enumerate((one, other))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        with Client(other) as client:
-            assert client.transport.get("/history")["n_evaluations"] == before + 10
-
-
-def test_many_studies_need_few_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(study_book, "MOST_OPEN", 2)
-    with running(storage=tmp_path / "s.db") as url, Client(url) as client:
-        studies = [client.begin_study(f"s{i}", **FAST) for i in range(4)]
-        held = [study.ask() for study in studies]
-        for trial in held:
-            trial.tell(0.5)
-        assert [each["n_ended"] for each in client.studies()] == [1, 1, 1, 1]
-
-
-def test_a_study_may_have_any_name(tmp_path):
-    app = create_app(ServiceSettings(storage=tmp_path / "s.db"))
-    with TestClient(app, base_url="http://127.0.0.1:8383") as client:
-        for name in ("写真", "50 % off?#", "ā\U0001f600"):
-            made = client.post("/v1/studies", json={"name": name, **FAST})
-            assert made.status_code == 201
-            assert client.get(made.headers["location"]).json()["name"] == name
-
-
-@pytest.fixture
-def database():
-    if (reason := Postgres.missing()) is not None:
-        pytest.skip(reason)
-    with Postgres.started() as found:
-        yield found
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_a_database_that_goes_and_comes_back(database):
-    with running(storage=database.url) as url, Client(url, retries=0) as client:
-        study = client.begin_study("a", **FAST)
-        first, second = study.ask(), study.ask(key="again")
-        first.tell(0.5)
-        database.stop()
-        with pytest.raises(StorageError, match=r"expected a (server|storage of studies) that answers"):
-            second.tell(0.25)
-        with pytest.raises(StorageError):
-            study.ask()
-        database.start()
-        assert second.tell(0.25)["error"] == 0.25
-        assert study.ask(key="again").number == second.number
-        assert [each["error"] for each in study.trials()] == [0.5, 0.25]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_servers_share_a_database(database):
-    """More studies than a pool of connections has, over two servers; a local worker sees their trials."""
-    with running(storage=database.url) as one, running(storage=database.url) as other:  # noqa: SIM117
-        with Client(one) as first, Client(other) as second:
-            for i in range(20):
-                mine, theirs = first.begin_study(f"s{i}", **FAST), second.begin_study(f"s{i}", **FAST)
-                held = mine.ask()
-                theirs.lease_s = 900.0  # longer than all this takes
-                assert theirs.ask().number != held.number
-                assert theirs.trials()[held.number]["client"] == mine.client
-                held.tell(0.5)
-                assert theirs.show()["best"]["error"] == 0.5
-    with open_queue(open_store(database.url), "s7") as queue:
-        run_ = queue.next(5)
-        assert run_.number == 2  # the second server's trial is leased still
-        assert not [trial for trial in queue.trials() if EXTRA in trial.user_attrs]
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("storage", ["sqlite", "postgresql"])
@@ -267,13 +165,3 @@ def test_kills_with_a_write_open(storage):
         again = run(setting, folder / "work")  # there is nothing left to do
         assert (again["faults"], again["answers"]["tell"]) == (0, 18)
         json.dumps(again)
-
-
-def test_the_database_is_not_needed_to_say_that_it_is_gone(tmp_path):
-    with running(storage="postgresql://warm@127.0.0.1:9/none") as url, Client(url, retries=0) as client:
-        with pytest.raises(StorageError, match="expected a server that answers"):
-            client.studies()
-        connection = http.client.HTTPConnection(url.partition("//")[2], timeout=200)
-        connection.request("GET", "/v1/healthz")
-        assert connection.getresponse().status == 200
-        connection.close()

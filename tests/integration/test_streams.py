@@ -14,9 +14,8 @@ def shell(line, **more):
     return subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, timeout=120, check=False, **more)
 
 
-@pytest.mark.parametrize("closing", [">&-", "2>&- >/dev/null", "<&- >/dev/null"])
-def test_a_closed_stream_is_none_to_write_to(closing):
-    run = shell(f"{LIST} {closing}")
+def test_a_closed_stream_is_none_to_write_to():
+    run = shell(f"{LIST} >&-")
     assert run.returncode == 0
     assert "unexpected" not in run.stderr
 

@@ -39,12 +39,6 @@ def test_hopeless_trials_stop_and_a_second_call_goes_on(digits, tmp_path, monkey
     assert all(len(trial.curve) < 4 for trial in trials[1:])
 
 
-def test_without_a_dataset_nothing_is_foretold(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=r"history needs `dataset`.*pruner median"):
-        warmstart.tune(objective=replay, space=SPACE, pruner="history", trials=2, storage="s.db")
-
-
 def test_a_space_with_nothing_in_common_is_refused_and_leaves_no_study(digits, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     warmstart.tune(objective=replay, space=SPACE, trials=1, study="other", storage="s.db", warm="none")

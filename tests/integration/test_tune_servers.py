@@ -54,36 +54,10 @@ def test_a_claim_is_of_one_session_until_that_ends(server):
 
 
 @pytest.mark.slow
-def test_workers_of_a_server_share_its_trials(server, tmp_path):
-    url = server.url
-    folder = prepare(tmp_path / "f")
-    settings = ("--storage", url, "--trials", "12", "--format", "json")
-    killed = subprocess.Popen([*COMMAND, *settings], cwd=folder, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    while not (folder / "calls").exists():
-        assert killed.poll() is None
-    killed.kill()
-    killed.wait()
-    both = [
-        subprocess.Popen([*COMMAND, *settings, *more], cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for more in ((), ("--workers", "2"))
-    ]  # fmt: skip
-    for process in both:
-        out, err = process.communicate()
-        assert process.returncode == 0, err
-        assert "secret" not in out + err
-    with open_queue(open_store(url), "studies-objective") as queue:
-        rows = ended_trials(queue.trials())
-    assert [trial.number for trial in rows] == list(range(12))
-    assert len((folder / "calls").read_text().split()) <= 13
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("kills", [0, 3])
-def test_eight_workers_of_a_server(server, tmp_path, kills):
+def test_eight_workers_of_a_server(server, tmp_path):
     """No trial is lost, none is chosen twice, and only what a killed worker ran is run again."""
-    url = server.url
-    trials = 48
+    url, trials, kills = server.url, 48, 3
     folder = prepare(tmp_path / "f")
     command = [*COMMAND, "--storage", url, "--trials", str(trials), "--format", "json"]
     workers = [

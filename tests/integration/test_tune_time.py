@@ -68,73 +68,16 @@ def test_trials_go_on_while_they_fit_and_a_second_call_has_its_own_time(cli, fol
     ("args", "told"),
     [
         (("--timeout", "5m"), "cannot be used with --timeout"),
-        (("--server", "http://127.0.0.1:1"), "cannot be used with --server"),
         (("--dataset", "a", "--dataset", "b"), "cannot be used with several datasets"),
-        (("--ray",), "cannot be used with Ray"),
     ],
 )
 def test_what_a_time_for_the_whole_command_does_not_go_with(cli, folder, args, told):
-    if args == ("--ray",):
-        pytest.importorskip("ray")
     run = tune(cli, "--objective", "studies:objective", "--time", "10m", *args)
     assert (run.code, run.out) == (2, "")
     error = json.loads(run.err.splitlines()[-1])["error"]
     assert told in error["message"]
     assert error["params"] == ["time"]
     assert not (folder / "warmstart-studies.db").exists()
-
-
-def test_a_time_that_is_none(cli, folder):
-    run = tune(cli, "--objective", "studies:objective", "--time", "soon")
-    assert run.code == 2
-    assert (
-        "--time: expected a length of time above 0, got 'soon'"
-        in json.loads(run.err.splitlines()[-1])["error"]["message"]
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_the_built_in_network_is_planned_by_the_history(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    said = []
-    began = time.monotonic()
-    found = warmstart.tune("sklearn:digits", workload="cnn", time="2m", budget=40, on_message=said.append)
-    assert time.monotonic() - began < 150
-    assert found.plan is not None
-    assert found.plan.short_run is not None
-    assert any(line.startswith("Plan: ") for line in said)
-    assert found.best is not None
-    assert "plan" in found.to_dict()
-    more = warmstart.tune("sklearn:digits", workload="cnn", time="1m", budget=40, on_message=said.append)
-    assert len(more.trials) > len(found.trials)
-
-
-@pytest.mark.slow
-def test_a_trial_that_cannot_end_gives_way_to_one_that_can(folder):
-    def seconds(config):
-        return 400 if config["x"] > 0.5 else 0.5
-
-    def objective(config, seed, report):
-        for step in range(1, 41):
-            time.sleep(seconds(config) / 40)
-            report(step, 0.5)
-        return 0.4 + 0.1 * config["x"]
-
-    found = warmstart.tune(
-        objective=objective,
-        space={"x": [0.0, 1.0]},
-        initial=[{"x": 0.1}, {"x": 0.9}, {"x": 0.2}],
-        time="150s",
-        budget=40,
-        trials=3,
-        surrogate="gp-map",
-    )
-    first, slow, last = found.trials
-    assert (first.status.value, slow.status.value, last.status.value) == ("ok", "pruned", "ok")
-    assert "for a shorter one: at its pace it takes" in slow.note
-    assert slow.duration < 100
-    assert found.seconds < 150
 
 
 @pytest.mark.slow

@@ -139,10 +139,6 @@ def test_a_bad_argument_is_told_by_an_error_of_ours(what):
     assert not [file for file in Path.cwd().iterdir() if not file.name.startswith("warmstart-studies")]
 
 
-def test_they_are_many():
-    assert sum(map(len, CALLS.values())) >= 60
-
-
 @pytest.mark.parametrize("given", [IMAGES, (IMAGES, LABELS), [IMAGES]])
 def test_arrays_where_a_path_belongs_are_told_where_they_go(given):
     for ask in (warmstart.suggest, warmstart.neighbours, warmstart.answer):

@@ -47,13 +47,6 @@ def test_a_study_shows_its_best_trials_by_their_metric():
     assert ("p", "Study <script> in x.db: 1 ok.") in shown.cells
 
 
-def test_several_and_none():
-    assert Cells(JointResult("x.db", "equal", (FOUND, FOUND), (1, 1))._repr_html_()).cells.count(("td", "0.875")) == 2
-    assert Cells(TuneResult("s", "x.db", None, None, ())._repr_html_()).cells == [
-        ("p", "Study s in x.db: no trial yet.")
-    ]
-
-
 def test_the_text_of_a_study_is_short():
     many = replace(FOUND, trials=(TRIAL,) * 500)
     assert repr(many) == (
@@ -92,13 +85,3 @@ def test_an_answer_shows_its_configurations(tiny, monkeypatch):
     assert line in replace(found, expected_error=expected)._repr_html_()
     assert text[7].startswith(f"  near: {found.neighbours[0].name} (")
     assert len(text) == 8
-
-
-def test_an_answer_logs_its_doubts_once(tiny, monkeypatch, caplog):
-    monkeypatch.setenv("WARMSTART_HISTORY", str(tiny.history))
-    monkeypatch.setenv("WARMSTART_MODEL", str(tiny.model))
-    for ask in (warmstart.answer, warmstart.suggest):
-        caplog.clear()
-        with caplog.at_level("WARNING", logger="warmstart"):
-            ask("sklearn:digits", k=1)
-        assert sum("The history is small" in record.getMessage() for record in caplog.records) == 1

@@ -146,14 +146,6 @@ def test_a_trial_that_is_given_back_is_offered_again_at_once_and_as_often_as_bef
     assert states(queue) == ["ok", "ok"]
 
 
-def test_a_key_that_was_given_back_is_that_of_a_new_request(trials):
-    for _ in range(2):
-        assert trials.ask("a", "k", lease_s=10).run.number == 0
-        trials.release(0, "a")
-    trials.ask("b", "k", lease_s=10)
-    assert trials.ask("a", "k", lease_s=10).run.number == 1
-
-
 def test_extras_do_not_count_towards_the_total(trials, clock):
     trials.ask("a", "k", lease_s=1)
     clock.now += 2
@@ -180,16 +172,6 @@ def test_a_result_told_twice_changes_nothing_and_another_one_is_refused(trials, 
     assert states(queue) == ["ok"]
 
 
-def test_a_tell_that_was_cut_short_is_finished_by_the_next_one(trials, queue):
-    trials.ask("a", "k", lease_s=10)
-    from warmstart.studies.state.attributes import OUTCOME
-    from warmstart.studies.state.trial_queue import outcome_to_dict
-
-    trial_id = queue.trials()[0]._trial_id
-    queue.store.optuna.set_trial_user_attr(trial_id, OUTCOME, outcome_to_dict(done()))
-    assert trials.tell(0, "a", done()).state.is_finished()
-
-
 def test_workers_of_this_machine_leave_leased_trials_alone_until_they_expire(trials, clock, tmp_path):
     offered = trials.ask("a", "k", lease_s=10).run
     with open_queue(open_store(tmp_path / "s.journal"), "study") as worker:
@@ -202,12 +184,6 @@ def test_workers_of_this_machine_leave_leased_trials_alone_until_they_expire(tri
         worker.end(taken, done())
     with pytest.raises(LeaseLostError, match="expected to be told once"):
         trials.tell(0, "a", done(0.75))
-
-
-def test_lease_reads_what_it_wrote(queue):
-    lease = Lease("", 0.0).with_offer("a", 5.0, "k")
-    assert lease.with_end(3.0).until == 5.0
-    assert (lease.clients, lease.keys) == (("a",), ("k",))
 
 
 def test_nobody_waits_for_who_chooses(trials, queue, monkeypatch):
@@ -229,18 +205,3 @@ def test_nobody_waits_for_who_chooses(trials, queue, monkeypatch):
     chosen.set()
     asking.join(200)
     assert found[0].run.number == 1
-
-
-def test_steps_between_whole_ones_are_those_of_the_client(trials, clock, queue):
-    trials.ask("a", "k", lease_s=10)
-    for step in (0.25, 0.5, 1):
-        trials.report(0, "a", step, 1 - step / 2, lease_s=10)
-    assert [trial.intermediate_values for trial in queue.trials()] == [{0.25: 0.875, 0.5: 0.75, 1: 0.5}]
-    assert trials.tell(0, "a", done()).intermediate_values == {0.25: 0.875, 0.5: 0.75, 1: 0.5}
-    assert ended_trials(queue.trials())[0].curve == ((0.25, 0.875), (0.5, 0.75), (1.0, 0.5))
-    trials.ask("a", "l", lease_s=10)
-    trials.report(1, "a", 0.5, 0.75, lease_s=10)
-    for client in ("b", "c"):  # nobody is heard of
-        clock.now += 11
-        trials.ask(client, "l", lease_s=10)
-    assert ended_trials(queue.trials())[1].curve == ((0.5, 0.75),)

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from objectives import blind, by_model
+from objectives import blind
 
 from warmstart.histories.collect import Job, Machines, collect_into
 from warmstart.history_store.errors import AllTrialsFailedError, DataError, ModelError, UsageError
@@ -14,7 +14,6 @@ from warmstart.history_store.history import History
 from warmstart.history_store.readers import open_arrays
 from warmstart.history_store.records import Status
 from warmstart.spaces import space_text
-from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.own_workload import OwnScript, OwnWorkload
 from warmstart.training.collection.settings import CollectionSettings
 from warmstart.training.workloads import SourceDataset
@@ -77,25 +76,7 @@ def test_a_script_is_measured_configuration_by_configuration(folder):
     assert (again["known"], again["measured"]) == (4, {"ok": 2}), "the datasets of the history, by their paths"
 
 
-def test_a_function_and_a_score_are_measured(folder):
-    script = OwnScript(objective=by_model, metric=Metric("score", maximize=True, scale="percent"), budget=3.0)
-    report = measure(folder, configs=1, names=("day.npz",), script=script)
-    assert report["measured"] == {"ok": 1}
-    with History.open(folder / "mine.h5") as history:
-        (found,) = history.evaluations()
-        assert found.error == pytest.approx(0.1 if found.config["model"] == "small" else 0.4)
-        assert {e.origin for e in history.evaluations()} == {"collect/own:by_model/3/score"}
-
-
-@pytest.mark.slow
-def test_images_that_the_history_knows_by_another_name_keep_it(folder):
-    measure(folder, configs=1, names=("day.npz",))
-    (folder / "copy").mkdir()
-    (folder / "day.npz").rename(folder / "copy" / "renamed.npz")
-    assert measure(folder, configs=2, names=("copy/renamed.npz",))["datasets"] == ["day"]
-
-
-@pytest.mark.parametrize(("configs", "failed"), [(1, 2), pytest.param(8, 6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("configs", "failed"), [(1, 2)])
 def test_nothing_of_a_script_that_never_works_is_kept(folder, configs, failed):
     (folder / "train.py").write_text("import sys; sys.exit('no such layer')")
     with pytest.raises(
@@ -115,16 +96,6 @@ def test_failures_after_a_success_are_results(folder):
     assert (folder / "text" / "night.jsonl").read_text().count("crashed") == 1
 
 
-@pytest.mark.slow
-def test_an_error_that_no_history_holds_is_told(folder):
-    (folder / "train.py").write_text("print(91.5)")
-    with pytest.raises(
-        AllTrialsFailedError,
-        match=r"expected an error in \[0, 1\], got 91.5: print a share of mistakes, or say with `metric`",
-    ):
-        measure(folder, configs=1)
-
-
 @pytest.mark.parametrize(
     ("more", "match"),
     [
@@ -141,38 +112,6 @@ def test_what_does_not_fit_is_told_before_anything_is_made(folder, more, match):
     with pytest.raises(UsageError, match=match):
         measure(folder, configs=1, **more)
     assert not (folder / "mine.h5").exists()
-
-
-def test_a_history_of_another_space_or_script_is_refused(folder):
-    measure(folder, configs=1, names=("day.npz",))
-    with pytest.raises(UsageError, match=r"space: expected the space of .*mine\.h5"):
-        measure(folder, configs=1, space={"lr": [0.1, 0.2]})
-    script = OwnScript(objective=by_model, metric=Metric("score", maximize=True, scale="percent"))
-    with pytest.raises(UsageError, match=r"'own:by_model/all/score' alone, got some of 'own:train\.py/all'"):
-        measure(folder, configs=1, script=script)
-
-
-def test_options_that_no_history_can_hold_are_refused():
-    with pytest.raises(UsageError, match="expected a command, or `objective`, got neither"):
-        OwnScript()
-    with pytest.raises(UsageError, match="scale: expected fraction or percent"):
-        OwnScript(command="python x {a}", metric=Metric("reward", maximize=True, scale="any"))
-    with pytest.raises(UsageError, match="target_budget: expected a number above 0"):
-        OwnScript(command="python x {a}", budget=-1.0)
-
-
-@pytest.mark.parametrize(
-    ("script", "label"),
-    [
-        (OwnScript(command="python -u src/train.py {lr}"), "train.py"),
-        (OwnScript(command="./run.sh --lr {lr}"), "run.sh"),
-        (OwnScript(objective="my/train.py:objective"), "train.py:objective"),
-        (OwnScript(objective="pkg.train:objective"), "pkg.train:objective"),
-        (OwnScript(objective=blind), "blind"),
-    ],
-)
-def test_a_script_is_named_after_its_file(script, label):
-    assert script.label == label
 
 
 def test_the_workload_keeps_no_networks_and_checks_what_it_is_given(folder, tmp_path):

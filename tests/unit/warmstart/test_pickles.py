@@ -17,20 +17,16 @@ def load(data):
     return warmstart.load_pickle(io.BytesIO(data))
 
 
-@pytest.mark.parametrize("old", sorted(MOVED))
-def test_what_moved_is_there(old):
-    assert import_module(current_module(old)).__name__ == MOVED[old]
+def test_what_moved_is_there():
+    assert {old: import_module(current_module(old)).__name__ for old in MOVED} == MOVED
 
 
 @pytest.mark.parametrize(
     ("old", "now"),
     [
         ("bo.optimizer", "warmstart.bo.optimizer"),
-        ("bo.designs", "warmstart.bo.transfer.designs"),
         ("bo.no_such_module", "bo.no_such_module"),
-        ("bo.no.such", "bo.no.such"),
         ("training_of_mine", "training_of_mine"),
-        ("numpy.random", "numpy.random"),
         ("warmstart.bo.optimizer", "warmstart.bo.optimizer"),
     ],
 )

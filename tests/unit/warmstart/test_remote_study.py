@@ -42,15 +42,6 @@ def test_a_forked_child_is_a_worker_of_its_own(monkeypatch: pytest.MonkeyPatch, 
         assert ":99999999:" in clients[2]
 
 
-def test_a_note_is_one_short_line() -> None:
-    told = Told()
-    trial = RemoteStudy(told, "s").ask()  # type: ignore[arg-type]
-    trial.tell(status="failed", note="no\nmemory " * 300)  # type: ignore[union-attr]
-    note = told.bodies[-1]["note"]
-    assert note.startswith("no memory no memory")
-    assert len(note) == 300
-
-
 class Late(Told):
     """Its first answers come so late that the trial went to another client."""
 

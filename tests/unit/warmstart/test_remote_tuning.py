@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from warmstart import remote_tuning
-from warmstart.history_store.errors import LeaseLostError, StorageError
+from warmstart.history_store.errors import StorageError
 from warmstart.remote_tuning import _Queue, _Worker
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.trial_queue import Run
@@ -78,23 +78,3 @@ def test_a_result_that_no_server_takes_for_as_long_as_its_lease_ends_the_command
     queue, _ = queue_of(Server(10**9, lease_s=0.05), monkeypatch)
     with pytest.raises(StorageError, match="no server there"):
         queue.end(RUN, Outcome(0.25, TrialStatus.OK, 1.0))
-
-
-def test_a_result_that_came_too_late_is_told_once(monkeypatch):
-    server = Server(0)
-    queue, said = queue_of(server, monkeypatch)
-
-    def lost(*_, **__):
-        raise LeaseLostError("It is kept as an extra.")
-
-    server.answer = lost
-    queue.end(RUN, Outcome(0.25, TrialStatus.OK, 1.0))
-    assert said == ["It is kept as an extra."]
-
-
-def test_a_curve_that_a_request_could_not_hold_is_not_sent_twice(monkeypatch):
-    server = Server(0)
-    queue, _ = queue_of(server, monkeypatch)
-    for points, sent in ((10_000, 10_000), (10_001, 0)):
-        queue.end(RUN, Outcome(0.25, TrialStatus.OK, 1.0, curve=tuple((step, 0.5) for step in range(points))))
-        assert len(server.told[-1][1]["curve"]) == sent

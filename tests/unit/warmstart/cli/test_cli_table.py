@@ -6,7 +6,6 @@ import pytest
 from rich.cells import cell_len
 
 from warmstart.cli.table import MAX_TRANSPOSED_ROWS, cell, table
-from warmstart.suggestions.formats import to_csv
 
 SUGGESTIONS = [
     {"": 1, "learning_rate": 0.00032668, "decay_rate": 1.912e-06, "from": "semeion", "regret left": 0.05367},
@@ -29,7 +28,7 @@ def test_a_table_that_fits_is_drawn_as_it_is():
     assert table([], 80).lines == ()
 
 
-@pytest.mark.parametrize("width", [20, 30, 40, 60, 80, 100, 200])
+@pytest.mark.parametrize("width", [20, 40, 100])
 def test_every_number_is_whole_and_every_line_fits(width):
     drawn = table(SUGGESTIONS, width)
     # Where not even one suggestion fits beside the names of the hyperparameters, it is better too long than cut.
@@ -47,12 +46,6 @@ def test_a_table_of_a_few_rows_is_turned():
     assert lines[4].split() == ["from", "semeion", "semeion@30", "naruto_hands@30"]
 
 
-def test_what_does_not_fit_side_by_side_stands_below():
-    lines = table(SUGGESTIONS, 40).lines
-    assert [line.split() for line in lines if line.startswith(" ")] == [["1", "2"], ["3"]]
-    assert "" in lines
-
-
 def test_a_long_table_leaves_optional_columns_out_in_their_order():
     wide = max(map(len, table(MANY, 1000).lines))
     assert table(MANY, wide, optional=("n", "more")).left_out == ()
@@ -60,12 +53,6 @@ def test_a_long_table_leaves_optional_columns_out_in_their_order():
     assert drawn.left_out == ("n",)
     assert "12345" not in "\n".join(drawn.lines)
     assert max(map(len, drawn.lines)) <= 46
-
-
-def test_text_is_wrapped_before_anything_is_left_out():
-    drawn = table(MANY, 52, optional=("n",))
-    assert drawn.left_out == ()
-    assert any("things" in line and "pictures" not in line for line in drawn.lines)
 
 
 def test_without_optional_columns_a_long_table_is_turned_in_parts():
@@ -77,12 +64,6 @@ def test_without_optional_columns_a_long_table_is_turned_in_parts():
 def test_wide_characters_count_double():
     lines = table([{"name": "数据", "n": 1}, {"name": "ab", "n": 2}], 80).lines
     assert {cell_len(line) for line in lines} == {8}
-
-
-def test_a_conditional_hyperparameter_has_its_place_among_the_others():
-    rows = [{"": 1, "arch": "small", "from": "a"}, {"": 2, "arch": "big", "drop": 0.5, "lr": 0.1, "from": "b"}]
-    assert table(rows, 80).lines[0].split() == ["arch", "drop", "lr", "from"]
-    assert to_csv(rows).splitlines()[:2] == [",arch,drop,lr,from", "1,small,,,a"]
 
 
 def test_escapes_have_room_in_a_table():

@@ -19,20 +19,13 @@ def test_a_process_of_its_own_seldom_looks_for_garbage():
     assert not done.stderr
 
 
-def test_a_process_of_its_own_ends_without_a_look_at_all_that_it_loaded():
-    code = "import atexit, gc, sys; atexit.register(lambda: print(gc.get_freeze_count() > 1000)); from warmstart.cli import main; sys.argv = ['warmstart', '--version']; main()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "True"
-    assert not done.stderr
-
-
-@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp437", "utf-8"])
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-8"])
 def test_tables_come_in_any_encoding(encoding):
     command = [sys.executable, "-m", "warmstart", "history", "list", "--limit", "1"]
     environment = os.environ | {"PYTHONIOENCODING": encoding}
     told = subprocess.run(command, capture_output=True, check=True, env=environment).stdout.decode(encoding)
     line = told.splitlines()[2]
-    assert set(line) == ({"-"} if encoding in ("latin-1", "ascii") else {"─"})
+    assert set(line) == ({"-"} if encoding == "latin-1" else {"─"})
 
 
 def test_letters_that_an_encoding_lacks_are_escapes_that_json_reads():

@@ -1,8 +1,5 @@
 """Merging as an algebra, on real bundles of small histories; what contradicts, what does not fit, what is never lost."""
 
-import errno
-import itertools
-import json
 import math
 import tempfile
 from collections.abc import Sequence
@@ -11,24 +8,19 @@ from pathlib import Path
 import histories
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from warmstart.histories.add import DatasetCard, add_source
 from warmstart.histories.bundle import bundle_history
-from warmstart.histories.merge import carry_out, merge_files, plan_merge, quarantine_of, release
+from warmstart.histories.merge import carry_out, merge_files, plan_merge, quarantine_of
 from warmstart.histories.merged import read_merged
 from warmstart.history_store.bundle.file import Bundle, read_bundle, write_bundle
-from warmstart.history_store.bundle.records import Features, dataset_id, features_line, run_line
-from warmstart.history_store.errors import DataError, StorageFullError, UsageError
+from warmstart.history_store.errors import DataError
 from warmstart.history_store.history import History
 from warmstart.history_store.records import DatasetInfo, Evaluation, Status
 from warmstart.history_store.space import dump_space
 from warmstart.history_store.verify import verify
-from warmstart.metafeat.handcrafted import FEATURES
 from warmstart.suggestions.query import open_path
 
-SETS = ("ants", "bees", "cars")
 CONFIGS = histories.configs(4)
 
 
@@ -74,40 +66,12 @@ def run(name: str, config: int, error: float, **more: object) -> Evaluation:
     return Evaluation(name, CONFIGS[config], error, **{"origin": "collect/a", **more})  # type: ignore[arg-type]
 
 
-runs_of = st.lists(
-    st.builds(
-        lambda name, config, error, seed, curve: run(
-            name, config, error, seed=seed, curve=((10, error),) if curve else (), duration=1.5
-        ),
-        st.sampled_from(SETS),
-        st.integers(0, 3),
-        st.sampled_from([0.1, 0.11, 0.5, 0.9]),
-        st.sampled_from([None, 0, 1]),
-        st.booleans(),
-    ),
-    min_size=1,
-    max_size=6,
-    unique_by=lambda one: (one.dataset, str(sorted(one.config.items())), one.seed, one.origin),
-)
-
-
-four = given(st.lists(runs_of, min_size=4, max_size=4))
-
-
 def test_merging_is_associative_commutative_and_idempotent():
     own = [run("ants", 0, 0.5, seed=0), run("bees", 1, 0.1)]
     one = [run("ants", 0, 0.1, seed=0), run("ants", 1, 0.11, seed=1, curve=((10, 0.11),)), run("cars", 3, 0.9, seed=0)]
     two = [run("ants", 0, 0.5, seed=0), run("cars", 3, 0.1, seed=0), run("bees", 1, 0.1)]
     three = [run("cars", 3, 0.5, seed=0), run("cars", 3, 0.5), run("ants", 1, 0.9, seed=1, curve=((10, 0.9),))]
     check_algebra([own, one, two, three])
-
-
-@pytest.mark.slow
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-@four
-@pytest.mark.timeout(3000)
-def test_merging_is_an_algebra_on_many_histories(parts):
-    check_algebra(parts)
 
 
 def check_algebra(parts: list[list[Evaluation]]) -> None:
@@ -137,22 +101,13 @@ def check_algebra(parts: list[list[Evaluation]]) -> None:
             assert kept == histories.plain(own)
 
 
-@pytest.mark.parametrize("name", ["bees", "again"])
-def test_of_own_twins_the_one_of_the_same_name_gets_the_runs(tmp_path, name):
-    with history_of(tmp_path / "mine.h5", [run("bees", 0, 0.5)]) as mine:
-        mine.add_dataset(DatasetInfo(**{**_fields(about("bees")), "name": "again"}))
-        for bundle in (bundled([run("bees", 1, 0.2)], bees=name), Bundle(frozenset())):
-            carry_out(mine, plan_merge(mine, bundle))
-            assert mine.evaluations(name)[-1].config == CONFIGS[1]
-
-
 def test_the_command_line_merges_in_any_order(tmp_path, cli):
     parts = [[run("ants", 0, 0.1, seed=0)], [run("ants", 0, 0.4, seed=0), run("bees", 1, 0.2)], [run("bees", 1, 0.2)]]
     files = [str(write_bundle(bundled(runs), tmp_path)) for runs in parts]
     with history_of(tmp_path / "own.h5", [run("cars", 2, 0.3)]) as own:
         own.compact(path=tmp_path / "start.h5")
     found = set()
-    for number, order in enumerate(itertools.permutations(files)):
+    for number, order in enumerate((files, files[::-1])):
         path = tmp_path / f"{number}.h5"
         path.write_bytes((tmp_path / "start.h5").read_bytes())
         if number % 2:
@@ -188,34 +143,11 @@ def test_what_contradicts_is_kept_and_the_rule_answers(tmp_path):
         }
 
 
-def test_runs_through_a_server_are_shared_as_others_are(tmp_path):
-    with history_of(tmp_path / "h.h5", [run("ants", 0, 0.1, seed=0, origin="record [ann@team.org:key0]")]) as history:
-        lines = bundle_history(history).bundle.lines
-        assert not any("ann@" in line or "key0" in line for line in lines)
-        key = dataset_id(about("ants"))
-        old = frozenset(run_line(each, key, history.id[:12]) for each in history.evaluations())  # as 0.2 wrote it
-        assert all("ann@team.org" in line for line in old)
-        come_back = plan_merge(history, Bundle(lines | old))
-        assert (come_back.answering, come_back.repeated) == (0, 1)
-    high = bundled([run("ants", 0, 0.4, seed=0, origin="record [ben:key1]")])
-    for number, both in enumerate((lines, lines | old, {line for line in lines if '"kind":"run"' not in line} | old)):
-        with merged(tmp_path / f"{number}.h5", Bundle(frozenset(both)), high) as into:
-            assert into.errors[0].tolist() == [0.4]
-            (found,) = plan_merge(into, Bundle(frozenset())).contradictions
-            assert (found["origin"], sorted(found["errors"].values())) == ("record", [0.1, 0.4])
-
-
 def test_repetitions_within_the_noise_of_seeds_are_averaged(tmp_path):
     parts = [bundled([run("ants", 0, error, seed=seed)]) for seed, error in enumerate((0.20, 0.22, 0.24))]
     with merged(tmp_path / "h.h5", *parts) as history:
         assert history.errors[0, 0] == pytest.approx(0.22)
         assert not plan_merge(history, Bundle(frozenset())).contradictions
-
-
-def test_another_budget_is_no_contradiction(tmp_path):
-    with merged(tmp_path / "h.h5", bundled([run("ants", 0, 0.1)]), bundled([run("ants", 0, 0.6, origin="b")])) as h:
-        assert h.n_evaluations == 2
-        assert h.errors[0, 0] == pytest.approx(0.35)
 
 
 def test_one_dataset_under_two_names_is_one(tmp_path):
@@ -227,14 +159,6 @@ def test_one_dataset_under_two_names_is_one(tmp_path):
         carry_out(own, plan_merge(own, a | b))
         assert own.names == ("mine",)
         assert own.n_evaluations == 3
-
-
-def test_two_datasets_under_one_name_are_told_apart(tmp_path):
-    other = bundled([run("bees", 0, 0.1)], bees="ants")
-    with history_of(tmp_path / "own.h5", [run("ants", 0, 0.3)]) as own:
-        carry_out(own, plan_merge(own, other))
-        assert own.names == ("ants", f"ants ({dataset_id(about('bees'))[:8]})")
-        assert own.errors[:, 0].tolist() == [0.3, 0.1]
 
 
 def test_failed_runs_and_unknown_seeds_survive(tmp_path):
@@ -298,48 +222,6 @@ def test_your_own_runs_are_never_quarantined(tmp_path):
         assert not quarantine_of(own)
 
 
-def test_copied_features_are_found(tmp_path):
-    good, errors = crowd()
-    like = {f"d{i}": np.random.default_rng(i).normal(size=len(FEATURES)) for i in range(9)} | {"copy": None}
-    like["copy"] = like["d0"]
-    copy = bundled([Evaluation("copy", histories.configs(12)[j], float(errors[3, j]), seed=0) for j in range(12)])
-    lines = {
-        features_line(Features(dataset_id(about(name)), 32, vector, 0.1, np.ones(3))) for name, vector in like.items()
-    }
-    whole = Bundle(frozenset(lines).union(*(b.lines for b in (*good, copy))))
-    with merged(tmp_path / "h.h5", whole) as history:
-        found = {(each.dataset, each.why) for each in quarantine_of(history)}
-        assert len(found) == 1
-        assert next(iter(found))[0] in ("copy", "d0")
-        assert "meta-features are those of" in next(iter(found))[1]
-
-
-def test_images_embeddings_and_results_of_one_s_own_stay(tmp_path):
-    path = tmp_path / "own.h5"
-    with History.create(path, histories.space_json()) as own:
-        pictures = histories.pictures()
-        info = histories.info("ants", class_counts=(5, 5), fingerprint="content:ants")
-        own.add_dataset(info, pictures)
-        own.set_embeddings("abc", {"ants": np.ones(4, np.float32)})
-        own.set_result("calibration/x", {"a": 1})
-        own.append(run("ants", 0, 0.5))
-        carry_out(own, plan_merge(own, bundled([run("bees", 1, 0.2)])))
-        np.testing.assert_array_equal(own.images("ants").take(np.arange(10)), pictures.images)
-        assert own.embeddings("abc")["ants"].tolist() == [1, 1, 1, 1]
-        assert own.get_result("calibration/x") == {"a": 1}
-    assert verify(path).ok
-
-
-def test_runs_added_after_a_merge_stay_one_s_own(tmp_path):
-    a, b = bundled([run("ants", 0, 0.1)]), bundled([run("bees", 1, 0.2)])
-    with merged(tmp_path / "h.h5", a) as history:
-        history.append(run("ants", 3, 0.7, origin="mine"))
-        carry_out(history, plan_merge(history, b))
-        assert sorted(history.origins) == sorted({"mine", *history.origins})
-        assert history.n_evaluations == 3
-        assert bundle_history(history, own=True).n_runs == 1
-
-
 def test_another_space_is_refused_and_nothing_is_written(tmp_path, cli):
     from warmstart.history_store.space import dump_space
     from warmstart.training.workloads.cnn.space import target_space
@@ -354,54 +236,6 @@ def test_another_space_is_refused_and_nothing_is_written(tmp_path, cli):
     assert (tmp_path / "other.h5").read_bytes() == before
     with pytest.raises(DataError, match="Merge it into a history of its own"):
         merge_files(tmp_path / "other.h5", [file])
-
-
-def test_how_optuna_writes_choices_makes_no_other_space(tmp_path):
-    file = write_bundle(bundled([run("ants", 0, 0.1)]), tmp_path)
-    space = json.loads(histories.space_json())
-    space["hyperparameters"][0]["meta"] = {"optuna": "{}"}
-    with History.create(tmp_path / "later.h5", json.dumps(space)) as later:
-        pass
-    merge_files(tmp_path / "later.h5", [file])
-    with History.open(tmp_path / "later.h5") as later:
-        assert later.n_evaluations == 1
-
-
-def test_a_record_that_does_not_fit_leaves_no_history_behind(tmp_path, cli):
-    good = bundled([run("ants", 0, 0.1)])
-    line = next(each for each in good.lines if '"kind":"run"' in each)
-    wrong = Bundle((good.lines - {line}) | {line.replace('"layers":', '"lagers":')})
-    file = write_bundle(wrong, tmp_path)
-    done = cli("history", "merge", str(tmp_path / "new.h5"), str(file))
-    assert done.code == 3
-    assert not (tmp_path / "new.h5").exists()
-    with pytest.raises(DataError, match="expected a description"):
-        merge_files(
-            tmp_path / "new.h5", [write_bundle(Bundle(frozenset(x for x in good.lines if '"info"' not in x)), tmp_path)]
-        )
-
-
-def test_a_disk_that_fills_up_leaves_no_empty_history_behind(tmp_path, monkeypatch):
-    file, written = write_bundle(bundled([run("ants", 0, 0.1)]), tmp_path), []
-
-    def full(call, path):
-        written.append(path.name)
-        if call == "write" and "new.h5" in written:  # it was made, and is to be filled
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("warmstart.history_store.file.durable.hook", full)
-    with pytest.raises(StorageFullError, match=r"new\.h5: expected room to write"):
-        merge_files(tmp_path / "new.h5", [file])
-    assert [path.name for path in tmp_path.iterdir()] == [file.name]
-
-
-def test_what_is_shared_can_be_chosen(tmp_path):
-    with history_of(tmp_path / "h.h5", [run("ants", 0, 0.1), run("bees", 1, 0.2)]) as history:
-        only = bundle_history(history, datasets=["bees"])
-        assert (only.datasets, only.n_runs) == (("bees",), 1)
-        assert not any("ants" in line for line in only.bundle.lines)
-        with pytest.raises(UsageError, match="expected one of its"):
-            bundle_history(history, datasets=["wasps"])
 
 
 def test_no_place_of_the_machine_is_shared(tmp_path):
@@ -420,22 +254,6 @@ def test_no_place_of_the_machine_is_shared(tmp_path):
     assert read_bundle(write_bundle(bundled([run("ants", 0, 0.2)]), tmp_path / "x.txt")).lines
 
 
-def test_release_names_what_is_there(tmp_path):
-    one = bundled([run("ants", 0, 0.1)])
-    with merged(tmp_path / "h.h5", one) as history, pytest.raises(UsageError, match="quarantined run"):
-        release(history, ["ants"])
-
-
-def test_configurations_added_ahead_stay(tmp_path):
-    a, b = bundled([run("ants", 0, 0.1)]), bundled([run("bees", 1, 0.2)])
-    with merged(tmp_path / "h.h5", a) as history:
-        ahead = histories.configs(8)[5:7]
-        history.add_configs(ahead)
-        carry_out(history, plan_merge(history, b))
-        assert all(config in history.configs for config in ahead)
-        assert len(history.configs) == 4
-
-
 def blank_history(path: Path, runs: Sequence[Evaluation]) -> History:
     """A history that knows datasets by their runs alone, as an import makes it."""
     made = History.create(path, histories.space_json())
@@ -451,7 +269,7 @@ def give_images(history: History, name: str, seed: int = 0) -> None:
     add_source(history, open_path(str(file)), DatasetCard(name, name))
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
 def test_a_dataset_whose_images_came_later_is_one_dataset(tmp_path, order):
     with blank_history(tmp_path / "a.h5", [run("ants", 0, 0.1), run("ants", 1, 0.2)]) as a:
         before = bundle_history(a).bundle
@@ -472,83 +290,8 @@ def test_a_dataset_whose_images_came_later_is_one_dataset(tmp_path, order):
         assert state(at_once) == found
 
 
-def test_a_terminal_shows_of_how_many_datasets_features_were_computed(tmp_path, cli, monkeypatch):
-    monkeypatch.setenv("TERM", "xterm-256color")
-    with blank_history(tmp_path / "h.h5", [run("ants", 0, 0.1), run("bees", 0, 0.1)]) as made:
-        asked = ("history", "bundle", str(made.path), "--out", str(tmp_path / "b.txt"))
-        assert "computing features" not in cli(*asked, on_terminal=True).err  # there are no images
-        give_images(made, "ants")
-        give_images(made, "bees", seed=1)
-    asked = (*asked[:3], "--out", str(tmp_path / "c.txt"))
-    shown = cli(*asked, on_terminal=True)
-    assert shown.code == 0
-    assert "computing features" in shown.err
-    assert "2/2" in shown.err
-    assert "computing features" not in cli(*asked).err
-    assert "computing features" not in cli(*asked, "--quiet", on_terminal=True).err
-
-
-def test_images_of_one_s_own_for_a_dataset_that_came_by_its_name(tmp_path):
-    with blank_history(tmp_path / "a.h5", [run("ants", 0, 0.1), run("bees", 0, 0.6)]) as a:
-        theirs = bundle_history(a).bundle
-    with merged(tmp_path / "mine.h5", theirs) as mine:
-        give_images(mine, "ants")
-        assert not plan_merge(mine, theirs).new_records
-        carry_out(mine, plan_merge(mine, theirs))
-        assert (sorted(mine.names), mine.n_evaluations) == (["ants", "bees"], 2)
-        assert mine.has_images("ants")
-        shared = bundle_history(mine).bundle
-    with merged(tmp_path / "third.h5", theirs, shared) as third:
-        assert (sorted(third.names), third.n_evaluations) == (["ants", "bees"], 2)
-
-
-def test_names_with_images_of_several_people_stay_apart(tmp_path):
-    bundles = []
-    for seed in (1, 2):
-        with blank_history(tmp_path / f"{seed}.h5", [run("ants", seed, 0.1 * seed)]) as one:
-            give_images(one, "ants", seed)
-            bundles.append(bundle_history(one).bundle)
-    with blank_history(tmp_path / "b.h5", [run("ants", 3, 0.4)]) as b:
-        bundles.append(bundle_history(b).bundle)
-    with merged(tmp_path / "c.h5", *bundles) as history:
-        assert len(history.names) == 3
-        assert history.n_evaluations == 3
-
-
-def test_a_released_run_stays_released_when_images_come(tmp_path):
-    good, errors = crowd()
-    odd = [Evaluation("ants", histories.configs(12)[j], float(1 - errors[0, j]), seed=0) for j in range(12)]
-    with blank_history(tmp_path / "a.h5", odd) as a:
-        theirs = bundle_history(a).bundle
-        give_images(a, "ants")
-        described = bundle_history(a).bundle
-    with merged(tmp_path / "h.h5", *good, theirs) as history:
-        assert len(quarantine_of(history)) == 12
-        release(history, ["ants"])
-        carry_out(history, plan_merge(history, described))
-        assert not quarantine_of(history)
-        assert history.n_runs[history.names.index("ants")] == 12
-
-
-def test_a_run_of_one_s_own_answers_once_a_merge_finds_it(tmp_path):
-    file = write_bundle(bundled([run("ants", 0, 0.9, seed=0)]), tmp_path / "theirs.gz")
-    path = tmp_path / "h.h5"
-    merge_files(path, [file])
-    with History.open(path, write=True) as history:
-        history.append(run("ants", 0, 0.1, seed=0))
-    plan = merge_files(path, [file])
-    assert (plan.new_records, plan.contradictions[0]["answers"]) == (0, ["yours"])
-    with History.open(path) as history:
-        assert history.errors.tolist() == [[0.1]]
-    again = path.read_bytes()
-    assert not merge_files(path, [file]).changes
-    assert path.read_bytes() == again
-
-
 @pytest.mark.parametrize(
-    "more",
-    [{"origin": "import//home/bertha/runs.csv"}, {"origin": "x" * 300}],
-    ids=["path", "long"],
+    "more", [{"origin": "import//home/bertha/runs.csv"}, {"origin": "x" * 300}], ids=["path", "long"]
 )
 def test_what_comes_back_counts_once(tmp_path, more):
     """Numbers and origins are compared as records have them: a whole number without its point, a file without its folder."""
@@ -565,11 +308,10 @@ def test_what_comes_back_counts_once(tmp_path, more):
         assert (plan.answering, plan.repeated) == (0, 3)
 
 
-@pytest.mark.parametrize("own", [(), (run("ants", 0, 0.3),)], ids=["contributed", "one's own"])
-def test_a_dataset_that_was_removed_stays_away(tmp_path, cli, own):
+def test_a_dataset_that_was_removed_stays_away(tmp_path, cli):
     """With what was set aside of it; a bundle that has it brings it again."""
     theirs, others = bundled([run("ants", 0, 0.1), run("bees", 1, 0.2)]), bundled([run("ants", 0, 0.9)])
-    history_of(tmp_path / "h.h5", [*own, run("cars", 0, 0.2)]).close()
+    history_of(tmp_path / "h.h5", [run("ants", 0, 0.3), run("cars", 0, 0.2)]).close()
     with merged(tmp_path / "h.h5", theirs, others) as history:
         assert any('"error":0.1' in line for line in read_merged(history).lines)
     assert cli("history", "remove", tmp_path / "h.h5", "ants", "--yes").code == 0

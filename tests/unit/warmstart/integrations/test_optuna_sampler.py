@@ -10,13 +10,6 @@ import threading
 
 import optuna
 import pytest
-from ConfigSpace import (
-    ConfigurationSpace,
-    Constant,
-    Float,
-    ForbiddenGreaterThanClause,
-    ForbiddenLessThanRelation,
-)
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState, create_trial
 from problems import bowl, mixed, plane
@@ -26,7 +19,7 @@ from warmstart.bo.space.encoding import Encoding
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.integrations.optuna import sampler as optuna_sampler
 from warmstart.integrations.optuna.problem import Problem, read_trials
-from warmstart.integrations.optuna.sampler import WarmStartSampler, _newest_checkpoint
+from warmstart.integrations.optuna.sampler import WarmStartSampler
 from warmstart.integrations.optuna.space import to_distributions, to_space
 from warmstart.studies.state.attributes import CHECKPOINT, CLAIM
 
@@ -77,14 +70,6 @@ def test_a_stated_space_is_sampled_from_the_first_trial_with_its_conditions_and_
         study.tell(trial, config["rate"] + i)
 
 
-def test_a_space_is_stated_in_any_form(tmp_path):
-    (tmp_path / "s.yaml").write_text("x: {float: [0, 1]}\n")
-    forms = {"x": FloatDistribution(0, 1)}, {"x": {"float": [0, 1]}}, tmp_path / "s.yaml"
-    assert [(each["x"].lower, each["x"].upper) for each in (WarmStartSampler(space=form).space for form in forms)] == [(0, 1)] * 3  # fmt: skip
-    with pytest.raises(UsageError, match="space: expected a file, a dict or a ConfigurationSpace, got int"):
-        WarmStartSampler(space=3)
-
-
 def test_what_the_optimizer_can_be_told_the_sampler_can(monkeypatch):
     """`restarts` and `warp_errors` reach it; what does not fit is refused when the sampler is made."""
     made = []
@@ -124,50 +109,6 @@ def test_related_tasks_give_the_first_suggestion():
     assert bowl(study.ask(PLANE).params) < 0.3
 
 
-def test_whole_numbers_that_are_no_float_are_searched():
-    study = study_of()
-    study.enqueue_trial({"n": 2**62, "x": 0.5})
-    study.optimize(lambda trial: trial.suggest_int("n", 0, 2**62) / 2**62 + trial.suggest_float("x", 0, 1), n_trials=6)
-    assert len(study.trials) == 6
-    assert study.trials[-1].system_attrs[CLAIM].keys() == {"n", "x"}
-
-
-def test_a_space_that_allows_next_to_nothing_is_searched_from_its_default():
-    x, y = Float("x", (0.0, 1.0), default=2e-4), Float("y", (0.0, 1.0), default=1e-4)
-    space = ConfigurationSpace()
-    space.add(x, y, ForbiddenGreaterThanClause(x, 5e-4), ForbiddenLessThanRelation(x, y))
-    study = study_of(space=space)
-    study.optimize(lambda trial: trial.suggest_float("x", 0, 1) + trial.suggest_float("y", 0, 1), n_trials=6)
-    assert params(study)[0] == {"x": 2e-4, "y": 1e-4}
-    assert len({tuple(each.items()) for each in params(study)}) == 6
-
-
-def test_values_stay_within_bounds_that_configspace_rounds():
-    third = {"x": FloatDistribution(1 / 3, 2 / 3), "y": FloatDistribution(1 / 7, 1e5 / 7, log=True)}
-    study = study_of()
-    for _ in range(8):
-        trial = study.ask(third)
-        study.tell(trial, trial.params["x"])  # the best lies on the bound
-    problem = Problem(to_space(third), third, is_given=False)
-    assert len(read_trials(study.trials, problem, study.direction).observations) == 8
-    assert 0 <= min(trial.params["x"] for trial in study.trials) - 1 / 3 < 1e-12
-    assert not any(trial.params != trial.system_attrs.get(CLAIM, trial.params) for trial in study.trials)
-    study.enqueue_trial({"x": 1 / 3, "y": 1e5 / 7})
-    study.tell(study.ask(third), 0.0)
-    assert len(read_trials(study.trials, problem, study.direction).observations) == 9
-
-
-def test_threads_without_a_seed_share_one_design():
-    study = optuna.create_study(sampler=sampler(seed=None))
-
-    def pruned(trial):
-        trial.suggest_float("x", 0.0, 16.0)
-        raise optuna.TrialPruned
-
-    study.optimize(pruned, n_trials=16, n_jobs=2)
-    assert sorted(int(trial.params["x"]) for trial in study.trials) == list(range(16))
-
-
 @pytest.mark.parametrize(
     ("distribution", "share"),
     [
@@ -183,46 +124,6 @@ def test_numbers_that_configspace_cannot_express_are_drawn_from_the_design_too(d
     values = [study.ask()._suggest("p", distribution) for _ in range(16)]
     assert all(distribution._contains(distribution.to_internal_repr(value)) for value in values)
     assert sorted(min(int(16 * share(value)), 15) for value in values) == list(range(16))
-
-
-def test_independent_values_of_sixteen_trials_are_a_latin_hypercube():
-    study = optuna.create_study(sampler=sampler())
-    trials = [study.ask() for _ in range(16)]
-    values = [trial.suggest_float("x", 0.0, 16.0) for trial in trials]
-    assert sorted(map(int, values)) == list(range(16))
-    assert sorted(trial.suggest_categorical("c", range(4)) for trial in trials) == sorted(4 * [0, 1, 2, 3])
-    assert values != [trial.suggest_float("y", 0.0, 16.0) for trial in trials]
-
-
-@pytest.mark.parametrize("choices", [[[64], [64, 32]], [{"a": 1}, {"a": 2}]])
-@pytest.mark.filterwarnings("ignore:Choices for a categorical")
-def test_choices_that_are_lists_or_dicts_are_drawn_from_the_design(choices, tmp_path):
-    study = optuna.create_study(storage=f"sqlite:///{tmp_path / 's.db'}", sampler=sampler())
-    study.optimize(
-        lambda trial: trial.suggest_float("x", 0, 1) + len(trial.suggest_categorical("c", choices)), n_trials=6
-    )
-    assert [trial.system_attrs[CLAIM].keys() for trial in study.trials[1:]] == [{"x"}] * 5
-    assert all(trial.params["c"] in choices for trial in study.trials)
-
-
-@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
-def test_what_another_sampler_fixes_is_left_out_of_a_stated_space():
-    space = {"x": FloatDistribution(0, 1), "n": IntDistribution(1, 8), "m": IntDistribution(1, 8)}
-    own = sampler(space=space, initial=[{"x": 0.1, "n": 3, "m": 3}])
-    study = optuna.create_study(sampler=optuna.samplers.PartialFixedSampler({"x": 0.5}, own))
-    study.optimize(lambda trial: sum(trial._suggest(name, each) for name, each in space.items()), n_trials=12)
-    assert all(trial.params["x"] == 0.5 for trial in study.trials)
-    assert len({(trial.params["n"], trial.params["m"]) for trial in study.trials}) == 12
-
-
-def test_conditions_and_clauses_on_what_is_left_out_are_left_out():
-    problem = Problem(mixed(), to_distributions(mixed()), is_given=True)
-    whole = problem.part(list(problem.distributions))
-    assert len(whole.space.conditions) == len(mixed().conditions) == 1
-    assert len(whole.space.forbidden_clauses) == len(mixed().forbidden_clauses) > 0
-    part = problem.part([name for name in problem.distributions if name != "kind"])
-    assert (part.space.conditions, part.space.forbidden_clauses) == ([], [])
-    assert "momentum" in part.encoding.names
 
 
 # --- what is read ---
@@ -262,12 +163,6 @@ def test_values_to_maximise_are_negated():
     assert known(study).observations[0].error == -0.5
 
 
-def test_a_study_that_maximises_goes_uphill():
-    study = optuna.create_study(direction="maximize", sampler=sampler())
-    study.optimize(lambda trial: -bowl({n: trial._suggest(n, d) for n, d in PLANE.items()}), n_trials=15)
-    assert study.best_value > -0.05
-
-
 def test_constraints_are_met_at_zero_whoever_says_them():
     study = optuna.create_study(sampler=sampler(constraints_func=lambda trial: (trial.params["x"] - 1.0, -1.0)))
     for x in (0.0, 1.0, 2.0):
@@ -288,20 +183,6 @@ def test_the_suggestion_keeps_away_from_where_constraints_are_missed():
     assert min(feasible) < 0.4  # 0.36 on the border
 
 
-def test_what_an_objective_never_asks_for_is_taken_from_the_suggestion():
-    study = study_of(space=plane())
-    study.optimize(lambda trial: trial.suggest_float("x", -5.0, 10.0), n_trials=5)
-    assert len(known(study).observations) == 5
-
-
-def test_a_constant_need_not_be_asked_for():
-    space = plane()
-    space.add(Constant("version", 2))
-    study = optuna.create_study()
-    study.add_trial(create_trial(params={"x": 0.0, "y": 1.0}, distributions=PLANE, value=0.5))
-    assert known(study, space).observations[0].config == {"x": 0.0, "y": 1.0, "version": 2}
-
-
 def test_a_trial_of_another_space_is_passed_over_and_named_once(caplog):
     study = study_of(space=plane())
     study.add_trial(create_trial(params={"z": 0.0}, distributions={"z": PLANE["x"]}, value=0.5))
@@ -311,24 +192,6 @@ def test_a_trial_of_another_space_is_passed_over_and_named_once(caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "trial 0: its parameters are no configuration of the space, and it is passed over"
     ]
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"rate": 0.1, "layers": 2, "kind": "unknown"},
-        {"rate": 5.0, "layers": 2, "kind": "adam"},
-        {"rate": 0.1, "layers": 6, "kind": "lamb"},
-        {"rate": 0.1, "layers": 2, "kind": "sgd"},
-        {"rate": "text", "layers": None, "kind": "adam"},
-    ],
-)
-def test_values_that_the_space_does_not_allow_are_passed_over(params):
-    study = optuna.create_study()
-    study.enqueue_trial(params)
-    assert known(study, mixed()).pending == ()
-    study.enqueue_trial({"rate": 0.1, "layers": 2, "kind": "adam", "momentum": 0.5})  # momentum is inactive
-    assert known(study, mixed()).pending == ({"rate": 0.1, "layers": 2, "kind": "adam"},)
 
 
 @pytest.mark.parametrize("space", [None, True])
@@ -357,14 +220,6 @@ def test_what_cannot_be_a_value_spoils_no_other_trial(space, params):
     read = known(study, to_space(distributions))
     assert len(read.observations) == 4
     assert read.pending == ()
-
-
-def test_a_value_outside_a_stepped_range_is_none_of_it():
-    space = to_space({"x": FloatDistribution(0, 1, step=0.1)})
-    study = optuna.create_study()
-    for x in (-0.1, 0.30000000000000004, 1.1, 5.0):
-        study.enqueue_trial({"x": x})
-    assert known(study, space).pending == ({"x": pytest.approx(0.3)},)
 
 
 # --- nothing is proposed twice ---
@@ -436,23 +291,6 @@ def test_of_two_that_choose_the_last_configuration_at_once_the_earlier_keeps_it(
     assert claims[12] in claims[:11]
 
 
-def test_of_a_worker_that_chose_the_same_and_died_nobody_waits_for_long(monkeypatch):
-    monkeypatch.setattr(optuna_sampler, "PATIENCE_S", 0.1)
-    study, note = study_of(space=to_space(GRID)), optuna_sampler._store_attribute
-    for _ in range(11):
-        study.tell(study.ask(GRID), 1.0)
-
-    def die(study, trial, key, value):
-        note(study, trial, key, value)
-        if key == CLAIM and trial.number == 11:
-            monkeypatch.setattr(optuna_sampler, "_store_attribute", note)
-            later = study._storage.create_new_trial(study._study_id)
-            study._storage.set_trial_system_attr(later, CLAIM, value)
-
-    monkeypatch.setattr(optuna_sampler, "_store_attribute", die)
-    assert study.ask(GRID).params in [trial.params for trial in study.trials[:11]]
-
-
 def grid(trial):
     return trial.suggest_int("i", 0, 3) + "abc".index(trial.suggest_categorical("j", ["a", "b", "c"]))
 
@@ -464,62 +302,6 @@ def test_a_study_stops_where_every_configuration_of_a_stated_space_had_its_trial
     assert len({tuple(sorted(trial.params.items())) for trial in study.trials}) == 12
     assert 12 <= len(study.trials) < 12 + jobs  # a thread may have asked before the last one ended
     assert study.best_value == 0
-
-
-def test_failed_trials_count_and_a_study_told_by_hand_has_nothing_to_stop():
-    study = study_of(space=to_space(GRID))
-    for _ in range(12):
-        study.tell(study.ask(GRID), state=TrialState.FAIL)
-    study.optimize(grid, n_trials=5)
-    assert len(study.trials) == 13  # asked for all the same: one configuration again
-
-
-def test_parameters_that_a_stated_space_lacks_are_named_once_and_do_not_stop_the_study(caplog):
-    study = study_of(space=to_space(GRID))
-    with caplog.at_level(logging.WARNING, "warmstart"):
-        study.optimize(lambda trial: grid(trial) + trial.suggest_float("z", 0, 1) + trial.suggest_int("one", 1, 1), 15)
-    assert len(study.trials) == 15
-    said = [record.getMessage() for record in caplog.records if "space=" in record.getMessage()]
-    assert said == [
-        "trial 0: space= has no z, which is drawn from the design and not searched; add it to the space",
-    ]
-
-
-def test_the_gain_of_an_exhausted_space_says_nothing_of_trials(caplog):
-    study = study_of(space=to_space(GRID))
-    study.optimize(grid, n_trials=12)
-    with caplog.at_level(logging.WARNING, "warmstart"):
-        study.sampler.log_gain(study)
-    assert caplog.text == ""
-    study.ask(GRID)
-    assert "trial 12: every configuration was proposed already" in caplog.text
-
-
-def test_a_space_that_trials_showed_does_not_stop_a_study(caplog):
-    study = study_of()
-    with caplog.at_level(logging.WARNING, "warmstart"):
-        study.optimize(grid, n_trials=14)
-    assert len(study.trials) == 14
-    assert "every configuration was proposed already" in caplog.text
-
-
-def test_workers_that_ask_at_the_same_moment_differ():
-    """Eight threads on a space of twelve configurations, all asking before anyone has written anything."""
-    study = study_of()
-    study.tell(study.ask(GRID), 1.0)
-    barrier, trials = threading.Barrier(8), [study.ask() for _ in range(8)]
-
-    def ask(trial):
-        barrier.wait()
-        for name, distribution in GRID.items():
-            trial._suggest(name, distribution)
-
-    threads = [threading.Thread(target=ask, args=(trial,)) for trial in trials]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({tuple(sorted(trial.params.items())) for trial in study.trials}) == 9
 
 
 # --- one stream ---
@@ -577,28 +359,6 @@ def test_a_sampler_of_several_studies_suggests_to_each_what_it_would_alone():
     assert params(alone[0]) != params(alone[1])
 
 
-def test_constraints_told_the_other_way_round_are_another_suggestion():
-    shared = sampler(space=plane())
-    studies = [optuna.create_study(sampler=shared) for _ in range(2)]
-    for i in range(8):
-        for study, sign in zip(studies, (1.0, -1.0), strict=True):
-            trial = study.ask(PLANE)
-            if i == 7:
-                continue
-            trial.set_constraint("left", sign * (trial.params["x"] - 2.5))
-            study.tell(trial, bowl(trial.params))
-    assert params(studies[0])[-1] != params(studies[1])[-1]
-
-
-def test_a_trial_is_named_in_each_study_that_it_is_passed_over_in(caplog):
-    shared = sampler(space=plane())
-    for _ in range(2):
-        study = optuna.create_study(sampler=shared)
-        study.add_trial(create_trial(params={"z": 0.0}, distributions={"z": PLANE["x"]}, value=0.5))
-        study.ask(PLANE)
-    assert len(caplog.records) == 2
-
-
 def test_a_study_can_be_pickled():
     study = study_of()
     study.optimize(conditional, n_trials=4)
@@ -606,14 +366,6 @@ def test_a_study_can_be_pickled():
     for each in (study, again):
         each.optimize(conditional, n_trials=2)
     assert params(again) == params(study)
-
-
-def test_a_trial_that_was_interrupted_is_suggested_the_same():
-    study = study_of(space=plane())
-    study.optimize(lambda trial: bowl({n: trial._suggest(n, d) for n, d in PLANE.items()}), n_trials=5)
-    lost = study.ask()  # its process dies before it has written anything, or after it has claimed
-    again = [optuna.trial.Trial(study, lost._trial_id).suggest_float("x", -5.0, 10.0) for _ in range(2)]
-    assert again[0] == again[1] == study.trials[5].system_attrs[CLAIM]["x"]
 
 
 def test_a_trial_keeps_its_suggestion_whatever_was_told_since():
@@ -656,25 +408,6 @@ def test_seeds(monkeypatch):
     assert free._seed != seeds[1]
 
 
-def test_a_checkpoint_of_another_space_is_passed_over():
-    study = study_of()
-    study.optimize(conditional, n_trials=6)
-    study.optimize(lambda trial: conditional(trial) + trial.suggest_float("late", 0.0, 1.0), n_trials=5)
-    setups = [trial.system_attrs[CHECKPOINT]["setup"] for trial in study.trials[1:]]
-    assert len(set(setups)) >= 2
-
-
-def test_the_copy_that_a_retried_trial_carries_is_not_the_newest_checkpoint():
-    study = study_of(space=plane())
-    for _ in range(3):
-        study.tell(study.ask(PLANE), state=TrialState.FAIL)
-    study.add_trial(create_trial(state=TrialState.WAITING, system_attrs=study.trials[0].system_attrs))
-    attrs = [trial.system_attrs[CHECKPOINT] for trial in study.trials]
-    assert attrs[3] == attrs[0] != attrs[2]
-    assert _newest_checkpoint(study.trials, attrs[0]["setup"]) == attrs[2]
-    assert _newest_checkpoint(study.trials, "another") is None
-
-
 # --- what cannot be used ---
 
 
@@ -689,17 +422,6 @@ def test_several_objectives_are_searched_without_initial_configurations_or_a_gai
     study.sampler = sampler(space=GRID, initial=[{"i": 1, "j": "a"}])
     with pytest.raises(UsageError, match="expected one objective with `initial`"):
         study.optimize(lambda trial: (grid(trial), 1.0), n_trials=1)
-
-
-def test_related_tasks_are_left_to_themselves_no_sooner_than_by_the_optimizer():
-    configs = [{"x": x, "y": y} for x in (-3.0, 3.0, 8.0) for y in (1.0, 6.0)]
-    settings = {"surrogate": "mt-gp", "related": [RelatedTask(configs, [-bowl(config) for config in configs])]}
-    study, alone = study_of(space=plane(), **settings), Optimizer(plane(), seed=0, **settings)
-    for _ in range(4):
-        trial, config = study.ask(PLANE), alone.ask()[0]
-        assert trial.params == pytest.approx(config, abs=0.01)
-        study.tell(trial, bowl(trial.params))
-        alone.tell(config, bowl(config))
 
 
 def test_workers_that_choose_at_the_same_moment_keep_what_each_forecast(monkeypatch):
@@ -725,32 +447,6 @@ def test_workers_that_choose_at_the_same_moment_keep_what_each_forecast(monkeypa
     assert len(after) == 3
 
 
-def test_nothing_initial_and_nothing_related_may_be_none():
-    for space in (None, plane()):
-        study = study_of(space=space, initial=None, related=None)
-        study.tell(study.ask(PLANE), 0.0)
-
-
-@pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_a_space_of_distributions_of_optunas_older_classes_is_searched():
-    old = {
-        "x": optuna.distributions.UniformDistribution(0, 1),
-        "n": optuna.distributions.IntLogUniformDistribution(1, 8),
-        "k": optuna.distributions.IntUniformDistribution(0, 8, 2),
-        "d": optuna.distributions.DiscreteUniformDistribution(0, 1, 0.1),
-    }
-    new = {
-        "x": FloatDistribution(0, 1),
-        "n": IntDistribution(1, 8, log=True),
-        "k": IntDistribution(0, 8, step=2),
-        "d": FloatDistribution(0, 1, step=0.1),
-    }
-    assert to_distributions(to_space(old)) == new
-    study = study_of(space=old)
-    study.optimize(lambda trial: sum(trial._suggest(name, each) for name, each in new.items()), n_trials=4)
-    assert [trial.params for trial in study.trials] == [trial.system_attrs[CLAIM] for trial in study.trials]
-
-
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
@@ -768,37 +464,3 @@ def test_a_space_of_distributions_of_optunas_older_classes_is_searched():
 def test_settings_that_cannot_be_used(settings, error, message):
     with pytest.raises(error, match=message):
         WarmStartSampler(**settings)
-
-
-@pytest.mark.parametrize(("before", "after"), [((0, 1), (-5, 0.5)), ((-5, 5), (-4, 0))])
-def test_a_range_that_was_changed_in_the_middle_is_searched(before, after, caplog):
-    study = optuna.create_study(sampler=WarmStartSampler(seed=0))
-    for bounds, n in ((before, 8), (after, 20)):
-        study.optimize(lambda trial, bounds=bounds: (trial.suggest_float("x", *bounds) + 3) ** 2, n_trials=n)
-    assert study.best_value < 1e-3
-    outside = [trial.number for trial in study.trials[:8] if not after[0] <= trial.params["x"] <= after[1]]
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [f"trial {n}: its parameters are no configuration of the space, and it is passed over" for n in outside]  # fmt: skip
-
-
-def layered(most):
-    def objective(trial):
-        return sum(trial.suggest_float(f"u{i}", 0, 1) for i in range(trial.suggest_int("layers", 1, most)))
-
-    return objective
-
-
-def test_a_parents_range_that_was_narrowed_leaves_its_conditions():
-    study = study_of()
-    study.optimize(layered(5), n_trials=10)
-    study.optimize(layered(3), n_trials=10)
-    later = [trial.system_attrs[CLAIM] for trial in study.trials[16:]]
-    assert all(config.keys() == {"layers", *(f"u{i}" for i in range(config["layers"]))} for config in later)
-
-
-@pytest.mark.filterwarnings("ignore:Fixed parameter")
-def test_a_parent_that_was_enqueued_outside_its_range_spoils_nothing():
-    study = study_of()
-    study.enqueue_trial({"layers": 5})
-    study.optimize(layered(3), n_trials=8)
-    assert [trial.state for trial in study.trials] == [TrialState.COMPLETE] * 8

@@ -2,14 +2,12 @@
 
 import logging
 import warnings
-from dataclasses import replace
 
 import optuna
 import pytest
 
 from warmstart.api import suggest
 from warmstart.history_store.errors import MissingPathError, UsageError
-from warmstart.history_store.history import History
 from warmstart.integrations.optuna import WarmStartSampler, warm_start
 from warmstart.spaces import read_space
 
@@ -44,13 +42,6 @@ def test_a_workload_is_answered_by_its_history_or_its_usual_configurations(workl
         assert design.config.items() <= trial.system_attrs["fixed_params"].items()
     with pytest.raises(UsageError, match="workload"):
         warm_start(study, dataset="sklearn:digits", workload="none")
-
-
-def test_the_same_again_enqueues_nothing():
-    study = optuna.create_study()
-    warm_start(study, dataset="sklearn:digits", k=2)
-    warm_start(study, dataset="sklearn:digits", k=3)
-    assert len(study.trials) == 3
 
 
 def test_a_logarithm_goes_by_both_names_or_by_the_one_that_is_renamed():
@@ -110,14 +101,6 @@ def test_a_space_of_ones_own_never_raises_in_a_study(space, sampler):
     assert "model" in origin["not_measured"]
 
 
-def test_a_sampler_of_a_stated_space_states_it_here_too():
-    study = optuna.create_study(sampler=WarmStartSampler(space=read_space(FORM), surrogate="gp-map", seed=0))
-    warm_start(study, dataset="sklearn:digits", k=2)
-    study.optimize(ask_own, n_trials=4)
-    assert all(trial.state == optuna.trial.TrialState.COMPLETE for trial in study.trials)
-    assert "warmstart" in study.trials[1].user_attrs
-
-
 def test_what_an_objective_never_asks_for_is_said(caplog):
     study = optuna.create_study(sampler=WarmStartSampler(surrogate="gp-map", seed=0))
     warm_start(study, dataset="sklearn:digits", k=1)
@@ -159,22 +142,3 @@ def test_refuses_a_rename_that_loses_a_value(rename, match):
         warm_start(study, dataset="sklearn:digits", k=2, rename=rename)
     assert caught.value.params == ("rename",)
     assert study.trials == []
-
-
-def test_a_history_of_one_run_gives_what_it_has(tmp_path, caplog, tiny):
-    with History.open(tiny.history) as old, History.create(tmp_path / "one.h5", old.space_json) as history:
-        run = old.evaluations()[0]
-        history.extend(
-            [run], datasets=[replace(old.dataset(run.dataset), n_train=0, n_val=0, n_test=0, class_counts=())]
-        )
-    study = optuna.create_study()
-    designs = warm_start(study, dataset="sklearn:digits", k=3, history=tmp_path / "one.h5", model=tiny.model)
-    assert [dict(design.config) for design in designs] == [dict(run.config)]
-    assert len(study.trials) == 1
-    assert "3 configurations were asked for, the history has 1" in caplog.text
-
-
-def test_what_fills_a_space_evenly_is_not_the_history_s():
-    study = optuna.create_study()
-    warm_start(study, dataset="sklearn:digits", k=1, space={"svm_C": (0.0, 1.0)})
-    assert study.trials[0].user_attrs["source"] == "an even spread"

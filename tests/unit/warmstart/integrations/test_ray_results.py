@@ -46,10 +46,6 @@ def test_a_real_experiment() -> None:
             assert runs.durations[row] > 0
 
 
-def test_nested_metrics() -> None:
-    assert set(read_results(REAL, metric="nested/f1").values[:1]) == {0.5}
-
-
 def test_a_metric_must_be_named() -> None:
     with pytest.raises(UsageError, match=r"metric: expected one of accuracy, .*nested/f1, .*val_error, .*got none"):
         read_results(REAL)
@@ -75,15 +71,6 @@ def test_bytes_that_are_no_text_and_seconds_that_are_none(copy: Path) -> None:
         read_results(copy, metric="val_error")
     path.write_bytes(whole.replace(b'"time_total_s": ', b'"time_total_s": null, "was": '))
     assert np.isnan(read_results(copy, metric="val_error").durations).any()
-
-
-def test_a_value_that_is_none(copy: Path) -> None:
-    path = next(path for path in trials(copy) if len((path / "result.json").read_text().splitlines()) == 3)
-    rows = [json.loads(line) for line in (path / "result.json").read_text().splitlines()]
-    rows[-1]["val_error"] = float("nan")
-    (path / "result.json").write_text("\n".join(map(json.dumps, rows)))
-    runs = read_results(copy, metric="val_error")
-    assert sum(status == "crashed" for status in runs.status) == 3
 
 
 def test_what_is_no_experiment(tmp_path: Path, copy: Path) -> None:

@@ -227,26 +227,6 @@ def test_entries_that_are_none_are_told_or_passed_over(tmp_path):
     assert math.isnan(to_number(10**400))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["timm", "database"])
-def test_ten_thousand_runs_take_seconds(tmp_path, kind, history):
-    import time
-
-    if kind == "timm":
-        source = timm(tmp_path / "runs", runs=[1e-5 * 1.001**n for n in range(10_000)])
-    else:
-        source = database(tmp_path / "runs")
-        with sqlite3.connect(source) as base:
-            numbers = range(10, 10_010)
-            base.executemany("INSERT INTO runs VALUES (?, 'FINISHED', 0, 30000, 'active', 1)", [(f"r{n}",) for n in numbers])  # fmt: skip
-            base.executemany("INSERT INTO params VALUES ('lr', ?, ?)", [(str(1e-5 * 1.001**n), f"r{n}") for n in numbers])  # fmt: skip
-            base.executemany("INSERT INTO metrics VALUES ('val/acc', 0.7, 0, ?, 1, 0)", [(f"r{n}",) for n in numbers])
-    began = time.process_time()
-    plan = import_source(history, str(source), ImportRequest(dataset="flowers"))
-    assert len(plan.evaluations) >= 10_000
-    assert time.process_time() - began < 30  # 10 s on an idle machine
-
-
 def test_the_last_value_of_mlflow_counts_and_infinity_is_a_crash(tmp_path):
     from warmstart.integrations.importers import mlflow_runs
 

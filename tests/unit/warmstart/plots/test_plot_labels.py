@@ -30,17 +30,6 @@ def test_a_label_alone_stands_beside_its_point():
     assert not np.all(np.abs(centre - [300, 200]) < [20 + 5, 5 + 5])
 
 
-def test_marks_stay_visible():
-    mark = np.array([328.0, 200.0])
-    (centre,) = place_labels([[300.0, 200.0]], [[40.0, 10.0]], area=AREA, marks=[mark])
-    assert not np.all(np.abs(centre - mark) < [20, 5])
-
-
-def test_more_than_fits_is_still_placed():
-    sizes = np.tile([80.0, 40.0], (30, 1))
-    assert np.isfinite(place_labels(np.full((30, 2), 50.0), sizes, area=(0, 0, 100, 100))).all()
-
-
 def test_nothing_to_place():
     assert place_labels([], [], area=AREA).shape == (0, 2)
     assert spread([], 1.0).shape == (0,)

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,8 +41,7 @@ def a_map(names, *, seed=0, pictures=False, query=False, groups=None):
     )
 
 
-@pytest.mark.parametrize("query", [False, True])
-@pytest.mark.parametrize("pictures", [False, True])
+@pytest.mark.parametrize(("pictures", "query"), [(False, True), (True, False)])
 def test_the_map_names_everything_and_is_the_same_twice(tmp_path, pictures, query):
     found = a_map([f"set{i}" for i in range(30)], pictures=pictures, query=query)
     first, second = tmp_path / "a.svg", tmp_path / "b.svg"
@@ -55,46 +53,6 @@ def test_the_map_names_everything_and_is_the_same_twice(tmp_path, pictures, quer
     assert "90%" in text
     assert ("mine" in text) == query
     assert first.read_text().count("<image") == 1 + 30 * pictures + query  # the colour bar is one
-
-
-def test_the_map_of_few_datasets_and_odd_names(tmp_path):
-    for count in (1, 2, 4):
-        draw_map(a_map(ODD[:count], query=True, pictures=True), tmp_path / "few.svg")
-        draw_map(a_map(ODD[:count]), tmp_path / "few.png")
-    text = text_of(tmp_path / "few.svg")
-    assert all(name in text for name in ODD[:3])
-    assert "a_very_long_name…" in text
-
-
-def test_the_map_of_datasets_that_are_all_alike(tmp_path):
-    same = a_map(["a", "b", "c"], groups=["g", "g", "g"])
-    draw_map(
-        DatasetMap(same.names, same.groups, np.zeros((3, 2)), np.full(3, np.nan), 1.0, "alike"), tmp_path / "a.png"
-    )
-
-
-def test_parts_of_datasets_are_drawn_without_their_names(tmp_path):
-    whole = a_map([f"set{i}" for i in range(12)], query=True)
-    names = [f"set{i}" for i in range(6)] + [f"part{i}" for i in range(6)]
-    found = replace(whole, names=names, parts=frozenset(names[6:]), groups=[f"group {i % 6}" for i in range(12)])
-    draw_map(replace(found, query=replace(found.query, nearest=[("part3", 0.1), ("set1", 0.2)])), tmp_path / "a.svg")
-    text = text_of(tmp_path / "a.svg")
-    assert all(name in text for name in names[:6])
-    assert re.findall(r"part\d", text) == ["part3", "part3"]  # among the nearest it is named: on the map and above it
-    assert "group 0" not in text  # one whole dataset is no group of several
-    assert "small: part of a dataset" in text
-
-
-def test_a_crowd_is_drawn_without_names(tmp_path):
-    crowd = [f"set{i}" for i in range(201)]
-    draw_map(a_map(crowd), tmp_path / "a.svg")
-    assert "set" not in text_of(tmp_path / "a.svg")
-    draw_map(a_map(crowd, query=True), tmp_path / "a.svg")
-    assert set(re.findall(r"set\d+", text_of(tmp_path / "a.svg"))) == {"set0", "set1", "set2"}
-
-
-def test_more_sibling_groups_than_markers(tmp_path):
-    draw_map(a_map([f"set{i}" for i in range(40)]), tmp_path / "many.svg")
 
 
 def centres(count, *, seed=0):
@@ -111,7 +69,7 @@ def centres(count, *, seed=0):
     )
 
 
-@pytest.mark.parametrize("count", [1, FEW, FEW + 1, 62])
+@pytest.mark.parametrize("count", [1, FEW + 1])
 def test_centres_are_drawn_with_words_at_the_axis(tmp_path, count):
     found = centres(count)
     first, second = tmp_path / "a.svg", tmp_path / "b.svg"
@@ -122,12 +80,6 @@ def test_centres_are_drawn_with_words_at_the_axis(tmp_path, count):
     assert all(re.search(rf"\b{name}\b", text) for name in found.names)
     for words in ("errors gather at low", "high values", "learning", "(log)", "one$", "chance"):
         assert words in text
-    draw_ccov(found, tmp_path / "a.png")
-
-
-def test_centres_that_are_nowhere_defined(tmp_path):
-    nothing = np.full((9, 2), np.nan)
-    draw_ccov(Centres(tuple("abcdefghi"), ("x", "y"), nothing, nothing, nothing), tmp_path / "a.png")
 
 
 def test_centres_in_words():
@@ -156,11 +108,11 @@ KINDS = {
 }
 
 
-def a_report(kinds=KINDS, *, scale=1.0, figures=True):
+def a_report(kinds=KINDS, *, figures=True):
     rng = np.random.default_rng(0)
     methods = {}
     for level, (name, kind) in enumerate(kinds.items(), start=1):
-        mean = level * scale * np.exp(-0.2 * np.arange(20))
+        mean = level * np.exp(-0.2 * np.arange(20))
         methods[name] = {
             "about": name,
             "kind": kind,
@@ -197,32 +149,16 @@ def a_report(kinds=KINDS, *, scale=1.0, figures=True):
     )
 
 
-@pytest.mark.parametrize("scale", [pytest.param(0.01, marks=pytest.mark.slow), 1.0])
-def test_a_report_gives_its_pictures(tmp_path, scale):
-    report = a_report(scale=scale)
-    twice = [draw_regret(report, tmp_path, stem=stem, suffix=".svg") for stem in ("a", "b")]
-    assert [path.name for path in twice[0]] == ["a.svg", "a-differences.svg", "a-fig3-ei.svg", "a-fig3-ucb.svg"]
-    for first, second in zip(*twice, strict=True):
-        assert first.read_bytes() == second.read_bytes()
-    curves, differences, *panels = map(text_of, twice[0])
+def test_a_report_gives_its_pictures(tmp_path):
+    report = a_report()
+    files = draw_regret(report, tmp_path, stem="a", suffix=".svg")
+    assert [path.name for path in files] == ["a.svg", "a-differences.svg", "a-fig3-ei.svg", "a-fig3-ucb.svg"]
+    curves, differences, *panels = map(text_of, files)
     assert all(name in curves for name in KINDS)
     assert all(name in differences for name in KINDS)
     for words in ("regret after 3", "regret after 10", "evaluations to 0.05", "−5"):
         assert words in differences
     assert all(f"set{i}" in text and "warm" in text for i in range(5) for text in panels)
-    assert draw_regret(report, tmp_path)[0] == tmp_path / "regret.png"
-
-
-def test_curves_that_reach_zero_and_a_report_of_one_method(tmp_path):
-    report = a_report({"ours": "strategy"}, figures=False)
-    report["rivals"]["ours"]["curve"] = {
-        "mean": [1.0] * 5 + [0.0] * 15,
-        "low": [0.5] * 5 + [-0.01] * 15,
-        "high": [1.5] * 5 + [0.0] * 15,
-    }
-    assert [path.name for path in draw_regret(report, tmp_path)] == ["regret.png"]
-    report["rivals"]["ours"]["curve"] = {part: [0.0] * 20 for part in ("mean", "low", "high")}
-    draw_regret(report, tmp_path)
 
 
 def test_what_is_not_defined_is_left_out(tmp_path):
@@ -346,26 +282,11 @@ def test_a_run_is_drawn_in_five_pictures(tmp_path):
     assert "low" in slices
     assert "(29 of 30)" in matters
     assert "kind 2" in share
-    again = draw_run(a_run(lost=True), tmp_path, stem="again", suffix=".svg")
-    assert [file.read_bytes() for file in files] == [file.read_bytes() for file in again]
 
 
-@pytest.mark.parametrize(("n", "count"), [(1, 1), (2, 5), (400, 9)])
+@pytest.mark.parametrize(("n", "count"), [(1, 1), (60, 9)])
 def test_runs_of_any_length_and_width_are_drawn(n, count, tmp_path):
     names = [f"hyperparameter_{i}" for i in range(count)]
     files = draw_run(a_run(names, n, shares=12), tmp_path, stem="x")
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
     assert len(files) == 5
-
-
-def test_constant_errors_are_drawn(tmp_path):
-    found = a_run()
-    half = np.full(30, 0.5)
-    fit = Fit(*a_band(half, np.full(30, 1e-9)), number=np.arange(30), error=half)
-    same = replace(found, errors=half, fit=fit)
-    assert len(draw_run(same, tmp_path)) == 5
-
-
-def test_what_is_not_known_of_a_run_is_not_drawn(tmp_path):
-    young = replace(a_run(), fit=None, slices=None, sensitivity=None, shares=None)
-    assert [file.name for file in draw_run(young, tmp_path)] == ["run.png"]

@@ -1,21 +1,17 @@
 """The pictures of a study: they come, name what they show in natural units, and are the same twice."""
 
 import base64
-import io
 import re
-from dataclasses import replace
 from html import unescape
 
 import numpy as np
 import pytest
 from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Integer
-from PIL import Image
 
 from warmstart.bo.importance import importance
 from warmstart.bo.space.encoding import Encoding
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.space import dump_space
-from warmstart.history_store.wording import in_short
 from warmstart.plots.natural_axis import axes_of, write_number
 from warmstart.plots.study import PICTURES, draw_study
 from warmstart.plots.study_page import write_page
@@ -72,13 +68,6 @@ def test_all_pictures_come_and_are_the_same_twice(tmp_path):
     assert "stopped early: its last report" in texts["a-parallel"]
 
 
-def test_a_metric_of_which_more_is_better_is_drawn_as_it_is(tmp_path):
-    study = a_study(3, metric=Metric("accuracy", maximize=True))
-    files, _ = draw_study(study, tmp_path, suffix=".svg")
-    assert "accuracy" in text_of(files[0])
-    assert f"{1 - min(t.error for t in study.trials if t.error is not None):.5g}" in text_of(files[0])
-
-
 def test_slices_are_in_the_metric(tmp_path):
     study = a_study(8, metric=Metric("val.acc", maximize=True, scale="percent"))
     files, _ = draw_study(study, tmp_path, suffix=".svg")
@@ -96,26 +85,6 @@ def test_a_young_study_has_what_there_is(tmp_path):
         draw_study(StudyRecord("s", "x.db", "f", ()), tmp_path)
 
 
-def test_what_never_varied_has_no_importance(tmp_path):
-    study = a_study(12)
-    fixed = [replace(trial, config={**trial.config, "layers": 2}) for trial in study.trials]
-    files, notes = draw_study(replace(study, trials=tuple(fixed)), tmp_path, suffix=".svg")
-    assert notes == ["s & <t>: no importance without two values that were tried: layers."]
-    (importances,) = [text_of(file) for file in files if file.stem.endswith("importance")]
-    assert "layers" not in importances
-    assert "rate" in importances
-    (slices,) = [text_of(file) for file in files if file.stem.endswith("slices")]
-    assert "layers" in slices
-
-
-def test_equal_errors_have_no_importance(tmp_path):
-    study = a_study(9)
-    equal = [replace(trial, error=trial.error and 0.25) for trial in study.trials]
-    files, (note,) = draw_study(replace(study, trials=tuple(equal)), tmp_path)
-    assert "got 7 that are all equal: nothing to tell apart" in note
-    assert not [file for file in files if file.stem.endswith(("importance", "slices"))]
-
-
 def test_the_page_asks_nothing_of_the_network_and_escapes_names(tmp_path):
     path = tmp_path / "s.html"
     (note,) = write_page(path, [a_study(5)], title="s & <t>")
@@ -127,45 +96,6 @@ def test_the_page_asks_nothing_of_the_network_and_escapes_names(tmp_path):
     assert "&lt;broke&gt;" in text
     assert "prefers-color-scheme: dark" in text
     assert b"<svg" in base64.b64decode(re.search(r"base64,([\w+/=]+)", text)[1])
-
-
-def test_tables_show_the_metric_beside_a_hyperparameter_of_its_name(tmp_path):
-    study = a_study(3, metric=Metric("layers", maximize=True, scale="percent"))
-    write_page(tmp_path / "s.html", [study], title="s")
-    page = (tmp_path / "s.html").read_text()
-    best, warm = (page.partition(f"<caption>{name}</caption>")[2].partition("</table>")[0] for name in ("Best trials", "Warm configurations"))  # fmt: skip
-    assert [heads.count('<th scope="col">layers</th>') for heads in (best, warm)] == [1, 1]
-    assert '<th scope="col">config.layers</th>' in best
-    assert in_short(max(study.value(trial) for trial in study.trials)) in best
-    for value in (80.0, study.value(study.trials[0])):  # promised, and came
-        assert f"<td>{in_short(value)}</td>" in warm
-
-
-def test_the_page_shows_what_a_saved_classifier_takes_for_another_class(tmp_path):
-    rng = np.random.default_rng(0)
-    for name in ("cat/1.png", "cat/2.png", "dog/3.png", "dog/4.png"):
-        (tmp_path / "pets" / name).parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(rng.integers(0, 256, (9, 9), dtype=np.uint8)).save(tmp_path / "pets" / name)
-    said = {
-        "model": "<clf>",
-        "error": 2 / 3,
-        "trained_on_validation": True,
-        "confusion": [{"truth": "cat", "cat": 1, "dog": 1}, {"truth": "dog", "cat": 1, "dog": 0}],
-        "worst": [
-            {"image": name, "truth": "cat", "answer": "dog", "probability of the truth": 0.123456}
-            for name in ("cat/2.png", "cat/gone.png")
-        ],
-    }
-    study = replace(a_study(5), dataset=str(tmp_path / "pets"))
-    write_page(tmp_path / "s.html", [study], title="s", classifier=said)
-    text = (tmp_path / "s.html").read_text()
-    assert "About 33 of 100 new pictures right" in text
-    assert "judged by 3 pictures that it was not trained on. The saved file was then trained on these too." in text
-    assert "predict &#x27;&lt;clf&gt;&#x27; NEW/" in text
-    assert "<td>cat</td><td>1</td><td>1</td>" in text
-    assert text.count("<b>dog</b> is cat<br>") == 2
-    (shot,) = re.findall(r"image/jpeg;base64,([\w+/=]+)", text)  # that of the file that is there
-    assert Image.open(io.BytesIO(base64.b64decode(shot))).size == (112, 112)
 
 
 def test_axes_are_natural_with_few_readable_ticks():

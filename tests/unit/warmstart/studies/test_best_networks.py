@@ -1,18 +1,14 @@
 """Networks of the best trials are kept until a call ends, and none of them is trained again."""
 
-import json
 from types import SimpleNamespace
 
 import pytest
-from ConfigSpace import Constant, ForbiddenEqualsClause
 
 import warmstart
-from warmstart.history_store.errors import StorageFullError
 from warmstart.history_store.space import dump_space
 from warmstart.studies.history.warm_start import _unmeasured
 from warmstart.studies.objectives import best_networks
 from warmstart.studies.objectives.best_networks import BestNetworks
-from warmstart.studies.objectives.workload import WorkloadObjective
 from warmstart.training.workloads import Member, get_workload
 from warmstart.training.workloads.cnn.classifier import Networks
 from warmstart.training.workloads.cnn.workload import PreparedCNN
@@ -64,22 +60,6 @@ def test_nothing_is_trained_again_in_the_end(tiny, tmp_path, monkeypatch):
     assert (member.trial, member.error) == (found.best.number, found.best.error)
 
 
-def test_a_full_disk_costs_no_trial(tiny, tmp_path, monkeypatch):
-    tried = []
-
-    def full(*given):
-        tried.append(given)
-        raise StorageFullError("no space")
-
-    monkeypatch.setattr(BestNetworks, "save", full)
-    path = f"{tiny.history}::stripes0"
-    objective = WorkloadObjective(path, device="cpu", networks=BestNetworks(str(tmp_path), 1))
-    config = dict(get_workload("cnn").space("compact").get_default_configuration())
-    told = objective(config, seed=0, budget=8, report=lambda *_: None)
-    assert told["status"] == "ok"
-    assert len(tried) == 1
-
-
 def plan_of(workload, space="{}"):
     return SimpleNamespace(workload=workload, space=space, seed=0)
 
@@ -100,7 +80,6 @@ def test_a_study_begins_with_the_kinds_that_the_history_never_measured_too():
 @pytest.mark.parametrize(
     ("space", "changed"),
     [
-        (transfer_space(backbones=["resnet18"]), {"backbone": "resnet18"}),
         (transfer_space(image_sizes=[32, 48]), {"image_size": 48}),
         (transfer_space(steps=[0, 50]), {"steps": 50}),
     ],
@@ -110,18 +89,6 @@ def test_the_usual_kinds_are_put_into_a_space_of_other_values(space, changed):
     found = [each.config for each in _unmeasured(plan_of("transfer", dump_space(space)), None, [frozen])]
     usual = [dict(config) | changed for config in get_workload("transfer").usual_configs() if config["steps"]]
     assert found == [config for place, config in enumerate(usual) if config not in usual[:place]]
-
-
-def test_a_study_begins_with_no_kind_that_its_space_has_no_names_for():
-    frozen = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
-    assert _unmeasured(plan_of("transfer", dump_space(transfer_space("frozen"))), None, [frozen]) == ()
-
-
-def test_a_study_begins_with_no_kind_that_its_space_forbids():
-    space = transfer_space()
-    space.add(ForbiddenEqualsClause(space["steps"], 400))
-    frozen = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
-    assert _unmeasured(plan_of("transfer", dump_space(space)), None, [frozen]) == ()
 
 
 @pytest.mark.parametrize(("sizes", "tried"), [((32, 64, 96, 128), [224]), ((32, 64, 160, 224), [])])
@@ -138,28 +105,3 @@ def test_a_study_over_larger_images_begins_with_the_best_at_the_largest(sizes, t
     found = [each for each in _unmeasured(plan, best, measured) if each.config["steps"] == 0]
     assert [each.config for each in found] == [{**best, "image_size": size} for size in tried]
     assert not any(each.measured for each in found)
-
-
-@pytest.mark.parametrize("fixed", [{"flip_copies": False}, {"random_flip": True}])
-def test_the_usual_kinds_take_the_truth_that_a_space_fixes(fixed):
-    space = get_workload("transfer").space("full")
-    text = json.loads(dump_space(space))
-    for hyperparameter in text["hyperparameters"]:
-        if hyperparameter["name"] in fixed:
-            hyperparameter |= {
-                "choices": list(fixed.values()),
-                "default_value": next(iter(fixed.values())),
-                "weights": None,
-            }
-    frozen = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
-    found = [each.config for each in _unmeasured(plan_of("transfer", json.dumps(text)), None, [frozen])]
-    assert [config["image_size"] for config in found] == [128, 64]
-    assert all(fixed.items() <= config.items() for config in found)
-
-
-def test_the_usual_kinds_get_what_a_space_has_beside():
-    space = get_workload("transfer").space("full")
-    space.add(Constant("head", "ridge"))
-    frozen = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
-    found = [each.config for each in _unmeasured(plan_of("transfer", dump_space(space)), None, [frozen])]
-    assert [config["head"] for config in found] == ["ridge", "ridge"]

@@ -1,6 +1,5 @@
 """Claims of a local storage: between processes the system's, within one its own."""
 
-import gc
 import os
 import subprocess
 import sys
@@ -50,12 +49,6 @@ def test_closing_one_keeps_what_others_hold(path):
     assert elsewhere(path)
 
 
-def test_claims_that_are_gone_hold_nothing(path):
-    assert FileClaims(path, 1).take(5)
-    gc.collect()
-    assert FileClaims(path, 1).take(5)
-
-
 def test_a_claim_is_seen_without_being_taken(path):
     assert is_claimed(path, 1, 5) is None
     claims = FileClaims(path, 1)
@@ -65,14 +58,6 @@ def test_a_claim_is_seen_without_being_taken(path):
     assert not elsewhere(path), "looking drops no lock"
     claims.close()
     assert is_claimed(path, 1, 5) is False
-
-
-def test_a_file_that_was_made_anew_is_another_one(path):
-    old = FileClaims(path, 1)
-    assert old.take(5)
-    path.unlink()
-    assert FileClaims(path, 1).take(5)
-    old.close()
 
 
 def test_patience_waits_for_other_threads_alone(path):
@@ -119,26 +104,3 @@ def test_two_threads_that_tune_one_study_share_its_trials(tmp_path, monkeypatch)
         thread.join(200)
     assert [len(each.trials) for each in found] == [4, 4]
     assert len(Path("log").read_text().splitlines()) == 4
-
-
-CROSSED = """
-import sys
-from pathlib import Path
-from warmstart.studies.state.file_claims import FileClaims
-claims = FileClaims(Path(sys.argv[1]), 1)
-print(claims.take(6), flush=True)
-print(claims.take(5, patience=True), flush=True)
-claims.close()
-"""
-
-
-def test_two_threads_of_a_process_may_wait_beside_another_process(path):
-    """Thread a holds 5, the other process holds 6 and waits for 5, thread b waits for 6: a circle of processes, though a lets go."""
-    first, second = FileClaims(path, 1), FileClaims(path, 1)
-    assert first.take(5)
-    command = [sys.executable, "-c", CROSSED, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout.readline() == "True\n"
-        threading.Timer(1.0, first.release, (5,)).start()
-        assert second.take(6, patience=True)
-        assert other.communicate(timeout=200)[0] == "True\n"

@@ -20,8 +20,6 @@ FAILED, CRASHED = TrialStatus.FAILED, TrialStatus.CRASHED
         ([(CRASHED, "KeyError: 'lr'"), (CRASHED, "ValueError: 'lr'")], False),
         ([(CRASHED, "no"), (FAILED, "no")], False),
         ([(TrialStatus.TIMEOUT, "no result in 5 s"), (TrialStatus.TIMEOUT, "no result in 5 s")], False),
-        ([(TrialStatus.OOM, "out of memory"), (TrialStatus.OOM, "out of memory")], False),
-        ([(TrialStatus.OK, ""), (TrialStatus.OK, "")], False),
         ([], False),
     ],
 )

@@ -1,12 +1,9 @@
 """Metrics of one's own: where they are found, the errors that they stand for, what contradicts them."""
 
-import json
 import math
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from warmstart.history_store.errors import UsageError
 from warmstart.studies.objectives.command import CommandObjective
@@ -32,20 +29,6 @@ from warmstart.studies.objectives.workload import WorkloadObjective
 def test_the_error_of_a_value_and_back(metric, value, error):
     assert metric.to_error(value) == pytest.approx(error, abs=1e-12)
     assert metric.to_value(metric.to_error(value)) == value
-
-
-@given(st.floats(0, 1), st.floats(0, 1), st.booleans(), st.sampled_from(["fraction", "percent", "any", None]))
-def test_a_better_value_never_has_a_larger_error(one, other, maximize, scale):
-    metric = Metric(None, maximize, scale)
-    better, worse = (max(one, other), min(one, other)) if maximize else (min(one, other), max(one, other))
-    assert metric.to_error(better) <= metric.to_error(worse)
-
-
-@pytest.mark.parametrize("scale", ["fraction", "percent", "any", None])
-def test_no_number_is_the_best_where_it_is_the_worst(scale):
-    assert Metric(None, True, scale).to_error(-math.inf) == math.inf
-    assert Metric(None, False, scale).to_error(math.inf) == math.inf
-    assert math.isnan(Metric(None, True, scale).to_error(math.nan))
 
 
 @pytest.mark.parametrize(
@@ -169,14 +152,6 @@ def test_a_report_whose_metric_is_no_number_is_named_in_the_log(tmp_path, capsys
     objective({"x": 1}, seed=7, budget=None, report=lambda *_: None)
     (line,) = capsys.readouterr().err.splitlines()
     assert line == 'warmstart: no report: expected a step and a metric that are numbers, got {"step": 1, "acc": "n/a"}'
-
-
-def test_a_file_of_an_earlier_trial_does_not_count(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "metrics.json").write_text(json.dumps({"accuracy": 0.9}))
-    objective = with_metric(CommandObjective("true {x}", ["x"]), Metric("file:metrics.json:accuracy", maximize=True))
-    outcome = read_result(objective({"x": 1}, seed=0, budget=None, report=None), 0.0)
-    assert outcome.note == "expected metrics.json to be written by the trial, got none of it"
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,10 @@ from datetime import timedelta
 import numpy as np
 import optuna
 import pytest
-from ConfigSpace import ConfigurationSpace, Float
+from ConfigSpace import ConfigurationSpace
 
 from warmstart.bo.transfer.duration_forecast import TimedRun
-from warmstart.integrations.optuna.sampler import WarmStartSampler
 from warmstart.studies.execution.pace import Pace, cut_here, finished_here
-from warmstart.studies.history.time_plan import TimedCall
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.attributes import CUT, OUTCOME, RUN, WORKER
 from warmstart.studies.state.spec import WarmConfig
@@ -61,11 +59,6 @@ class Queue:
 def pace(left, *told):
     runs = tuple(TimedRun(np.array([x]), seconds) for x, seconds in told)
     return Pace(time.monotonic() + left, no_durations(SPACE), runs)
-
-
-def test_where_nothing_is_known_all_fits_until_the_end():
-    assert pace(5).fits(Queue(), SPACE, [{"x": 0.1}, {"x": 0.9}]) == [True, True]
-    assert pace(-1).fits(Queue(), SPACE, [{"x": 0.1}]) == [False]
 
 
 def test_what_is_likely_to_end_in_time_fits():
@@ -128,13 +121,6 @@ def test_a_trial_that_is_too_slow_gives_way_to_one_that_ends():
     assert not quick.report(20), "80 s of 90"
 
 
-def test_it_goes_on_where_nothing_else_would_end():
-    run = watched(5, Queue(warm=(0.0, 1.0), length=100), *KNOWN, x=1.0)
-    run.began -= 20.0
-    run.reports.append((run.began + 5.0, 0.05))
-    assert not run.report(20), "the shortest takes 10 s"
-
-
 def test_without_reports_time_is_kept_for_a_shorter_one():
     assert watched(100, Queue(warm=(0.0, 1.0)), *KNOWN, x=1.0).seconds == pytest.approx(100 / (1 + 13 / 40), rel=0.05)
     assert watched(100, Queue(warm=(1.0,)), *KNOWN, x=1.0).seconds == pytest.approx(100, rel=0.01), "none is shorter"
@@ -153,47 +139,6 @@ def test_a_trial_that_was_cut_tells_how_long_it_takes_at_least():
     assert cut_here([cut, Trial(0.2, error=0.1)]) == [({"x": 0.5}, 100.0)]
     assert pace(60).fits(Queue(cut, warm=(0.5,)), SPACE, [{"x": 0.5}]) == [False]
     assert pace(200).fits(Queue(cut, warm=(0.5,)), SPACE, [{"x": 0.5}]) == [True], "in another call it is tried again"
-
-
-def test_slow_choices_are_reserved_for():
-    now = time.monotonic()
-    call = Pace(now + 60, no_durations(SPACE), (), now + 65)
-    call.choices.extend([1.0, 4.0])
-    assert call.left == pytest.approx(60, abs=0.5), "there is time for it after the trials"
-    call.choices.append(8.0)
-    assert call.left == pytest.approx(57, abs=0.5)
-
-
-@pytest.mark.parametrize(("seconds", "kept"), [(10.0, 2.0), (45.0, 9.0), (600.0, 10.0), (3600.0, 10.0)])
-def test_some_time_is_kept_for_the_end(seconds, kept):
-    call = TimedCall(time.monotonic(), seconds, 1, None, print)
-    assert math.isclose(call.left, seconds - kept, abs_tol=0.2)
-
-
-def test_more_is_kept_where_the_start_was_slow():
-    call = TimedCall(time.monotonic() - 100.0, 600.0, 1, None, print)
-    assert math.isclose(call.left, 600 - 100 - 100, abs_tol=0.2)
-
-
-def asked(sampler, fits):
-    study = optuna.create_study(sampler=sampler)
-    sampler.choose_among(fits)
-    return study, sampler.has_fitting(study)
-
-
-def test_a_sampler_goes_on_with_what_fits():
-    warm = [{"x": 0.9}, {"x": 0.2}]
-    sampler = WarmStartSampler(space=SPACE, initial=warm, n_startup_trials=2, seed=0)
-    study, found = asked(sampler, lambda configs: [config["x"] < 0.5 for config in configs])
-    assert found
-    assert study.ask({"x": optuna.distributions.FloatDistribution(0, 1)}).params == {"x": 0.2}
-    assert study.ask({"x": optuna.distributions.FloatDistribution(0, 1)}).params["x"] < 0.5
-
-
-def test_a_sampler_says_where_nothing_fits():
-    space = ConfigurationSpace()
-    space.add(Float("x", (0.0, 1.0)))
-    assert not asked(WarmStartSampler(space=space, seed=0), lambda configs: [False] * len(configs))[1]
 
 
 def test_the_first_trial_of_a_worker_tells_less_of_the_pace_than_the_later_ones():
@@ -236,21 +181,3 @@ def test_the_reading_of_pictures_is_no_slow_machine():
     assert Pace(time.monotonic() + 48, durations).fits(queue, space, [later]) == [False], "it is read again"
     unaware = replace(durations, reads={})
     assert Pace(time.monotonic() + 20, unaware).fits(queue, space, [later]) == [False], "20 s beside the reading, too"
-
-
-def test_what_of_a_run_was_reading_is_what_the_forecast_leaves():
-    space = ConfigurationSpace({"x": (0.0, 1.0), "image_size": [32, 64]})
-    bare = no_durations(space)
-    known = replace(bare.forecaster, level=math.log(3.0), level_spread=0.1, effect_spread=0.1)
-    durations = replace(bare, forecaster=known, reads={32: 10.0, 64: 20.0})
-
-    def told(seconds, size=32):
-        return [run.seconds for run in durations.timed(space, [({"x": 0.0, "image_size": size}, seconds)])]
-
-    assert told(50.0) == [pytest.approx(50 - 13.0)], "slower than reading explains"
-    assert told(50.0, size=64) == [pytest.approx(50 - 26.0)]
-    assert told(12.0) == [], "as foreseen, with some reading"
-    assert told(1.0) == [1.0], "quicker than foreseen, though nothing was read"
-    assert durations.reading([{"image_size": 48}, {"image_size": 224}]).tolist() == [15.0, 20.0]
-    with_reading = durations.forecast(space, [{"x": 0.0, "image_size": 64}])[0]
-    assert (with_reading.value, with_reading.low > 20) == (pytest.approx(23.0), True)

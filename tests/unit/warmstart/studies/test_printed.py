@@ -25,7 +25,7 @@ def test_lines_are_what_a_person_sees(printed: bytes, lines: list[str]) -> None:
     assert "0.5" in log.getvalue()
 
 
-@pytest.mark.parametrize("value", [-3e-05, -1e-20, -1e22, -0.5, 3e-05, 0.0, -12])
+@pytest.mark.parametrize("value", [-3e-05, -1e22, 3e-05, -12])
 def test_argparse_reads_a_number_behind_its_option(value: float) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--shift", type=float)

@@ -9,8 +9,7 @@ from test_trial_queue import begun, outcome
 
 from warmstart.history_store.errors import StorageError
 from warmstart.studies.state import report_writer
-from warmstart.studies.state.report_writer import ReportWriter, write_reports
-from warmstart.studies.state.storage import open_store
+from warmstart.studies.state.report_writer import ReportWriter
 
 
 def stored(path, number=0):
@@ -26,10 +25,9 @@ def until(done, limit=60.0):
     assert done()
 
 
-@pytest.mark.parametrize("suffix", ["db", "journal"])
-def test_reports_are_stored_soon_and_the_last_of_a_step_counts(tmp_path, suffix, monkeypatch):
+def test_reports_are_stored_soon_and_the_last_of_a_step_counts(tmp_path, monkeypatch):
     monkeypatch.setattr(report_writer, "BATCH", 7)
-    path = tmp_path / f"s.{suffix}"
+    path = tmp_path / "s.db"
     odd = {30: math.inf, 31: -math.inf, 2**40: 1e-300}
     with begun(path) as ledger:
         run = ledger.next(2)
@@ -46,17 +44,6 @@ def test_reports_are_stored_soon_and_the_last_of_a_step_counts(tmp_path, suffix,
     assert math.isnan(stored(path, 1)[1])  # what is left is written where the study stops in the middle
 
 
-def test_a_report_costs_no_transaction(tmp_path):
-    with begun(tmp_path / "s.db") as ledger:
-        run, batches = ledger.next(1), []
-        write = ledger._reports._write
-        ledger._reports._write = lambda trial, reports: (batches.append(len(reports)), write(trial, reports))
-        for step in range(3000):
-            ledger.report(run, step, 1.0)
-        ledger._reports.flush()
-    assert sum(batches) == 3000 and len(batches) < 300  # noqa: PT018
-
-
 def test_a_report_that_cannot_be_written_stops_the_study(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -71,27 +58,6 @@ def test_a_report_that_cannot_be_written_stops_the_study(tmp_path, monkeypatch):
         ledger.end(run, outcome(run.config, run.seed))
     monkeypatch.undo()
     assert stored(tmp_path / "s.db") == {}
-
-
-def test_a_failure_shows_also_where_the_study_is_being_stopped(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(report_writer, "_write", full)
-    with pytest.raises(StorageError, match="room on the disk"), begun(tmp_path / "s.db") as ledger:  # noqa: PT012
-        ledger.report(ledger.next(1), 1, 1.0)
-        raise KeyboardInterrupt
-
-
-def test_a_trial_that_is_over_takes_no_reports(tmp_path):
-    from optuna.exceptions import UpdateFinishedTrialError
-
-    for name in ("s.db", "s.journal"):
-        with begun(tmp_path / name) as ledger:
-            run = ledger.next(1)
-            ledger.end(run, outcome(run.config, run.seed))
-        with pytest.raises((UpdateFinishedTrialError, StorageError)):
-            write_reports(open_store(tmp_path / name), run.trial_id, {1: 0.5})
 
 
 def test_order_and_back_pressure(monkeypatch):

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import optuna
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from warmstart.history_store.errors import StorageError, UsageError
 from warmstart.integrations.optuna.trials import read_study
@@ -21,23 +19,13 @@ ODD = [
     "st?udy.db",
     "100%41.db",
     "r?s/x.db",
-    "p%20q/x.db",
     "a#b.db",
-    "with space.db",
-    "é☃.db",
-    "{x}.db",
+    "é☃ {x}.db",
     "%(here)s.db",
-    "%",
-    "?",
-    "a?mode=memory",
-    "file:x.db",
     "file:x?mode=ro",
     ":memory:",
-    "~.db",
     "-x.db",
-    "a+b&c=d;e.db",
     'it\'s "quoted".db',
-    "back\\slash.db",
     "new\nline.db",
     "user:secret@host.db",
     "st?udy.journal",
@@ -81,37 +69,11 @@ def test_an_odd_name_is_one_storage(name: str, tmp_path: Path, monkeypatch: pyte
     assert read_study(name).values.tolist() == [0.25]
 
 
-part = st.text(
-    st.characters(exclude_characters="/\0", exclude_categories=("Cs",), max_codepoint=0x2FFF), min_size=1, max_size=20
-)
-
-
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    names=st.lists(st.one_of(part, st.text("?%#4120 {}.:~&=", min_size=1, max_size=12)), min_size=2, max_size=2, unique=True)
-)  # fmt: skip
-def test_two_names_are_two_storages(names: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("names")
-    paths = [folder / f"{name}.db" for name in names]
-    for number, path in enumerate(paths):
-        keep(str(path), float(number))
-    assert [value_in(str(path)) for path in paths] == [0.0, 1.0]
-    assert all(study_names(path) == ["s"] for path in paths)
-
-
 def test_names_of_bytes_that_are_no_text(tmp_path: Path) -> None:
-    path = os.path.join(os.fsencode(tmp_path), b"b\xff?.db")  # noqa: PTH118  bytes
-    keep(os.fsdecode(path), 0.5)
-    assert os.path.exists(path)  # noqa: PTH110  bytes
-    assert value_in(os.fsdecode(path)) == 0.5
-
-
-def test_links_share_the_claims(tmp_path: Path) -> None:
-    (tmp_path / "link.db").symlink_to("s.db")
-    first, second = open_store(tmp_path / "s.db"), open_store(tmp_path / "link.db")
-    first.claims(1).close()
-    second.claims(1).close()
-    assert files_in(tmp_path) & {"link.db.claims", "link.db.writer"} == set()
+    path = tmp_path / os.fsdecode(b"b\xff?.db")
+    keep(str(path), 0.5)
+    assert path.is_file()
+    assert value_in(str(path)) == 0.5
 
 
 def test_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +92,7 @@ def test_urls_of_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             open_store(url)
 
 
-@pytest.mark.parametrize(("name", "wrong"), [("K?1.db", "K"), ("100%41.db", "100A.db"), ("r?s/x.db", "r")])
+@pytest.mark.parametrize(("name", "wrong"), [("100%41.db", "100A.db"), ("r?s/x.db", "r")])
 def test_what_0_1_wrote_elsewhere_is_named(
     name: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,13 +66,6 @@ def test_each_trial_sharpens_what_is_expected():
     assert found.of(0) == first.expected
 
 
-def test_a_configuration_of_the_search_bounds_the_best_and_nothing_else():
-    found = expectations_of(plan(), [trial(0, 0.25, 0.10), trial(1, 0.5, 0.03)])
-    assert found.trials[1].expected is None
-    assert found.best.value == found.best.high == 0.03
-    assert found.next == 1
-
-
 def test_of_warm_configurations_that_the_history_never_measured_nothing_is_expected():
     """Usual fine-tunings follow what the history suggests."""
     known = plan()
@@ -88,24 +81,6 @@ def test_of_warm_configurations_that_the_history_never_measured_nothing_is_expec
     assert found.expected_of({"x": 0.1}) is None
     record = json.loads(json.dumps(found.to_dict()))
     assert StudyExpectations.from_dict(record).to_dict() == record
-
-
-@pytest.mark.parametrize(
-    "nothing", [trial(0, 0.25, None, status=TrialStatus.PRUNED), trial(0, 0.25, 0.02, feasible=False)]
-)
-def test_what_gave_no_error_that_counts_tells_nothing(nothing):
-    found = expectations_of(plan(), [nothing])
-    assert found.best == found.promised
-    assert found.next == 0
-
-
-def test_where_the_study_is_about_something_else_nothing_is_said():
-    assert expectations_of(replace(plan(), expectation={}), ()) is None
-    assert expectations_of(plan(), [trial(0, 0.25, 2.3)]) is None, "a loss, no error"
-    assert expectations_of(replace(plan(), metric="loss"), ()) is None
-    assert expectations_of(replace(plan(), metric="reward", maximize=True, scale="any"), ()) is None
-    assert expectations_of(replace(plan(), metric="accuracy", maximize=True), ()) is not None
-    assert expectations_of(replace(plan(), metric="val_error"), ()) is not None
 
 
 def test_it_goes_through_json_and_through_the_study():

@@ -13,8 +13,6 @@ from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import dump_space
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.results.trial import ended_trials
-from warmstart.studies.state import study_group as fleet_module
-from warmstart.studies.state.attributes import OUTCOME
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.study_group import StudyGroup, check_different
@@ -132,17 +130,6 @@ def mortal(group, lives):
         setattr(storage, name, counted(getattr(storage, name)))
 
 
-def test_a_trial_that_was_pruned_gave_no_error(tmp_path):
-    with begin(tmp_path / "s.db") as group:
-        i, run = group.next(9)
-        group.queues[i].report(run, 1, 0.5)
-        group.queues[i].end(run, Outcome(None, TrialStatus.PRUNED, 1.0))
-        assert not group.has_error()
-        i, run = group.next(9)
-        group.queues[i].end(run, healthy(i, run))
-        assert group.has_error()
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_fleet_killed_between_writes_again_and_again_is_the_uninterrupted_one(tmp_path):
@@ -179,41 +166,6 @@ def test_each_learns_from_what_was_told_of_the_others_by_then(tmp_path, fits):
     assert others == [n for j, n in enumerate(known) if j != i and n > 1], "two errors are the least that a task needs"
 
 
-def test_what_is_shared_is_bounded_and_no_less_than_two_errors(tmp_path, monkeypatch):
-    monkeypatch.setattr(fleet_module, "EVALUATIONS", 3)
-    with begin(tmp_path / "s.db", plans(split="equal", n_startup_trials=9)) as group:
-        work(group, 13, healthy)
-        every = group._trials()
-        assert [len(task.errors) for task in group._sampler(0, every)._settings["related"]] == [3, 3]
-        every[1] = every[1][:1]
-        assert [len(task.errors) for task in group._sampler(0, every)._settings["related"]] == [3]
-        monkeypatch.setattr(fleet_module, "MOST", 1)
-        every = group._trials()
-        assert len(group._sampler(0, every)._settings["related"]) == 1
-
-
-@pytest.mark.parametrize("metas", [((0.0, 1.0), (1.0, 0.0), (2.0, 2.0)), ((0.0, 1.0), None, (2.0, 2.0))])
-def test_meta_features_count_where_all_have_one(tmp_path, metas):
-    wanted = {}
-    for name, meta in zip(NAMES, metas, strict=True):
-        wanted[name] = plans(meta_feature=meta)[name]
-    with begin(tmp_path / "s.db", wanted) as group:
-        work(group, 7, healthy)
-        settings = group._sampler(0, group._trials())._settings
-    is_placed = None not in metas
-    assert settings["meta_feature"] == (metas[0] if is_placed else None)
-    assert [task.meta_feature for task in settings["related"]] == (list(metas[1:]) if is_placed else [None, None])
-
-
-@pytest.mark.slow
-def test_a_dataset_with_nothing_to_gain_gets_half_of_an_equal_share(tmp_path):
-    with begin(tmp_path / "s.db", plans("ab")) as group:
-        order = work(group, 16, lambda i, run: Outcome(bowl(i, run.config, (1.0, 1e-7)), TrialStatus.OK, 1.0))
-    counts = Counter(order)
-    assert counts[1] in (4, 5)
-    assert counts[0] == 16 - counts[1]
-
-
 def test_a_dataset_whose_trials_all_fail_stops_no_other(tmp_path):
     def result(i, run):
         return Outcome(None, TrialStatus.CRASHED, 1.0) if i == 0 else healthy(i, run)
@@ -222,18 +174,6 @@ def test_a_dataset_whose_trials_all_fail_stops_no_other(tmp_path):
         counts = Counter(work(group, 12, result))
     assert counts[0] <= 4
     assert counts[1] + counts[2] >= 8
-
-
-def test_a_constraint_that_is_missed_is_no_evidence_for_others(tmp_path, fits):
-    def result(i, run):
-        constraints = {"small": 1.0 if i == 0 and run.number else -1.0}
-        return Outcome(bowl(i, run.config), TrialStatus.OK, 1.0, constraints=constraints)
-
-    with begin(tmp_path / "s.db", plans("ab", n_startup_trials=3)) as group:
-        work(group, 6, result)
-        fits.clear()
-        work(group, 8, result)
-    assert not any(0 < n < 3 for _, others, _ in fits for n in others)
 
 
 def test_equal_shares(tmp_path):
@@ -251,15 +191,6 @@ def test_spaces_that_are_exhausted_drop_out(tmp_path):
         assert [count_begun(trials) for trials in group._trials()] == [4, 4]
 
 
-def test_a_trial_of_a_worker_that_is_gone_is_run_again_first(tmp_path):
-    with begin(tmp_path / "s.db") as group:
-        work(group, 7)
-        i, run = group.next(99)
-    with begin(tmp_path / "s.db") as group:
-        assert group.next(8) == (i, run)
-        assert OUTCOME not in group.queues[i].trials()[-1].user_attrs
-
-
 def test_other_datasets_are_refused_before_a_study_is_made(tmp_path):
     begin(tmp_path / "s.db", plans("bc")).__exit__(None, None, None)
     for wanted, told in ((plans("abc"), "a, b, c"), (plans("b", members=()), "none")):
@@ -271,13 +202,6 @@ def test_other_datasets_are_refused_before_a_study_is_made(tmp_path):
         begin(tmp_path / "s.db", plans("bc", split="equal"))
     with pytest.raises(KeyError):
         open_store(tmp_path / "s.db").optuna.get_study_id_from_name("a")
-
-
-def test_surrogates_that_cannot_learn_from_others_are_refused():
-    with pytest.raises(
-        UsageError, match="dataset: expected `surrogate` gp, dngo, bohamiann for several datasets, got gp-map"
-    ):
-        plans(surrogate="gp-map")
 
 
 def test_datasets_have_to_differ():

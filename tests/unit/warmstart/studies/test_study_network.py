@@ -9,10 +9,9 @@ from PIL import Image
 from stripes import pictures
 
 import warmstart
-from warmstart.history_store.errors import BrokenImagesError, DataError, MissingPathError, ModelError, UsageError
+from warmstart.history_store.errors import DataError, ModelError
 from warmstart.history_store.readers import open_images
 from warmstart.history_store.wording import right_of_100
-from warmstart.prediction import predict_validation
 from warmstart.training.workloads import load_classifier
 from warmstart.training.workloads.cnn.classifier import Networks
 
@@ -72,59 +71,6 @@ def test_they_repeat_their_trials_and_come_back(tuned, tiny, tmp_path):
             Networks.load("d.safetensors")
 
 
-@pytest.mark.slow
-def test_a_study_without_broken_pictures_says_which_and_stays_one(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for number, (image, label) in enumerate(zip(*pictures(0), strict=True)):
-        place = tmp_path / "photos" / str(label)
-        place.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image).save(place / f"{number:03}.png")
-    broken = sorted((tmp_path / "photos" / "1").iterdir())[0]
-    broken.write_bytes(broken.read_bytes()[:50])
-    told = []
-    settings = {"space": "compact", "warm": "none", "budget": 12, "device": "cpu", "on_message": told.append}
-    with pytest.raises(BrokenImagesError, match=r"got 1 broken of .*go on without them: `skip_broken`"):
-        warmstart.tune("photos", trials=1, storage="other.db", skip_broken=False, **settings)
-    with pytest.raises(UsageError, match="skip_broken: expected true or false"):
-        warmstart.tune("photos", trials=1, skip_broken="yes", **settings)
-    settings |= {"report": "r.md", "save_model": "n.safetensors"}
-    found = warmstart.tune("photos", trials=1, skip_broken=True, **settings)
-    assert found.counts == {"ok": 1}
-    assert told[0] == f"left out 1/{broken.name}: cut short"
-    assert len(warmstart.tune("photos", trials=2, skip_broken=True, **settings).trials) == 2
-    with pytest.raises(UsageError, match=r"`skip_broken` False \(the study has True\)"):
-        warmstart.tune("photos", trials=2, study="photos-cnn", **settings)
-    told_of, _ = predict_validation(Networks.load("n.safetensors"), "n.safetensors", "photos", skip_broken=True)
-    assert told_of.error == pytest.approx(Networks.load("n.safetensors").error, abs=1.5 / len(told_of.rows))
-    assert all(
-        (tmp_path / "photos" / row.image).read_bytes() and row.image != f"1/{broken.name}" for row in told_of.rows
-    )
-    assert all(row.truth == row.image.split("/")[0] for row in told_of.rows)
-
-
-def test_what_is_no_file_of_networks(tiny):
-    with pytest.raises(MissingPathError, match="expected a file of networks, got none"):
-        Networks.load("none.safetensors")
-    with pytest.raises(ModelError, match="expected networks that `warmstart classify` wrote"):
-        Networks.load(tiny.model)
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "told"),
-    [
-        ({"objective": "m:f"}, UsageError, "cannot be used with your own objective"),
-        ({"save_model": "none/n.safetensors"}, MissingPathError, "expected a file in a folder that is there"),
-        ({"save_model": __file__}, UsageError, "save_model: expected a new file, or networks to replace"),
-        ({"ensemble": 0}, UsageError, "ensemble: expected a whole number of at least 1"),
-    ],
-)
-def test_it_is_checked_before_anything_runs(tiny, tmp_path, monkeypatch, changes, error, told):
-    monkeypatch.chdir(tmp_path)
-    settings = {"space": "compact", "warm": "none", "save_model": "n.safetensors", "progress": pytest.fail}
-    with pytest.raises(error, match=told):
-        warmstart.tune(f"{tiny.history}::stripes0", **settings | changes)
-
-
 def test_a_class_without_training_pictures_is_told_before_the_first_trial(tmp_path, monkeypatch, tiny, trials_here):
     """By the answer of a history where one is asked, else by the study: once."""
     images, labels = pictures(0)
@@ -145,10 +91,10 @@ def test_a_class_without_training_pictures_is_told_before_the_first_trial(tmp_pa
         ], warm
 
 
-def test_a_study_that_goes_on_elsewhere_saves_its_networks_and_is_recorded(tiny, tmp_path, monkeypatch):
+def test_a_study_that_goes_on_elsewhere_saves_its_networks(tmp_path, monkeypatch, trials_here):
     """The dataset lies at another path now, of the same bytes: the one that counts."""
     images, labels = pictures(1)
-    settings = {"space": "compact", "warm": "none", "budget": 12, "device": "cpu", "study": "s"}
+    settings = {"space": "compact", "warm": "none", "budget": 6, "device": "cpu", "study": "s"}
     settings |= {"storage": str(tmp_path / "s.db")}
     for folder in ("before", "after"):
         (tmp_path / folder).mkdir()
@@ -162,9 +108,9 @@ def test_a_study_that_goes_on_elsewhere_saves_its_networks_and_is_recorded(tiny,
     assert len(load_classifier("n.safetensors").members) == 1
 
 
-def test_reports_name_the_files_that_were_saved(tiny, tmp_path, monkeypatch):
+def test_reports_name_the_files_that_were_saved(tiny, tmp_path, monkeypatch, trials_here):
     monkeypatch.chdir(tmp_path)
-    settings = {"space": "compact", "warm": "none", "budget": 12, "device": "cpu", "save_model": "n.safetensors"}
+    settings = {"space": "compact", "warm": "none", "budget": 6, "device": "cpu", "save_model": "n.safetensors"}
     one, two = (f"{tiny.history}::stripes{n}" for n in (0, 1))
     found = warmstart.tune(one, **settings, study="s", trials=1, report="one.md")
     assert json.loads(Path("one.json").read_text())["saved_model"] == found.to_dict()["saved_model"]

@@ -1,7 +1,6 @@
 """How far a study is: the time left, as long as the trials before tell it."""
 
 import math
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +11,7 @@ from warmstart.studies.execution.worker import Limits
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results import watch as study_watch
 from warmstart.studies.results.trial import Trial
-from warmstart.studies.results.watch import Watch, warn_first_failure, warn_no_reports
+from warmstart.studies.results.watch import Watch, warn_first_failure
 from warmstart.studies.state.attributes import EXTRA, OUTCOME, RUN
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.study_group import StudyGroup
@@ -85,14 +84,7 @@ def ended(number, error=None):
     return Trial(number, {}, error, status, duration=1.0, seed=0, note=f"note of {number}.")
 
 
-@pytest.mark.parametrize(
-    ("ends", "told"),
-    [
-        ([[1], [0]], [1]),
-        ([[1, 0], [2]], [0]),
-        ([[], [3], [2, 4], [1]], [3]),
-    ],
-)
+@pytest.mark.parametrize(("ends", "told"), [([[1, 0], [2]], [0]), ([[], [3], [2, 4], [1]], [3])])
 def test_the_first_failure_is_told_once_in_whatever_order_trials_end(ends, told):
     said, known = [], []
     for numbers in ends:
@@ -100,20 +92,3 @@ def test_the_first_failure_is_told_once_in_whatever_order_trials_end(ends, told)
         known = sorted([*known, *new], key=lambda trial: trial.number)
         warn_first_failure("s", new, known, said.append)
     assert said == [f"s: trial {n} gave no result (crashed): note of {n}. The study goes on." for n in told]
-
-
-def test_a_failure_beside_an_error_or_of_an_earlier_call_is_not_told():
-    good, bad = ended(0, error=0.5), ended(1)
-    warn_first_failure("s", [good, bad], [good, bad], pytest.fail)
-    warn_first_failure("s", [bad], [good, bad], pytest.fail)
-    warn_first_failure("s", [ended(2)], [bad, ended(2)], pytest.fail)
-
-
-def test_the_first_trial_without_a_report_is_told_once():
-    said, silent, bad = [], ended(0, error=0.5), ended(1)
-    warn_no_reports("s", [silent], [silent], said.append)
-    assert said[0].startswith("s: trial 0 reported nothing while it ran")
-    warn_no_reports("s", [ended(2, error=0.1)], [silent, ended(2, error=0.1)], pytest.fail)
-    warn_no_reports("s", [bad], [bad], pytest.fail)
-    reporting = replace(silent, curve=((1, 0.6),))
-    warn_no_reports("s", [reporting], [reporting], pytest.fail)

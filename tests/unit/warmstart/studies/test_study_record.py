@@ -4,23 +4,20 @@ import gzip
 import json
 import math
 import os
-import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import optuna
 import pytest
 from objectives import parabola
-from pyarrow import parquet
 
 from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from warmstart.plots.read_study import read_run_or_study
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import Metric
-from warmstart.studies.results.export import check_export, trial_rows, write_trials
+from warmstart.studies.results.export import trial_rows, write_trials
 from warmstart.studies.results.study_record import (
     StudyRecord,
     choose_study,
@@ -38,11 +35,6 @@ from warmstart.studies.state.trial_queue import open_queue
 from warmstart.studies.tune import tune
 
 ARCHIVE = Path(__file__).parents[3] / "compat" / "v0_1"
-KEPT = ("best", "trials", "warm")
-
-
-def itself(config):
-    return config["trial"] / 10
 
 
 def begun(folder, **options):
@@ -50,10 +42,9 @@ def begun(folder, **options):
     return tune(objective=parabola, space=space, storage=folder / "s.db", study="s", trials=4, **options)
 
 
-@pytest.mark.parametrize("asked", [["list"], ["show", "--trials", "2"]])
-def test_looking_at_a_study_loads_no_search_space(tmp_path, asked):
+def test_looking_at_a_study_loads_no_search_space(tmp_path):
     begun(tmp_path, warm="none")
-    command = ["studies", *asked, "--storage", str(tmp_path / "s.db")]
+    command = ["studies", "show", "--trials", "2", "--storage", str(tmp_path / "s.db")]
     code = f"import sys; from warmstart.cli import main; main({command}); print({{'scipy.stats', 'ConfigSpace'}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "4 ok" in done.stdout or " 4 " in done.stdout
@@ -153,16 +144,6 @@ def test_warm_configurations_are_shown_by_the_metric(tmp_path, cli):
     shown = cli("studies", "show", "s", "--storage", tmp_path / "s.db").out
     (row,) = [line for line in shown.partition("Warm configurations")[2].splitlines() if line.lstrip().startswith("0 ")]
     assert row.split() == ["0", "-", "0.75"]
-
-
-def test_a_hyperparameter_named_trial_hides_no_trial_under_way(tmp_path):
-    tune(objective=itself, space={"trial": (7, 9)}, storage=tmp_path / "s.db", study="s", trials=1, warm="none")
-    with open_queue(open_store(tmp_path / "s.db"), "s") as queue:
-        queue.next(2)
-        with open_to_read(tmp_path / "s.db") as store:
-            ((row,), _) = unended_rows(store, "s")
-    assert row["trial"] == 1
-    assert row["config.trial"] in (7, 8, 9)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a lock")
@@ -286,19 +267,6 @@ def test_what_is_no_storage_is_refused_and_nothing_is_made(tmp_path):
         read_run_or_study(str(tmp_path / "x.json"), study="s")
 
 
-def test_what_is_no_storage_is_told_by_its_exit_code(cli, tmp_path):
-    (tmp_path / "empty.journal").touch()
-    (tmp_path / "empty.db").touch()
-    (tmp_path / "text.db").write_text("hello")
-    (tmp_path / "text.journal").write_text("hello")
-    (tmp_path / "folder").mkdir()
-    os.mkfifo(tmp_path / "pipe.db")
-    codes = {"empty.journal": 0, "empty.db": 4, "text.db": 4, "text.journal": 4, "folder": 2, "pipe.db": 4, "none": 2}
-    assert {name: cli("studies", "list", tmp_path / name).code for name in codes} == codes
-    assert json.loads(cli("studies", "list", tmp_path / "empty.journal", "--format", "json").out)["studies"] == []
-    assert (tmp_path / "empty.journal").stat().st_size == 0
-
-
 def test_exported_rows_name_what_was_promised_and_what_came(tmp_path):
     begun(tmp_path, initial=[{"x": 0.25}])
     record = read_run_or_study(f"{tmp_path}/s.db::s")
@@ -332,7 +300,7 @@ def test_what_a_trial_returned_beside_its_error_is_exported_and_reported(tmp_pat
     assert "metric.n bytes" in (tmp_path / "o.csv").read_text().splitlines()[0]
 
 
-@pytest.mark.parametrize("ending", ["csv", "json", "html", "parquet"])
+@pytest.mark.parametrize("ending", ["json", "html"])
 def test_an_export_of_a_study_replaces_nothing_but_an_export(tmp_path, cli, ending):
     begun(tmp_path)
     out = tmp_path / f"mine.{ending}"
@@ -345,73 +313,3 @@ def test_an_export_of_a_study_replaces_nothing_but_an_export(tmp_path, cli, endi
     out.unlink()
     for _ in range(2):
         assert cli(*call).code == 0
-
-
-def test_a_folder_whose_name_is_no_text_is_exported(tmp_path):
-    begun(tmp_path, warm="none")
-    record = replace(read_run_or_study(f"{tmp_path}/s.db::s"), dataset=os.fsdecode(b"ph\xffotos"))
-    for ending in ("csv", "parquet", "json"):
-        write_trials(tmp_path / f"o.{ending}", record)
-    assert set(parquet.read_table(tmp_path / "o.parquet")["dataset"].to_pylist()) == {r"ph\udcffotos"}
-
-
-def test_a_report_names_the_workload_as_its_study_does(tmp_path):
-    report = tmp_path / begun(tmp_path, report=True).report
-    document = json.loads(report.with_suffix(".json").read_text())
-    document["settings"]["objective"] = {"workload": "transfer", "target_budget": "time"}
-    assert records_of_report(document, "report")[0].evaluated == "transfer/time"
-    document["settings"]["objective"] = {"workload": "cnn", "target_budget": "compact-400"}
-    assert records_of_report(document, "report")[0].evaluated == "compact-400"
-
-
-def test_a_report_does_not_tell_a_metric_from_the_error_that_it_is(tmp_path):
-    text = (tmp_path / begun(tmp_path, report=True, metric="loss").report).read_text()
-    (line,) = [line for line in text.splitlines() if line.startswith("- metric: ")]
-    assert re.fullmatch(r"- metric: loss, smaller is better; best [-0-9.e]+", line)
-
-
-def test_an_export_does_not_replace_the_report_of_a_study(tmp_path, cli):
-    begun(tmp_path)
-    report = tmp_path / "photos.json"
-    report.write_text(
-        '{"schema_version": 1, "study": "photos", "storage": "s.db", "settings": {}, "warm": [], "all": []}'
-    )
-    before = report.read_text()
-    refused = cli("studies", "export", report, "s", "--storage", tmp_path / "s.db")
-    assert (refused.code, "or an export to replace, got" in refused.err) == (2, True)
-    assert report.read_text() == before
-
-
-def test_a_report_shows_the_metric_beside_a_hyperparameter_of_its_name(tmp_path):
-    found = begun(tmp_path, report=True, metric="x")
-    text = (tmp_path / found.report).read_text()
-    heads, _, first = text.partition("## Best\n\n")[2].splitlines()[:3]
-    assert [cell.strip() for cell in heads.strip("|").split("|")] == ["trial", "error", "x", "config.x"]
-    assert float(first.strip("|").split("|")[2]) == pytest.approx(found.best_value, rel=1e-3)
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet", "json"])
-def test_an_export_without_trials_can_be_replaced(tmp_path, ending):
-    place, record = tmp_path / f"o.{ending}", StudyRecord("s", "s.db", "f", ())
-    for _ in range(2):
-        check_export(place)
-        write_trials(place, record)
-    if ending == "csv":
-        assert place.read_text() == "study,dataset,trial,status,error,duration,seed\n"
-
-
-def test_a_report_keeps_a_hyperparameter_that_is_named_like_a_column(tmp_path):
-    found = tune(
-        objective=lambda config: config["from"],
-        space={"from": (0.0, 1.0)},
-        initial=[{"from": 0.25}],
-        trials=1,
-        storage=tmp_path / "s.db",
-        study="s",
-        report=tmp_path / "r.md",
-    )
-    assert found.best.error == 0.25
-    told = (tmp_path / "r.md").read_text().partition("they count as `--warm ")[2]
-    heads, _, row = told.partition("\n\n")[2].splitlines()[:3]
-    cells = dict(zip(*([cell.strip() for cell in line.strip("|").split("|")] for line in (heads, row)), strict=True))
-    assert (cells["config.from"], cells["from"], cells["error here"]) == ("0.25", "you", "0.25")

@@ -1,9 +1,7 @@
 """A timed call: which history plans for it, what a short run says, what people are told."""
 
-import math
 import re
 import shutil
-import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,19 +9,17 @@ from types import SimpleNamespace
 import pytest
 
 import warmstart
-from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
 from warmstart.studies import tune
 from warmstart.studies.execution import pace
 from warmstart.studies.execution.pace import Pace
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.history import time_plan
-from warmstart.studies.history.time_plan import TimedCall, known_durations, plan_lines, warn_idle_cores, warn_unrun_plan
+from warmstart.studies.history.time_plan import TimedCall, known_durations, plan_lines
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.options import Sources
 from warmstart.studies.tune_options import TuneOptions
 from warmstart.suggestions import short_run
-from warmstart.suggestions.durations import no_durations
 from warmstart.suggestions.short_run import SPREAD
 
 
@@ -89,53 +85,6 @@ def test_the_history_plans_what_fits(asked):
     assert last.startswith("  then 2 configurations of unknown duration (the history did not measure them), then")
 
 
-@pytest.mark.parametrize(
-    ("ended", "status", "pruner", "allowed", "said"),
-    [
-        (2, "ok", "none", 3, "Of 2 planned runs 1 did not end in this time. The same command again runs it."),
-        (2, "pruned", "none", 3, "Of 2 planned runs 2 did not end in this time. The same command again runs them."),
-        (
-            2,
-            "pruned",
-            "median",
-            math.inf,
-            "Of 2 planned runs 1 did not end in this time. The same command again runs it.",
-        ),
-        (0, "failed", "none", 2, None),
-        (2, "ok", "none", 2, "Of 2 planned runs 1 did not end before the last of 2 trials. A larger `trials` runs it."),
-    ],
-)
-def test_planned_runs_that_did_not_end_are_told(ended, status, pruner, allowed, said):
-    """`ended` trials are of other configurations than the second planned one."""
-    plan = SimpleNamespace(steps=[SimpleNamespace(config={"x": n}) for n in (0, 1)])
-    trials = [SimpleNamespace(config={"x": n}, status=TrialStatus(status)) for n in ((0, ended) if ended else (0, 1))]
-    lines = []
-    warn_unrun_plan(
-        SimpleNamespace(plan=plan, on_message=lines.append),
-        SimpleNamespace(trials=trials, n_extra=0),
-        SimpleNamespace(pruner=pruner),
-        trials=allowed,
-    )
-    assert lines == ([] if said is None else [said])
-
-
-def test_where_nothing_fits_the_warm_start_is_kept_for_another_call(asked):
-    spec, call, _ = asked(0.3, Runner())
-    assert call.plan.steps == ()
-    assert len(spec.configs) == 3
-    (line,) = plan_lines(call, Pace(call.ends, call.plan.durations, ()), spec, n_ended=0)
-    assert line.startswith("Plan: of the history's configurations none ends in ")
-
-
-def test_a_short_run_that_fails_is_told_of(asked):
-    spec, call, said = asked(20.0, Runner(TrialStatus.CRASHED))
-    assert any("gave no result (it broke): the first trials tell" in line for line in said)
-    assert call.plan.short_run is None
-    assert spec.configs
-    (line, *_) = plan_lines(call, Pace(call.ends, call.plan.durations, call.plan.timed_runs), spec, n_ended=0)
-    assert re.search(r" The other \d\.\d s are for start and end\.$", line), "nothing was measured"
-
-
 @pytest.fixture
 def short_run_of(asked, monkeypatch):
     """Make the short run of a call of 40 s, 8 s of which are kept for its end, whose runs take seconds of a clock of ours."""
@@ -163,18 +112,6 @@ def test_what_the_process_loads_takes_nothing_of_the_short_run(short_run_of):
     found = short_run_of(7.0, 2.0, 4.0)
     assert (found.seconds, found.took) == (pytest.approx(28.0, rel=0.15), 13.0)
     assert SPREAD <= found.spread < 0.4
-
-
-def test_a_first_moment_alone_says_roughly_how_fast_the_machine_is(short_run_of):
-    found = short_run_of(7.0, 3.0, 4.0)
-    assert 20 < found.seconds < 80  # the second would have said 19 s
-    assert found.spread > 0.7
-    assert short_run_of(9.0, 3.0, 4.0) is None
-
-
-def test_how_many_is_the_plan_s_to_say(asked):
-    with pytest.raises(UsageError, match="cannot be used with `time`: the plan decides"):
-        asked(20.0, Runner(), k=5)
 
 
 def test_whose_durations_count(measured, tiny, photos):
@@ -206,66 +143,7 @@ def test_a_history_of_the_same_script_counts(measured, tiny, photos):
     assert known_durations(other, sources=options.sources, query=query) is None
 
 
-def test_what_is_said_without_a_plan(photos):
-    from ConfigSpace import ConfigurationSpace
-
-    call = TimedCall(time.monotonic(), 60.0, 1, None, print)
-    pace = Pace(call.ends, no_durations(ConfigurationSpace({"x": (0.0, 1.0)})))
-    (first,), (later,) = plan_lines(call, pace, None, n_ended=0), plan_lines(call, pace, None, n_ended=2)
-    assert first.endswith("the first ones tell how long each takes.")
-    assert later.endswith("each begun only where it is likely to end in time.")
-    assert Path(photos).is_dir()
-
-
-@pytest.mark.parametrize(
-    ("cores", "seconds", "device", "said"),
-    [(2, 600, "cpu", True), (1, 600, "cpu", False), (2, 60, "cpu", False), (2, 600, "cuda", False)],
-)
-def test_idle_cores_are_told_of_where_workers_would_use_them(monkeypatch, cores, seconds, device, said):
-    monkeypatch.setattr("joblib.cpu_count", lambda: cores)
-    monkeypatch.setattr("warmstart.metafeat.device.resolve_device", lambda name: name)
-    lines = []
-    warn_idle_cores(TimedCall(time.monotonic(), seconds, 1, None, lines.append), device=device)
-    assert lines == (["Trials run one at a time, on 1 of 2 cores: more `workers` use the others, too."] if said else [])
-
-
-@pytest.mark.parametrize(
-    ("job", "is_told"),
-    [({}, True), ({"workers": 1}, False), ({"command": "python -c 'print(1)' {warmstart.config}"}, False)],
-)
-def test_only_built_in_networks_without_a_word_on_workers_are_told_of(
-    measured, tiny, photos, monkeypatch, tmp_path, job, is_told
-):
-    monkeypatch.setattr("joblib.cpu_count", lambda: 2)
-    monkeypatch.chdir(tmp_path)
-    said, given = (
-        [],
-        {"history": measured, "model": tiny.model, "device": "cpu", "budget": None if "command" in job else 2},
-    )
-    warmstart.tune(str(photos), time="10m", trials=1, warm="none", on_message=said.append, **given, **job)
-    assert any("on 1 of 2 cores" in line for line in said) is is_told
-
-
-@pytest.mark.parametrize(("workers", "loads"), [(1, 0.0), (2, 6.0)])
-def test_several_workers_load_again_before_their_first_trial(monkeypatch, workers, loads):
-    now, runners = [0.0], [Runner()]
-    monkeypatch.setattr(time_plan, "time", SimpleNamespace(monotonic=lambda: now[0]))
-
-    def load():
-        now[0] += 3.0
-        return runners
-
-    call = TimedCall(0.0, 60.0, workers, None, print)
-    assert call.runs_by(lambda: None) is None
-    assert call.left == 50.0
-    assert call.runs_by(load) is runners
-    assert call.runner is runners[0]
-    assert call.left == 47.0 - loads
-    assert call.ends == 50.0  # trials may take until then, whoever loaded what
-
-
-@pytest.mark.parametrize("seconds", [None, 60.0])
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(("workers", "seconds"), [(1, None), (2, 60.0)])
 def test_an_objective_is_loaded_once_before_the_workers(tmp_path, monkeypatch, workers, seconds):
     starts, running = [], []
     start = TrialRunner.__enter__
@@ -278,13 +156,6 @@ def test_an_objective_is_loaded_once_before_the_workers(tmp_path, monkeypatch, w
     monkeypatch.setattr(tune, "_run", lambda *_args: running.extend(each for each in starts if each._child))
     monkeypatch.chdir(tmp_path)
     Path("own.py").write_text("def f(config):\n    return config['x']\n")
-    warmstart.tune(
-        objective="own.py:f",
-        space={"x": (0.0, 1.0)},
-        warm="none",
-        trials=2,
-        workers=workers,
-        time=seconds,
-    )
+    warmstart.tune(objective="own.py:f", space={"x": (0.0, 1.0)}, warm="none", trials=2, workers=workers, time=seconds)
     assert len(starts) == 1
     assert len(running) == (workers == 1), "the workers' own are others"

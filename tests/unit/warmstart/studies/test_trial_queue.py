@@ -6,8 +6,6 @@ import math
 import subprocess
 import sys
 import warnings
-from dataclasses import replace
-from pathlib import Path
 
 import optuna
 import pytest
@@ -20,7 +18,6 @@ from warmstart.studies.results.trial import best_of, ended_trials
 from warmstart.studies.state import trial_queue
 from warmstart.studies.state.attributes import PLAN
 from warmstart.studies.state.spec import StudySpec, WarmConfig
-from warmstart.studies.state.step_pruner import StepPruner
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.trial_queue import begin, find_plan, open_queue, trial_seed
 
@@ -89,7 +86,7 @@ def begun(path, wanted=None):
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    with begun(tmp_path_factory.mktemp("whole") / "s.db") as queue:
+    with begun(tmp_path_factory.mktemp("whole") / "s.journal") as queue:
         work(queue, TOTAL)
         return rows(queue)
 
@@ -168,9 +165,8 @@ with open_queue(open_store(sys.argv[1]), "s") as ledger:
 """
 
 
-@pytest.mark.parametrize("suffix", ["db", "journal"])
-def test_a_trial_belongs_to_one_process_until_that_ends(tmp_path, suffix):
-    path = tmp_path / f"s.{suffix}"
+def test_a_trial_belongs_to_one_process_until_that_ends(tmp_path):
+    path = tmp_path / "s.db"
     begun(path).store.optuna.get_all_studies()
     other = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -189,15 +185,6 @@ def test_a_trial_belongs_to_one_process_until_that_ends(tmp_path, suffix):
         assert queue.next(2) is None
 
 
-def test_a_result_that_came_too_late_changes_nothing(tmp_path):
-    with begun(tmp_path / "s.db") as queue:
-        run = queue.next(1)
-        queue.study.tell(run.number, 0.25)  # by a dashboard, say
-        queue.end(run, outcome(run.config, run.seed))
-        (trial,) = ended_trials(queue.trials())
-        assert (trial.error, trial.config) == (0.25, run.config)
-
-
 def test_trials_that_break_a_constraint_are_not_the_best(tmp_path):
     with begun(tmp_path / "s.db") as queue:
         for error, small in ((0.1, 1.0), (0.2, -1.0), (0.3, 0.0)):
@@ -206,11 +193,10 @@ def test_trials_that_break_a_constraint_are_not_the_best(tmp_path):
         assert best_of(ended_trials(queue.trials())).error == 0.2
 
 
-@pytest.mark.parametrize("pruner", ["median", "asha", "hyperband"])
-def test_pruners_stop_what_lags_behind(tmp_path, pruner):
+def test_pruners_stop_what_lags_behind(tmp_path):
     pruned = []
     with (
-        begun(tmp_path / "s.db", plan(pruner=pruner, warm="none", configs=(), n_startup_trials=16)) as queue,
+        begun(tmp_path / "s.journal", plan(pruner="median", warm="none", configs=(), n_startup_trials=16)) as queue,
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -239,22 +225,18 @@ def stops(path, pruner, unit, curves):
     return found
 
 
-@pytest.mark.parametrize(
-    ("pruner", "unit"),
-    [("median", 0.1), ("asha", 1 / 3), ("hyperband", 0.25), ("asha", 12.345678901), ("hyperband", 12.345678901)],
-)
-def test_steps_of_any_size_are_judged_as_whole_ones(tmp_path, pruner, unit):
+def test_steps_of_any_size_are_judged_as_whole_ones(tmp_path):
+    pruner, unit = "asha", 12.345678901
     shift = [0, 3, 1, 2, 4, 9, 0.5, 7, 2.5, 0.1, 12, 5]
     curves = [[1 / k + each / 50 + (each > 6) / k for k in range(1, 13)] for each in shift]
     whole = stops(tmp_path / "whole.journal", pruner, 1, curves)
     assert any(whole)
-    assert stops(tmp_path / "s.db", pruner, unit, curves) == whole
     assert stops(tmp_path / "s.journal", pruner, unit, curves) == whole
 
 
 def test_what_is_reported_between_whole_steps_is_kept_and_read_back(tmp_path):
     reports = {0: 0.9, 0.1: 0.8, 0.25: 0.7, 1 / 3: 0.6, 1: 0.5, 1.5: math.nan, 2: 0.3, 1e-9: 0.2, 7: 0.1, 7.5: math.inf, 2**40: 0.0}  # fmt: skip
-    for suffix, pruner in itertools.product(("db", "journal"), ("none", "median")):
+    for suffix, pruner in (("db", "none"), ("journal", "median")):
         path, wanted = tmp_path / f"{pruner}.{suffix}", plan(pruner=pruner)
         with begun(path, wanted) as queue:
             run = queue.next(3)
@@ -285,24 +267,6 @@ def test_a_study_that_rounds_its_steps_goes_on_with_that(tmp_path, monkeypatch):
         assert queue.trials()[0].intermediate_values == {0: 0.9, 1: 0.6}
 
 
-def test_the_pruner_of_a_history_sees_steps_as_they_are_reported(tmp_path):
-    seen = []
-
-    class History:
-        def prune(self, study, trial):
-            seen.append((trial.intermediate_values, [t.intermediate_values for t in study.get_trials(deepcopy=False)]))
-            return False
-
-    with begun(tmp_path / "s.db", plan(pruner="median")) as queue:
-        queue._pruner = StepPruner(replace(queue.plan, pruner="history"), History())
-        for reports in ({0.5: 0.5, 1.0: 0.4}, {0.5: 0.3, 1.0: 0.2}):
-            run = queue.next(2)
-            for step, error in reports.items():
-                queue.report(run, step, error)
-            queue.end(run, Outcome(0.1, TrialStatus.OK, 1.0))
-    assert seen[-1] == ({0.5: 0.3, 1.0: 0.2}, [{0.5: 0.5, 1.0: 0.4}, {0.5: 0.3, 1.0: 0.2}])
-
-
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -320,14 +284,6 @@ def test_another_problem_under_the_same_name_is_refused(tmp_path, changes, told)
         begun(tmp_path / "s.db", plan(**changes))
 
 
-def test_what_does_not_matter_may_change(tmp_path):
-    begun(tmp_path / "s.db")
-    again = begun(
-        tmp_path / "s.db", plan(n_startup_trials=7, configs=(), folder="/elsewhere", device="cpu", dataset=None)
-    )
-    assert again.plan.configs == WARM
-
-
 def test_a_study_of_another_program_is_left_alone(tmp_path):
     store = open_store(tmp_path / "s.db")
     study = optuna.create_study(storage=store.optuna, study_name="s")
@@ -340,43 +296,11 @@ def test_a_study_of_another_program_is_left_alone(tmp_path):
     assert find_plan(store, "t") is None
 
 
-@pytest.mark.parametrize("damage", ["{", "[]", '{"schema_version": 1}'])
+@pytest.mark.parametrize("damage", ["{", '{"schema_version": 1}'])
 def test_a_damaged_plan_is_told(tmp_path, damage):
     begun(tmp_path / "s.db").study.set_user_attr(PLAN, damage)
     with pytest.raises(StorageError, match="got a damaged record"):
         find_plan(open_store(tmp_path / "s.db"), "s")
-
-
-def test_a_newer_plan_is_told(tmp_path):
-    queue = begun(tmp_path / "s.db")
-    queue.study.set_user_attr(PLAN, json.dumps(json.loads(queue.study.user_attrs[PLAN]) | {"schema_version": 9}))
-    with pytest.raises(StorageError, match=r"expected a study of version 1, got 9\. Upgrade"):
-        find_plan(open_store(tmp_path / "s.db"), "s")
-
-
-def test_a_plan_comes_back_as_it_was():
-    assert StudySpec.from_json(plan(history={"path": "h", "id": "x", "revision": 3}).to_json(), "s") == plan(
-        history={"path": "h", "id": "x", "revision": 3}
-    )
-
-
-def test_a_storage_that_is_gone_under_way(tmp_path):
-    path = Path(tmp_path / "s.db")
-    with begun(path) as queue:
-        run = queue.next(2)
-        path.unlink()
-        with pytest.raises(StorageError, match="expected the storage that was opened, got none in its place"):
-            queue.end(run, outcome(run.config, run.seed))
-
-
-def test_seconds_to_learn_from_are_those_of_the_run_not_of_the_clock(tmp_path):
-    with begun(tmp_path / "s.db") as queue:
-        for seconds in (43_200.0, math.nan):
-            run = queue.next(2)
-            queue.end(run, replace(outcome(run.config, 0), duration=seconds))
-        first, second = (told.duration for told in queue.observations(queue.trials()))
-        assert first == 43_200.0
-        assert math.isnan(second)
 
 
 @pytest.mark.parametrize("suffix", ["db", "journal"])

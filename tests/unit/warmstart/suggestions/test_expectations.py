@@ -1,16 +1,12 @@
 """What error an answer expects: on the shipped history, and none where too little is known."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
 import warmstart
-from warmstart.locations import history_path
 from warmstart.metafeat.handcrafted import FEATURES
-from warmstart.suggestions.advisor import Advisor
-from warmstart.suggestions.expectations import forecaster_of, views
+from warmstart.suggestions.expectations import views
 
 
 def test_the_shipped_history_tells_the_error_of_digits():
@@ -39,21 +35,6 @@ def test_an_interval_is_wider_where_few_images_validate(tmp_path):
     assert found[40].high - found[40].low > 1.3 * (found[400].high - found[400].low)
 
 
-def test_a_history_of_few_groups_tells_none(tiny):
-    found = warmstart.answer(f"{tiny.history}::stripes0", history=tiny.history, model=tiny.model)
-    assert found.expected_error is None
-    assert found.to_dict()["suggestions"][0]["expected_error"] is None
-
-
-def test_pictures_without_meaning_get_no_forecast(tmp_path):
-    pixels = np.random.default_rng(0).integers(0, 256, (90, 32, 32, 3), dtype=np.uint8)
-    np.savez(tmp_path / "noise.npz", images=pixels, labels=np.arange(90) % 3)
-    found = warmstart.answer(tmp_path / "noise.npz", workload="cnn", k=1)
-    assert "no_class_information" in found.confidence.reasons
-    assert found.expected_error is None
-    assert found.suggestions[0].expected_error is None
-
-
 def test_values_that_were_moved_are_not_those_that_were_forecast():
     space = {"learning_rate": {"log": [1e-4, 1e-1]}, "batch_size": {"int": [8, 512]}}
     found = warmstart.answer("sklearn:digits", exclude_group="sklearn_digits", space=space)
@@ -68,12 +49,3 @@ def test_the_views_are_errors_first():
     wide, narrow = views(features)
     assert wide[0, :7] == pytest.approx([0.5, 0.7, 0.7, 0.7, 0.7, 0.4, 0.7])
     assert narrow[0] == pytest.approx([*wide[0, :7], 5.0, 0, 0, 0])
-
-
-def test_a_forecast_is_fitted_once_for_the_same_rows():
-    embedded = Advisor(history_path()).embedded
-    rows = embedded.rows_without((), None)
-    assert forecaster_of(embedded, rows) is forecaster_of(embedded, rows.tolist())
-    assert forecaster_of(embedded, rows) is not forecaster_of(embedded, rows[3:])
-    known = replace(embedded, references=None)
-    assert forecaster_of(known, rows) is None, "of another history's rows nothing is remembered"

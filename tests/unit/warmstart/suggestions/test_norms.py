@@ -38,10 +38,3 @@ def test_as_few_pictures_are_known_as_distances_were_measured_with():
     assert embedded.norms_of(every).fewest_images == 50
     bare = replace(embedded, references=None)  # which begins with nothing remembered
     assert bare.norms_of(every).fewest_images == min(about.n_train for about in embedded.about)
-
-
-def test_the_same_rows_are_looked_at_once():
-    embedded = Advisor().embedded
-    every = embedded.rows_without((), None)
-    assert embedded.norms_of(every) is embedded.norms_of(every.copy())
-    assert embedded.norms_of(every[1:]) is not embedded.norms_of(every)

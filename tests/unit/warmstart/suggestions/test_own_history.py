@@ -3,13 +3,12 @@
 import math
 import shutil
 
-import numpy as np
 import pytest
 from stripes import pictures, write_folder
 
 import warmstart
 from warmstart import Advisor
-from warmstart.history_store.errors import ImagesMissingError, ModelMismatchError, UsageError
+from warmstart.history_store.errors import ModelMismatchError, UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.images import ImageSet
 from warmstart.history_store.records import DatasetInfo, Evaluation, Status
@@ -79,20 +78,6 @@ def test_a_model_of_another_history_and_space_answers(mine, tiny, photos):
     assert sum("trained on another history" in note for note in found.notes) == 1
 
 
-def test_its_calibration_is_used_once_the_history_has_one(mine, tiny, photos):
-    from warmstart.bo.transfer.calibration import Calibration, calibrate
-    from warmstart.metafeat.model_file import read_header
-    from warmstart.suggestions.embedded_history import calibration_key
-
-    rng = np.random.default_rng(0)
-    found = calibrate(rng.uniform(size=(6, 3)), rng.uniform(size=(6, 6)), list("aabbcc"))
-    assert isinstance(found, Calibration)
-    with History.open(mine, write=True) as history:
-        history.set_result(calibration_key(read_header(tiny.model).hash), found.to_dict())
-    said = warmstart.suggest(photos, k=2, history=mine, model=tiny.model, strategy="joint")
-    assert all(0 <= design.expected_regret <= 1 for design in said)
-
-
 def test_embeddings_are_stored_under_the_model(mine, tiny, photos):
     from warmstart.metafeat.model_file import read_header
 
@@ -101,24 +86,6 @@ def test_embeddings_are_stored_under_the_model(mine, tiny, photos):
     with History.open(mine) as history:
         assert set(history.embeddings(read_header(tiny.model).hash)) == {"first", "second"}
     assert warmstart.answer(photos, history=mine, model=tiny.model).neighbours == before.neighbours
-
-
-def test_k_is_what_a_young_history_has(mine, tiny, photos, tmp_path):
-    path = tmp_path / "young.h5"
-    with History.create(path, space_json()) as history:
-        add(history, "first", 0)
-        history.append(Evaluation("first", CONFIGS[0], 0.1))
-    assert [d.config for d in warmstart.suggest(photos, history=path, model=tiny.model)] == CONFIGS[:1]
-    with pytest.raises(UsageError, match="k: expected at most 1"):
-        warmstart.suggest(photos, k=3, history=path, model=tiny.model)
-
-
-def test_a_history_without_runs_is_told(tiny, photos, tmp_path):
-    path = tmp_path / "empty.h5"
-    with History.create(path, space_json(), configs=CONFIGS) as history:
-        add(history, "first", 0)
-    with pytest.raises(UsageError, match=r"expected a history with runs, got none on the 1 datasets.*history record"):
-        warmstart.suggest(photos, history=path, model=tiny.model)
 
 
 def test_a_model_for_another_size_is_refused_with_what_differs(mine, photos, tmp_path):
@@ -153,59 +120,6 @@ def test_runs_alone_answer_with_the_portfolio(runs_alone, photos, cli):
     assert "it holds runs alone" in document["confidence"]["note"]
 
 
-def test_runs_alone_have_no_neighbours(runs_alone, photos):
-    with pytest.raises(UsageError, match=r"expected a history with images to compare with, got runs alone"):
-        warmstart.neighbours(photos, history=runs_alone)
-    with pytest.raises(UsageError, match=r"strategy: expected portfolio or average-rank .*got 'nearest'"):
-        warmstart.suggest(photos, history=runs_alone, strategy="nearest")
-
-
-def test_runs_alone_answer_where_no_dataset_with_images_has_runs(runs_alone, tiny, photos):
-    with History.open(runs_alone, write=True) as history:
-        add(history, "pictures", 3)
-    found = warmstart.answer(photos, history=runs_alone, model=tiny.model)
-    assert found.suggestions[0].config == CONFIGS[1]
-    assert found.strategy == "portfolio"
-    assert "none of the datasets left has both images and runs" in found.confidence.note
-    assert [near.name for near in warmstart.neighbours(photos, history=runs_alone, model=tiny.model)] == ["pictures"]
-
-
-def test_groups_of_runs_alone_can_be_left_out(runs_alone, tiny, photos):
-    with History.open(runs_alone, write=True) as history:
-        add(history, "pictures", 3)
-        history.append(Evaluation("pictures", CONFIGS[2], 0.5))
-    found = warmstart.answer(photos, history=runs_alone, model=tiny.model, exclude_group="first")
-    assert found.suggestions[0].source == "pictures"
-
-
-def test_the_portfolio_needs_neither_images_nor_their_model(mine, tiny, photos, tmp_path):
-    bare = tmp_path / "bare.h5"
-    with History.open(mine) as history:
-        history.compact(drop_images=True, path=bare)
-    with pytest.raises(ImagesMissingError, match="`strategy` portfolio, which needs neither"):
-        warmstart.suggest(photos, history=bare, model=tiny.model)
-    assert len(warmstart.suggest(photos, history=bare, model=tiny.model, strategy="portfolio")) == 3
-
-
-def test_a_study_begins_from_runs_alone(runs_alone, photos, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "space.json").write_text(space_json())
-    said = warmstart.tune(
-        dataset=photos,
-        space="space.json",
-        command="python -c 'import sys; print(sys.argv[2])' {net} {lr}",
-        trials=1,
-        history=runs_alone,
-        report="report.md",
-    )
-    assert said.trials[0].config == CONFIGS[1]
-
-
-def test_a_copy_stays_at_home(tiny, tmp_path, photos):
-    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
-    assert not any("another history" in note for note in warmstart.answer(photos, history=copy, model=tiny.model).notes)
-
-
 def test_an_imported_dataset_gets_its_images_and_keeps_its_runs(cli, photos, tmp_path):
     (tmp_path / "sheet.csv").write_text("lr,net,error\n0.01,small,0.3\n0.1,large,0.1\n")
     (tmp_path / "space.json").write_text(space_json())
@@ -238,15 +152,6 @@ def test_an_imported_dataset_gets_its_images_and_keeps_its_runs(cli, photos, tmp
     assert verify(path).ok
 
 
-def test_a_record_without_images_describes_an_imported_dataset(runs_alone, photos, cli):
-    run = cli("history", "add", runs_alone, "--dataset", photos, "--name", "first", "--group", "g", "--no-images")
-    assert run.code == 0, run.err
-    with History.open(runs_alone) as history:
-        assert (history.dataset("first").group, history.dataset("second").group) == ("g", "second")
-        assert history.dataset("first").n_images == 48
-        assert len(history.evaluations("first")) == 3
-
-
 def test_a_dataset_of_the_history_is_answered_with_its_own_best(mine, tiny, photos, cli, tmp_path):
     add_photos = ("history", "add", mine, "--dataset", photos, "--name", "photos", "--group", "own")
     assert cli(*add_photos).code == 0
@@ -269,29 +174,6 @@ def test_a_dataset_of_the_history_is_answered_with_its_own_best(mine, tiny, phot
     assert all(near.name != "photos" for near in left_out.neighbours)
     next(moved.rglob("*.png")).write_bytes(next(photos.rglob("*.png")).read_bytes() + b" ")
     assert warmstart.answer(moved, history=mine, model=tiny.model).tuned_before is None
-
-
-def test_of_the_same_images_under_two_names_the_best_counts(mine, tiny, photos, cli):
-    add = ("history", "add", mine, "--dataset", photos)
-    assert cli(*add, "--name", "photos", "--group", "own").err == ""
-    assert cli(*add, "--name", "sibling", "--group", "own").err == ""
-    said = " ".join(cli(*add, "--name", "again", "--group", "other").err.split())
-    assert "The same images are there as 'photos' in the group 'own'" in said
-    assert "remove 'again' and add it with `--group own`" in said
-    with History.open(mine, write=True) as history:
-        history.append(Evaluation("photos", CONFIGS[0], 0.25))
-        history.append(Evaluation("again", CONFIGS[2], 0.15))
-    known = warmstart.answer(photos, history=mine, model=tiny.model).tuned_before
-    assert (known.name, known.best_error, known.n_measured, known.config) == ("again", 0.15, 2, CONFIGS[2])
-
-
-def test_a_dataset_added_without_its_broken_pictures_is_known_again(mine, tiny, photos, cli):
-    next(photos.rglob("*.png")).write_bytes(b"no picture")
-    assert cli("history", "add", mine, "--dataset", photos, "--name", "p", "--group", "p", "--skip-broken").code == 0
-    with History.open(mine, write=True) as history:
-        history.append(Evaluation("p", CONFIGS[1], 0.25))
-    found = warmstart.answer(photos, history=mine, model=tiny.model, skip_broken=True)
-    assert found.tuned_before.config == CONFIGS[1]
 
 
 def test_a_copy_of_the_shipped_history_is_another_one_that_answers_the_same(cli, photos, tmp_path):
@@ -339,26 +221,6 @@ def test_training_leaves_unmeasured_datasets_out(mine):
             choose_datasets(history)
 
 
-def test_a_history_is_calibrated_for_a_model_of_another_one_without_training(tiny, photos, tmp_path, cli, monkeypatch):
-    monkeypatch.setattr(
-        "warmstart.training.siamese.from_history.train_siamese", lambda *_a, **_k: pytest.fail("trained")
-    )
-    path = tmp_path / "four.h5"
-    rng = np.random.default_rng(0)
-    with History.create(path, space_json(), configs=CONFIGS) as history:
-        for kind in range(4):
-            add(history, f"d{kind}", kind)
-            history.extend(
-                Evaluation(f"d{kind}", config, float(error))
-                for config, error in zip(CONFIGS, rng.uniform(size=3), strict=True)
-            )
-    assert warmstart.suggest(photos, history=path, model=tiny.model, strategy="joint")[0].expected_regret is None
-    run = cli("evaluate", "--history", path, "--model", tiny.model, "--rivals", "joint,portfolio", "--calibrate", "-q")
-    assert run.code == 0, run.err
-    said = warmstart.suggest(photos, history=path, model=tiny.model, strategy="joint")
-    assert all(0 <= design.expected_regret <= 1 for design in said)
-
-
 def failed(path, *, everywhere=()):
     """Make a history of two datasets whose configurations give errors, but those of these places, which crash."""
     with History.create(path, space_json(), configs=CONFIGS) as history:
@@ -371,7 +233,7 @@ def failed(path, *, everywhere=()):
     return path
 
 
-@pytest.mark.parametrize("strategy", [None, "portfolio", "average-rank", "nearest"])
+@pytest.mark.parametrize("strategy", [None, "nearest"])
 def test_a_configuration_that_failed_wherever_it_ran_is_not_suggested(strategy, tiny, photos, tmp_path):
     path = failed(tmp_path / "f.h5", everywhere=(0, 2))
     found = warmstart.answer(photos, history=path, model=tiny.model, strategy=strategy)
@@ -380,91 +242,6 @@ def test_a_configuration_that_failed_wherever_it_ran_is_not_suggested(strategy, 
         "Only 1 of 3 suggestions come from the history: it has 2 configurations, which failed on every dataset where run."
     )
     assert len(warmstart.suggest(photos, k=1, history=path, model=tiny.model)) == 1
-
-
-def test_one_that_went_well_somewhere_may_be_suggested(tiny, photos, tmp_path):
-    path = failed(tmp_path / "f.h5", everywhere=(2,))
-    with History.open(path, write=True) as history:
-        history.append(Evaluation("second", CONFIGS[2], 0.05, seed=1))
-    found = warmstart.answer(photos, history=path, model=tiny.model)
-    assert CONFIGS[2] in [design.config for design in found.suggestions]
-    assert not any("failed on every" in note for note in found.notes)
-
-
-def test_over_another_space_the_rest_is_spread_evenly(tiny, photos, tmp_path):
-    path = failed(tmp_path / "f.h5", everywhere=(0, 2))
-    space = {"lr": {"log": [1e-4, 1.0]}, "net": ["small", "large"]}
-    found = warmstart.answer(photos, history=path, model=tiny.model, space=space)
-    assert [design.is_of_history for design in found.suggestions] == [True, False, False]
-    assert found.suggestions[0].config == CONFIGS[1]
-    assert not any(design.config in (CONFIGS[0], CONFIGS[2]) for design in found.suggestions)
-    assert "Only 1 of 3 suggestions come from the history" in found.notes[-1]
-
-
-def test_a_history_whose_runs_all_failed_suggests_nothing(tiny, photos, tmp_path, cli):
-    path = failed(tmp_path / "f.h5", everywhere=(0, 1, 2))
-    found = warmstart.answer(photos, history=path, model=tiny.model, explain=True)
-    assert found.suggestions == ()
-    assert "Only 0 of 3 suggestions" in found.notes[-1]
-    for form in ("table", "json", "yaml", "timm"):
-        run = cli("suggest", "--dataset", photos, "--history", path, "--model", tiny.model, "--format", form)
-        assert (run.code, "failed on every dataset" in run.err) in ((0, True), (3, True)), run.err
-
-
-def test_nothing_is_nearest_where_only_runs_are_known(runs_alone, photos, cli, tmp_path):
-    found = warmstart.answer(photos, history=runs_alone, explain=True)
-    assert [why.near_ranks for why in found.explanation.suggestions] == [()] * 3
-    said = cli("suggest", photos, "--history", runs_alone, "--explain")
-    assert (said.code, "Why these datasets" in said.out, "Why these configurations" in said.out) == (0, False, True)
-    drawn = cli("plot", "ccov", "--dataset", photos, "--history", runs_alone, "--out", tmp_path / "c.svg")
-    assert (drawn.code, "expected a history with images to compare with, got runs alone" in drawn.err) == (2, True)
-
-
-def test_runs_that_a_server_recorded_are_of_one_origin(tmp_path):
-    from warmstart.suggestions.durations import read_durations
-
-    path = tmp_path / "served.h5"
-    with History.create(path, space_json(), configs=CONFIGS) as history:
-        add(history, "first", 0)
-        for number, config in enumerate(CONFIGS):
-            origin = f"collect/own:a.py/all [token:key{number}]"
-            history.append(Evaluation("first", config, 0.5, seed=0, duration=2.0**number, origin=origin))
-        seconds, origin = read_durations(history, ["first"])
-    np.testing.assert_allclose(seconds, [[1.0, 2.0, 4.0]])
-    assert origin == "collect/own:a.py/all"
-
-
-def test_pictures_that_were_left_out_are_named_also_where_runs_alone_answer(tiny, photos, runs_alone, tmp_path):
-    with History.open(runs_alone, write=True) as history:
-        add(history, "third", 2)
-    next(photos.rglob("*.png")).write_bytes(b"no picture")
-    found = warmstart.answer(photos, history=runs_alone, model=tiny.model, skip_broken=True)
-    assert found.notes[0] == "left out class0/000.png: not a picture"
-    assert not any("Confidence unknown" in note for note in found.notes)
-
-
-def test_a_history_that_is_not_there_cannot_be_compacted(cli, tmp_path):
-    run = cli("history", "compact", tmp_path / "none.h5")
-    assert (run.code, "expected" in run.err, "unexpected" in run.err) == (2, True, False)
-
-
-def test_a_model_of_so_few_datasets_that_its_quality_is_not_known_can_be_read(mine, cli, tmp_path):
-    from warmstart.metafeat.model_file import read_header
-    from warmstart.training.siamese.curves import Curves
-
-    with History.open(mine, write=True) as history:
-        add(history, "third", 2)
-        for config, error in zip(CONFIGS, (0.1, 0.4, 0.2), strict=True):
-            history.append(Evaluation("third", config, error, seed=0))
-    out = tmp_path / "m.safetensors"
-    for _ in range(2):  # the second one replaces the first
-        run = cli("train", "--history", mine, "--out", out, "--steps", 2, "-q", "--format", "json")
-        assert run.code == 0, run.err
-        assert run.json()["quality"]["spearman"] is None
-    assert read_header(out).fields["quality"]["spearman"] is None
-    curves = out.with_name("m.safetensors.curves.json")
-    if curves.exists():
-        assert math.isnan(Curves.load(curves).validations[-1].spearman)
 
 
 def test_a_configuration_that_nobody_ran_is_not_called_measured(photos, tmp_path, cli):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from warmstart.history_store.readers import open_images
 from warmstart.suggestions import reading_time
 from warmstart.suggestions.reading_time import seconds_to_read
 
@@ -32,17 +31,3 @@ def test_some_pictures_tell_of_all(monkeypatch, n, seconds, looked_at):
     assert {size for _, size in source.read_at} == {96}
     spread = np.ptp([i for i, _ in source.read_at[1:]])
     assert spread > n / 4 if looked_at > 1 else spread == 11
-
-
-def test_few_pictures_are_all_read(monkeypatch):
-    source = Slow(5, 1.0)
-    monkeypatch.setattr(reading_time.time, "perf_counter", lambda: source.now)
-    assert seconds_to_read(source, 32) == pytest.approx(5.05)
-
-
-def test_broken_pictures_are_for_others_to_tell_of(tmp_path):
-    for name in ("cats", "dogs"):
-        (tmp_path / name).mkdir()
-        for i in range(6):
-            (tmp_path / name / f"{i}.png").write_bytes(b"no picture")
-    assert 0 < seconds_to_read(open_images(tmp_path), 32) < 60

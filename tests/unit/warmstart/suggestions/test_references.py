@@ -4,16 +4,12 @@ import shutil
 
 import numpy as np
 import pytest
-from histories import space_json
 
 from warmstart.history_store.errors import HistoryDamagedError
 from warmstart.history_store.history import History
-from warmstart.locations import model_path
 from warmstart.metafeat.handcrafted import FEATURES
 from warmstart.metafeat.model_file import read_header
-from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 from warmstart.suggestions.advisor import Advisor
-from warmstart.suggestions.embedded_history import _read_references
 from warmstart.suggestions.references import (
     FEATURES_KEY,
     References,
@@ -31,12 +27,6 @@ def test_they_come_back():
     back = References.from_dict(SOME.to_dict())
     assert back.to_dict() == SOME.to_dict()
     assert back.names == ("a", "b")
-
-
-def test_those_of_named_datasets():
-    one = SOME.of(["c", "b"])
-    assert (one.names, one.effects.tolist(), one.pixels.tolist()) == (("b",), [1.5], [[3.0, 4.0]])
-    assert SOME.of([]).pixels.shape == (0, 2)
 
 
 def test_movement_is_interpolated_and_held_at_the_ends():
@@ -76,22 +66,13 @@ def test_embedding_stores_those_that_are_lacking(tiny, tmp_path):
     assert (found.effects[0], found.pixels[0, 0], found.sizes) == (9.0, 7.0, (50,)), "those that were there stay"
 
 
-@pytest.mark.parametrize(
-    "damage", [{"names": ["a"]}, {"pixels": "x"}, {"effects": [1.0, None]}, {"movements": [0.1]}, {"sizes": None}]
-)
+@pytest.mark.parametrize("damage", [{"names": ["a"]}, {"effects": [1.0, None]}, {"movements": [0.1]}])
 def test_damaged_ones_are_refused(tiny, tmp_path, damage):
     path = shutil.copy(tiny.history, tmp_path / "h.h5")
     with History.open(path, write=True) as history:
         history.set_result(references_key("x"), SOME.to_dict() | damage)
         with pytest.raises(HistoryDamagedError, match="expected references of model x"):
             read_references(history, "x")
-
-
-def test_those_of_a_later_version_are_left_alone(tiny, tmp_path):
-    path = shutil.copy(tiny.history, tmp_path / "h.h5")
-    with History.open(path, write=True) as history:
-        history.set_result(references_key("x"), {"version": 99, "else": 1})
-        assert read_references(history, "x") is None
 
 
 def test_a_removed_dataset_leaves_nothing_for_the_next_of_its_name(tiny, tmp_path, cli):
@@ -105,21 +86,3 @@ def test_a_removed_dataset_leaves_nothing_for_the_next_of_its_name(tiny, tmp_pat
         for left in (read_references(history, model.hash), read_features(history)):
             assert left.names == tuple(history.names)
             assert len(left.pixels) == len(left.features) == len(history.names)
-
-
-def test_features_of_a_bundle_that_do_not_go_with_the_model_are_not_taken_for_its_own(tmp_path):
-    header = read_header(model_path(workload="transfer"))
-    came = References(("a",), np.ones(1), np.ones((1, 3)), features=np.ones((1, len(FEATURES))))
-    own = References(("b",), np.ones(1), np.ones((1, 3)), features=np.ones((1, len(LANDMARKS))))
-    with History.create(tmp_path / "h.h5", space_json()) as history:
-        history.set_result(FEATURES_KEY, came.to_dict())
-        found = _read_references(history, header)
-        assert found is not None
-        assert found.names == ("a",)
-        assert found.features is None
-        store_references(history, own, header.hash)
-        found = _read_references(history, header)
-        assert found is not None
-        assert found.names == ("b",)
-        assert found.features is not None
-        assert found.features.shape == (1, len(LANDMARKS))

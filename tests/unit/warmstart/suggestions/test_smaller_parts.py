@@ -13,13 +13,7 @@ from warmstart.metafeat.model_file import read_header
 from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 from warmstart.suggestions.embedded_history import load_embedded_history
 from warmstart.suggestions.expectations import expectation_of, forecaster_of
-from warmstart.suggestions.references import drop_references, read_references
-from warmstart.suggestions.smaller_parts import (
-    SmallerParts,
-    drop_smaller_parts,
-    read_smaller_parts,
-    smaller_parts_key,
-)
+from warmstart.suggestions.smaller_parts import SmallerParts, read_smaller_parts, smaller_parts_key
 
 CONFIGS = ({"x": 1, "kind": "a"}, {"x": 2, "kind": "a"}, {"x": 2, "kind": "b"})
 SOME = SmallerParts(
@@ -37,13 +31,6 @@ def shipped():
     return load_embedded_history(history_path(None, workload="transfer"), model_path(None, workload="transfer"))
 
 
-def test_they_come_back():
-    again = SmallerParts.from_dict(SOME.to_dict())
-    assert (again.names, again.n_val, again.configs) == (SOME.names, SOME.n_val, SOME.configs)
-    np.testing.assert_array_equal(again.features, SOME.features)
-    np.testing.assert_array_equal(again.errors, SOME.errors)
-
-
 def test_some_datasets_and_configurations_in_another_order():
     found = SOME.of(["a", "c"], [CONFIGS[1], {"x": 9, "kind": "a"}, CONFIGS[0]])
     assert (found.names, found.n_val) == (("a", "a"), (40, 60))
@@ -55,12 +42,9 @@ def test_some_datasets_and_configurations_in_another_order():
 @pytest.mark.parametrize(
     "damage",
     [
-        {"names": ["a"]},
         {"features": [[1.0, 2.0], [3.0, 4.0], [5.0, None]]},
         {"n_val": [1, 2]},
-        {"configs": [{}]},
         {"errors": [[0.1, 0.2, 1.5]] * 3},
-        {"errors": "x"},
     ],
 )
 def test_damaged_ones_are_refused(tiny, tmp_path, damage):
@@ -71,13 +55,6 @@ def test_damaged_ones_are_refused(tiny, tmp_path, damage):
             read_smaller_parts(history, "x")
 
 
-def test_those_of_a_later_version_are_left_alone(tiny, tmp_path):
-    path = shutil.copy(tiny.history, tmp_path / "h.h5")
-    with History.open(path, write=True) as history:
-        history.set_result(smaller_parts_key("x"), {"version": 99, "else": 1})
-        assert read_smaller_parts(history, "x") is None
-
-
 def test_a_removed_dataset_leaves_no_parts_for_the_next_of_its_name(tiny, tmp_path, cli):
     path = shutil.copy(tiny.history, tmp_path / "h.h5")
     model_hash = read_header(tiny.model).hash
@@ -86,17 +63,6 @@ def test_a_removed_dataset_leaves_no_parts_for_the_next_of_its_name(tiny, tmp_pa
     assert cli("history", "remove", str(path), "stripes0", "--yes").code == 0
     with History.open(path) as history:
         assert read_smaller_parts(history, model_hash).names == ("b",)
-
-
-def test_a_history_whose_datasets_were_all_removed_holds_none(tmp_path):
-    path = shutil.copy(history_path(None, workload="transfer"), tmp_path / "h.h5")
-    with History.open(path, write=True) as history:
-        (model_hash,) = history.model_hashes
-        for name in history.names:
-            drop_references(history, name)
-            drop_smaller_parts(history, name)
-        assert read_references(history, model_hash) is None
-        assert read_smaller_parts(history, model_hash) is None
 
 
 def test_the_forecast_learns_from_parts_of_the_datasets_that_may_answer_alone(shipped):
