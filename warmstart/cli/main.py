@@ -20,7 +20,7 @@ from warmstart.cli.record_run import plain_call, record_run
 from warmstart.cli.shell import columns, wrapped
 from warmstart.cli.spelling import with_hint, with_near
 from warmstart.cli.table import escape_unencodable
-from warmstart.history_store.errors import StorageFullError, WarmstartError
+from warmstart.history_store.errors import StorageError, StorageFullError, WarmstartError
 from warmstart.history_store.extras import extra_of
 from warmstart.history_store.quoting import in_line
 from warmstart.history_store.wording import in_words
@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             import traceback
 
             traceback.print_exc()
-        return _report_error(_as_full(error), args, as_json=as_json)
+        return _report_error(_in_our_words(error), args, as_json=as_json)
     # Typer turns Ctrl-C into this exit code.
     if code == INTERRUPTED:
         return _report_interrupt(argv, as_json=as_json)
@@ -120,11 +120,14 @@ def _write_to_nowhere() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _as_full(error: Exception) -> Exception:
-    """Return the error of a result that cannot be written, as on a full disk; any other error as it is."""
-    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-    if isinstance(error, WarmstartError) or not is_full:
+def _in_our_words(error: Exception) -> Exception:
+    """Return an error of the system as one of ours: a full disk, a path that cannot be used; any other error as it is."""
+    if isinstance(error, WarmstartError) or not isinstance(error, OSError) or error.errno is None:
         return error
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        head = "" if error.filename is None else f"{error.filename}: "
+        msg = f"{head}expected what can be opened here, got {in_words(error)}. Check the path, and who may use it."
+        return StorageError(msg)
     # What is left in the buffer must not be tried again at the end.
     _write_to_nowhere()
     msg = f"expected room for the result, got {in_words(error)}. Make room, or write it elsewhere."
