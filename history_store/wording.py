@@ -48,6 +48,26 @@ def suggest_names(names: Collection[str], choices: Collection[str], *, otherwise
     return f"Did you mean {', '.join(matches)}?" if matches else otherwise
 
 
+def of_100(error: float) -> str:
+    """Write a share of 100, below 1 with a digit more."""
+    return f"{100 * error:.1f}" if 0 < 100 * error < 0.95 else f"{100 * error:.0f}"
+
+
+def right_of_100(error: float, interval: tuple[float, float] | None = None) -> str:
+    """Write how many of 100 answers are right: ``95 of 100 right (92 to 97)``.
+
+    Args:
+        error: share of wrong ones.
+        interval: of the error.
+    """
+
+    def right(wrong: float) -> str:
+        return f"{100 - float(of_100(wrong)):g}"
+
+    ends = "" if interval is None else f" ({right(max(interval))} to {right(min(interval))})"
+    return f"{right(error)} of 100 right{ends}"
+
+
 def duration(seconds: float) -> str:
     """Write a length of time for people, to two units at most: ``12 s``, ``4 min``, ``1 h 20 min``, ``3 d 2 h``."""
     whole = round(seconds)

@@ -119,9 +119,7 @@ def embed_source(
     rows = sample_rows(source.labels, np.asarray(source.splits.get("train", np.arange(len(source)))), seed=seed)
     pictures = read_images(source, rows, size=model.spec.image_size, skip_broken=skip_broken)
     check_contrast(pictures.labels, source.location)
-    features = describe_images(
-        pictures.images, pictures.labels, model, seed=seed, device=device, threads=threads, progress=progress
-    )
+    features = describe_images(pictures.images, pictures.labels, model, seed=seed, progress=progress)
     vector = embed_images(
         pictures.images, pictures.labels, model, seed=seed, features=features, device=device, threads=threads
     )
@@ -144,8 +142,6 @@ def describe_images(
     model: ModelHeader | None,
     *,
     seed: int = 0,
-    device: str = "cpu",
-    threads: int | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> NDArray[np.float64]:
     """Compute the features of sampled images that go with a model, in the order of `feature_names`.
@@ -156,8 +152,7 @@ def describe_images(
 
     if model is None or not is_landmarks(model):
         return query_features(images, labels, rng=np.random.default_rng(seed))
-    with cpu_threads(threads):
-        return _landmark_model(*_file_state(model), device).features(images, labels, progress=progress)
+    return _landmark_model(*_file_state(model)).features(images, labels, progress=progress)
 
 
 def embed_images(
@@ -229,7 +224,7 @@ def stored_sample(
 
 
 def embed_features(features: NDArray[np.float64], model: ModelHeader) -> NDArray[np.float32]:
-    """Embed a dataset by its handcrafted features, with a model for which `needs_torch` is false."""
+    """Embed a dataset by its handcrafted features, with a model for which `is_handcrafted` is true."""
     return _plain_model(*_file_state(model)).embed_features(features)
 
 
@@ -241,14 +236,12 @@ def load_embedder(model: ModelHeader, *, device: str = "cpu") -> Embedder:
         ModelError: when the model's weights are damaged.
     """
     state = _file_state(model)
-    if is_landmarks(model):
-        return _landmark_model(*state, device)
     if needs_torch(model):
         return _network(*state, device)
     if device not in ("cpu", "auto"):
         # Only for its error: the model needs no device, but a wrong name is a mistake.
         resolve_device(device)
-    return _plain_model(*state)
+    return _landmark_model(*state) if is_landmarks(model) else _plain_model(*state)
 
 
 def is_landmarks(model: ModelHeader) -> bool:
@@ -268,8 +261,13 @@ def feature_names(model: ModelHeader) -> tuple[str, ...]:
 
 
 def needs_torch(model: ModelHeader) -> bool:
-    """Return whether a model is a network; if not, a query needs no torch and takes half of the time."""
-    return model.spec.extractor != "handcrafted"
+    """Return whether a model is a network of torch; if not, a query takes half of the time."""
+    return not is_landmarks(model) and not is_handcrafted(model)
+
+
+def is_handcrafted(model: ModelHeader) -> bool:
+    """Return whether a model compares datasets by handcrafted features alone."""
+    return model.spec.extractor == "handcrafted"
 
 
 @lru_cache(maxsize=4)
@@ -292,11 +290,11 @@ def _plain_model(path: str, mtime_ns: int, size: int) -> PlainModel:  # noqa: AR
 
 
 @lru_cache(maxsize=4)
-def _landmark_model(path: str, mtime_ns: int, size: int, device: str) -> LandmarkModel:  # noqa: ARG001  the cache's key
+def _landmark_model(path: str, mtime_ns: int, size: int) -> LandmarkModel:  # noqa: ARG001  the cache's key
     """Load a model of landmark features once for each state of its file."""
     from warmstart.metafeat.pretrained.landmark_model import LandmarkModel
 
-    return LandmarkModel.load(path, device=device)
+    return LandmarkModel.load(path)
 
 
 def _file_state(model: ModelHeader) -> tuple[str, int, int]:

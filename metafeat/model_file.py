@@ -75,7 +75,7 @@ def check_stored_size(model: ModelHeader, *, stored_size: int, location: str) ->
     if not model.spec.accepts_size(stored_size):
         msg = (
             f"{model.path}: expected a model for images of {stored_size} x {stored_size} pixels, as {location} stores them, got "
-            f"one for {size} x {size}. Name another with `model`, train one with `warmstart train`, make a history with "
+            f"one for {size} x {size}. Name another with `model`, train one with `warmstart fit-similarity`, make a history with "
             f"`stored_size` {size}, or ask with `strategy` portfolio, which needs no model."
         )
         raise ModelMismatchError(msg)

@@ -27,7 +27,7 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], ModelSpec, Weights]:
     """
     path = Path(path)
     if not path.is_file():
-        msg = f"{path}: expected a model file, got nothing there. Train one with `warmstart train` or leave the option out."
+        msg = f"{path}: expected a model file, got nothing there. Train one with `warmstart fit-similarity` or leave the option out."
         raise MissingPathError(msg)
     header, weights = _read(path)
     try:

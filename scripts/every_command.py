@@ -105,9 +105,9 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
     "history list": (Sample("own.h5", "photos5"), Sample("", "mnist")),
     "history show": (Sample("photos0 --history own.h5", "photos0"), Sample("--history script.h5")),
     "history embed": (Sample("own.h5"),),
-    "train": (
+    "fit-similarity": (
         Sample(
-            "--history script.h5 --steps 2 --out own.safetensors --hold-out-group photos3 --device cpu",
+            "script.h5 --steps 2 --out own.safetensors --hold-out-group photos3 --device cpu",
             leaves=("own.safetensors", "own.safetensors.curves.json"),
         ),
     ),
@@ -139,7 +139,7 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
     ),
     "predict": (
         Sample("clf.safetensors photos0/class0/00.png", "class"),
-        Sample("clf.safetensors --dataset photos0", "error"),
+        Sample("clf.safetensors --dataset photos0", "right"),
         Sample("clf.safetensors photos0/class0/00.png --sort-into sorted --unsure 0", "copy"),
     ),
     "export": (Sample("clf.safetensors card.json", "card.json", ("card.json",)),),

@@ -13,17 +13,20 @@ import tempfile
 import time
 from pathlib import Path
 
-FENCE = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(console|python|yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"# (\w+\.(?:py|yaml))\n")
+"""The first line of an example that later ones use as a file."""
 INSTALL = "python3 -m venv "
 """How a line begins that installs warmstart."""
 
 
 def examples(page: str) -> list[tuple[str, str]]:
-    """Return the examples of a page in order: what runs each, bash or python, and its text."""
+    """Return the examples of a page in order: what takes each, bash, python or the name of a file, and its text."""
     found = []
     for language, text in FENCE.findall(page):
-        if language == "python":
-            found.append(("python", text))
+        if language != "console":
+            file = FILE.match(text)
+            found.append((file[1] if file else language, text))
             continue
         lines = text.splitlines()
         shown = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
@@ -45,6 +48,9 @@ def main() -> int:
         sys.exit(f"expected five examples and more in the README of the package, got {len(todo)}")
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for kind, text in todo:
+            if FILE.match(f"# {kind}\n"):
+                Path(kind).write_text(text, encoding="utf-8")
+                continue
             began = time.monotonic()
             words = [sys.executable, "-c", text] if kind == "python" else ["bash", "-ec", text]
             done = subprocess.run(words, capture_output=True, text=True, env=settings, check=False)

@@ -183,20 +183,3 @@ def cli() -> Callable[..., Run]:
         return Run(code, out.getvalue(), err.getvalue())
 
     return run
-
-
-@pytest.fixture
-def tiny_backbone(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Let landmark features come from a tiny network of random weights, and name it."""
-    pytest.importorskip("timm", reason="needs timm: pip install 'warmstart[pictures]'")
-    import timm
-    import torch
-    from safetensors.torch import save_file
-
-    path = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        save_file(timm.create_model("test_efficientnet", num_classes=7).state_dict(), path)
-    name = f"test_efficientnet@{path}"
-    monkeypatch.setattr("warmstart.metafeat.pretrained.landmark_model.BACKBONE", name)
-    return name

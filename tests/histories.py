@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from warmstart.history_store.file.sink import Sink
 from warmstart.history_store.history import History
 from warmstart.history_store.images import ImageSet
 from warmstart.history_store.records import DatasetInfo, Evaluation, Status, Value
@@ -80,6 +83,14 @@ def filled(path: Path) -> History:
     history = empty(path)
     history.extend(runs())
     return history
+
+
+@contextlib.contextmanager
+def to_be_copied() -> Iterator[None]:
+    """Write histories without the number of their file, so that a copy counts as the file itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sink, "inode", property(lambda _: 0, lambda *_: None), raising=False)
+        yield
 
 
 def pictures(n: int = 10, size: int = 32, channels: int = 3, seed: int = 0) -> ImageSet:

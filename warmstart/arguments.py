@@ -6,7 +6,7 @@ import math
 import numbers
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +151,22 @@ def check_renames(name: str, value: object) -> None:
     """Check that a value is a mapping of names to names."""
     if not isinstance(value, Mapping) or not all(isinstance(item, str) for pair in value.items() for item in pair):
         raise _wrong(name, "names by names", value)
+
+
+def parse_pairs(param: str, texts: Sequence[str]) -> dict[str, str]:
+    """Parse texts `name=value`, every name once.
+
+    Raises:
+        UsageError: another text, or a name twice.
+    """
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip() or not value.strip() or name.strip() in pairs:
+            msg = f"expected name=value, once a name, got {text!r}. Write `{param}` learning_rate=..."
+            raise UsageError(msg, param=param)
+        pairs[name.strip()] = value.strip()
+    return pairs
 
 
 def check_report(name: str, value: object) -> None:

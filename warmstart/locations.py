@@ -92,10 +92,10 @@ def model_path(named: str | os.PathLike[str] | None = None, *, workload: str | N
         StorageError: none given and none shipped.
     """
     shipped = _DEFAULTS / f"{_OF_WORKLOADS.get(workload or '', 'model')}.safetensors"
-    path = _resolve(named, MODEL_VARIABLE, shipped, "model", "warmstart train")
+    path = _resolve(named, MODEL_VARIABLE, shipped, "model", "warmstart fit-similarity")
     if not path.is_file():
         got = "a folder" if path.is_dir() else "no such file"
-        msg = f"{path}: expected a model file, got {got}. Check `model` and ${MODEL_VARIABLE}; `warmstart train` makes one."
+        msg = f"{path}: expected a model file, got {got}. Check `model` and ${MODEL_VARIABLE}; `warmstart fit-similarity` makes one."
         raise MissingPathError(msg)
     return path
 

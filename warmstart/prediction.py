@@ -16,7 +16,7 @@ from warmstart.history_store.broken import SkipBroken, check_few_broken
 from warmstart.history_store.errors import BrokenImagesError, DataError, LabelError, MissingPathError, UsageError
 from warmstart.history_store.images import SPLITS, BrokenImage
 from warmstart.history_store.quoting import in_markup
-from warmstart.history_store.wording import counted
+from warmstart.history_store.wording import counted, right_of_100
 from warmstart.html import section, table
 
 if TYPE_CHECKING:
@@ -103,15 +103,15 @@ class Predictions:
     @property
     def parts_line(self) -> str:
         """Return a line on the errors by split; empty without splits."""
-        errors = ", ".join(f"{part} {error:.4g}" for part, error in self.part_errors.items())
-        return f"Errors by part: {errors}. The model may have been trained on what is not test." if errors else ""
+        right = ", ".join(f"{part} {right_of_100(error).split()[0]}" for part, error in self.part_errors.items())
+        return f"Right of 100, by part: {right}. The model may have been trained on what is not test." if right else ""
 
     @property
     def tuned_line(self) -> str:
         """Return a line that warns of a classifier trained on these pictures; empty for others, or with a test split."""
         if self.tuned_error is None or "test" in self.part_errors:
             return ""
-        return f"The model was tuned on this dataset and trained on pictures of it: expect more errors on others. Its validation error was {self.tuned_error:.4g}."
+        return f"The model was tuned on this dataset and trained on pictures of it: expect fewer right answers on others. Of pictures that it was not trained on, {right_of_100(self.tuned_error)}."
 
     @property
     def remarks(self) -> tuple[str, ...]:

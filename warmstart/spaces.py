@@ -1,23 +1,25 @@
 """Search spaces in every accepted form: a name, a file, a dict, Optuna's distributions, ConfigSpace."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ConfigSpace import ConfigurationSpace
-
 from warmstart.history_store.errors import UsageError
 from warmstart.training.workloads import named_space, space_names
 
 if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
     SpaceLike: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | ConfigurationSpace
 
 LARGEST = 10_000_000
 """Largest file read as a space, in bytes."""
 
 
-def read_space(space: "SpaceLike") -> "ConfigurationSpace":
+def read_space(space: SpaceLike) -> ConfigurationSpace:
     """Read a space in any accepted form.
 
     Args:
@@ -46,14 +48,14 @@ def read_space(space: "SpaceLike") -> "ConfigurationSpace":
     raise UsageError(msg, param="space")
 
 
-def space_text(space: "SpaceLike") -> str:
+def space_text(space: SpaceLike) -> str:
     """Return a space as ConfigSpace JSON; arguments and errors as in `read_space`."""
     from warmstart.history_store.space import dump_space
 
     return dump_space(read_space(space))
 
 
-def _read_named(space: str) -> "ConfigurationSpace":
+def _read_named(space: str) -> ConfigurationSpace:
     """Read a space by its name or from its file."""
     from warmstart.history_store.space_yaml import parse_space
 

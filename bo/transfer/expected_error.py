@@ -9,7 +9,7 @@ covariance of residuals.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from statistics import NormalDist
 from typing import Self
@@ -96,6 +96,10 @@ class DatasetExpectation:
         return DatasetExpectation(
             self.mean[entries], self.low[entries], self.high[entries], self.covariance[np.ix_(entries, entries)]
         )
+
+    def wider(self, factor: float) -> "DatasetExpectation":
+        """Return the forecast with intervals `factor` times as wide."""
+        return replace(self, low=self.low * factor, high=self.high * factor, covariance=self.covariance * factor**2)
 
     def to_dict(self) -> dict[str, list[float]]:
         """Return the fields in JSON types, rounded; of the covariance the lower triangle."""

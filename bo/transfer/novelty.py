@@ -17,10 +17,6 @@ from warmstart.history_store.errors import DataError, UsageError
 
 TYPICAL_PERCENTILE = 98.0
 """Percentile of the history's nearest distances up to which a new dataset is typical."""
-PIXEL_PERCENTILE = 99.0
-"""Percentile for pixel statistics: two or three checks together are wrong about fewer than one in ten datasets."""
-NEAREST = 3
-"""Rank of the nearest dataset whose distance of pixel statistics counts."""
 FEW_GROUPS = 10
 """Number of groups below which a similar new one lies beyond all of them more than one time in ten."""
 SILENT_SHARE = 0.02
@@ -177,72 +173,6 @@ def signal_limit(weight: float, effects: ArrayLike) -> float:
     return low
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PixelNorms:
-    """Reference pixel statistics of a history's datasets.
-
-    Attributes:
-        centre: `p`, mean over the datasets.
-        unit: `p`, standard deviation over the datasets.
-        points: `m x p`, scaled statistics.
-        limit: 99th percentile of the datasets' distances to the third nearest of another group.
-    """
-
-    centre: NDArray[np.float64]
-    unit: NDArray[np.float64]
-    points: NDArray[np.float64]
-    limit: float
-
-    @classmethod
-    def of(
-        cls, reference: ArrayLike, groups: Sequence[Hashable], *, asked: NDArray[np.int64] | None = None
-    ) -> "PixelNorms":
-        """Compute the reference statistics and the limit.
-
-        Args:
-            reference: `m x p` statistics of the history's datasets.
-            groups: `m` sibling groups, at least two different ones.
-            asked: rows whose distances set the limit; None = all.
-
-        Raises:
-            UsageError: when the shapes do not fit, or there is a single group.
-        """
-        points = np.asarray(reference, dtype=np.float64)
-        if points.ndim != 2 or len(groups) != len(points) or len(set(groups)) < 2:
-            msg = f"PixelNorms: expected `m x p` of two groups or more, got {points.shape} and {len(set(groups))} groups. Leave the check out."
-            raise UsageError(msg)
-        centre, spread = points.mean(0), points.std(0)
-        unit = np.where(spread > 1e-9, spread, 1.0)
-        points, codes = (points - centre) / unit, number_groups(groups)
-        rows = np.arange(len(points)) if asked is None else asked
-        distances = [
-            _reference_distances(points, codes, rows[start : start + BLOCK]) for start in range(0, len(rows), BLOCK)
-        ]
-        return cls(centre, unit, points, float(np.percentile(np.concatenate(distances), PIXEL_PERCENTILE)))
-
-    def distance(self, point: ArrayLike) -> float:
-        """Compute the distance of a dataset's `p` statistics to the third nearest, in units of the spread.
-
-        Raises:
-            UsageError: when their number is not p.
-        """
-        query = np.asarray(point, dtype=np.float64)
-        if query.shape != self.centre.shape:
-            msg = f"PixelNorms: expected {len(self.centre)} statistics, got {query.shape}. Leave the check out."
-            raise UsageError(msg)
-        query = (query - self.centre) / self.unit
-        return float(_nth_nearest(np.sqrt(np.square(self.points - query).sum(1))[None])[0])
-
-
-def _reference_distances(
-    points: NDArray[np.float64], codes: NDArray[np.int64], rows: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return the distances of rows to the third nearest row of another group."""
-    between = np.sqrt(np.square(points[rows, None] - points[None]).sum(2))
-    between[codes[rows, None] == codes[None]] = np.inf
-    return _nth_nearest(between)
-
-
 def white_limit(falls: ArrayLike) -> float:
     """Compute the fall of the spectrum below which pixels count as shuffled.
 
@@ -253,12 +183,3 @@ def white_limit(falls: ArrayLike) -> float:
     """
     values = np.asarray(falls, dtype=np.float64)
     return WHITE_MARGIN * float(values.min()) if values.size else WHITE
-
-
-def _nth_nearest(distances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return each row's third smallest finite distance, or the largest of fewer."""
-    few = np.partition(distances, NEAREST - 1, axis=1)[:, :NEAREST] if distances.shape[1] > NEAREST else distances
-    ordered = np.sort(few, axis=1)
-    finite = np.isfinite(ordered).sum(1)
-    rows: NDArray[np.float64] = ordered[np.arange(len(ordered)), np.minimum(NEAREST, finite) - 1]
-    return rows

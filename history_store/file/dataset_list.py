@@ -77,6 +77,20 @@ class DatasetList(Sequence[DatasetInfo]):
     def __iter__(self) -> Iterator[DatasetInfo]:
         return (self[i] for i in range(len(self)))
 
+    def at(self, rows: Iterable[int]) -> list[DatasetInfo]:
+        """Return the records at some rows."""
+        return [self[row] for row in rows]
+
+    def part(self, rows: Sequence[int]) -> Self:
+        """Return the list of some rows; what is not decoded yet still waits for its first use."""
+        return type(self)(
+            [self._items[row] for row in rows],
+            names=[self.names[row] for row in rows],
+            groups=[self.groups[row] for row in rows],
+            location=self._location,
+            text=self._text,
+        )
+
     def copy(self) -> Self:
         """Copy the list; records are shared."""
         names, groups = list(self.names), list(self.groups)

@@ -28,6 +28,7 @@ from warmstart.history_store.file import journal
 from warmstart.history_store.file.base import read_content, read_embeddings, read_vectors
 from warmstart.history_store.file.codec import Operation
 from warmstart.history_store.file.content import Content, quoted
+from warmstart.history_store.file.dataset_list import DatasetList
 from warmstart.history_store.file.durable import beside
 from warmstart.history_store.file.layout import BROKEN, damage_errors, open_file, restore_hint
 from warmstart.history_store.file.lock import is_at
@@ -245,7 +246,7 @@ class Snapshot:
         with damage_errors(self._real):
             return len(self._h5["images"]) > 0
 
-    def records(self) -> Sequence[DatasetInfo]:
+    def records(self) -> DatasetList:
         """Return a copy of the list of datasets; a large history decodes them at their first use."""
         return self._content.datasets.copy()
 

@@ -99,12 +99,17 @@ def find_backbone(name: str) -> Backbone:
             raise MissingPathError(msg)
         return Backbone(name, architecture, path)
     if architecture in PACKAGED:
-        return Backbone(name, architecture, _packaged_weights(architecture), packaged=True)
+        return Backbone(name, architecture, packaged_weights(architecture), packaged=True)
     return Backbone(name, architecture)
 
 
-def _packaged_weights(architecture: str) -> Path:
-    """Find the weights in their package, and check their SHA-256, whose start is in the file's name."""
+def packaged_weights(architecture: str) -> Path:
+    """Find the weights in their package, and check their SHA-256, whose start is in the file's name.
+
+    Raises:
+        MissingExtraError: when the package is not installed.
+        ModelError: when its file is missing or altered.
+    """
     package = PACKAGED[architecture]
     require_extra("pictures", f"The backbone {architecture}", [package])
     spec = importlib.util.find_spec(package)

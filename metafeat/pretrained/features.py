@@ -7,7 +7,7 @@ import logging
 import os
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,7 @@ from warmstart.history_store.errors import StorageError, UsageError
 from warmstart.metafeat.cache import cache_folder, cached_files
 from warmstart.metafeat.files import read_ordinary, remove_leftovers, replace_file
 from warmstart.metafeat.pretrained.backbones import Backbone, build_backbone, normalisation
-from warmstart.metafeat.pretrained.depths import Depth
-from warmstart.metafeat.pretrained.plain_lite import PlainLite0
+from warmstart.metafeat.pretrained.depths import Depth, Features
 
 if TYPE_CHECKING:
     from torch import nn
@@ -32,35 +31,6 @@ BATCH = 32
 LIMIT_VARIABLE = "WARMSTART_FEATURE_CACHE_MB"
 LIMIT_MB = 2048
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Features:
-    """Features of `n` images, averaged over the positions of a feature map.
-
-    Attributes:
-        s8: `n x d8` float32, of the last map at an eighth of the image's side.
-        s16: `n x d16` float32, at a sixteenth.
-        full: `n x d` float32, of the whole network, before its classifier.
-    """
-
-    s8: NDArray[np.float32]
-    s16: NDArray[np.float32]
-    full: NDArray[np.float32]
-
-    def at(self, depth: Depth) -> NDArray[np.float32]:
-        """Return the features at a depth, `n x d`; both side by side for ``s16+full``."""
-        parts = [getattr(self, part) for part in depth.split("+")]
-        return parts[0] if len(parts) == 1 else np.hstack(parts)
-
-    @property
-    def nbytes(self) -> int:
-        """Return the bytes of memory that the features take."""
-        return self.s8.nbytes + self.s16.nbytes + self.full.nbytes
-
-    def rows(self, rows: NDArray[np.int64]) -> Features:
-        """Return the features of some images."""
-        return Features(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 class FeatureNetwork(torch.nn.Module):
@@ -130,7 +100,7 @@ def to_pixels(images: NDArray[np.uint8], device: torch.device) -> torch.Tensor:
 
 @torch.inference_mode()
 def compute_features(
-    network: FeatureNetwork | PlainLite0,
+    network: FeatureNetwork,
     images: NDArray[np.uint8],
     *,
     flipped: bool = False,

@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save as to_safetensors
 
+from warmstart.history_store.one_thread import one_thread
 from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.images import check_images
 from warmstart.metafeat.labels import check_labels
+from warmstart.metafeat.pretrained.backbones import packaged_weights
 from warmstart.metafeat.pretrained.landmarks import HALF_SIZE, LANDMARKS, PIXELS, SIZE, compute_landmarks
+from warmstart.metafeat.pretrained.plain_lite import ARCHITECTURE, PlainLite0
 from warmstart.metafeat.spec import FORMAT, METADATA_KEY, VERSION, ModelSpec
 from warmstart.metafeat.weights import Weights, mismatched_weights, read_model, weights_hash
 
-BACKBONE = "tf_efficientnet_lite0"
 _TINY = 1e-9
 """A smaller spread is the rounding of one value."""
 SPEC = ModelSpec(extractor="landmarks", image_size=SIZE, label_code="none", tau=1)
@@ -30,13 +32,12 @@ class LandmarkModel:
     Args:
         centre: `28` means over datasets.
         scale: `28` divisors > 0.
-        device: of the pretrained network.
     """
 
     spec = SPEC
 
-    def __init__(self, centre: NDArray[np.float64], scale: NDArray[np.float64], *, device: str = "cpu") -> None:
-        self.centre, self.scale, self._device = centre, scale, device
+    def __init__(self, centre: NDArray[np.float64], scale: NDArray[np.float64]) -> None:
+        self.centre, self.scale = centre, scale
 
     @classmethod
     def of(cls, landmarks: NDArray[np.float64]) -> Self:
@@ -45,7 +46,7 @@ class LandmarkModel:
         return cls(landmarks.mean(0), np.where(spread > _TINY, spread, 1.0))
 
     @classmethod
-    def load(cls, path: str | Path, *, device: str = "cpu") -> Self:
+    def load(cls, path: str | Path) -> Self:
         """Read a model file.
 
         Raises:
@@ -59,7 +60,7 @@ class LandmarkModel:
             raise mismatched_weights(path) from error
         if spec != SPEC or centre.shape != (len(LANDMARKS),) or scale.shape != centre.shape:
             raise mismatched_weights(path)
-        return cls(centre, scale, device=device)
+        return cls(centre, scale)
 
     def save(self, path: str | Path, header: Mapping[str, Any] | None = None) -> None:
         """Write the model file whole, atomically; `header` are JSON fields to store.
@@ -69,7 +70,7 @@ class LandmarkModel:
         """
         weights = self._weights()
         fields = {"format": FORMAT, "version": VERSION, "spec": SPEC.to_dict(), "hash": weights_hash(SPEC, weights)}
-        text = json.dumps({**(header or {}), "network": BACKBONE, **fields}, sort_keys=True)
+        text = json.dumps({**(header or {}), "network": ARCHITECTURE, **fields}, sort_keys=True)
         replace_file(Path(path), to_safetensors(weights, metadata={METADATA_KEY: text}))
 
     def _weights(self) -> Weights:
@@ -87,39 +88,25 @@ class LandmarkModel:
         Args:
             images: `n x 64 x 64 x c` uint8, c = 1 or 3; smaller ones are made of them.
             labels: `n` class indices.
-            progress: called with the number of images that are done, and their total; first with 0, before torch is
-                loaded.
+            progress: called with the number of images that are done, and their total; first with 0.
 
         Raises:
             DataError: images or labels of a wrong kind.
             ModelMismatchError: images of another size.
-            UsageError: timm or the weights are not installed.
+            MissingExtraError: the weights are not installed.
+            ModelError: the weights are damaged.
         """
         check_images(images, SPEC)
         labels, n = check_labels(labels, len(images)), len(images)
         report: Callable[[float, float], object] = progress or _ignore_progress
         report(0, n)
-        from warmstart.metafeat.device import resolve_device
-
-        device_name = resolve_device(self._device)
-        import torch
-
-        from warmstart.metafeat.pretrained.backbones import find_backbone
-        from warmstart.metafeat.pretrained.features import compute_features, open_network
-        from warmstart.metafeat.pretrained.plain_lite import ARCHITECTURE, PlainLite0
-
-        device = torch.device(device_name)
-        backbone = find_backbone(BACKBONE)
-        network = (
-            PlainLite0(backbone.weights, device)
-            if backbone.name == ARCHITECTURE and backbone.weights is not None
-            else open_network(backbone, size=SIZE, device=device)
-        )
-        whole = compute_features(network, images, progress=lambda done: report(0.4 * done, n))
-        flipped = compute_features(network, images, flipped=True, progress=lambda done: report(0.4 * (n + done), n))
-        small = compute_features(network, shrunk(images, HALF_SIZE))
-        report(0.9 * n, n)
-        landmarks = compute_landmarks(whole, flipped, small, shrunk(images, PIXELS), labels)
+        network = PlainLite0(packaged_weights(ARCHITECTURE))
+        with one_thread():
+            whole = network.features(images, lambda done: report(0.4 * done, n))
+            flipped = network.features(images[:, :, ::-1], lambda done: report(0.4 * (n + done), n))
+            small = network.features(shrunk(images, HALF_SIZE))
+            report(0.9 * n, n)
+            landmarks = compute_landmarks(whole, flipped, small, shrunk(images, PIXELS), labels)
         report(n, n)
         return landmarks
 

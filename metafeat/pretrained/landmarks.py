@@ -5,16 +5,11 @@ Fixed by research/transfer-protocol.md before any comparison. No torch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.metafeat.pretrained.depths import DEPTHS
+from warmstart.metafeat.pretrained.depths import DEPTHS, Features
 from warmstart.metafeat.pretrained.heads import HeadSearch, HeadSpec, TrainingFeatures, head_specs
-
-if TYPE_CHECKING:
-    from warmstart.metafeat.pretrained.features import Features
 
 SIZE, HALF_SIZE, PIXELS = 64, 32, 16
 """Sides of the images: whole, smaller, and those whose pixels are classified."""

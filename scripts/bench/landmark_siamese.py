@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 STEPS, RATE, DECAY, WIDTH = 400, 3e-3, 3.0, 256
-"""Those of `warmstart train` for handcrafted features (preset modern)."""
+"""Those of `warmstart fit-similarity` for handcrafted features (preset modern)."""
 
 
 def siamese_distances(features: Array, target: Array, asked: Array, *, seed: int = 0) -> Array:

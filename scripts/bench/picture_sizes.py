@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from warmstart.history_store.readers import open_images
 from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.pretrained.backbones import PACKAGED, find_backbone
-from warmstart.metafeat.pretrained.features import Features, compute_features, open_network
+from warmstart.metafeat.pretrained.depths import Features
+from warmstart.metafeat.pretrained.features import compute_features, open_network
 from warmstart.metafeat.pretrained.heads import HeadSearch, TrainingFeatures
 
 SIZES = (64, 96, 128, 160, 224)

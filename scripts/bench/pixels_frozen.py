@@ -25,8 +25,8 @@ from warmstart.history_store.picture import DECODING
 from warmstart.history_store.readers import open_images
 from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.pretrained.backbones import find_backbone
-from warmstart.metafeat.pretrained.depths import DEPTHS
-from warmstart.metafeat.pretrained.features import Features, compute_features, open_network
+from warmstart.metafeat.pretrained.depths import DEPTHS, Features
+from warmstart.metafeat.pretrained.features import compute_features, open_network
 from warmstart.metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs, softmax
 from warmstart.metafeat.pretrained.landmarks import HALF_SIZE, compute_landmarks, mirrored_landmarks
 from warmstart.metafeat.pretrained.landmarks import LANDMARKS as LANDMARK_NAMES

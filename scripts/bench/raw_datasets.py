@@ -41,7 +41,7 @@ def history_without(source: Path, groups: set[str], folder: Path) -> tuple[Path,
             names = [name for name, group in zip(opened.names, opened.groups, strict=True) if group in groups]
         for name in names:
             command("history", "remove", "--yes", str(history), name)
-        command("train", "--history", str(history), "--out", str(model))
+        command("fit-similarity", str(history), "--out", str(model))
         command("evaluate", "--history", str(history), "--model", str(model), "--calibrate", "--rivals", "joint,portfolio", "--models", str(folder / "folds"))  # fmt: skip
         done.write_text(json.dumps(sorted(groups)))
     if set(json.loads(done.read_text())) != groups:

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from warmstart.history_store.readers import open_images
 from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.pretrained.backbones import find_backbone
-from warmstart.metafeat.pretrained.depths import DEPTHS
-from warmstart.metafeat.pretrained.features import Features, compute_features, open_network
+from warmstart.metafeat.pretrained.depths import DEPTHS, Features
+from warmstart.metafeat.pretrained.features import compute_features, open_network
 from warmstart.metafeat.pretrained.heads import head_specs
 from warmstart.metafeat.pretrained.landmarks import mirrored_landmarks
 from warmstart.training.workloads.transfer.frozen import (

@@ -7,24 +7,15 @@ import gzip
 import importlib
 import importlib.util
 import json
-import math
-import runpy
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 from ConfigSpace import Configuration
 
 from warmstart.bo import Optimizer
-from warmstart.bo.diagnostics import read_run
-from warmstart.history_store.history import History
 from warmstart.history_store.space import load_space
-from warmstart.history_store.verify import verify
-from warmstart.metafeat.model import MetaFeatureModel
-from warmstart.metafeat.model_file import read_header
 from warmstart.pickles import current_module
 
 ARCHIVE = Path(__file__).parent / "v0_1"
@@ -122,16 +113,15 @@ def trials(storage):
     }
 
 
-@pytest.mark.parametrize(("module", "name"), PATHS, ids=lambda value: value or "module")
-def test_documented_paths_are_there(module, name):
-    if module.endswith("botorch"):
-        pytest.importorskip("botorch", reason="the extra botorch is not installed")
-    found = importlib.import_module(module)
-    assert not name or hasattr(found, name)
+def test_documented_paths_are_there():
+    for module, name in PATHS:
+        if not module.endswith("botorch") or importlib.util.find_spec("botorch"):
+            found = importlib.import_module(module)
+            assert not name or hasattr(found, name), (module, name)
 
 
-@pytest.mark.parametrize("storage", ["running.db", "running.journal"])
-def test_a_killed_study_goes_on(storage, archive, cli):
+def test_a_killed_study_goes_on(archive, cli):
+    storage = "running.db"
     ((name, before),) = trials(storage).items()
     ended = [trial for trial in before if trial[1] in ("COMPLETE", "PRUNED", "FAIL")]
     assert any(trial[1] == "RUNNING" for trial in before)
@@ -155,7 +145,7 @@ def assert_kept(was, now, moving=frozenset()):
         assert now == was
 
 
-@pytest.mark.parametrize("storage", ["done.db", "done.journal", "joint.db"])
+@pytest.mark.parametrize("storage", ["done.journal", pytest.param("joint.db", marks=pytest.mark.slow)])
 def test_a_study_that_is_done_says_the_same_and_can_be_made_longer(storage, archive, cli):
     before = trials(storage)
     old, command = json.loads(Path(f"{storage}.json").read_text()), STUDIES[storage]
@@ -175,41 +165,8 @@ def test_a_study_that_is_done_says_the_same_and_can_be_made_longer(storage, arch
     assert {name: each[: len(before[name])] for name, each in trials(storage).items()} == before
 
 
-def test_another_plan_is_still_refused(archive, cli):
-    run = cli(
-        *STUDIES["done.db"],
-        "--storage",
-        "done.db",
-        "--acquisition",
-        "pi",
-        "--study",
-        "sklearn-digits-objective.py-of_images",
-    )
-    assert run.code == 2
-    assert "got another --acquisition pi" in run.err
-
-
-def test_reports_have_the_fields_of_0_1(archive, cli):
-    old = {path: json.loads(path.read_text()) for path in archive.glob("*-report.json")}
-    for storage in ("done.db", "joint.db"):
-        assert cli(*STUDIES[storage], "--storage", storage).code == 0
-    new = {path.parent.name: json.loads(path.read_text()) for path in archive.glob("*-reports/*/report.json")}
-    assert len(new) == 2
-    for name, now in new.items():
-        assert set(old[archive / f"{name}-report.json"]) <= set(now), name
-
-
 def test_the_answer_has_the_fields_of_0_1(archive, cli):
-    query = (
-        "suggest",
-        "--dataset",
-        "sklearn:digits",
-        "--workload",
-        "cnn",
-        "--exclude-group",
-        "sklearn_digits",
-        "--format",
-    )
+    query = ("suggest", "sklearn:digits", "--workload", "cnn", "--exclude-group", "sklearn_digits", "--format")
     old, new = json.loads(Path("suggest-explained.json").read_text()), cli(*query, "json", "--explain").json()
 
     def check(was, now, where):
@@ -239,37 +196,7 @@ def test_the_configurations_of_0_1_are_in_the_space_of_0_1(archive):
         assert dict(Configuration(space, values=values)) == values
 
 
-def test_the_program_for_optuna_runs(archive):
-    study = runpy.run_path("start.py")["study"]
-    points = json.loads(Path("points.json").read_text())
-    assert [trial.system_attrs["fixed_params"] for trial in study.trials] == points
-
-
-def test_the_history_is_read_and_written_on(archive):
-    assert verify(archive / "history.h5").ok
-    with History.open(archive / "history.h5") as history:
-        errors = [[0.25, 0.5, math.nan, 0.75], [0.5, 0.25, 0.125, 0.5]]
-        np.testing.assert_array_equal(history.errors, errors)
-        assert (history.n_evaluations, history.notes) == (10, {"made": "v1"})
-        last = history.evaluations()[-1]
-        assert (last.dataset, last.error, last.seed, last.duration, last.origin) == ("Zwei/☃", 0.5, 7, 2.5, "0.1")
-    with History.open(archive / "history.h5", write=True) as history:
-        history.append(replace(last, seed=8))
-        history.compact()
-        assert history.n_evaluations == 11
-    assert verify(archive / "history.h5").ok
-
-
-def test_the_model_embeds_as_it_did(archive):
-    was = json.loads(Path("model.json").read_text())
-    model = MetaFeatureModel.load(archive / "model.safetensors")
-    assert model.hash == read_header(archive / "model.safetensors").hash == was["hash"]
-    images = (np.arange(6 * 8 * 8 * 3) * 37 % 256).astype(np.uint8).reshape(6, 8, 8, 3)
-    point = model.embed(images, np.array([0, 1, 2, 0, 1, 0]), rng=np.random.default_rng(0), draws=2)
-    np.testing.assert_allclose(point, was["embedding"], rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("surrogate", ["gp", "gp-map", "dngo", "bohamiann", "mt-gp"])
+@pytest.mark.parametrize("surrogate", ["gp", "dngo", "mt-gp"])
 def test_an_optimiser_goes_on(surrogate, archive):
     record = json.loads(unpacked(f"optimizer-{surrogate}.json"))
     optimizer = Optimizer.from_dict(record["run"])
@@ -281,7 +208,7 @@ def test_an_optimiser_goes_on(surrogate, archive):
     assert optimizer.best.error <= 0.5
 
 
-@pytest.mark.parametrize("surrogate", ["gp", "dngo", "bohamiann"])
+@pytest.mark.parametrize("surrogate", ["gp"])
 def test_a_checkpoint_is_resumed(surrogate, archive):
     record = json.loads(unpacked(f"optimizer-{surrogate}.json"))
     space, first = load_space((archive / "space.json").read_text()), Optimizer.from_dict(record["run"])
@@ -290,10 +217,3 @@ def test_a_checkpoint_is_resumed(surrogate, archive):
         again.tell(one.config, one.error)
     again.resume(record["checkpoint"], pending=first.pending)
     assert again.ask() == first.ask()
-
-
-def test_what_is_drawn_is_read(archive, cli):
-    pytest.importorskip("matplotlib", reason="the extra plots is not installed")
-    run = cli("plot", "regret", "evaluation.json", "--out", "a.svg")
-    assert run.code == 0, run.err
-    assert len(read_run(json.loads(unpacked("optimizer-gp-map.json"))["run"]).errors) == 5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import shutil
 from pathlib import Path
@@ -67,21 +66,6 @@ def test_version_1_verifies_and_is_written_on(path: Path) -> None:
         assert history.n_evaluations == 7
         np.testing.assert_array_equal(history.images("first").array[1, 0, 0], [48, 49, 50])
     assert verify(path).ok
-
-
-def test_the_maker_still_makes_it(path: Path, tmp_path: Path) -> None:
-    spec = importlib.util.spec_from_file_location("make_v1", V1 / "make.py")
-    assert spec is not None
-    assert spec.loader is not None
-    maker = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(maker)
-    (tmp_path / "new").mkdir()
-    maker.make(tmp_path / "new" / "history.h5")
-    with History.open(path) as old, History.open(tmp_path / "new" / "history.h5") as new:
-        assert repr(old.evaluations()) == repr(new.evaluations())
-        assert old.datasets == new.datasets
-        np.testing.assert_array_equal(old.configs_unit, new.configs_unit)
-        assert old.revision == new.revision
 
 
 def test_version_1_is_written_on_as_it_is(path: Path) -> None:

@@ -90,7 +90,11 @@ def files(tiny, monkeypatch, tmp_path, trials_here):
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    # README trains a classifier.
+    [pytest.param(page, id=page.name, marks=[pytest.mark.slow] * (page.name == "README.md")) for page in PAGES],
+)
 def test_examples_run(page, files, cli):
     names = {"__name__": "__main__"}
     for block in blocks(page):

@@ -1,6 +1,7 @@
 """What every command has, and what the start-up costs."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -31,7 +32,7 @@ def commands(group=None, path=()):
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from commands(command, (*path, name))
-        else:
+        elif not command.hidden:
             yield (*path, name), command
 
 
@@ -53,9 +54,13 @@ def test_the_commands_are_those_of_the_contract():
         "compact",
         "upgrade",
     ]
-    assert {("suggest",), ("neighbours",), ("train",), ("evaluate",), *(("history", name) for name in history)} <= set(
-        COMMANDS
-    )
+    assert {
+        ("suggest",),
+        ("neighbours",),
+        ("fit-similarity",),
+        ("evaluate",),
+        *(("history", name) for name in history),
+    } <= set(COMMANDS)
     assert {name for group, *name in COMMANDS if group == "plot" for name in name} == {"map", "ccov", "regret", "run"}
 
 
@@ -66,15 +71,17 @@ def test_every_command_has_help_with_an_example_and_the_common_options(path, cli
     assert f"Example:\n    warmstart {' '.join(path)}" in run.out
     run = cli(*path, "--help-all")
     assert run.code == 0
-    for option in () if path == ("serve",) else ("--format", "--seed", "--quiet", "--verbose", "-q", "-v"):
+    for option in ("--format", "--quiet", "--verbose", "-q", "-v"):
         assert option in run.out
+    assert "--seed" in {name for param in COMMANDS[path].params for name in param.opts}
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_examples_in_help_name_options_that_exist(path):
     command = COMMANDS[path]
     known = {name for param in command.params for name in param.opts}
-    used = {word for word in command.epilog.split() if word.startswith("-") and not word[1].isdigit()}
+    text = re.sub('"[^"]*"', "", command.epilog)  # in quotes: a script's own
+    used = {word for word in text.split() if word.startswith("-") and not word[1].isdigit()}
     assert used <= known
 
 
@@ -179,6 +186,17 @@ def test_a_reader_that_leaves_is_no_error(use_tiny):
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_a_seed_has_the_same_limits_everywhere(path, cli):
-    text = " ".join(cli(*path, "--help-all").out.split())
-    assert ("--seed" in text) == (f"0<=x<={2**63 - 1}" in text)
+def test_plain_help_shows_at_most_ten_options_and_a_seed_has_the_same_limits_everywhere(path, cli):
+    shown = [line for line in cli(*path, "--help").out.partition("\nOutput:")[0].splitlines() if line.startswith("  -")]
+    assert len(shown) <= 10
+    (seed,) = [param for param in COMMANDS[path].params if "--seed" in param.opts]
+    run = cli(*path, "--seed", -1)
+    assert run.code == 2, seed
+
+
+def test_the_name_of_0_2_works_and_says_the_present_one(cli):
+    run = cli("train", "--help")
+    assert run.code == 0
+    assert "Usage: warmstart fit-similarity " in run.out
+    assert run.err == "`train` is called `fit-similarity` now; the old name goes with the next version.\n"
+    assert "train" not in cli("--help").out.split()

@@ -132,7 +132,7 @@ def test_calls_that_are_refused(cli, folder, photos):
 def test_every_trial_of_every_dataset_failed(cli, folder):
     run = cli("tune", *TWO, *ARGS[2:], "--objective", "studies:fail", "--trials", "3")
     assert run.code == 5
-    assert "a-and-1-more: expected a trial that gives an error, got none of 3 (3 crashed; the last: " in run.err
+    assert "a-and-1-more: expected a trial that gives a result, got none of 3 (3 crashed; the last: " in run.err
 
 
 def finish(folder, *more):

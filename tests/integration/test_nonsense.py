@@ -75,8 +75,9 @@ def test_without_class_information_the_portfolio_answers_and_json_says_why(digit
     document = found.to_dict()
     assert document["confidence"]["reasons"] == ["no_class_information"]
     assert "Are the labels right?" in document["confidence"]["note"]
-    assert document["confidence"]["note"].endswith("No expected error is given for such images.")
-    assert document["expected_error"] is None
+    assert document["confidence"]["note"].endswith("Ranges of expected errors are twice as wide for such images.")
+    expected = document["expected_error"]
+    assert expected["low"] < expected["value"] < expected["high"]
     assert any("No class information" in note for note in found.notes)
     assert answer(images=images, labels=labels, workload="cnn", cache=False, strategy="nearest").strategy == "nearest"
 

@@ -403,7 +403,7 @@ def test_what_another_program_ended_has_an_error_only_where_it_came_to_its_end()
 def test_importance_of_hyperparameters(url):
     with Client(url) as client:
         study = client.begin_study("a", **FAST)
-        with pytest.raises(DataError, match="expected at least 5 trials with an error"):
+        with pytest.raises(DataError, match="expected at least 5 trials with a result"):
             client.transport.get("/studies/a/importance")
         for _ in range(8):
             trial = study.ask()

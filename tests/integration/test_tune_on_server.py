@@ -174,8 +174,8 @@ def test_every_trial_failed_is_told(place, cli):
         found = cli(*asked, "1", "-q")
         longer = cli(*asked, "20", "--study", "more")
     assert (found.code, longer.code) == (5, 5)
-    assert "expected a trial that gives an error, got none of 1" in found.err
-    assert "more: trial 0 gave no error (crashed): ValueError: no (bad.py:2)." in longer.err
+    assert "expected a trial that gives a result, got none of 1" in found.err
+    assert "more: trial 0 gave no result (crashed): ValueError: no (bad.py:2)." in longer.err
     assert "All 5 trials failed in the same way, so no more was begun." in longer.err
 
 

@@ -30,5 +30,5 @@ def test_every_dependency_has_one_lowest_version():
 def test_the_readme_has_examples_to_run():
     examples = runpy.run_path(str(ROOT / "scripts" / "readme_commands.py"))["examples"]
     found = examples((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert {kind for kind, _ in found} == {"bash", "python"}
+    assert {kind for kind, _ in found} == {"bash", "python", "train.py", "space.yaml"}
     assert all(text.startswith("warmstart ") for kind, text in found if kind == "bash")

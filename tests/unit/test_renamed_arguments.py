@@ -45,13 +45,3 @@ def test_tune_takes_startup_and_tell(tmp_path, monkeypatch):
     again = []
     warmstart.tune(**call, storage=tmp_path / "b.db", n_startup_trials=2, on_message=again.append)
     assert again == said
-
-
-def test_the_command_has_both_names(cli, tmp_path, no_pictures):
-    (tmp_path / "f.py").write_text("def f(config):\n    return config['x']\n")
-    (tmp_path / "space.yaml").write_text("x: [0.0, 1.0]\n")
-    call = ("tune", "--objective", tmp_path / "f.py:f", "--space", tmp_path / "space.yaml", "--trials", 2)
-    for name in ("--startup", "--n-startup-trials"):
-        run = cli(*call, name, 2, "--storage", tmp_path / f"{name}.db", "--format", "json")
-        assert run.code == 0, run.err
-    assert "--rivals" not in cli("evaluate", "--rivals", "magic").err  # the new name is told

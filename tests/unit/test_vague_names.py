@@ -5,46 +5,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("bo", "history_store", "metafeat", "training", "warmstart")
-VAGUE = frozenset(
-    [
-        "all_of",
-        "asked",
-        "begun",
-        "came",
-        "done",
-        "each",
-        "found",
-        "given",
-        "gone",
-        "it",
-        "kept",
-        "known",
-        "made",
-        "one",
-        "ones",
-        "other",
-        "others",
-        "own",
-        "place",
-        "said",
-        "seen",
-        "shown",
-        "some",
-        "such",
-        "that",
-        "them",
-        "thing",
-        "things",
-        "this",
-        "those",
-        "told",
-        "wanted",
-        "what",
-        "where",
-        "who",
-        "whose",
-    ]
-)
+WORDS = """
+all_of asked begun came done each found given gone it kept known made one ones other others own place said seen shown
+some such that them thing things this those told wanted what where who whose
+"""
+VAGUE = frozenset(WORDS.split())
 MOST, MOST_PARTS = 0.005, 0.01
 
 

@@ -145,7 +145,7 @@ _PART = r"(\d+(?:\.\d+)?)\s*(h|hours?|hrs?|m|mins?|minutes?|s|secs?|seconds?)"
 
 
 def parse_time(text: str | float | None, *, param: str) -> float:
-    """Parse a length of time: seconds, or a text like ``3h``, ``90 min``, ``1h30m``, ``45s``; None is endless.
+    """Parse a length of time: seconds, or a text like ``3h``, ``90 min``, ``1h30``, ``45s``; None is endless.
 
     A text without a unit is refused as `time`, where people mean minutes; elsewhere it is seconds.
 
@@ -156,13 +156,13 @@ def parse_time(text: str | float | None, *, param: str) -> float:
         return math.inf
     seconds = 0.0
     if isinstance(text, str):
-        words = text.strip().lower()
+        words = re.sub(r"(h|hrs?|hours?)\s*(\d+)$", r"\1 \2m", text.strip().lower())  # 1h30
         if re.fullmatch(r"\d+(\.\d+)?", words):
             if param == "time" and float(words) > 0:
                 msg = f"expected a length of time with its unit, got {text!r}. `{words}m` or `{words}s`?"
                 raise UsageError(msg, param=param)
             seconds = float(words)
-        elif re.fullmatch(rf"({_PART}\s*)+", words):  # 1h30 is refused: it could mean minutes or seconds
+        elif re.fullmatch(rf"({_PART}\s*)+", words):
             parts = [(float(number), unit[0]) for number, unit in re.findall(_PART, words)]
             units = [unit for _, unit in parts]
             if units == sorted(set(units), key="hms".index):
@@ -170,6 +170,7 @@ def parse_time(text: str | float | None, *, param: str) -> float:
     else:
         seconds = float(text)
     if not seconds > 0:
-        msg = f"expected a length of time above 0, got {text!r}. Write 3h, 90m, 1h30m or a number of seconds."
+        bare = "" if param == "time" and isinstance(text, str) else " or a number of seconds"
+        msg = f"expected a length of time above 0, got {text!r}. Write 3h, 90m, 1h30m{bare}."
         raise UsageError(msg, param=param)
     return seconds

@@ -69,9 +69,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     if not path.is_file():
-        msg = (
-            f"{path}: expected a file of networks, got none. Check the path; `warmstart tune --save-model` writes one."
-        )
+        msg = f"{path}: expected a file of networks, got none. Check the path; `warmstart classify` writes one."
         raise MissingPathError(msg)
     try:
         with path.open("rb") as file:
@@ -93,6 +91,6 @@ def read_header(path: str | Path) -> dict[str, Any]:
 def not_a_classifier(path: str | Path, error: Exception) -> ModelError:
     """Return the error that a file is no saved classifier."""
     return ModelError(
-        f"{path}: expected networks that `warmstart tune --save-model` wrote, got {in_words(error)}. "
+        f"{path}: expected networks that `warmstart classify` wrote, got {in_words(error)}. "
         "Name such a file; the same `warmstart tune` writes it again, from the trials that it has."
     )

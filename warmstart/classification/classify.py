@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import time as clock
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from warmstart.classification.keeper import Keeper, judged_before, store_judged
 from warmstart.classification.label_table import label_table, write_label_table
 from warmstart.classification.look import look_at
 from warmstart.classification.options import ClassifyOptions
-from warmstart.classification.progress import PlainProgress, Teller
+from warmstart.classification.progress import Teller
 from warmstart.history_store.canonical import canonical
 from warmstart.history_store.errors import AllTrialsFailedError, DataError, StorageError, UsageError
 from warmstart.history_store.images import ImageSource
@@ -32,6 +32,7 @@ from warmstart.history_store.readers.arranged import MARK
 from warmstart.history_store.readers.csv_labels import images_of, labelled
 from warmstart.locations import PathLike
 from warmstart.metafeat.files import replace_file
+from warmstart.option import check_keywords, show_options
 from warmstart.studies.results.classifier_record import judgement_of
 from warmstart.studies.results.summary import TuneResult
 from warmstart.studies.state.storage import local_path
@@ -50,49 +51,17 @@ _TABLE = "label_table"
 """Key of the digest of the table of labels in what is stored of a study."""
 
 
-def classify(
-    pictures: PathLike,
-    *,
-    time: str | float = ClassifyOptions.time,
-    out: PathLike | None = None,
-    report: PathLike | None = None,
-    labels: PathLike | None = None,
-    labels_column: str | None = None,
-    test: PathLike | None = None,
-    groups: str | None = None,
-    group_column: str | None = None,
-    strict: bool = False,
-    study: str | None = None,
-    storage: PathLike | None = None,
-    device: str = "auto",
-    seed: int = 0,
-    progress: Callable[[PlainProgress], object] | None = None,
-    on_message: Callable[[str], object] = ClassifyOptions.on_message,
-) -> ImageClassifier:
+def classify(pictures: PathLike, **options: Any) -> ImageClassifier:  # noqa: D417  options show themselves
     """Train a classifier of pictures, and say how good it is.
 
     The same call again goes on where the last one ended: a better classifier replaces the file, else it stays.
 
     Args:
         pictures: a folder with a folder a class, or any layout of `warmstart.suggest`.
-        time: of the whole call: ``10m``, or seconds.
-        out: file of the classifier; the folder's name with ``.safetensors`` when left out.
-        report: page to write; the name of `out` with ``.html`` when left out.
-        labels: CSV file with a row a picture, where there are no class folders.
-        labels_column: its column with the labels.
-        test: labelled pictures for a final judgement; nothing is trained on them.
-        groups: regular expression of the part of a picture's name that pictures of one patient, burst or video share:
-            they stay on one side of every split.
-        group_column: instead, a column of `labels`.
-        strict: stop at the first picture that cannot be decoded, instead of leaving up to 5 % out.
-        study: name of the study; from the folder's name when left out.
-        storage: of the study, as in `warmstart.tune`.
-        device: of the networks: ``auto``, ``cpu``, ``cuda``.
-        seed: of everything random.
-        progress: called as the call goes on.
-        on_message: called with each message line; logged by the logger ``warmstart`` when left out.
+        {options}
 
     Raises:
+        TypeError: an option that does not exist.
         UsageError: arguments that do not fit.
         MissingPathError: no pictures there.
         DataError: pictures or labels that cannot be used.
@@ -100,24 +69,12 @@ def classify(
         AllTrialsFailedError: no network was trained in this time.
     """
     check_path("pictures", pictures)
-    options = ClassifyOptions(
-        time=time,
-        out=out,
-        report=report,
-        labels=labels,
-        labels_column=labels_column,
-        test=test,
-        groups=groups,
-        group_column=group_column,
-        strict=strict,
-        study=study,
-        storage=storage,
-        device=device,
-        seed=seed,
-        progress=progress or ClassifyOptions.progress,
-        on_message=on_message,
-    )
-    return classify_pictures(os.fspath(pictures), options)
+    check_keywords("classify", ClassifyOptions, options)
+    named = {name: value for name, value in options.items() if value is not None}
+    return classify_pictures(os.fspath(pictures), ClassifyOptions(**named))
+
+
+show_options(classify, ClassifyOptions)
 
 
 def classify_pictures(path: str, options: ClassifyOptions, *, began: float | None = None) -> ImageClassifier:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from warmstart.cli.shell import Shell, write
+from warmstart.history_store.wording import of_100
 
 if TYPE_CHECKING:
     from warmstart.bo.transfer.expected_error import ExpectedError
@@ -75,10 +76,10 @@ def expectations(answer: Answer) -> list[str]:
     best = answer.expected_error
     if best is None:
         return lines or ["What to expect is not known: the history knows too little."]
-    after = f"{_of_100(best.low)} to {_of_100(best.high)} of 100 wrong after a search."
+    after = f"{of_100(best.low)} to {of_100(best.high)} of 100 wrong after a search."
     if first is None:
         return [*lines, f"With the network of the history, expect {after}"]
-    begin = f"Expect about {_of_100(first.value)} of 100 wrong with the first of these"
+    begin = f"Expect about {of_100(first.value)} of 100 wrong with the first of these"
     return [*lines, f"{begin}, {after.replace(' of 100 wrong', '')}"]
 
 
@@ -104,12 +105,7 @@ def _measured(design: InitialDesign, answer: Answer) -> str:
 
 
 def _range(error: ExpectedError) -> str:
-    return f"{_of_100(error.value)} ({_of_100(error.low)} to {_of_100(error.high)})"
-
-
-def _of_100(error: float) -> str:
-    """Return an error as a number of 100 pictures, below 1 with a digit more."""
-    return f"{100 * error:.1f}" if 0 < 100 * error < 0.95 else f"{100 * error:.0f}"
+    return f"{of_100(error.value)} ({of_100(error.low)} to {of_100(error.high)})"
 
 
 def _without_empty(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

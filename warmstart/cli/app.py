@@ -9,7 +9,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from warmstart.cli.grouped_help import GroupedCommand
+from warmstart.cli.grouped_help import GroupedCommand, GroupOfCommands
+from warmstart.cli.spelling import FORMER_NAMES
 
 
 class Entry(NamedTuple):
@@ -22,6 +23,13 @@ class Entry(NamedTuple):
     example: tuple[str, ...]
 
 
+TITLES = {
+    "Pictures": ("classify", "example", "predict", "export"),
+    "Your own training script": ("tune", "suggest", "studies"),
+    "Past runs": ("history", "neighbours", "plot", "evaluate", "fit-similarity"),
+    "More": ("serve", "cache"),
+}
+"""Commands and groups by the titles of the help."""
 GROUPS = {
     "history": "Create, fill, show and repair a history.",
     "plot": "Draw histories, evaluations and runs.",
@@ -48,65 +56,9 @@ COMMANDS = (
     ),
     Entry(
         "",
-        "suggest",
-        "suggest:suggest",
-        "Suggest configurations for a dataset, from those that won on the datasets it resembles.",
-        (
-            "warmstart suggest --dataset photos/",
-            "warmstart suggest --dataset sklearn:digits -k 5 --format json",
-        ),
-    ),
-    Entry(
-        "",
-        "neighbours",
-        "suggest:neighbours",
-        "List the datasets of the history that a dataset resembles, nearest first.",
-        ("warmstart neighbours --dataset photos/ -k 5",),
-    ),
-    Entry(
-        "",
-        "train",
-        "train:train",
-        "Train a meta-feature model on a history.",
-        ("warmstart train --history mine.h5 --extractor adf --out mine.safetensors",),
-    ),
-    Entry(
-        "",
-        "tune",
-        "tune:tune",
-        "Tune, starting from what won on similar datasets.",
-        (
-            "warmstart tune --dataset photos/ --trials 30",
-            "warmstart tune --dataset photos/ --space space.json --trials 30 \\",
-            '    --command "python train.py {learning_rate} {batch_size} {warmstart.seed}"',
-        ),
-    ),
-    Entry(
-        "",
-        "evaluate",
-        "evaluate:evaluate",
-        "Measure how good suggestions are for datasets never seen.",
-        (
-            "warmstart evaluate --history mine.h5 --model mine.safetensors --protocol leave-source-out --out report.json",
-            "warmstart evaluate --table errors.npz --methods random,portfolio,average-rank,joint --reference joint",
-        ),
-    ),
-    Entry(
-        "",
-        "serve",
-        "serve:serve",
-        "Serve suggestions and studies over HTTP.",
-        (
-            "warmstart serve",
-            "warmstart serve --new-token ann --token-file tokens",
-            "warmstart serve --host 0.0.0.0 --token-file tokens --history ours.h5",
-        ),
-    ),
-    Entry(
-        "",
         "predict",
         "predict:predict",
-        "Name the class of pictures, with its probability; of a labelled dataset, count the errors too.",
+        "Name the class of pictures, with its probability.",
         (
             "warmstart predict clf.safetensors photos/new/ a.jpg",
             "warmstart predict clf.safetensors --dataset sklearn:digits",
@@ -122,9 +74,65 @@ COMMANDS = (
     ),
     Entry(
         "",
+        "tune",
+        "tune:tune",
+        "Tune a training script, starting from what won on similar datasets.",
+        (
+            'warmstart tune --command "python train.py --lr {lr}" \\',
+            "    --space space.yaml --score val_acc",
+            "warmstart tune photos/ --time 30m",
+        ),
+    ),
+    Entry(
+        "",
+        "suggest",
+        "suggest:suggest",
+        "Suggest what to try first on a dataset: what won on similar ones.",
+        (
+            "warmstart suggest photos/",
+            "warmstart suggest sklearn:digits -k 5 --format json",
+        ),
+    ),
+    Entry(
+        "",
+        "neighbours",
+        "suggest:neighbours",
+        "List the datasets that a dataset resembles, nearest first.",
+        ("warmstart neighbours photos/ -k 5",),
+    ),
+    Entry(
+        "",
+        "evaluate",
+        "evaluate:evaluate",
+        "Measure how good suggestions are for datasets never seen.",
+        (
+            "warmstart evaluate --history mine.h5 --model mine.safetensors --protocol leave-source-out --out report.json",
+            "warmstart evaluate --table errors.npz --methods random,portfolio,average-rank,joint --reference joint",
+        ),
+    ),
+    Entry(
+        "",
+        "fit-similarity",
+        "fit_similarity:fit_similarity",
+        "Learn from a history which datasets are alike, for `suggest`.",
+        ("warmstart fit-similarity mine.h5 --extractor adf --out mine.safetensors",),
+    ),
+    Entry(
+        "",
+        "serve",
+        "serve:serve",
+        "Serve suggestions and studies over HTTP.",
+        (
+            "warmstart serve",
+            "warmstart serve --new-token ann --token-file tokens",
+            "warmstart serve --host 0.0.0.0 --token-file tokens --history ours.h5",
+        ),
+    ),
+    Entry(
+        "",
         "cache",
         "cache:cache",
-        "Show what the cache holds, and what killed calls left; or clear it, and say what that frees.",
+        "Show what is cached, or clear it.",
         (
             "warmstart cache",
             "warmstart cache --clear",
@@ -143,7 +151,7 @@ COMMANDS = (
         "add",
         "evaluations:add",
         "Add a dataset with its images, and runs on it.",
-        ("warmstart history add mine.h5 --dataset photos/ --name photos --group photos",),
+        ("warmstart history add mine.h5 photos/ --name photos --group photos",),
     ),
     Entry(
         "history",
@@ -263,7 +271,7 @@ COMMANDS = (
         "map",
         "plot:map_",
         "Draw a map of the datasets of a history.",
-        ("warmstart plot map --dataset photos/ --out map.svg",),
+        ("warmstart plot map photos/ --out map.svg",),
     ),
     Entry(
         "plot",
@@ -296,7 +304,7 @@ COMMANDS = (
         "studies",
         "list",
         "studies:list_",
-        "List the studies of a storage: dataset, trials, best error.",
+        "List the studies of a storage: dataset, trials, best result.",
         (
             "warmstart studies list",
             "warmstart studies list runs.db --format json",
@@ -306,7 +314,7 @@ COMMANDS = (
         "studies",
         "show",
         "studies:show",
-        "Show a study: its best trials, the warm ones with expected and measured errors, failures.",
+        "Show a study: its best trials, what was expected of them, failures.",
         ("warmstart studies show photos --storage runs.db",),
     ),
     Entry(
@@ -352,6 +360,7 @@ def make_app(command: tuple[str, ...] | None = None) -> typer.Typer:
     """
     tree = typer.Typer(
         name="warmstart",
+        cls=type("AllCommands", (GroupOfCommands,), {"titles": TITLES}),
         help="Tune faster: start from configurations that won on similar datasets.",
         no_args_is_help=True,
         add_completion=True,
@@ -360,7 +369,9 @@ def make_app(command: tuple[str, ...] | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     tree.callback()(root)
-    groups = {"": tree} | {name: typer.Typer(no_args_is_help=True, rich_markup_mode=None) for name in GROUPS}
+    groups = {"": tree} | {
+        name: typer.Typer(cls=GroupOfCommands, no_args_is_help=True, rich_markup_mode=None) for name in GROUPS
+    }
     for entry in COMMANDS:
         words = (entry.group, entry.name) if entry.group else (entry.name,)
         is_called = command is None or command[: len(words)] == words
@@ -368,6 +379,8 @@ def make_app(command: tuple[str, ...] | None = None) -> typer.Typer:
         groups[entry.group].command(
             entry.name, cls=GroupedCommand, short_help=entry.line, epilog=_example(entry.example)
         )(run)
+        for former in (old for old, new in FORMER_NAMES.items() if (new,) == words):
+            tree.command(former, cls=GroupedCommand, hidden=True)(run)
     for name, line in GROUPS.items():
         tree.add_typer(groups[name], name=name, help=line)
     return tree
@@ -403,7 +416,7 @@ def _not_called() -> None:
 
 
 def _example(lines: tuple[str, ...]) -> str:
-    """Format the example that ends a command's help."""
+    """Format the example in a command's help."""
     # The \b keeps Click from rewrapping the example.
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
 

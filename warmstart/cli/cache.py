@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from warmstart.cli.options import Format, FormatOption, QuietOption, SeedOption, VerboseOption
+from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell
 
 _KINDS = {"meta-features": ("*.emb", "embeddings"), "features": ("*.features", "features")}
@@ -25,21 +25,18 @@ class Stored(NamedTuple):
     used: float
 
 
+@takes_options
 def cache(
     *,
     clear: Annotated[bool, typer.Option("--clear", help="Remove all of it; it is computed again when needed.")] = False,
     limit: Annotated[
         float | None, typer.Option("--limit", min=0, metavar="MB", help="Remove what was unused longest, down to this.")
     ] = None,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Show what the cache holds, and what killed calls left; or clear it, and say what that frees."""
     from warmstart.metafeat.cache import cache_folder
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     stored = [*_cached(cache_folder()), *_leftovers()]
     freed = _to_remove(stored, 0.0 if clear else limit)
     for each in freed:

@@ -6,18 +6,13 @@ import sys
 import time as clock
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from warmstart.classification.options import ClassifyOptions
 from warmstart.cli.bar import Bar, is_terminal, progress_on_stderr
-from warmstart.cli.options import (
-    Format,
-    FormatOption,
-    QuietOption,
-    VerboseOption,
-)
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell
 from warmstart.history_store.wording import duration
@@ -28,25 +23,22 @@ if TYPE_CHECKING:
     from warmstart.classification.progress import PlainProgress
 
 
-@takes_options({"Study": ClassifyOptions})
+@takes_options
 def classify(
     pictures: Annotated[str, typer.Argument(metavar="PICTURES", help="A folder with a folder of pictures a class.")],
     *,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
-    options: dict[str, Any],
+    options: ClassifyOptions,
+    shell: Shell,
 ) -> None:
     """Train a classifier of your pictures, and say how good it is.
 
     Run the same command again to make it better.
     """
     began = clock.monotonic()
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     with _plain_progress(shell, pictures) as tell:
         from warmstart.classification.classify import classify_pictures
 
-        call = ClassifyOptions(**options, progress=tell, on_message=shell.note, on_detail=shell.detail)
+        call = replace(options, progress=tell, on_message=shell.note, on_detail=shell.detail)
         try:
             # The result alone is for stdout.
             with contextlib.redirect_stdout(sys.stderr):
@@ -54,7 +46,7 @@ def classify(
         except KeyboardInterrupt:
             shell.note("Stopped; what was tried is kept. Run the same command again to continue.")
             raise
-    if format == Format.TABLE:
+    if shell.format == "table":
         for line in classifier.lines:
             shell.line(line)
     else:

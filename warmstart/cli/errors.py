@@ -38,6 +38,7 @@ def argument_names(words: Sequence[str]) -> dict[str, str]:
     options = [option for param in params if param.param_type_name == "option" for option in param.opts]
     arguments = [param for param in params if param.param_type_name == "argument"]
     return {
+        **{param.name: param.opts[0] for param in params if param.param_type_name == "option"},
         **{option.lstrip("-").replace("-", "_"): option for option in options},
         **{param.name: (param.metavar or param.name.upper()).strip("[].") for param in arguments},
     }

@@ -1,25 +1,15 @@
 """`evaluate`: measure how good suggestions are for datasets never seen."""
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from warmstart.cli.options import (
-    DeviceOption,
-    Format,
-    FormatOption,
-    HistoryOption,
-    HistoryWorkloadOption,
-    QuietOption,
-    SeedOption,
-    ThreadsOption,
-    VerboseOption,
-)
+from warmstart.cli.options import HistoryOptions, Threads
+from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, write
-from warmstart.cli.train import ExtractorName, Preset, TargetName
 from warmstart.models.evaluation_settings import EvaluationSettings
 from warmstart.models.recipe import Recipe
 
@@ -29,30 +19,13 @@ OPTIONAL = ("kind", "evaluations_to_0.05", "regret@5", "regret@20", "difference@
 """Columns of the summary that a narrow terminal has no room for, the least important first."""
 
 
-class ProtocolName(StrEnum):
-    """Which datasets may be used for a query; see research/evaluation.md."""
-
-    LEAVE_SOURCE_OUT = "leave-source-out"
-    IN_SOURCE = "in-source"
-
-
+@takes_options
 def evaluate(
     *,
-    protocol: Annotated[
-        ProtocolName,
-        typer.Option(
-            "--protocol",
-            help="leave-source-out: leave out all siblings too; in-source: the query alone, as the paper does.",
-        ),
-    ] = ProtocolName.LEAVE_SOURCE_OUT,
-    history: HistoryOption = None,
-    workload: HistoryWorkloadOption = None,
-    model: Annotated[
+    settings: EvaluationSettings,
+    methods: Annotated[
         str | None,
-        typer.Option(
-            "--model",
-            help="Train every fold's model with the recipe of this one; the preset when left out. One of another history is taken as it is.",
-        ),
+        typer.Option("--methods", "--rivals", help="Only these methods, separated by commas; all when left out."),
     ] = None,
     table: Annotated[
         list[str] | None,
@@ -66,68 +39,20 @@ def evaluate(
             help="Instead, evaluate the suggestions for this measured dataset, FILE.h5::NAME; may be repeated.",
         ),
     ] = None,
-    preset: Annotated[Preset, typer.Option("--preset", help="Recipe of the models: modern or paper.")] = Preset.MODERN,
-    extractor: Annotated[
-        ExtractorName | None, typer.Option("--extractor", help="Set encoder; the preset's own when left out.")
-    ] = None,
-    target: Annotated[
-        TargetName | None,
-        typer.Option("--target", help="Distance between datasets to learn; the preset's own when left out."),
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option("--steps", min=1, help="Training steps; the recipe's when left out.")
-    ] = None,
-    folds: Annotated[
-        int, typer.Option("--folds", min=2, help="Number of parts of the datasets; one model is trained without each.")
-    ] = EvaluationSettings.folds,
-    models: Annotated[
-        str | None,
-        typer.Option(
-            "--models", help="Folder for the models, so that an interrupted run resumes; in the cache when left out."
-        ),
-    ] = None,
-    methods: Annotated[
-        str | None,
-        typer.Option("--methods", "--rivals", help="Only these methods, separated by commas; all when left out."),
-    ] = None,
-    reference: Annotated[
-        str | None,
-        typer.Option("--reference", "--ours", help="The method to compare with the others; suggest's when left out."),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", help="Evaluate this dataset alone, for a quick look; may be repeated."),
-    ] = None,
-    horizon: Annotated[
-        int, typer.Option("--horizon", min=1, help="Number of evaluations for each dataset.")
-    ] = EvaluationSettings.horizon,
-    repeats: Annotated[
-        int, typer.Option("--repeats", min=1, help="Repeats of every search.")
-    ] = EvaluationSettings.repeats,
-    surrogate: Annotated[
-        str, typer.Option("--surrogate", help="Model of the searches: gp or gp-map.")
-    ] = EvaluationSettings.surrogate,
-    paper_figure: Annotated[
-        bool, typer.Option("--paper-figure", help="Also repeat the experiments of the paper's figures 3 and 4.")
-    ] = False,
+    out: Annotated[str | None, typer.Option("--out", "-o", help="Write the report to this file too (.json).")] = None,
+    plots: Annotated[str | None, typer.Option("--plots", help="Write figures of the report to this folder.")] = None,
+    measured: HistoryOptions,
+    recipe: Recipe,
     calibrate: Annotated[
         bool,
         typer.Option(
             "--calibrate",
             help="Calibrate the history for --model: suggest then states an expected regret.",
+            rich_help_panel="Evaluation",
         ),
     ] = False,
-    workers: Annotated[
-        int, typer.Option("--workers", min=1, help="Number of processes; the result is the same.")
-    ] = EvaluationSettings.workers,
-    out: Annotated[str | None, typer.Option("--out", "-o", help="Write the report to this file too (.json).")] = None,
-    plots: Annotated[str | None, typer.Option("--plots", help="Write figures of the report to this folder.")] = None,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,
-    device: DeviceOption = "cpu",
-    threads: ThreadsOption = 1,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    running: Threads,
+    shell: Shell,
 ) -> None:
     """Measure how good suggestions are for datasets never seen.
 
@@ -150,43 +75,27 @@ def evaluate(
     )
     from warmstart.training.evaluation.report import full_rows
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
-    path = measured_history(workload, history)
-    plan = EvaluationSettings(
-        protocol=protocol.value,
-        methods=tuple(name for name in (methods or "").split(",") if name),
-        reference=reference,
-        horizon=horizon,
-        repeats=repeats,
-        seed=seed,
-        only=tuple(only or ()),
-        workers=workers,
-        surrogate=surrogate,
-        paper_figure=paper_figure,
+    history, model = measured.history, None if settings.model is None else str(settings.model)
+    path = measured_history(measured.workload, history)
+    plan = replace(
+        settings,
+        methods=tuple(filter(None, (methods or "").split(","))),
         model=None if model is None else model_path(model),
-        recipe=Recipe(
-            preset.value,
-            None if extractor is None else extractor.value,
-            None if target is None else target.value,
-            steps=steps,
-        ),
-        folds=folds,
-        models=None if models is None else Path(models),
-        device=device,
+        recipe=recipe,
     )
     outputs = (None if out is None else Path(out), None if plots is None else Path(plots))
     check_outputs(*outputs)
     if calibrate and (model is None or history is None):
         msg = "--calibrate needs --history and --model."
         raise UsageError(msg)
-    if query and (table or calibrate or paper_figure):
+    if query and (table or calibrate or plan.paper_figure):
         option = "--table" if table else "--calibrate" if calibrate else "--paper-figure"
         msg = f"--query cannot be used with {option}."
         raise UsageError(msg)
     if calibrate:
         with History.open(history_path(history), write=True) as opened:
             check_calibrates(plan, opened, read_header(model_path(model)))
-    with shell.progress("evaluating") as show, cpu_threads(threads):
+    with shell.progress("evaluating") as show, cpu_threads(running.threads):
         reports = _reports(
             query or [], table or [], None if history is None and table and not query else path, model, plan, show
         )
@@ -194,7 +103,7 @@ def evaluate(
         shell.note(note)
     for note in write_outputs(reports, *outputs):
         shell.note(note)
-    if format is Format.TABLE:
+    if shell.format == "table":
         _show(shell, reports)
     else:
         shell.result(as_document(reports), [row for report in reports for row in full_rows(report)])

@@ -5,23 +5,20 @@ from typing import Annotated
 
 import typer
 
-from warmstart.cli.options import Format, FormatOption, QuietOption, SeedOption, VerboseOption
+from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell
 from warmstart.history_store.wording import in_shell
 
 
+@takes_options
 def example(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="A new folder, for a folder of pictures a digit.")],
     *,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Write 1,797 pictures of handwritten digits as class folders, to try the other commands with."""
     from warmstart.classification.example import write_example
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     n = write_example(Path(folder))
     shell.note(f"Try: warmstart classify {in_shell(folder)} --time 3m")
     row = {"folder": folder, "pictures": n, "classes": 10}

@@ -5,20 +5,18 @@ from typing import Annotated
 
 import typer
 
-from warmstart.cli.options import Format, FormatOption, QuietOption, SeedOption, VerboseOption
+from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell
 
 
+@takes_options
 def export(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A classifier that `warmstart classify` wrote.")],
     out: Annotated[
         Path, typer.Argument(metavar="FILE", help="A new file: .onnx for other programs, .json for what is in it.")
     ],
     *,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Write a saved classifier as ONNX, its preparation of pictures beside it as JSON; or what is in it.
 
@@ -26,7 +24,6 @@ def export(
     """
     from warmstart.classification.export import export_classifier
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     with shell.progress("writing") as show:
         show(0, 1, "")
         files = export_classifier(model, out)

@@ -4,40 +4,26 @@ from typing import Annotated, Any
 
 import typer
 
-from warmstart.cli.options import (
-    Format,
-    FormatOption,
-    HistoryArgument,
-    HistoryOption,
-    HistoryWorkloadOption,
-    ModelOption,
-    QuietOption,
-    SeedOption,
-    VerboseOption,
-    one_history,
-)
+from warmstart.cli.options import HistoryArgument, HistoryOptions, ModelOptions, one_of
+from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, write
 from warmstart.history_store.wording import counted, in_short
 
 
+@takes_options
 def list_(
     path: HistoryArgument = None,
     *,
-    history: HistoryOption = None,
-    workload: HistoryWorkloadOption = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Show only the first so many datasets.")] = None,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    source: HistoryOptions,
+    shell: Shell,
 ) -> None:
     """List the datasets of a history."""
     from warmstart.default_workload import measured_history
     from warmstart.histories.listing import dataset_rows
     from warmstart.history_store.history import History
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
-    with History.open(measured_history(workload, one_history(path, history))) as opened:
+    with History.open(measured_history(source.workload, one_of("history", path, source.history))) as opened:
         rows, n = dataset_rows(opened, limit), len(opened.names)
         location = str(opened.path)
     extent = "" if len(rows) == n else f"the first {len(rows)} of "
@@ -46,19 +32,15 @@ def list_(
     shell.result({"schema_version": 1, "history": location, "datasets": rows}, rows, title=title, optional=optional)
 
 
+@takes_options
 def show(
     name: Annotated[
         str | None,
         typer.Argument(metavar="NAME", help="A dataset, or FILE.h5::NAME; the history as a whole when left out."),
     ] = None,
     *,
-    history: HistoryOption = None,
-    workload: HistoryWorkloadOption = None,
-    model: ModelOption = None,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    source: ModelOptions,
+    shell: Shell,
 ) -> None:
     """Show a history, or one dataset of it.
 
@@ -69,18 +51,16 @@ def show(
     from warmstart.history_store.history import History
     from warmstart.locations import stored_hash
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
+    history = source.history
     if name is not None and history is None and "::" in name:
         history, _, name = name.rpartition("::")
     elif name is not None and history is None and name.endswith((".h5", ".hdf5")):
         history, name = name, None
-    with History.open(measured_history(workload, history)) as opened:
-        model_hash = None if name is None else stored_hash(opened.model_hashes, model)
+    with History.open(measured_history(source.workload, history)) as opened:
+        model_hash = None if name is None else stored_hash(opened.model_hashes, source.model)
         description = summary(opened) if name is None else describe(opened, name, model_hash=model_hash)
     separate = (
-        ()
-        if format is not Format.TABLE
-        else ("best_configs", "best_config", "ccov", "ccov_in_words", "nearest", "errors")
+        () if shell.format != "table" else ("best_configs", "best_config", "ccov", "ccov_in_words", "nearest", "errors")
     )
     fields = {
         key: value
@@ -89,7 +69,7 @@ def show(
     }
     rows = [{"field": key, "value": _plain(value)} for key, value in fields.items()]
     shell.result({"schema_version": 1, **description}, rows)
-    if name is not None and format is Format.TABLE:
+    if name is not None and shell.format == "table":
         _print_parts(shell, description)
 
 

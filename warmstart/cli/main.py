@@ -13,12 +13,12 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
 from warmstart.cli.errors import error_text
 from warmstart.cli.record_run import plain_call, record_run
 from warmstart.cli.shell import columns, wrapped
-from warmstart.cli.spelling import with_hint, with_near
+from warmstart.cli.spelling import FORMER_NAMES, with_hint, with_near
 from warmstart.cli.table import escape_unencodable
 from warmstart.history_store.errors import StorageError, StorageFullError, WarmstartError
 from warmstart.history_store.extras import extra_of
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         gc.set_threshold(GC_THRESHOLD)
         # At the end, a search for cycles among all that torch loaded takes a second.
         atexit.register(gc.freeze)
-    args = list(sys.argv[1:] if argv is None else argv)
+    args = _with_present_name(list(sys.argv[1:] if argv is None else argv))
     as_json, trace = _wants_json(args), _wants_trace(args)
     if argv is None and as_json and not trace:
         _keep_libraries_out()
@@ -151,6 +151,15 @@ def _run(args: list[str]) -> object:
     return make_app(command)(args=args, prog_name="warmstart", standalone_mode=False)
 
 
+def _with_present_name(args: list[str]) -> list[str]:
+    """Return the arguments with the present name of the command; a former one is noted."""
+    if not args or (name := FORMER_NAMES.get(args[0])) is None:
+        return args
+    if not (_wants_json(args) or _wants_quiet(args)):
+        sys.stderr.write(f"`{args[0]}` is called `{name}` now; the old name goes with the next version.\n")
+    return [name, *args[1:]]
+
+
 def named_command(args: Sequence[str]) -> tuple[str, ...] | None:
     """Return the words of a command line that name its command.
 
@@ -182,16 +191,8 @@ def _report_wrong_call(error: Exception, args: Sequence[str], *, as_json: bool) 
         sys.stderr.write(context.get_help() + "\n" if context else "")
         return USAGE
     message += _typed_value(getattr(error, "param", None), args) if "Input should be" in message else ""
-    if "unexpected extra argument" in message and _names_images_by_option(context):
-        message = f"{with_hint(message)} Images are named with --dataset."
     _report("UsageError", message, USAGE, as_json=as_json, prelude=usage)
     return USAGE
-
-
-def _names_images_by_option(context: Any) -> bool:
-    """Tell whether a command takes images by --dataset and has no positional argument."""
-    params = [] if context is None else context.command.params
-    return all(param.opts[0].startswith("-") for param in params) and any("--dataset" in param.opts for param in params)
 
 
 def _report_error(error: Exception, args: Sequence[str], *, as_json: bool) -> int:

@@ -5,20 +5,8 @@ from typing import Annotated
 
 import typer
 
-from warmstart.cli.options import (
-    DeviceOption,
-    Format,
-    FormatOption,
-    HistoryArgument,
-    HistoryFile,
-    HistoryOption,
-    ModelOption,
-    QuietOption,
-    SeedOption,
-    ThreadsOption,
-    VerboseOption,
-    one_history,
-)
+from warmstart.cli.options import HistoryArgument, HistoryByName, HistoryFile, ModelUse, SeedOption, one_of
+from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell
 from warmstart.history_store.errors import HistoryDamagedError, UsageError
 from warmstart.history_store.file.layout import restore_hint
@@ -32,6 +20,7 @@ from warmstart.locations import shipped_history
 from warmstart.spaces import space_text
 
 
+@takes_options
 def create(
     history: HistoryFile,
     *,
@@ -49,13 +38,10 @@ def create(
         bool,
         typer.Option("--from-default", help="Start with everything that is in the shipped history, over its space."),
     ] = False,
-    format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Create a history: empty, or a copy of the shipped one."""
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     path = Path(history)
     if path.exists():
         msg = f"{path}: expected a path where nothing lies, got an existing file. Choose another name; nothing was changed."
@@ -83,42 +69,34 @@ def create(
     shell.result({"schema_version": 1, **row, **counts}, [{**row, **counts} if from_default else row])
 
 
+@takes_options
 def embed(
     history: HistoryFile,
     *,
-    model: ModelOption = None,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    device: DeviceOption = "cpu",
-    threads: ThreadsOption = 1,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    use: ModelUse,
+    shell: Shell,
 ) -> None:
     """Store missing embeddings and statistics of the datasets, so that later calls are faster."""
     from warmstart.suggestions.advisor import Advisor
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     with shell.images_progress() as progress:
-        names = Advisor(history, model, device=device, threads=threads, progress=progress).refresh()
+        names = Advisor(history, **vars(use), progress=progress).refresh()
     row = {"history": history, "embedded": len(names)}
     shell.result({"schema_version": 1, **row, "datasets": list(names)}, [row])
 
 
+@takes_options
 def verify(
     path: HistoryArgument = None,
     *,
-    history: HistoryOption = None,
+    history: HistoryByName = None,
     restore: Annotated[bool, typer.Option("--restore", help="Restore a damaged history from its backup.")] = False,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Check every byte of a history; exit code 4 if it is damaged."""
     from warmstart.locations import history_path
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
-    named = one_history(path, history)
+    named = one_of("history", path, history)
     location = history_path(named) if not restore else Path(named or history_path())
     report = bring_back(location) if restore else check(location)
     if report.ok:
@@ -154,15 +132,13 @@ def _check_answers(path: Path, *, mend_them: bool) -> None:
         raise HistoryDamagedError(msg)
 
 
+@takes_options
 def compact(
     history: HistoryFile,
     *,
     drop_images: Annotated[bool, typer.Option("--drop-images", help="Leave the images out.")] = False,
     out: Annotated[str | None, typer.Option("--out", "-o", help="Write a copy to this file instead.")] = None,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Write the journal into the file, or write a copy.
 
@@ -170,7 +146,6 @@ def compact(
     """
     from warmstart.locations import history_path
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
     with History.open(path, write=out is None) as opened:
         before, dropped = path.stat().st_size, drop_images and out is None and opened.holds_images
@@ -184,13 +159,11 @@ def compact(
     shell.result({"schema_version": 1, **row}, [row])
 
 
+@takes_options
 def upgrade(
     history: HistoryFile,
     *,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Upgrade a history to the newest version.
 
@@ -198,7 +171,6 @@ def upgrade(
     """
     from warmstart.locations import history_path
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
     row = {"history": str(path), "upgraded": rewrite(path)}
     shell.result({"schema_version": 1, **row}, [row])

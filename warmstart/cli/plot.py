@@ -4,50 +4,23 @@ from typing import Annotated
 
 import typer
 
-from warmstart.cli.options import (
-    BrokenOption,
-    DatasetArgument,
-    DeviceOption,
-    DownloadOption,
-    Format,
-    FormatOption,
-    HistoryOption,
-    HistoryWorkloadOption,
-    ModelOption,
-    NoCacheOption,
-    QuietOption,
-    SeedOption,
-    ThreadsOption,
-    VerboseOption,
-    one_dataset,
-)
+from warmstart.cli.options import DatasetArgument, DatasetOptions, HistoryOptions, ModelOptions, SeedOption
+from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell
+from warmstart.suggestions.lookup import Lookup
 
 MostOption = Annotated[int, typer.Option("--most", min=0, help="Rows of the picture: the nearest; 0 = all.")]
 
 
+@takes_options
 def map_(
     images: DatasetArgument = None,
     *,
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            "--dataset", "-d", help="Your images, shown among the datasets; in any form that `suggest` takes."
-        ),
-    ] = None,
     out: Annotated[str, typer.Option("--out", "-o", help="The file to write; .png or .svg.")] = "map.png",
-    history: HistoryOption = None,
-    workload: HistoryWorkloadOption = None,
-    model: ModelOption = None,
-    skip_broken: BrokenOption = None,
-    download: DownloadOption = False,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,
-    device: DeviceOption = "cpu",
-    threads: ThreadsOption = 1,
-    no_cache: NoCacheOption = False,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    dataset: DatasetOptions,
+    source: HistoryOptions,
+    lookup: Lookup,
+    shell: Shell,
 ) -> None:
     """Draw a map of the datasets of a history.
 
@@ -57,23 +30,13 @@ def map_(
 
     from warmstart.plots.style import check_target
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     check_target(Path(out))
     from warmstart.plots.dataset_map import map_history
     from warmstart.plots.map import draw_map
     from warmstart.suggestions.advisor import Advisor
 
-    advisor = Advisor(
-        history,
-        model,
-        skip_broken=skip_broken,
-        download=download,
-        seed=seed,
-        device=device,
-        threads=threads,
-        cache=not no_cache,
-    ).of_workload(workload)
-    dataset_map, memory, notes = map_history(one_dataset(images, dataset), advisor=advisor)
+    advisor = Advisor(**vars(lookup)).of_workload(source.workload)
+    dataset_map, memory, notes = map_history(dataset.source(images), advisor=advisor)
     for note in notes:
         shell.note(note)
     draw_map(dataset_map, Path(out))
@@ -95,11 +58,12 @@ def map_(
     shell.result(document, [{"file": out, "datasets": len(dataset_map.names), "share shown": dataset_map.share}])
 
 
+@takes_options
 def ccov(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...", help="Datasets of the history; the 25 whose errors gather most clearly when left out."
+            metavar="NAME", help="Datasets of the history; the 25 whose errors gather most clearly when left out."
         ),
     ] = None,
     *,
@@ -109,13 +73,9 @@ def ccov(
     ] = None,
     most: MostOption = 25,
     out: Annotated[str, typer.Option("--out", "-o", help="The file to write; .png or .svg.")] = "ccov.png",
-    history: HistoryOption = None,
-    workload: HistoryWorkloadOption = None,
-    model: ModelOption = None,
-    format: FormatOption = Format.TABLE,  # noqa: A002
+    source: ModelOptions,
     seed: SeedOption = 0,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Draw where errors are high along each hyperparameter (CCoV).
 
@@ -130,7 +90,6 @@ def ccov(
     from warmstart.plots.ccov import draw_ccov
     from warmstart.plots.style import check_target
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     check_target(Path(out))
     if dataset is not None and names:
         msg = "cannot be used with names of datasets."
@@ -139,7 +98,9 @@ def ccov(
     if dataset is not None:
         from warmstart.suggestions.advisor import Advisor
 
-        location = Advisor(history, model, seed=seed).of_workload(workload).locate(dataset).with_runs
+        location = (
+            Advisor(source.history, source.model, seed=seed).of_workload(source.workload).locate(dataset).with_runs
+        )
         if not location.has_distances:
             msg = f"{location.embedded.path}: expected a history with images to compare with, got runs alone. Name datasets instead, or leave this out."
             raise UsageError(msg, param="dataset")
@@ -148,9 +109,9 @@ def ccov(
         selection = [name for _, name in sorted(zip(location.distances.tolist(), location.names, strict=True))][
             : most or None
         ]
-    with History.open(measured_history(workload, history)) as opened:
+    with History.open(measured_history(source.workload, source.history)) as opened:
         centres = centres_of(opened, selection or opened.names)
-        source = str(opened.path)
+        opened_path = str(opened.path)
     if not selection and most and len(centres.names) > most:
         shell.note(f"Drawn: the {most} of {len(centres.names)} datasets whose errors gather most clearly. Name others, give --dataset for the nearest, or --most 0 for all.")  # fmt: skip
         centres = most_uneven(centres, most)
@@ -158,10 +119,11 @@ def ccov(
     if left_out := [name for name in centres.hyperparameters if name not in drawn.hyperparameters]:
         shell.note(f"Left out, as their values never differ there: {', '.join(left_out)}.")
     draw_ccov(drawn, Path(out))
-    document = {"schema_version": 1, "history": source, "files": [out], "datasets": list(centres.names)}
+    document = {"schema_version": 1, "history": opened_path, "files": [out], "datasets": list(centres.names)}
     shell.result(document, [{"file": out, "datasets": len(centres.names)}])
 
 
+@takes_options
 def regret(
     report: Annotated[str, typer.Argument(metavar="FILE.json", help="Report of `warmstart evaluate --out FILE.json`.")],
     *,
@@ -182,10 +144,7 @@ def regret(
         ),
     ] = None,
     most: MostOption = 25,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Draw an evaluation: regret curves and paired differences.
 
@@ -197,7 +156,6 @@ def regret(
     from warmstart.plots.regret import draw_regret
     from warmstart.plots.style import check_target
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     target = Path(out)
     check_target(target)
     reports = read_reports(Path(report))
@@ -217,6 +175,7 @@ def regret(
     shell.result({"schema_version": 1, "report": report, "files": names}, [{"file": name} for name in names])
 
 
+@takes_options
 def run(
     record: Annotated[
         str,
@@ -235,17 +194,14 @@ def run(
             "--out", "-o", help="File for the errors over time, .png or .svg; other pictures are written beside it."
         ),
     ] = "run.png",
-    format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Draw a study, or a run of the optimiser: errors over time, importance, parallel coordinates, slices, curves."""
     from pathlib import Path
 
     from warmstart.plots.style import check_target
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     target = Path(out)
     check_target(target)
     from warmstart.cli.studies import draw

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from warmstart.cli.shell import Shell
+from warmstart.option import MOST_SEED, about, option, options_of, required
 
 if TYPE_CHECKING:
     from warmstart.history_store.records import Evaluation
@@ -13,47 +14,42 @@ if TYPE_CHECKING:
 _TEXT = re.compile(r"[^-].*", re.DOTALL)
 _NUMBER = re.compile(r"[0-9]{1,300}(\.[0-9]{1,300})?(e-?[0-9]{1,2})?")
 _SEED = re.compile(r"[0-9]{1,18}")
-VALUES: Mapping[str, tuple[str, re.Pattern[str]]] = {
-    "--dataset": ("dataset", _TEXT),
-    "-d": ("dataset", _TEXT),
-    "--config": ("config", _TEXT),
-    "--error": ("error", _NUMBER),
-    "--status": ("status", _TEXT),
-    "--duration": ("duration", _NUMBER),
-    "--curve": ("curve", _TEXT),
-    "--origin": ("origin", _TEXT),
-    "--server": ("server", _TEXT),
-    "--format": ("format", re.compile("table|json|yaml|csv")),
-    "-f": ("format", re.compile("table|json|yaml|csv")),
-    "--seed": ("seed", _SEED),
-}
-"""Options with a value of a plain call: argument, pattern of the value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordCall(Shell):
+    """A call of `history record`: its streams, and the run."""
+
+    TITLE: ClassVar[str] = "Run"
+    history: str | None = None
+    dataset: str = required("Name of the dataset in the history.", flags=("--dataset", "-d"), is_main=True)
+    config: str = required("JSON object of hyperparameters, or @FILE.", is_main=True)
+    error: float | None = option(None, "Validation error in [0, 1].", type=float, is_main=True)
+    status: str = option("ok", "ok, diverged, crashed, timeout or oom.", is_main=True)
+    duration: float | None = option(None, "Seconds.", type=float, is_main=True)
+    seed: int | None = option(None, "Seed of the run.", type=int, least=0, most=MOST_SEED, is_main=True)
+    curve: str | None = option(None, "JSON list of [update, error], or @FILE.", is_main=True)
+    origin: str = option("record", "Who measured it.", is_main=True)
+    server: str | None = option(None, "Record it in the history of a `warmstart serve`.", metavar="URL", is_main=True)
+
+
+def _pattern(item: Any) -> re.Pattern[str]:
+    """Return the pattern of an option's values that Typer would read the same way."""
+    choices, kind = about(item).choices, about(item).type
+    if isinstance(choices, tuple) and choices:
+        return re.compile("|".join(choices))
+    return _NUMBER if kind is float else _SEED if kind is int else _TEXT
+
+
+_OPTIONS = {flag: item for item in options_of(RecordCall) for flag in about(item).flags or (f"--{item.name}",)}
 FLAGS: Mapping[str, tuple[str, Any]] = {
-    "--quiet": ("quiet", True),
-    "-q": ("quiet", True),
-    "--verbose": ("verbose", 1),
-    "-v": ("verbose", 1),
+    flag: (item.name, 1 if about(item).is_counted else True)
+    for flag, item in _OPTIONS.items()
+    if about(item).is_counted or item.default is False
 }
 """Options without a value: argument, value."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordCall:
-    """A call of `history record`; see its options."""
-
-    history: str | None = None
-    dataset: str
-    config: str
-    error: float | None = None
-    status: str = "ok"
-    duration: float | None = None
-    curve: str | None = None
-    origin: str = "record"
-    server: str | None = None
-    format: str = "table"
-    seed: int | None = None
-    quiet: bool = False
-    verbose: int = 0
+VALUES = {flag: (item.name, _pattern(item)) for flag, item in _OPTIONS.items() if flag not in FLAGS}
+"""Options with a value of a plain call: argument, pattern of the value."""
 
 
 def plain_call(args: Sequence[str]) -> RecordCall | None:
@@ -96,7 +92,6 @@ def record_run(call: RecordCall) -> None:
     """
     from warmstart.histories.typed_run import read_evaluation
 
-    shell = Shell(call.format, quiet=call.quiet, verbose=call.verbose)
     _check_one_target(call.history, call.server)
     evaluation = read_evaluation(
         dataset=call.dataset,
@@ -114,7 +109,7 @@ def record_run(call: RecordCall) -> None:
         path, count, evaluation = _append_run(call.history, evaluation)
     row = {
         "dataset": call.dataset,
-        **shell.cells(evaluation.config),
+        **call.cells(evaluation.config),
         "error": call.error,
         "status": evaluation.status.value,
     }
@@ -129,7 +124,7 @@ def record_run(call: RecordCall) -> None:
             "status": call.status,
         },
     }
-    shell.result(document, [row])
+    call.result(document, [row])
 
 
 def _check_one_target(history: str | None, server: str | None) -> None:

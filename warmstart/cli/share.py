@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warmstart.cli.options import Format, FormatOption, HistoryFile, QuietOption, SeedOption, VerboseOption
+from warmstart.cli.options import HistoryFile
+from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell
 from warmstart.history_store.bundle.file import write_bundle
 from warmstart.history_store.history import History
@@ -18,6 +19,7 @@ _MAX_LINES = 20
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the report and write nothing.")]
 
 
+@takes_options
 def bundle(
     history: HistoryFile,
     *,
@@ -31,10 +33,7 @@ def bundle(
     own: Annotated[
         bool, typer.Option("--own", help="Leave out what was merged, and what came with the shipped history.")
     ] = False,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Write the runs and features of a history as one file to share, without images and paths.
 
@@ -43,7 +42,6 @@ def bundle(
     from warmstart.histories.bundle import bundle_history
     from warmstart.locations import history_path
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
     with History.open(path) as opened, shell.images_progress() as progress:
         summary = bundle_history(opened, datasets=dataset, own=own, progress=progress)
@@ -67,6 +65,7 @@ def bundle(
     shell.result({"schema_version": 1, **document, "without_features": list(summary.without_features)}, [row])
 
 
+@takes_options
 def merge(
     history: Annotated[
         str,
@@ -74,16 +73,11 @@ def merge(
     ],
     bundles: Annotated[
         list[str],
-        typer.Argument(
-            metavar="BUNDLE...", help="Files that `history bundle` wrote, or folders of them, in any order."
-        ),
+        typer.Argument(metavar="BUNDLE", help="Files that `history bundle` wrote, or folders of them, in any order."),
     ],
     *,
     dry_run: _DryRun = False,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Merge bundles into a history, all or none.
 
@@ -91,7 +85,6 @@ def merge(
     """
     from warmstart.histories.merge import merge_files
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     plan = merge_files(Path(history), bundles, dry_run=dry_run)
     _print_conflicts(shell, plan, history)
     row = {
@@ -108,6 +101,7 @@ def merge(
     shell.result(document, [row], title=title)
 
 
+@takes_options
 def quarantine(
     history: HistoryFile,
     *,
@@ -117,17 +111,13 @@ def quarantine(
             "--release", help="Let this answer: the id of a run, a dataset or a contributor; may be repeated."
         ),
     ] = None,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """List merged runs in quarantine, which are not used because they do not fit; or release them."""
     from warmstart.histories.merge import quarantine_of
     from warmstart.histories.merge import release as let_answer
     from warmstart.locations import history_path
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
     with History.open(path, write=bool(release)) as opened:
         before = quarantine_of(opened)

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from warmstart.cli.errors import in_options
 from warmstart.cli.table import Row, table
 from warmstart.history_store.quoting import in_json, in_line, in_yaml
+from warmstart.option import option
 
 if TYPE_CHECKING:
     from warmstart.cli.bar import Show
@@ -26,17 +27,17 @@ _ENDS = re.compile(r"(?<=[a-z0-9)'\"`%][.!?]) (?=[A-Z`'\"])")
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """The two streams of a command.
+    """The two streams of a command, as its options say."""
 
-    Attributes:
-        format: ``table``, ``json``, ``yaml`` or ``csv``.
-        quiet: say nothing on stderr.
-        verbose: 1 = details.
-    """
-
-    format: str
-    quiet: bool = False
-    verbose: int = 0
+    TITLE: ClassVar[str] = "Output"
+    format: str = option(
+        "table",
+        "Format of the result on stdout.",
+        flags=("--format", "-f"),
+        choices=("table", "json", "yaml", "csv"),
+    )
+    quiet: bool = option(False, "Write only errors to stderr.", flags=("--quiet", "-q"))
+    verbose: int = option(0, "Write more to stderr; -vv shows tracebacks.", flags=("--verbose", "-v"), is_counted=True)
     _notes: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def note(self, text: str) -> None:

@@ -3,6 +3,8 @@
 import difflib
 import re
 
+FORMER_NAMES = {"train": "fit-similarity"}
+"""Names of commands in 0.2, and their present ones."""
 _CHOICES = re.compile(r"expected [^.]*?(?:one of|among) (?P<choices>[^.]+?), got (?P<got>'[^']*'|[^\s',.]+)(?=[ .,])")
 _OPTIONS = re.compile(r" \(Possible options: (?P<options>[^)]*)\)|(?<=\w)\. Did you mean (?P<option>-\S+?)\?")
 _HELP_HINT = "`--help` lists them."

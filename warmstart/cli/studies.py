@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from warmstart.cli.options import Format, FormatOption, QuietOption, RawOption, SeedOption, VerboseOption
+from warmstart.cli.options import RawOption, SeedOption, one_of
+from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, display_path, write
 from warmstart.history_store.wording import in_shell
 
@@ -14,53 +15,36 @@ if TYPE_CHECKING:
 
 _MAX_ROWS = 10
 StorageArgument = Annotated[
-    str | None, typer.Argument(metavar="[STORAGE]", help="The same as --storage, without its name.")
+    str | None, typer.Argument(metavar="STORAGE", help="The same as --storage, without its name.")
 ]
 StorageOption = Annotated[
     str | None,
     typer.Option("--storage", help="Path (SQLite or journal) or URL; warmstart-studies.db when left out."),
 ]
 StudyArgument = Annotated[
-    str | None, typer.Argument(metavar="[STUDY]", help="Its name; may be left out where there is one only.")
+    str | None, typer.Argument(metavar="STUDY", help="Its name; may be left out where there is one only.")
 ]
 
 StudyOption = Annotated[str | None, typer.Option("--study", help="The same as STUDY, by its name.")]
 
 
-def one_study(positional: str | None, option: str | None) -> str | None:
-    """Return the study that is named by its position or by --study.
-
-    Raises:
-        UsageError: both name one, and they differ.
-    """
-    from warmstart.history_store.errors import UsageError
-
-    if None not in (positional, option) and positional != option:
-        msg = f"expected one study, got {positional!r} and {option!r}. Leave one of the two out."
-        raise UsageError(msg, param="study")
-    return positional or option
-
-
+@takes_options
 def list_(
     path: StorageArgument = None,
     *,
     storage: StorageOption = None,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """List the studies of a storage: dataset, trials, best error. Nothing is changed."""
     from warmstart.studies.results.study_record import read_study_record, study_names
     from warmstart.studies.state.reading import open_to_read
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
-    with open_to_read(path or storage) as store:
+    with open_to_read(one_of("storage", path, storage)) as store:
         storage_name = store.display_name
         rows = [_study_row(store, name, read_study_record, shell) for name in study_names(store)]
     count = f"{len(rows)} {'study' if len(rows) == 1 else 'studies'}"
     heads = ("study", "dataset", "trials", "failed", "metric", "best", "updated")
-    brief = [{head: row.get(head) for head in heads} for row in rows] if format == Format.TABLE else rows
+    brief = [{head: row.get(head) for head in heads} for row in rows] if shell.format == "table" else rows
     document = {"schema_version": 1, "storage": storage_name, "studies": rows}
     shell.result(
         document, brief, title=f"{display_path(storage_name)}: {count}", optional=("updated", "failed", "metric")
@@ -79,6 +63,7 @@ def _study_row(store: Any, name: str, read: Any, shell: Shell) -> dict[str, Any]
     return row
 
 
+@takes_options
 def show(
     study: StudyArgument = None,
     *,
@@ -87,18 +72,14 @@ def show(
     trials: Annotated[
         int, typer.Option("--trials", min=0, help="How many of the best trials are shown; 0 = all.")
     ] = _MAX_ROWS,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Show a study: its best trials, the warm ones with expected and measured errors, failures."""
     from warmstart.studies.results.study_record import choose_study, read_study_record, unended_rows
     from warmstart.studies.state.reading import open_to_read
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     with open_to_read(storage) as store:
-        record = read_study_record(store, choose_study(store, one_study(study, named)))
+        record = read_study_record(store, choose_study(store, one_of("study", study, named)))
         running, interrupted = unended_rows(store, record.name)
     every = record.rows()
     ranked = sorted(
@@ -118,7 +99,7 @@ def show(
         "to_run_again": interrupted,
     }
     shell.result(document, best, title=_title(record), optional=("seconds",))
-    if format == Format.TABLE:
+    if shell.format == "table":
         _print_warm_trials(shell, record, every)
         _print_unended(shell, running, interrupted)
         _print_failures(shell, record, every)
@@ -156,7 +137,7 @@ def _print_warm_trials(shell: Shell, record: "StudyRecord", every: list[dict[str
         to_value, column = record.metric.to_value, "error" if record.metric.is_plain else record.metric.name
         promised = [None if row["promised"] is None else to_value(row["promised"]) for row in tried]
         pairs = zip(tried, promised, strict=True)
-        shell.table([{"trial": row["trial"], "source": row["source"], "promised": value, "came": row[column]} for row, value in pairs])  # fmt: skip
+        shell.table([{"trial": row["trial"], "source": row["source"], "expected": value, "measured": row[column]} for row, value in pairs])  # fmt: skip
     if record.expected is not None:
         write("")
         shell.say(record.expected_line)
@@ -184,6 +165,7 @@ def _print_failures(shell: Shell, record: "StudyRecord", every: list[dict[str, A
         )
 
 
+@takes_options
 def plot(
     study: StudyArgument = None,
     *,
@@ -193,10 +175,8 @@ def plot(
         str | None,
         typer.Option("--out", "-o", help="The first picture, .png or .svg; the others lie beside it."),
     ] = None,
-    format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Draw a study: best so far, importance, parallel coordinates, slices, learning curves."""
     from pathlib import Path
@@ -205,11 +185,10 @@ def plot(
     from warmstart.studies.results.study_record import choose_study, file_stem, read_study_record
     from warmstart.studies.state.reading import open_to_read
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     if out is not None:
         check_target(Path(out))
     with open_to_read(storage) as store:
-        record = read_study_record(store, choose_study(store, one_study(study, named)))
+        record = read_study_record(store, choose_study(store, one_of("study", study, named)))
     target = Path(out or f"{file_stem(record.name)}.png")
     check_target(target)
     draw(shell, record, target, seed=seed)
@@ -227,6 +206,7 @@ def draw(shell: Shell, record: "StudyRecord", target: Any, *, seed: int) -> None
     shell.result(document, [{"file": name} for name in names])
 
 
+@takes_options
 def export(
     out: Annotated[
         str, typer.Argument(metavar="OUT", help="The file to write: .csv, .parquet, .json, or .html with pictures.")
@@ -236,10 +216,8 @@ def export(
     named: StudyOption = None,
     storage: StorageOption = None,
     raw: RawOption = False,
-    format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Write the trials of a study as a table, as JSON, or as a page with pictures that needs no network."""
     from pathlib import Path
@@ -249,11 +227,10 @@ def export(
     from warmstart.studies.results.study_record import choose_study, read_study_record
     from warmstart.studies.state.reading import open_to_read
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     target = Path(out)
     check_export(target)
     with open_to_read(storage) as store:
-        record = read_study_record(store, choose_study(store, one_study(study, named)))
+        record = read_study_record(store, choose_study(store, one_of("study", study, named)))
         folder = study_folder(store.path, record.name)
     if target.suffix.lower() == ".html":
         from warmstart.plots.study_page import classifier_of_report, write_page
@@ -267,16 +244,14 @@ def export(
     shell.result({"schema_version": 1, "storage": record.storage, **row}, [row])
 
 
+@takes_options
 def delete(
     study: StudyArgument = None,
     *,
     named: StudyOption = None,
     storage: StorageOption = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Delete a study with its trials. Asks first, unless --yes; its report stays."""
     from warmstart.history_store.wording import counted
@@ -285,9 +260,8 @@ def delete(
     from warmstart.studies.state.removal import remove_study
     from warmstart.studies.state.storage import open_store
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     with open_to_read(storage) as store:
-        record = read_study_record(store, choose_study(store, one_study(study, named)))
+        record = read_study_record(store, choose_study(store, one_of("study", study, named)))
     subject = f"{record.name!r} with its {counted(len(record.trials), 'trial')}"
     if not confirmed(f"Delete {subject} from {display_path(record.storage)}?", subject, yes=yes):
         shell.note("Nothing deleted.")
@@ -298,15 +272,13 @@ def delete(
     shell.result({"schema_version": 1, "storage": record.storage, **row}, [row])
 
 
+@takes_options
 def rename(
     study: Annotated[str, typer.Argument(metavar="STUDY", help="Its name.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name.")],
     *,
     storage: StorageOption = None,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
+    shell: Shell,
 ) -> None:
     """Give a study another name; its report stays where it is."""
     from warmstart.studies.results.study_record import choose_study
@@ -314,7 +286,6 @@ def rename(
     from warmstart.studies.state.removal import rename_study
     from warmstart.studies.state.storage import open_store
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
     with open_to_read(storage) as store:  # a wrong name makes no storage
         name, storage_name = choose_study(store, study), store.display_name
     with closing(open_store(storage)) as store:

@@ -3,32 +3,23 @@
 import contextlib
 import math
 import sys
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args
 
 import typer
 
-from warmstart.cli.options import (
-    CpusOption,
-    Format,
-    FormatOption,
-    GpusOption,
-    LabelsColumnOption,
-    LabelsOption,
-    NoCacheOption,
-    QuietOption,
-    RayAddressOption,
-    RayOption,
-    VerboseOption,
-)
+from warmstart.cli.options import RayOptions
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, display_path, write
 from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.history_store.wording import counted, in_short
+from warmstart.option import option, option_of
 from warmstart.status import ALL_FAILED
 from warmstart.studies.objectives.metric import Metric
-from warmstart.studies.options import GROUPS, WarmStart
+from warmstart.studies.options import Execution, Outputs, Problem, Search, WarmStart
+from warmstart.studies.state.split import Split
+from warmstart.suggestions.lookup import Labels, Sources
 
 if TYPE_CHECKING:
     from warmstart.bo.transfer.expected_error import ExpectedError
@@ -37,52 +28,61 @@ if TYPE_CHECKING:
     from warmstart.studies.results.progress import StudyProgress
     from warmstart.studies.results.summary import JointResult, TuneResult
     from warmstart.studies.results.trial import Trial
-    from warmstart.studies.state.split import Split
     from warmstart.studies.tune_options import TuneOptions
 
 
-class SplitName(StrEnum):
-    """Ways to share the trials between datasets; see docs/tune.md."""
+@dataclass(frozen=True, kw_only=True)
+class Datasets(Labels):
+    """Several datasets, and how they share the trials."""
 
-    EQUAL = "equal"
-    GAIN = "gain"
+    TITLE: ClassVar[str] = "Data"
+    labels: str | None = option_of(Labels, "labels")
+    dataset: tuple[str, ...] = option((), "The same as DATASET, by name; may be repeated.", flags=("--dataset", "-d"))
+    split: Split = option(
+        "equal",
+        "With several datasets: equal shares of the trials, or more where the expected gain is larger.",
+        choices=get_args(Split),
+    )
+
+    def sources(self, paths: list[str] | None) -> list[str]:
+        """Return the datasets of the arguments and of the option, with their labels.
+
+        Raises:
+            UsageError: labels without a dataset.
+        """
+        named = [*(paths or ()), *self.dataset]
+        if not named and (name := "labels" if self.labels else "labels_column" if self.labels_column else None):
+            msg = "needs `dataset`."
+            raise UsageError(msg, param=name)
+        return [self.labelled(path) for path in named]
 
 
 _PAGE_S = 2.0
 """Least seconds to draw the page with pictures; a busy machine adds to it as it adds to loading."""
 
 
-@takes_options(GROUPS)
+@takes_options
 def tune(
-    paths: Annotated[list[str] | None, typer.Argument(metavar="[DATASET]...", help="The same as --dataset.")] = None,
-    *,
-    dataset: Annotated[
+    paths: Annotated[
         list[str] | None,
-        typer.Option(
-            "--dataset",
-            "-d",
-            help="Your images, as in `suggest`; the objective gets the path. Repeat it to tune several datasets at once.",
+        typer.Argument(
+            metavar="DATASET",
+            help="Pictures that it trains on, in any form of `suggest`: it starts from what won on similar ones. Several are tuned at once.",
         ),
     ] = None,
-    labels: LabelsOption = None,
-    labels_column: LabelsColumnOption = None,
-    split: Annotated[
-        SplitName,
-        typer.Option(
-            "--split",
-            help="With several datasets: equal shares of the trials, or more where the expected gain is larger.",
-            rich_help_panel="Search",
-        ),
-    ] = SplitName.EQUAL,
+    *,
+    problem: Problem,
+    search: Search,
+    execution: Execution,
+    outputs: Outputs,
+    datasets: Datasets,
+    warm_start: WarmStart,
     no_warm: Annotated[
         bool,
         typer.Option("--no-warm", help="Do not use the history's suggestions.", rich_help_panel="Warm start"),
     ] = False,
-    no_cache: NoCacheOption = False,
-    ray: RayOption = False,
-    ray_address: RayAddressOption = None,
-    cpus_per_trial: CpusOption = None,
-    gpus_per_trial: GpusOption = None,
+    sources: Sources,
+    ray: RayOptions,
     server: Annotated[
         str | None,
         typer.Option(
@@ -92,12 +92,9 @@ def tune(
             rich_help_panel="Running",
         ),
     ] = None,
-    format: FormatOption = Format.TABLE,  # noqa: A002
-    quiet: QuietOption = False,
-    verbose: VerboseOption = 0,
-    options: dict[str, Any],
+    shell: Shell,
 ) -> None:
-    """Tune, starting from what won on similar datasets.
+    """Tune a training script, starting from what won on similar datasets.
 
     Run the same command again to resume after any interruption.
     """
@@ -105,21 +102,14 @@ def tune(
 
     began = monotonic()
 
-    from warmstart.histories.import_runs import parse_pairs
-    from warmstart.history_store.readers.csv_labels import labelled
-    from warmstart.integrations.ray.cluster import chosen_cluster
     from warmstart.studies.results.summary import TuneResult
     from warmstart.studies.tune import tune_dataset, tune_datasets
     from warmstart.studies.tune_options import TuneOptions, with_printed_metric
 
-    shell, loaded = Shell(format, quiet=quiet, verbose=verbose), monotonic() - began
-    options = with_printed_metric(options)
+    loaded, groups = monotonic() - began, (problem, search, execution, outputs, warm_start, sources)
+    options = with_printed_metric({name: value for group in groups for name, value in vars(group).items()})
     objective_metric = Metric(options["metric"], options["maximize"], options["scale"])
-    dataset = [*(paths or ()), *(dataset or ())]
-    if not dataset and (name := "labels" if labels else "labels_column" if labels_column else None):
-        msg = "needs `dataset`."
-        raise UsageError(msg, param=name)
-    paths, latest = [labelled(path, labels, labels_column) for path in dataset], list["StudyProgress"]()
+    paths, latest = datasets.sources(paths), list["StudyProgress"]()
     # Ray prints what befalls its nodes; stdout is for the result.
     with shell.progress("tuning") as show, contextlib.redirect_stdout(sys.stderr):
 
@@ -134,22 +124,18 @@ def tune(
 
         try:
             changes = {
-                "warm": _warm(options["warm"], no_warm=no_warm),
-                "rename": parse_pairs("rename", options["rename"] or ()),
-                "cluster": chosen_cluster(
-                    ray_address, use_ray=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial
-                ),
+                "warm": _warm(warm_start.warm, no_warm=no_warm),
+                "cluster": ray.cluster(),
                 "scale": objective_metric.scale,
-                "report": options["report"] or True,
-                "cache": not no_cache,
+                "report": outputs.report or True,
                 "progress": update,
                 "on_message": shell.note,
             }
             call = TuneOptions.of(options | changes)
             if server is not None:
-                result = _tune_on_server(server, paths, call, split.value)
+                result = _tune_on_server(server, paths, call, datasets.split)
             elif len(paths) > 1:
-                result = tune_datasets(paths, call, split=split.value)
+                result = tune_datasets(paths, call, split=datasets.split)
             else:
                 result = tune_dataset(paths[0] if paths else None, call, began=began)
         except KeyboardInterrupt:
@@ -230,7 +216,7 @@ def _print_joint(shell: Shell, result: "JointResult") -> None:
     best = [{} if study.best is None else shell.cells(study.best.config) for study in result.studies]
     rows = [with_config(row, config) for row, config in zip(joint_rows(result), best, strict=True)]
     shell.result(result.to_dict(), rows, title=title)
-    if shell.format == Format.TABLE:
+    if shell.format == "table":
         lines = [
             f"{study.dataset}: {study.comparison_line}" for study in result.studies if study.comparison is not None
         ]
@@ -253,7 +239,7 @@ def _print(shell: Shell, result: "TuneResult") -> None:
     )
     title = f"{result.study} in {display_path(result.storage)}: {result.counts_line or 'no trial yet'}"
     shell.result(result.to_dict(), [row] if row else [], title=title)
-    if shell.format == Format.TABLE:
+    if shell.format == "table":
         write("")
         if (last := result.unfinished) is not None:
             value = result.metric.to_value(last.curve[-1][1])

@@ -7,11 +7,13 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from warmstart.history_store.errors import DataError, ManifestError, MissingPathError, UsageError, WarmstartError
 from warmstart.history_store.json_text import finite, parse_json
 from warmstart.history_store.wording import in_words
+from warmstart.option import option, option_of
+from warmstart.suggestions.lookup import Lookup
 
 if TYPE_CHECKING:
     from warmstart.history_store.history import History
@@ -31,22 +33,27 @@ STORED_SIZE = 32
 _log = logging.getLogger("warmstart")
 
 
-# Without slots, so that the command can read the defaults.
 @dataclass(frozen=True)
 class Job:
     """The training job to measure: a workload, or the user's script.
 
     Attributes:
-        workload: a name in `warmstart.training.workloads.WORKLOADS`.
-        target_budget: the name of one of its budgets; None = the usual one.
         script: measured instead of a workload.
-        space: of a new history (see `warmstart.spaces`); None = the workload's usual one.
     """
 
-    workload: str = "cnn"
-    target_budget: str | None = None
+    TITLE: ClassVar[str] = "Job"
+    workload: str = option(
+        "cnn", "What is trained: cnn, transfer, or one that an installed package adds.", is_main=True
+    )
+    target_budget: str | None = option(
+        None,
+        "Length of one training run, by name; of cnn: compact-400 or paper. Of your script: a number, its "
+        "{warmstart.budget}.",
+    )
     script: "OwnScript | None" = None
-    space: "SpaceLike | None" = None
+    space: "SpaceLike | None" = option(
+        None, "For a new history: compact, paper or a file of a space (YAML, JSON).", is_main=True
+    )
 
 
 @dataclass(frozen=True)
@@ -54,13 +61,18 @@ class Machines:
     """The machines that measure runs.
 
     Attributes:
-        workers: processes; None = 2 on this machine, all places of a cluster.
-        device: of torch; ``auto`` is the first GPU, on a cluster each node's own.
         cluster: None = this machine.
     """
 
-    workers: int | None = None
-    device: str = "auto"
+    TITLE: ClassVar[str] = "Running"
+    workers: int | None = option(
+        None,
+        "Processes: 2 when left out; with Ray, all that there is room for.",
+        type=int,
+        least=1,
+        is_main=True,
+    )
+    device: str = option_of(Lookup, "device", default="auto")
     cluster: "Cluster | None" = None
 
     @contextlib.contextmanager

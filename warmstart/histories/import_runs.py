@@ -1,12 +1,13 @@
 """Import runs of other tools into a history: find the importer, read the source, map hyperparameters, report."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warmstart.arguments import parse_pairs
 from warmstart.histories.add import import_into
+from warmstart.histories.import_request import ImportRequest
 from warmstart.history_store.canonical import home_path
 from warmstart.history_store.errors import MissingPathError, UsageError
 from warmstart.history_store.external_runs import ForeignRuns
@@ -18,31 +19,6 @@ if TYPE_CHECKING:
     from warmstart.history_store.external_import import ImportPlan
     from warmstart.history_store.history import History
     from warmstart.history_store.mapping import Wishes
-
-
-@dataclass(frozen=True, slots=True)
-class ImportRequest:
-    """The options of an import.
-
-    Attributes:
-        dataset: of the runs, if the source does not say.
-        study: one of several studies or spaces of the source.
-        metric: the objective that is the error, where the source has several.
-        error_range: `BEST,WORST`, the values that count as error 0 and 1.
-        rename: `theirs=ours`, likewise `fill` `ours=value` and `rescale` `theirs=log10(x)`.
-        outside: `clip` or `drop`.
-        dry_run: read and report, write nothing.
-    """
-
-    dataset: str | None = None
-    study: str | None = None
-    metric: str | None = None
-    error_range: str | None = None
-    rename: Sequence[str] = field(default=())
-    fill: Sequence[str] = field(default=())
-    rescale: Sequence[str] = field(default=())
-    outside: str = "clip"
-    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,22 +140,6 @@ def parse_range(text: str | None) -> tuple[float, float] | None:
         msg = f"expected BEST,WORST, two numbers, got {text!r}. Give 1,0 for an accuracy, 100,0 for per cent."
         raise UsageError(msg, param="error_range") from error
     return best, worst
-
-
-def parse_pairs(param: str, texts: Sequence[str]) -> dict[str, str]:
-    """Parse texts `name=value`, every name once.
-
-    Raises:
-        UsageError: another text, or a name twice.
-    """
-    pairs: dict[str, str] = {}
-    for text in texts:
-        name, sign, value = text.partition("=")
-        if not sign or not name.strip() or not value.strip() or name.strip() in pairs:
-            msg = f"expected name=value, once a name, got {text!r}. Write `{param}` learning_rate=..."
-            raise UsageError(msg, param=param)
-        pairs[name.strip()] = value.strip()
-    return pairs
 
 
 def _parse_wishes(request: ImportRequest) -> "Wishes":

@@ -18,6 +18,7 @@ from warmstart.history_store.wording import some_of
 from warmstart.locations import usual_model
 from warmstart.metafeat.cache import cache_folder
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
+from warmstart.metafeat.spec import Extractor
 from warmstart.models.evaluation_settings import EvaluationSettings
 from warmstart.models.recipe import Recipe
 from warmstart.plots.read_report import table_stems
@@ -39,7 +40,7 @@ Show = Callable[[int, int, str], None]
 LEARNED = "learned"
 METRICS = (LEARNED, "handcrafted", "random network")
 """Kinds of distance between datasets of a history."""
-PAPER = {"ADF": "adf", "Bi-LSTM": "bilstm"}
+PAPER: dict[str, Extractor] = {"ADF": "adf", "Bi-LSTM": "bilstm"}
 """The two models of [Kim2017warmstart] by their labels in its figures."""
 
 
@@ -203,7 +204,7 @@ class HistoryMetrics:
                 models.embeddings(frozenset((part, second)))
         return embedding_metric(models.embeddings, self.parts, nested=nested)
 
-    def paper(self, extractor: str) -> "SiameseSettings":
+    def paper(self, extractor: Extractor) -> "SiameseSettings":
         """Return the paper's recipe with one of its two set encoders and the plan's number of steps."""
         return Recipe("paper", extractor, steps=self.plan.recipe.steps).settings()
 

@@ -5,33 +5,40 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, get_args
 
+from warmstart.history_store.error_tables import TargetKind
 from warmstart.history_store.errors import UsageError
 from warmstart.metafeat.model_file import read_header
-from warmstart.training.siamese.settings import SiameseSettings, preset
+from warmstart.metafeat.spec import BACKBONES, EXTRACTORS, TARGETS, Backbone, Extractor
+from warmstart.option import option
+from warmstart.training.siamese.settings import PresetName, SiameseSettings, preset
 
 
-# Without slots, so that commands can read the defaults.
 @dataclass(frozen=True)
 class Recipe:
-    """The training recipe of a meta-feature model; None and False keep the preset's value.
+    """The training recipe of a meta-feature model; None and False keep the preset's value."""
 
-    Attributes:
-        preset_name: ``modern`` or ``paper``.
-        extractor: set encoder.
-        target: distance for the embeddings to imitate.
-        backbone: convolutions.
-        handcrafted: append the handcrafted features.
-        steps: updates.
-    """
-
-    preset_name: str = "modern"
-    extractor: str | None = None
-    target: str | None = None
-    backbone: str | None = None
-    handcrafted: bool = False
-    steps: int | None = None
+    TITLE: ClassVar[str] = "Recipe"
+    preset_name: PresetName = option(
+        "modern",
+        "Recipe of the model: modern (ours) or paper (as published).",
+        flags=("--preset",),
+        choices=get_args(PresetName),
+    )
+    extractor: Extractor | None = option(
+        None,
+        "Set encoder; the preset's own when left out.",
+        choices=EXTRACTORS,
+    )
+    target: TargetKind | None = option(
+        None,
+        "Distance between datasets to learn; the preset's own when left out.",
+        choices=TARGETS,
+    )
+    backbone: Backbone | None = option(None, "Convolutions; the preset's own when left out.", choices=BACKBONES)
+    handcrafted: bool = option(False, "Also use handcrafted features; takes 1 s more a dataset.")
+    steps: int | None = option(None, "Training steps; the preset's own when left out.", type=int, least=1)
 
     def settings(self) -> SiameseSettings:
         """Return the settings of the training.
@@ -44,8 +51,8 @@ class Recipe:
             raise UsageError(msg, param="backbone")
 
         # The preset modern uses no image by itself: a backbone needs a set encoder.
-        encoder = "adf" if self.backbone is not None and self.preset_name == "modern" else None
-        settings = preset(self.preset_name, extractor=self.extractor or encoder)  # type: ignore[arg-type]  # checked by the function itself
+        encoder: Extractor | None = "adf" if self.backbone is not None and self.preset_name == "modern" else None
+        settings = preset(self.preset_name, extractor=self.extractor or encoder)
         chosen: dict[str, Any] = {
             "target": self.target,
             "backbone": self.backbone,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from warmstart.history_store.json_text import finite
 from warmstart.history_store.wording import some_of, suggest_names
 from warmstart.metafeat.model_file import ModelHeader, read_header
 from warmstart.models.recipe import Recipe
+from warmstart.option import MOST_SEED, option, option_of
+from warmstart.suggestions.lookup import Lookup
 from warmstart.training.collection.plan import parse_time
 from warmstart.training.siamese.settings import SiameseSettings
 
@@ -26,24 +28,18 @@ FEW_PAIRS = 30
 """Least pairs of a held-out and a trained dataset for a rank correlation with an error by chance below 0.2."""
 
 
-# Without slots, so that the command can read the defaults.
 @dataclass(frozen=True)
 class TrainingRun:
-    """Limits and devices of a training run.
+    """Limits and devices of a training run."""
 
-    Attributes:
-        budget: stop after this time, e.g. ``30m``.
-        resume: continue from the checkpoint; otherwise an old one is refused.
-        seed: of weights, pairs and draws.
-        device: ``auto`` = the first GPU, if any.
-        threads: CPU threads.
-    """
-
-    budget: str | None = None
-    resume: bool = False
-    seed: int = 0
-    device: str = "auto"
-    threads: int | None = None
+    TITLE: ClassVar[str] = "Running"
+    budget: str | None = option(None, "Stop after this time, e.g. 30m; --resume continues.", is_main=True)
+    resume: bool = option(
+        False, "Continue from OUT.checkpoint where it exists; otherwise an old one is refused.", is_main=True
+    )
+    seed: int = option(0, "Seed of weights, pairs and draws.", least=0, most=MOST_SEED)
+    device: str = option_of(Lookup, "device", default="auto")
+    threads: int | None = option_of(Lookup, "threads", default=None, type=int)
 
 
 def train_model(

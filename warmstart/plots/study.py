@@ -52,7 +52,7 @@ def study_pictures(record: StudyRecord, *, notes: list[str], seed: int = 0) -> I
         DataError: no trial with an error.
     """
     if record.best is None:
-        msg = f"{record.name}: expected a trial with an error to draw, got none of {len(record.trials)}. Run some more, or correct the objective."
+        msg = f"{record.name}: expected a trial with a result to draw, got none of {len(record.trials)}. Run some more, or correct the objective."
         raise DataError(msg)
     numbers = [
         error

@@ -167,7 +167,7 @@ def _warm_rows(record: StudyRecord) -> Sequence[Mapping[str, Any]]:
             "from": warm.origin,
             "promised": None if warm.promised is None else record.metric.to_value(warm.promised),
             "expected": _expected(record, chosen),
-            "came": None if chosen is None else record.value(chosen),
+            "measured": None if chosen is None else record.value(chosen),
             "trial": None if chosen is None else chosen.number,
         }
         rows.append(with_config(row, warm.config))

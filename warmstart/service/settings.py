@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warmstart.history_store.errors import MissingPathError, UsageError
-from warmstart.locations import PathLike
+from warmstart.service.options import ServiceOptions
 from warmstart.training.workloads.classifier_file import read_header
 
 UPLOADS = {
@@ -22,53 +22,23 @@ PICTURES = ("image/jpeg", "image/png", "image/webp", "image/bmp", "image/gif", "
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceSettings:
+@dataclass(frozen=True, kw_only=True)
+class ServiceSettings(ServiceOptions):
     """Settings of one server.
 
     Attributes:
-        host: address to listen on.
-        port: TCP port; 0 = any free one.
-        history: to suggest from; ``$WARMSTART_HISTORY`` or the shipped one when left out.
-        model: of the meta-features; ``$WARMSTART_MODEL`` or the shipped one when left out.
-        storage: of the studies, a path or a URL; None = ``warmstart-studies.db`` in the working folder.
-        token_file: of the clients' tokens; needed unless only this machine can connect.
-        tls_cert: PEM file of the certificate chain.
-        tls_key: PEM file of its key.
-        root_path: prefix under which a proxy shows the server.
-        allowed_hosts: names by which clients may call it, besides those of this machine on loopback.
         writable_history: whether `/v1/history` takes runs.
-        most_bytes: of a JSON body.
         most_upload_bytes: of an uploaded dataset.
         most_pixels: of all pictures of an uploaded dataset together.
         most_picture_bytes: of an uploaded picture.
-        classifier: file of the classifier that answers `/v1/predictions`; None = no answers.
-        allow_uploads: take uploaded datasets on other addresses than loopback, too.
         body_timeout_s: seconds in which a body has to arrive.
-        rate: requests a second of each client, in bursts of ten times as many; None = any.
-        grace_s: seconds that requests under way have when the server stops.
     """
 
-    host: str = "127.0.0.1"
-    port: int = 8383
-    history: PathLike | None = None
-    model: PathLike | None = None
-    storage: PathLike | None = None
-    token_file: Path | None = None
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    root_path: str = ""
-    allowed_hosts: tuple[str, ...] = ()
     writable_history: bool = True
-    most_bytes: int = 1_000_000
     most_upload_bytes: int = 200_000_000
     most_pixels: int = 400_000_000
     most_picture_bytes: int = 20_000_000
-    classifier: PathLike | None = None
-    allow_uploads: bool = False
     body_timeout_s: float = 60.0
-    rate: float | None = None
-    grace_s: float = 10.0
 
     def __post_init__(self) -> None:
         """Check the settings.

@@ -14,7 +14,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from warmstart.arguments import (
     check_callable,
@@ -28,6 +28,7 @@ from warmstart.arguments import (
     check_seed,
     check_space,
     check_text,
+    parse_pairs,
 )
 from warmstart.locations import PathLike
 from warmstart.option import MOST_SEED, option
@@ -77,6 +78,7 @@ def _strategies() -> Iterable[str]:
 class Problem:
     """The objective and its space."""
 
+    TITLE: ClassVar[str] = "Your script"
     objective: str | Callable[..., object] | None = option(
         None,
         "A function: module:function or file.py:function; see docs/tune.md for its arguments. "
@@ -132,6 +134,7 @@ class Problem:
 class Search:
     """Options of the search; stored in the study."""
 
+    TITLE: ClassVar[str] = "Search"
     seed: int = option(
         0, "Seed of everything random, of the trials too.", check=check_seed, least=0, most=MOST_SEED, identity=()
     )
@@ -163,7 +166,6 @@ class Search:
         None,
         "What the script gives instead of an error: a JSON key, last, regex:PATTERN or file:PATH:KEY.",
         identity=(),
-        is_main=True,
     )
     maximize: bool = option(False, "A larger metric is better.", identity=())
     scale: Scale | None = option(
@@ -179,6 +181,7 @@ class Search:
 class WarmStart:
     """Options of the warm start; stored in the study. An option without effect does not identify it."""
 
+    TITLE: ClassVar[str] = "Warm start"
     warm: Warm = option(
         "design",
         "Warm configurations replace the Sobol design (design), begin it (initial), precede it (extra); or none.",
@@ -251,6 +254,7 @@ class WarmStart:
 class Execution:
     """Where trials run, and their limits; calls of one study may differ."""
 
+    TITLE: ClassVar[str] = "Running"
     trials: int | None = option(
         None, "Trials of the study in all; 50, or what the time allows.", type=int, least=1, is_main=True
     )
@@ -290,6 +294,7 @@ class Execution:
 class Outputs:
     """Files to write and messages to people."""
 
+    TITLE: ClassVar[str] = "Files"
     log: PathLike | None = option(
         None, "Append the output of the trials to this file; beside the report when left out.", check=check_path
     )
@@ -306,7 +311,6 @@ class Outputs:
         None,
         "At the end, train the workload's best network again and save it to this file.",
         check=check_path,
-        is_main=True,
     )
     ensemble: int = option(1, "Number of the best networks that the saved file has.", least=1)
     progress: Callable[[StudyProgress], None] | None = option(
@@ -330,15 +334,8 @@ class Caller:
     )
 
 
-GROUPS = {
-    "Your script": Problem,
-    "Search": Search,
-    "Warm start": WarmStart,
-    "History": Sources,
-    "Running": Execution,
-    "Files": Outputs,
-}
-"""Every group, by the title that people see."""
+GROUPS = (Problem, Search, WarmStart, Sources, Execution, Outputs)
+"""Every group; its `TITLE` is what people see."""
 Group = Problem | Search | WarmStart | Sources | Execution | Outputs
 
 
@@ -348,7 +345,9 @@ def pick_from(group: type[Any], record: object) -> dict[str, Any]:
 
 
 def _pairs(pairs: Any) -> Iterable[Any]:
-    return pairs.items() if isinstance(pairs, Mapping) else pairs or ()
+    is_text = not isinstance(pairs, Mapping) and any(isinstance(pair, str) for pair in pairs or ())
+    named = parse_pairs("rename", pairs) if is_text else pairs
+    return named.items() if isinstance(named, Mapping) else named or ()
 
 
 def _equations(pairs: Iterable[tuple[str, str]]) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-import textwrap
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +18,7 @@ from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.history_store.space import load_space
 from warmstart.history_store.wording import counted
 from warmstart.locations import PathLike
-from warmstart.option import about
+from warmstart.option import show_options
 from warmstart.prediction import predict_validation
 from warmstart.studies.execution.first_failures import ALIKE, fail_alike
 from warmstart.studies.execution.local_workers import run_workers
@@ -144,8 +142,8 @@ def _with_groups(groups: Sequence[Group], keywords: Mapping[str, Any]) -> dict[s
     """
     values: dict[str, Any] = {}
     for group in groups:
-        if type(group) not in GROUPS.values():
-            names = ", ".join(item.__name__ for item in GROUPS.values())
+        if type(group) not in GROUPS:
+            names = ", ".join(item.__name__ for item in GROUPS)
             msg = f"tune() expected a dataset, then groups of options ({names}), got {group!r}"
             raise TypeError(msg)
         options = pick_from(type(group), group)
@@ -203,7 +201,7 @@ def _tune_single(
     result, plan = outcomes[0]
     outputs = outputs if run_plan is None else replace(outputs, sample=run_plan.sample)
     if options.time is not None and result.best is None:
-        options.on_message(f"{name}: no trial has ended with an error in this time: give it more.")
+        options.on_message(f"{name}: no trial came to a result in this time: give it more.")
     result = replace(result, seconds=time.monotonic() - began)
     if options.report is not None:
         path = report_path(options.report, store, name)
@@ -246,27 +244,8 @@ def tune_many(datasets: Sequence[PathLike], *groups: Group, split: Split = "equa
     return tune_datasets([os.fspath(dataset) for dataset in datasets], call, split=split)
 
 
-def _show_options(function: Callable[..., object]) -> None:
-    """Let `help` and notebooks show every option as a keyword, and its text in the place of ``{options}``."""
-    items = [item for group in GROUPS.values() for item in fields(group)]
-    keywords = [
-        inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=item.default, annotation=item.type)
-        for item in items
-    ]
-    signature = inspect.signature(function)
-    direct = [
-        parameter
-        for parameter in signature.parameters.values()
-        if parameter.name not in TuneOptions.__dataclass_fields__ and parameter.kind is not parameter.VAR_KEYWORD
-    ]
-    function.__signature__ = signature.replace(parameters=[*direct, *keywords])  # type: ignore[attr-defined]
-    if function.__doc__ is not None:  # no documentation under -OO
-        lines = [textwrap.fill(f"{item.name}: {about(item).help}", 108, subsequent_indent="    ") for item in items]
-        function.__doc__ = function.__doc__.replace("{options}", textwrap.indent("\n".join(lines), " " * 8).lstrip())
-
-
-_show_options(tune)
-_show_options(tune_many)
+show_options(tune, *GROUPS)
+show_options(tune_many, *GROUPS)
 
 
 def tune_datasets(paths: Sequence[str], options: TuneOptions, *, split: Split) -> JointResult:

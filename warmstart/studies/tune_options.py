@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 import re
@@ -21,7 +20,7 @@ from warmstart.history_store import system
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import dump_space, load_space, same_space
 from warmstart.locations import history_path
-from warmstart.option import about
+from warmstart.option import check_keywords
 from warmstart.studies.execution.worker import Limits
 from warmstart.studies.history.warm_start import ask_history
 from warmstart.studies.objectives.base import Objective
@@ -71,15 +70,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
             TypeError: an unknown name.
             UsageError: a value of a wrong type, or options that exclude each other.
         """
-        known = {item.name: about(item) for item in fields(cls)}
-        for name, value in values.items():
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f". Did you mean {near[0]!r}?" if near else ""
-                msg = f"tune() got an unexpected keyword argument {name!r}{hint}"
-                raise TypeError(msg)
-            if value is not None and (check := known[name].check) is not None:
-                check(name, value)
+        check_keywords("tune", cls, values)
         if values.get("cluster") is not None:
             from warmstart.integrations.ray.cluster import Cluster
 

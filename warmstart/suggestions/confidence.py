@@ -7,7 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.bo.transfer.novelty import TYPICAL_PERCENTILE, judge_novelty
-from warmstart.suggestions.doubts import DISTANCES_UNRELIABLE, NO_EXPECTED_ERROR, Code, Doubt, find_doubts
+from warmstart.suggestions.doubts import (
+    DISTANCES_UNRELIABLE,
+    NO_EXPECTED_ERROR,
+    UNCERTAIN_ERROR,
+    Code,
+    Doubt,
+    find_doubts,
+)
 from warmstart.suggestions.embedded_history import SPREAD, EmbeddedHistory, nearest_positions
 from warmstart.suggestions.records import Confidence
 
@@ -67,4 +74,6 @@ def judge_query(
         texts.append(f"The nearest dataset is {nearest} (percentile {verdict.percentile:.0f} of the history's own).")
     if not NO_EXPECTED_ERROR.isdisjoint(codes):
         texts.append("No expected error is given for such images.")
+    elif not UNCERTAIN_ERROR.isdisjoint(codes):
+        texts.append("Ranges of expected errors are twice as wide for such images.")
     return Confidence(typical=False, distance_percentile=verdict.percentile, note=" ".join(texts), reasons=codes)

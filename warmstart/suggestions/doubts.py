@@ -10,7 +10,7 @@ import numpy as np
 from warmstart.bo.transfer.novelty import CHANCE_SCORE, FEW_GROUPS, signal_limit, white_limit
 from warmstart.history_store.readers.tree import split_of
 from warmstart.history_store.wording import some_of
-from warmstart.metafeat.sample_statistics import ABOUT, SampleStatistics
+from warmstart.metafeat.sample_statistics import SampleStatistics
 from warmstart.suggestions.norms import Norms
 from warmstart.suggestions.references import References
 
@@ -96,7 +96,6 @@ class Code(StrEnum):
     REPEATED_IMAGES = "repeated_images"
     NO_CLASS_INFORMATION = "no_class_information"
     SHUFFLED_PIXELS = "shuffled_pixels"
-    UNUSUAL_PIXELS = "unusual_pixels"
     SPLITS_AS_CLASSES = "splits_as_classes"
     DATASETS_AS_CLASSES = "datasets_as_classes"
 
@@ -108,21 +107,14 @@ DISTANCES_UNRELIABLE = frozenset(
         Code.REPEATED_IMAGES,
         Code.NO_CLASS_INFORMATION,
         Code.SHUFFLED_PIXELS,
-        Code.UNUSUAL_PIXELS,
     }
 )
 """With one of these codes the nearest datasets are no better than others: the portfolio is used."""
-NO_EXPECTED_ERROR = frozenset(
-    {
-        Code.FEW_IMAGES,
-        Code.FEW_IMAGES_PER_CLASS,
-        Code.REPEATED_IMAGES,
-        Code.NO_CLASS_INFORMATION,
-        Code.SHUFFLED_PIXELS,
-        Code.UNUSUAL_PIXELS,
-    }
-)
-"""With one of these codes no error is predicted: the forecast was fitted to no such dataset."""
+NO_EXPECTED_ERROR = frozenset({Code.FEW_IMAGES_PER_CLASS, Code.REPEATED_IMAGES})
+"""With one of these codes no error is predicted: there is nothing to learn, or nothing to measure it on."""
+UNCERTAIN_ERROR = frozenset({Code.FEW_IMAGES, Code.NO_CLASS_INFORMATION, Code.SHUFFLED_PIXELS})
+"""With one of these codes ranges of errors are `WIDER` times as wide: the forecast was fitted to no such dataset."""
+WIDER = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +142,7 @@ def find_doubts(sample: SampleStatistics | None, class_names: Sequence[str], nor
             *of_size,
             _doubt_repeats(sample),
             _doubt_signal(sample, norms.references),
-            *_doubt_pixels(sample, norms),
+            _doubt_pixels(sample, norms.references),
         )
     doubts = (_small_history(norms), *of_pictures, *doubt_class_names(class_names, norms.names))
     return tuple(doubt for doubt in doubts if doubt is not None)
@@ -193,29 +185,19 @@ def _doubt_signal(sample: SampleStatistics, references: References | None) -> Do
     return Doubt(Code.NO_CLASS_INFORMATION, text)
 
 
-def _doubt_pixels(sample: SampleStatistics, norms: Norms) -> tuple[Doubt | None, Doubt | None]:
-    """Doubt pixels without order, and pixels unlike those of the history's datasets."""
-    falls = sample.falls[1:]
-    references = norms.references
+def _doubt_pixels(sample: SampleStatistics, references: References | None) -> Doubt | None:
+    """Doubt pixels without order."""
     if references is not None and (references.pixels.shape[1:] != sample.pixels.shape or not references.names):
         # Computed at another image size.
         references = None
-    limit = white_limit(() if references is None else references.pixels[:, -len(falls) :])
-    shuffled = unusual = None
-    if (disorder := _pixel_disorder(sample, limit, is_generic=references is None)) is not None:
-        shuffled = Doubt(
-            Code.SHUFFLED_PIXELS,
-            f"Pixels without order, as in noise or shuffled pixels: {disorder}. Look at some images: are they read rightly?",
-        )
-    if references is not None and norms.pixels is not None:
-        distance, farthest = norms.pixels.distance(sample.pixels[: len(ABOUT)]), norms.pixels.limit
-        if distance > farthest:
-            text = f"Unusual pixels: brightness, contrast, texture and variety are unlike those of any dataset of the history (distance {distance:.1f}, up to {farthest:.1f} is usual)."
-            unusual = Doubt(Code.UNUSUAL_PIXELS, text)
-        elif falls.size and falls.min() <= -limit:
-            text = "Unusual pixels: the spectrum rises with frequency, as in fine regular patterns; in no dataset of the history does it."
-            unusual = Doubt(Code.UNUSUAL_PIXELS, text)
-    return shuffled, unusual
+    limit = white_limit(() if references is None else references.pixels[:, -len(sample.falls[1:]) :])
+    disorder = _pixel_disorder(sample, limit, is_generic=references is None)
+    if disorder is None:
+        return None
+    text = (
+        f"Pixels without order, as in noise or shuffled pixels: {disorder}. Look at some images: are they read rightly?"
+    )
+    return Doubt(Code.SHUFFLED_PIXELS, text)
 
 
 def _pixel_disorder(sample: SampleStatistics, limit: float, *, is_generic: bool) -> str | None:

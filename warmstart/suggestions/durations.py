@@ -154,7 +154,7 @@ def _duration_table(location: Location) -> tuple[dict[str, Any], str]:
         # Column -1, all unknown, stands for configurations that the history no longer has.
         "seconds": np.concatenate([seconds, unknown], axis=1)[:, columns],
         "groups": [embedded.groups[row] for row in rows],
-        "sizes": np.array([sizes_of(embedded.about[row]) for row in rows]),
+        "sizes": np.array([sizes_of(info) for info in embedded.about.at(rows)]),
         "query": _sizes(about.n_images, about.n_classes),
     }, origin
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from warmstart.bo.transfer.calibration import Calibration
 from warmstart.bo.transfer.strategies.sources import number_groups
 from warmstart.history_store.errors import DataError, HistoryDamagedError, UsageError
-from warmstart.history_store.records import Config, DatasetInfo
+from warmstart.history_store.file.dataset_list import DatasetList
+from warmstart.history_store.records import Config
 from warmstart.history_store.wording import counted, in_shell, some_of, suggest_names
 from warmstart.measured_with import MeasuredWith, measured_with
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
@@ -71,7 +72,7 @@ class EmbeddedHistory:
     errors: NDArray[np.float64]
     failed: NDArray[np.bool_]
     has_runs: NDArray[np.bool_]
-    about: Sequence[DatasetInfo]
+    about: DatasetList
     configs: tuple[Config, ...]
     space_json: str
     vectors: NDArray[np.float32]
@@ -125,28 +126,9 @@ class EmbeddedHistory:
             self.vectors if is_whole else self.vectors[rows],
             groups=self.groups if is_whole else [self.groups[row] for row in rows.tolist()],
             names=self.names if is_whole else [self.names[row] for row in rows.tolist()],
-            fewest_images=min(*(self.about[row].n_train for row in sampled), *draw_sizes, SAMPLE),
+            fewest_images=min(*(info.n_train for info in self.about.at(sampled)), *draw_sizes, SAMPLE),
             references=self.references,
         )
-
-
-class _Records(Sequence[DatasetInfo]):
-    """Records of some datasets of a history, read on access; the history may be closed."""
-
-    def __init__(self, history: "History", rows: Sequence[int]) -> None:
-        self._records, self._rows = history.records(), rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, index: int) -> DatasetInfo: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[DatasetInfo]: ...
-    def __getitem__(self, index: int | slice) -> DatasetInfo | list[DatasetInfo]:
-        if isinstance(index, slice):
-            return [self._records[row] for row in self._rows[index]]
-        return self._records[self._rows[index]]
 
 
 def load_embedded_history(
@@ -234,7 +216,7 @@ def _load(
         if not is_trained_on(header, history_id=history.id, space_json=history.space_json, names=history.names):
             notes.append(
                 f"The model was trained on another history: near means alike in how the configurations of that one fare. "
-                f"`warmstart train --history {in_shell(path)} --out MODEL` fits one to this history, once it has runs on a few dozen datasets."
+                f"`warmstart fit-similarity {in_shell(path)} --out MODEL` fits one to this history, once it has runs on a few dozen datasets."
             )
         if incomparable:
             notes.append(
@@ -272,7 +254,7 @@ def _assemble(
         siblings,
         number_groups(siblings),
         *_runs_of(history, order),
-        _Records(history, order),
+        history.records().part(order),
         tuple(history.configs),
         history.space_json,
         embeddings.of(names),
@@ -317,7 +299,7 @@ def _load_runs_only(history: "History") -> EmbeddedHistory:
         siblings,
         number_groups(siblings),
         *_runs_of(history, order),
-        _Records(history, order),
+        history.records().part(order),
         tuple(history.configs),
         history.space_json,
         np.zeros((len(order), 0), dtype=np.float32),

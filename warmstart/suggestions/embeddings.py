@@ -143,11 +143,11 @@ def incomparable_names(history: "History", names: Collection[str], header: Model
     Raises:
         ImagesMissingError: none can be embedded, though some were described with images.
     """
-    from warmstart.metafeat.embed import needs_torch
+    from warmstart.metafeat.embed import is_handcrafted
 
     incomparable = {name for name in names if not history.has_images(name)}
     merged = bool(incomparable) and history.view_result(FEATURES_KEY) is not None
-    if merged and not needs_torch(header) and (features := read_features(history)) is not None:
+    if merged and is_handcrafted(header) and (features := read_features(history)) is not None:
         incomparable -= set(features.names)
     if len(incomparable) == len(history.names) and not merged:
         described = next((name for name in history.names if history.dataset(name).n_images), None)
@@ -196,9 +196,9 @@ def _embed_from_features(
     history: "History", names: Sequence[str], header: ModelHeader
 ) -> dict[str, NDArray[np.float32]]:
     """Embed merged datasets from their features, if the model needs no images."""
-    from warmstart.metafeat.embed import embed_features, needs_torch
+    from warmstart.metafeat.embed import embed_features, is_handcrafted
 
-    references = None if needs_torch(header) else read_features(history)
+    references = read_features(history) if is_handcrafted(header) else None
     if references is None or references.features is None:
         return {}
     imageless = {name for name in names if not history.has_images(name)}

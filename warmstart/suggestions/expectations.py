@@ -34,7 +34,7 @@ def _fit(embedded: EmbeddedHistory, rows: Sequence[int]) -> ErrorForecaster | No
         return None
     features = embedded.references.features[[reference_rows[embedded.names[row]] for row in usable]]
     errors, groups = embedded.errors[usable], [embedded.groups[row] for row in usable]
-    n_val, sizes = [embedded.about[row].n_val for row in usable], None
+    n_val, sizes = [info.n_val for info in embedded.about.at(usable)], None
     if embedded.smaller_parts is not None:
         group_of = {embedded.names[row]: embedded.groups[row] for row in usable}
         parts = embedded.smaller_parts.of(list(group_of), embedded.configs)

@@ -117,7 +117,7 @@ def locate_without_distances(
 ) -> Location:
     """Locate a dataset in a history that it cannot be compared with; `why` replaces the usual causes."""
     if not why:
-        has_images = any(embedded.about[row].n_images for row in rows)
+        has_images = any(info.n_images for info in embedded.about.at(rows))
         why = "that takes a model, and none was used" if has_images else "it holds runs alone, no images"
     note = f"Nothing of the history could be compared with your images: {why}. Its configurations are those that do well on all of its datasets."
     confidence = Confidence(typical=False, distance_percentile=None, note=note, reasons=(Code.NOT_COMPARED.value,))

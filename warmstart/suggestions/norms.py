@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.bo.transfer.novelty import FEW_GROUPS, PixelNorms, nearest_other_group_of
-from warmstart.metafeat.sample_statistics import ABOUT
+from warmstart.bo.transfer.novelty import nearest_other_group_of
 from warmstart.suggestions.references import References
 
 MANY = 2000
@@ -26,7 +25,6 @@ class Norms:
         nearest: distances of datasets (of a sample of a large history) to the nearest one of another group.
         fewest_images: fewest pictures of any dataset (of a sample of a large history), or of the draws that measured the movement of distances.
         references: their statistics, where the history holds them.
-        pixels: usual pixel statistics; None without references, or with few groups.
     """
 
     names: tuple[str, ...]
@@ -34,7 +32,6 @@ class Norms:
     nearest: NDArray[np.float64]
     fewest_images: int
     references: References | None
-    pixels: PixelNorms | None
 
     @classmethod
     def of(
@@ -48,15 +45,8 @@ class Norms:
     ) -> "Norms":
         """Compute the norms of `m` datasets with `m x d` vectors; references may be of others too."""
         statistics = None if references is None else references.of(names)
-        pixels = None
-        if statistics is not None:
-            group_of = dict(zip(names, groups, strict=True))
-            siblings = [group_of[name] for name in statistics.names]
-            if len(set(siblings)) >= FEW_GROUPS and statistics.pixels.shape[1] >= len(ABOUT):
-                rows = statistics.pixels[:, : len(ABOUT)]
-                pixels = PixelNorms.of(rows, siblings, asked=spread_rows(len(rows)))
         nearest = nearest_other_group_of(vectors, groups, asked=spread_rows(len(groups)))
-        return cls(tuple(names), len(set(groups)), nearest, fewest_images, statistics, pixels)
+        return cls(tuple(names), len(set(groups)), nearest, fewest_images, statistics)
 
 
 def spread_rows(m: int) -> NDArray[np.int64]:

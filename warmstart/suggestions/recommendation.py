@@ -19,7 +19,7 @@ from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.space import natural
 from warmstart.measured_with import workload_of
 from warmstart.suggestions.answer import Answer
-from warmstart.suggestions.doubts import NO_EXPECTED_ERROR
+from warmstart.suggestions.doubts import NO_EXPECTED_ERROR, UNCERTAIN_ERROR, WIDER
 from warmstart.suggestions.embedded_history import EmbeddedHistory, nearest_positions, spread_positions
 from warmstart.suggestions.explanation import explain_answer
 from warmstart.suggestions.larger_pictures import larger_pictures_note
@@ -237,6 +237,8 @@ def _with_expected_errors(answer: Answer, location: Location, choices: Sequence[
     if forecaster is None or location.features is None:
         return answer
     expectation = expectation_of(forecaster, location.features, n_val=location.summary.n_val)
+    if not UNCERTAIN_ERROR.isdisjoint(answer.confidence.reasons):
+        expectation = expectation.wider(WIDER)
     expected = expectation.errors()
     rows = [choice.row for choice in choices]
     designs = tuple(

@@ -127,7 +127,7 @@ def read_references(history: "History", model_hash: str) -> References | None:
     try:
         return References.from_dict(stored)
     except (KeyError, TypeError, ValueError) as error:
-        msg = f"{history.path}: expected references of model {model_hash} as `warmstart train` writes them, got others. Train the model again, or restore the file."
+        msg = f"{history.path}: expected references of model {model_hash} as `warmstart fit-similarity` writes them, got others. Train the model again, or restore the file."
         raise HistoryDamagedError(msg) from error
 
 
@@ -229,7 +229,7 @@ def compute_references(
     names = [name for name in history.names if history.has_images(name)]
     if not names:
         return None
-    statistics = compute_statistics(history, names, model, device=device, threads=threads)
+    statistics = compute_statistics(history, names, model)
     return replace(
         statistics, **_movements(history, model, history.embeddings(model.hash), device=device, threads=threads)
     )
@@ -264,9 +264,7 @@ def complete_references(
     names = [name for name in history.names if name not in stored_names and history.has_images(name)]
     if not names:
         return None
-    references = compute_statistics(
-        history, names, model, device=device, threads=threads, cache=True, progress=progress
-    )
+    references = compute_statistics(history, names, model, cache=True, progress=progress)
     if stored is not None:
         references = join_references([stored, references])
     if not references.sizes:
@@ -281,8 +279,6 @@ def compute_statistics(
     names: Sequence[str],
     model: ModelHeader | None = None,
     *,
-    device: str = "cpu",
-    threads: int | None = None,
     cache: bool = False,
     progress: Progress | None = None,
 ) -> References:
@@ -293,10 +289,7 @@ def compute_statistics(
     from warmstart.metafeat.cache import EmbeddingCache, cache_folder
 
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
-    rows = [
-        _statistics(history, name, model, device=device, threads=threads, store=store)
-        for name in _with_progress(names, progress)
-    ]
+    rows = [_statistics(history, name, model, store) for name in _with_progress(names, progress)]
     effects, pixels, features = zip(*rows, strict=True)
     return References(tuple(names), np.array(effects), np.stack(pixels), features=np.stack(features))
 
@@ -305,9 +298,6 @@ def _statistics(
     history: "History",
     name: str,
     model: ModelHeader | None,
-    *,
-    device: str,
-    threads: int | None,
     store: "EmbeddingCache | None",
 ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
     """Return class signal, pixel statistics and features of a dataset, from the cache if possible."""
@@ -319,7 +309,7 @@ def _statistics(
     cached = None if store is None else store.get(*key)
     if cached is None:
         about = sample_statistics(images, labels)
-        features = describe_images(images, labels, model, device=device, threads=threads)
+        features = describe_images(images, labels, model)
         numbers = np.concatenate([[about.signal.effect], about.pixels, features])
         if store is not None:
             # The cache stores float32: the bytes of a float64 travel as two of them.

@@ -79,11 +79,12 @@ def find_tuned_before(
     Returns: the result; None if the dataset is not among them, or no run on it gave an error.
     """
     size = len(query.source)
-    alike = [position for position, row in enumerate(rows) if _source_size(embedded.about[row]) == size]
+    infos = embedded.about.at(rows)
+    alike = [position for position, info in enumerate(infos) if info.fingerprint and _source_size(info) == size]
     if not alike:
         return None
     fingerprint = cached_fingerprint(query.source, "content")
-    twins = [position for position in alike if embedded.about[rows[position]].fingerprint == fingerprint]
+    twins = [position for position in alike if infos[position].fingerprint == fingerprint]
     errors, failed = embedded.errors[rows[twins]], embedded.failed[rows[twins]]
     if np.isnan(errors).all():
         return None
@@ -103,8 +104,8 @@ def find_tuned_before(
 
 
 def _source_size(info: DatasetInfo) -> int | None:
-    """Return the number of images in the source of a whole dataset; None for a part, or if unknown."""
-    if info.parent is not None or info.fraction != 1.0 or not info.fingerprint:
+    """Return the number of images in the source of a whole dataset; None for a part."""
+    if info.parent is not None or info.fraction != 1.0:
         return None
     left_out = info.extra.get(LEFT_OUT, "0")
     return info.n_images + (int(left_out) if left_out.isdecimal() else 0)

@@ -5,22 +5,18 @@ import json
 import random
 
 import histories
-import numpy as np
 import pytest
 
-from warmstart.history_store.bundle.file import SUFFIX, Bundle, read_bundle, write_bundle
+from warmstart.history_store.bundle.file import Bundle, read_bundle, write_bundle
 from warmstart.history_store.bundle.records import (
-    Features,
     canonical,
     dataset_id,
     dataset_line,
-    features_line,
     parse,
     run_line,
     shared_origin,
     space_line,
     split_origin,
-    to_line,
     with_contributor,
     without_mark,
     without_paths,
@@ -55,24 +51,9 @@ def test_what_is_written_is_read(bundle, tmp_path, name):
         write_bundle(Bundle(frozenset()), path)
 
 
-def test_in_a_folder_the_content_is_the_name(bundle, tmp_path):
-    path = write_bundle(bundle, tmp_path)
-    assert path.name == bundle.id[:32] + SUFFIX
-    from hashlib import sha256
-
-    header, _, body = gzip.decompress(path.read_bytes()).partition(b"\n")
-    assert json.loads(header)["sha256"] == sha256(body).hexdigest() == bundle.id
-
-
-def test_the_order_of_records_does_not_matter(bundle):
-    assert Bundle(frozenset(sorted(bundle.lines, reverse=True))).to_bytes() == bundle.to_bytes()
-    half = frozenset(sorted(bundle.lines)[:3])
-    assert Bundle(half) | Bundle(bundle.lines - half) == bundle == bundle | bundle
-
-
 def test_every_damaged_byte_and_every_end_is_told(bundle, tmp_path):
     whole, path, rng = bundle.to_bytes(), tmp_path / "b", random.Random(0)
-    for position in rng.sample(range(len(whole)), 120):
+    for position in rng.sample(range(len(whole)), 60):
         changed = bytearray(whole)
         changed[position] ^= 1 << rng.randrange(8)
         path.write_bytes(changed)
@@ -80,7 +61,7 @@ def test_every_damaged_byte_and_every_end_is_told(bundle, tmp_path):
             read_bundle(path)
     packed = gzip.compress(whole, mtime=0)
     for text in (whole, packed):
-        for end in rng.sample(range(len(text)), 40):
+        for end in rng.sample(range(len(text)), 20):
             path.write_bytes(text[:end])
             with pytest.raises(HistoryDamagedError, match="fetch it again"):
                 read_bundle(path)
@@ -98,7 +79,6 @@ def sealed(*lines: str) -> bytes:
     "line",
     [
         "{}",
-        "[]",
         "1",
         '{"kind":"code","run":"os.system"}',
         "[" * 5000,
@@ -153,18 +133,6 @@ def test_versions_and_paths(bundle, tmp_path):
     assert not (tmp_path / "bundles").exists()
 
 
-def test_records_are_written_as_they_were_read(bundle):
-    for line in bundle.lines:
-        assert to_line(parse(line, "here")) == line
-
-
-def test_equal_numbers_are_written_alike():
-    config = histories.configs(1)[0]
-    whole = {key: float(value) if type(value) is int else value for key, value in config.items()}
-    lines = {run_line(Evaluation("a", each, 0.0), "0" * 16, BY) for each in (config, whole)}
-    assert len(lines) == 1
-
-
 @pytest.mark.parametrize(
     ("text", "left"),
     [
@@ -211,36 +179,13 @@ def test_the_token_of_a_server_is_not_shared(mark):
     assert old.run.origin == "record" + mark
 
 
-def test_other_brackets_of_an_origin_stay():
-    for origin in ("tune/train.py [fast]", "mine [1: 2]", "a[b:c]", " [a:b] c"):
-        assert without_mark(origin) == origin
-
-
 def test_a_space_with_a_path_is_refused():
     space = histories.space_json().replace('"sgd"', '"/home/ann/sgd"')
     with pytest.raises(DataError, match="path"):
         space_line(space)
 
 
-@pytest.mark.parametrize("choice", ["https://example.org/a/b", "hf://timm/lite0", "google/vit-base"])
-def test_an_address_may_be_a_choice(choice):
-    space = histories.space_json().replace('"sgd"', f'"{choice}"')
-    assert choice in space_line(space)
-    assert to_line(parse(space_line(space), "here")) == space_line(space)
-
-
 def test_origins_say_who_contributed():
     assert split_origin(with_contributor("collect/a", BY)) == ("collect/a", BY)
     assert split_origin("collect/a") == ("collect/a", None)
     assert split_origin("a (from me)") == ("a (from me)", None)
-
-
-def test_numbers_that_nobody_can_answer_with_are_refused(bundle, tmp_path):
-    record = Features("0" * 16, 32, np.zeros(3), 0.5, np.array([1.0, 1e38]))
-    path = write_bundle(Bundle(frozenset({*bundle.lines, features_line(record)})), tmp_path / "x.gz")
-    with pytest.raises(DataError, match="expected numbers below 1e\\+12, got larger ones"):
-        read_bundle(path)
-
-
-def test_a_long_text_of_many_words_takes_no_longer_than_its_length():
-    assert without_paths("a." * 500_000) == "a." * 500_000

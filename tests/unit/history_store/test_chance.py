@@ -32,12 +32,6 @@ def test_missing_errors_and_inactive_values_are_left_out_of_their_own_cells():
     assert std[0] == pytest.approx([first_std[0, 0], second_std[0, 0]])
 
 
-def test_equal_errors_leave_nothing_to_chance():
-    mean, std = ccov_by_chance([[0.0], [0.3], [1.0]], [[0.4, 0.4, 0.4]])
-    assert mean[0, 0] == pytest.approx(1.3 / 3)
-    assert std[0, 0] == pytest.approx(0, abs=1e-15)
-
-
 def test_undefined_where_ccov_is():
     mean, std = ccov_by_chance([[0.0, 1.0], [1.0, 1.0]], [[0.0, 0.0], [0.5, 0.1], [np.nan, 0.3]])
     assert np.isnan(mean[0]).all()

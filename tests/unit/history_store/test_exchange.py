@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import histories
-import pandas as pd
 import pytest
 
 from warmstart.history_store.errors import DataError, HistoryVersionError, MissingPathError, UsageError
@@ -17,15 +16,23 @@ from warmstart.history_store.exchange import export_history, import_evaluations,
 from warmstart.history_store.external_import import plan_import
 from warmstart.history_store.external_table import read_table
 from warmstart.history_store.history import History
-from warmstart.history_store.space import same_space
 
 HEADER = "dataset,optimizer,momentum,layers,rate,width,epochs,error"
 ROW = "digits,sgd,0.5,3,0.01,8,3,0.25"
 
 
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("empty")
+    with histories.to_be_copied():
+        histories.empty(folder / "h.h5").close()
+    return folder
+
+
 @pytest.fixture
-def history(tmp_path: Path) -> Iterator[History]:
-    with histories.empty(tmp_path / "h.h5") as history:
+def history(empty: Path, tmp_path: Path) -> Iterator[History]:
+    shutil.copytree(empty, tmp_path, dirs_exist_ok=True)
+    with History.open(tmp_path / "h.h5", write=True) as history:
         yield history
 
 
@@ -84,7 +91,6 @@ def test_a_file_made_by_hand(history: History, tmp_path: Path) -> None:
         ([HEADER + ",seed", ROW + ",1.5"], r"line 2: seed: expected a whole number, got '1\.5'"),
         ([HEADER + ",duration", ROW + ",long"], "line 2: duration: expected a number"),
         ([HEADER + ",curve", ROW + ",1;2"], "line 2: curve: expected JSON pairs"),
-        ([HEADER + ",curve", ROW + ',"[[1, ""a""]]"'], "line 2: curve: expected JSON pairs"),
         ([HEADER + ",curve", ROW + ',"[[1, null]]"'], "line 2: curve: expected JSON pairs"),
         ([HEADER + ",curve", ROW + f',"[[1, {"9" * 309}]]"'], "line 2: curve: expected JSON pairs"),
         ([HEADER + ",curve", ROW + ',"[[2, 0.5], [1, 0.5]]"'], "line 2: .*expected a curve of increasing updates"),
@@ -100,36 +106,6 @@ def test_what_people_get_wrong(history: History, tmp_path: Path, lines: list[str
         import_evaluations(history, path)
     path.unlink()
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
-
-
-def test_a_table_of_a_data_frame(history: History, tmp_path: Path) -> None:
-    frame = pd.DataFrame(
-        {
-            "dataset": ["digits", "digits"],
-            "optimizer": ["sgd", "adam"],
-            "momentum": [0.5, float("nan")],
-            "layers": [3, 4],
-            "rate": [0.01, 0.1],
-            "width": ["8", "all"],
-            "epochs": [3, 3],
-            "error": [0.25, 0.5],
-            "seed": [1, None],
-        }
-    )
-    frame.to_parquet(tmp_path / "mine.parquet")
-    assert import_evaluations(history, tmp_path / "mine.parquet").n_evaluations == 2
-    assert [run.seed for run in history.evaluations()] == [1, None]
-    frame["layers"] = [3.5, 4]
-    frame.to_parquet(tmp_path / "mine.parquet")
-    with pytest.raises(DataError, match=r"mine\.parquet row 1: layers: expected a whole number, got 3\.5"):
-        import_evaluations(history, tmp_path / "mine.parquet")
-
-
-def test_new_datasets_can_be_refused(history: History, tmp_path: Path) -> None:
-    path = csv(tmp_path, HEADER, ROW.replace("digits", "digit"))
-    with pytest.raises(DataError, match=r"expected datasets of .*, got digit"):
-        import_evaluations(history, path, new_datasets="refuse")
-    assert history.n_evaluations == 0
 
 
 def test_no_file_of_that_kind(history: History, tmp_path: Path) -> None:
@@ -163,9 +139,7 @@ def test_a_new_history_needs_a_space(tmp_path: Path) -> None:
     assert not (tmp_path / "new.h5").exists()
 
 
-@pytest.mark.parametrize(
-    "beside", [b'{"loss": 1}\n{"loss": 2}\n', b'{"name": "caf\xe9"}', b"[" * 100_000, b'["x"]', b"", None]
-)
+@pytest.mark.parametrize("beside", [b'{"loss": 1}\n{"loss": 2}\n', b'{"name": "caf\xe9"}', b"[" * 100_000, None])
 def test_a_json_file_of_something_else_does_not_matter(history: History, tmp_path: Path, beside: bytes | None) -> None:
     path = csv(tmp_path, HEADER, ROW)
     if beside is None:
@@ -175,31 +149,13 @@ def test_a_json_file_of_something_else_does_not_matter(history: History, tmp_pat
     assert import_evaluations(history, path).n_evaluations == 1
 
 
-@pytest.mark.parametrize("spoil", [lambda text: text[:-9], lambda text: text.replace(b"digits", b"\xff")])
-def test_a_damaged_json_file_of_ours_is_told(history: History, tmp_path: Path, spoil: Callable[[bytes], bytes]) -> None:
-    export_history(history, tmp_path / "runs.csv")
-    beside = tmp_path / "runs.json"
-    beside.write_bytes(spoil(beside.read_bytes()))
-    with pytest.raises(DataError, match=r"expected JSON about the history it came from, got .* Export it anew"):
-        import_evaluations(history, tmp_path / "runs.csv")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda row: row.replace("digits,3,9", "digits,3,99"), "expected one that the space 'test' allows"),
-        (lambda row: f"{row}\n{row}", "a second time"),
-    ],
-)
-def test_an_import_that_fails_leaves_no_history(
-    history: History, tmp_path: Path, change: Callable[[str], str], message: str
-) -> None:
+def test_an_import_that_fails_leaves_no_history(history: History, tmp_path: Path) -> None:
     history.extend(histories.runs())
     export_history(history, tmp_path / "runs.csv")
     head, row, *_ = (tmp_path / "runs.csv").read_text().splitlines()
-    (tmp_path / "runs.csv").write_text(f"{head}\n{change(row)}\n")
+    (tmp_path / "runs.csv").write_text(f"{head}\n{row}\n{row}\n")
     (tmp_path / "new").mkdir()
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match="a second time"):
         import_history(tmp_path / "runs.csv", tmp_path / "new" / "h.h5")
     assert list((tmp_path / "new").iterdir()) == []
     (tmp_path / "runs.csv").write_text(f"{head}\n{row}\n")
@@ -217,41 +173,8 @@ def test_another_space_is_refused(history: History, tmp_path: Path) -> None:
         import_evaluations(target, tmp_path / "runs.csv")
 
 
-def test_how_optuna_writes_choices_makes_no_other_space(history: History, tmp_path: Path) -> None:
-    export_history(history, tmp_path / "runs.csv")
-    space = json.loads(history.space_json)
-    space["hyperparameters"][0]["meta"] = {"optuna": "{}"}
-    with History.create(tmp_path / "later.h5", json.dumps(space)) as later:
-        for info in history.datasets:
-            later.add_dataset(info)
-        assert import_evaluations(later, tmp_path / "runs.csv").n_evaluations == history.n_evaluations
-    space["hyperparameters"][0]["default_value"] = None
-    assert not same_space(json.dumps(space), history.space_json)
-    assert not same_space("[1]", history.space_json)
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_an_empty_history(history: History, tmp_path: Path, suffix: str) -> None:
-    export_history(history, tmp_path / f"runs.{suffix}")
-    with import_history(tmp_path / f"runs.{suffix}", tmp_path / "new.h5") as new:
-        assert new.names == history.names
-        assert new.configs == history.configs
-        assert new.n_evaluations == 0
-        assert new.id != history.id
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_a_second_import_is_refused(history: History, tmp_path: Path, suffix: str) -> None:
-    history.extend(histories.runs())
-    export_history(history, tmp_path / f"runs.{suffix}")
-    with pytest.raises(DataError, match="a second time"):
-        import_evaluations(history, tmp_path / f"runs.{suffix}")
-    assert history.n_evaluations == 9
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_runs_on_other_images_of_the_name_are_refused(tmp_path: Path, suffix: str) -> None:
-    out, run = tmp_path / f"runs.{suffix}", histories.runs()[0]
+def test_runs_on_other_images_of_the_name_are_refused(tmp_path: Path) -> None:
+    out, run = tmp_path / "runs.csv", histories.runs()[0]
     with histories.empty(tmp_path / "theirs.h5", ()) as theirs:
         for name in ("digits", "idle"):
             theirs.add_dataset(histories.info(name, fingerprint="content:1"))
@@ -287,18 +210,6 @@ def test_an_export_replaces_what_it_is_named_and_nothing_else(history: History, 
     with import_history(out, tmp_path / "new.h5") as new:
         assert new.n_evaluations == 9
     assert [file.name for file in (tmp_path / "kept").iterdir()] == [f"real.{suffix}"]
-
-
-def test_what_is_written_can_be_read_by_anything(history: History, tmp_path: Path) -> None:
-    history.extend(histories.runs())
-    export_history(history, tmp_path / "runs.csv")
-    export_history(history, tmp_path / "runs.parquet")
-    text, frame = pd.read_csv(tmp_path / "runs.csv"), pd.read_parquet(tmp_path / "runs.parquet")
-    assert list(text["error"].dropna()) == list(frame["error"].dropna())
-    assert json.loads(text["curve"][0]) == [[10, 0.5], [20, 0.25]]
-    assert frame["curve_step"][0].tolist() == [10, 20]
-    assert frame["seed"][1] == 2**63 - 1
-    assert frame["config.momentum"].isna().any()
 
 
 def test_pandas_is_loaded_when_needed_only() -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import pytest
 
 from warmstart.history_store.errors import DataError
-from warmstart.history_store.external_import import carry_out, plan_import
 from warmstart.history_store.external_table import read_table
-from warmstart.history_store.history import History
-from warmstart.history_store.space import dump_space
 
 
 def column(folder: Path, *cells: str) -> list[object]:
@@ -33,28 +29,6 @@ def test_numbers_are_numbers(tmp_path: Path) -> None:
         *(1, -20, None, 0.5, 0.001, 0.5, 1.0, 7, 1e5)
     ]
     assert [type(cell) for cell in column(tmp_path, "8", "0", "8.0")] == [int, int, float]
-
-
-def test_what_is_no_number_may_stand_among_numbers(tmp_path: Path) -> None:
-    low, none, high = column(tmp_path, "1e-3", "NaN", "-inf")
-    assert low == 0.001
-    assert isinstance(none, float)
-    assert math.isnan(none)
-    assert high == -math.inf
-
-
-def test_choices_that_look_like_numbers_are_imported(tmp_path: Path) -> None:
-    from ConfigSpace import ConfigurationSpace
-
-    space = ConfigurationSpace({"camera": ["007", "1_1", "nan"], "layers": (1, 9)})
-    (tmp_path / "runs.csv").write_text("dataset,camera,layers,error\na,007,2,0.5\na,007,3,0.25\n")
-    runs, described = read_table(tmp_path / "runs.csv")
-    with History.create(tmp_path / "h.h5", dump_space(space)) as history:
-        carry_out(history, plan_import(history, runs, described=described))
-        assert [run.config for run in history.evaluations("a")] == [
-            {"camera": "007", "layers": 2},
-            {"camera": "007", "layers": 3},
-        ]
 
 
 def test_two_columns_of_one_hyperparameter_are_told(tmp_path: Path) -> None:

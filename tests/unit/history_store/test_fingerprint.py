@@ -1,18 +1,12 @@
 import os
 import random
-import shutil
-import subprocess
-import sys
 import unicodedata
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from layouts import classes, pixels, save_folder
+from layouts import classes, pixels
 
-from warmstart.history_store.fingerprint import SAMPLED_FILES, file_fingerprint, file_signature, row_fingerprint
-from warmstart.history_store.readers import open_arrays, open_images
+from warmstart.history_store.fingerprint import SAMPLED_FILES, file_fingerprint
+from warmstart.history_store.readers import open_arrays
 
 KINDS = pytest.mark.parametrize("kind", ["listing", "content"])
 
@@ -38,18 +32,11 @@ NAMES = ["a/1.png", "a/ü.png", "b/2.png"]
 
 
 @KINDS
-def test_order_and_place_do_not_matter(folder, tmp_path, kind):
-    first = file_fingerprint(kind, str(folder), NAMES)
-    assert file_fingerprint(kind, str(folder), NAMES[::-1]) == first
-    copy = shutil.copytree(folder, tmp_path / "copy")
-    os.utime(copy / "a/1.png", (0, 0))
-    assert file_fingerprint(kind, str(copy), NAMES) == first
-
-
-@KINDS
-def test_recorded_value(folder, kind):
+def test_recorded_value_whatever_the_order_and_the_clock(folder, kind):
     # Histories carry these: a new value needs a new version number inside.
+    os.utime(folder / "a/1.png", (0, 0))
     assert file_fingerprint(kind, str(folder), NAMES) == RECORDED[kind]
+    assert file_fingerprint(kind, str(folder), NAMES[::-1]) == RECORDED[kind]
     assert open_arrays(pixels(4, 5), [0, 1, 0, 1]).fingerprint(kind) == RECORDED_ROWS[kind]
 
 
@@ -69,13 +56,6 @@ def test_decomposed_names_are_the_same_names(folder, kind):
     decomposed = unicodedata.normalize("NFD", "ü")
     (folder / "a/ü.png").rename(folder / f"a/{decomposed}.png")
     assert file_fingerprint(kind, str(folder), ["a/1.png", f"a/{decomposed}.png", "b/2.png"]) == first
-
-
-@KINDS
-def test_a_file_that_is_gone_counts_instead_of_stopping(folder, kind):
-    first = file_fingerprint(kind, str(folder), NAMES)
-    (folder / "b/2.png").unlink()
-    assert file_fingerprint(kind, str(folder), NAMES) != first
 
 
 def test_listing_opens_at_most_400_files(tmp_path, monkeypatch):
@@ -99,21 +79,6 @@ def test_listing_opens_at_most_400_files(tmp_path, monkeypatch):
     assert len(opened) == len(names)
 
 
-def test_signature_sees_a_rewritten_file(folder):
-    first = file_signature(str(folder), NAMES)
-    os.utime(folder / "a/1.png", ns=(1, 1))
-    assert file_signature(str(folder), NAMES) != first
-
-
-@KINDS
-@given(seed=st.integers(0, 10_000))
-@settings(max_examples=25)
-def test_rows_in_any_order(kind, seed):
-    images, labels = pixels(24, 5), classes()
-    order = np.random.default_rng(seed).permutation(24)
-    assert open_arrays(images[order], labels[order]).fingerprint(kind) == open_arrays(images, labels).fingerprint(kind)
-
-
 @KINDS
 def test_rows_keep_their_labels_and_pixels(kind):
     images, labels = pixels(24, 5), classes()
@@ -126,39 +91,3 @@ def test_rows_keep_their_labels_and_pixels(kind):
     assert open_arrays(exchanged, labels).fingerprint(kind) != first
     assert open_arrays(images.reshape(24, 5, 1, 15)[..., :3], labels).fingerprint(kind) != first
     assert open_arrays(images, labels, class_names=["a", "b", "c"]).fingerprint(kind) != first
-
-
-def test_row_hashes_see_every_byte():
-    images = np.zeros((2, 4, 5, 3), np.uint8)
-    digests = set()
-    for position in range(60):
-        for value in (1, 128, 255):
-            changed = images.copy()
-            changed.reshape(2, -1)[0, position] = value
-            digests.add(open_arrays(changed, [0, 1]).fingerprint("listing"))
-    assert len(digests) == 180
-
-
-def test_many_rows_add_up_without_a_warning():
-    images = pixels(5000, 8, 1)
-    assert open_arrays(images, np.arange(5000) % 3).fingerprint("listing") == open_arrays(
-        images[::-1], (np.arange(5000) % 3)[::-1]
-    ).fingerprint("listing")
-
-
-def test_rows_do_not_depend_on_blocks():
-    images, labels = pixels(24, 5), classes()
-    whole = row_fingerprint("content", [(24, lambda rows: images[rows])], labels, ["0", "1", "2"])
-    parts = [(10, lambda rows: images[rows]), (14, lambda rows: images[10:][rows])]
-    assert row_fingerprint("content", parts, labels, ["0", "1", "2"]) == whole
-    assert whole == open_arrays(images, labels).fingerprint("content")
-
-
-def test_the_same_in_another_process(tmp_path):
-    root = save_folder(tmp_path / "set", pixels(), classes())
-    code = f"from warmstart.history_store.readers import open_images; s = open_images({str(root)!r}); print(s.fingerprint('listing'), s.fingerprint('content'))"
-    out = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "7"}
-    )
-    source = open_images(root)
-    assert out.stdout.split() == [source.fingerprint("listing"), source.fingerprint("content")]

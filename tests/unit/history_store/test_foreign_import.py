@@ -68,16 +68,6 @@ def test_runs_become_evaluations(history: History) -> None:
     assert plan.datasets == ()
 
 
-def test_planning_writes_nothing(history: History) -> None:
-    revision = history.revision
-    plan = plan_import(history, runs([0.5]), dataset="elsewhere")
-    assert [info.name for info in plan.datasets] == ["elsewhere"]
-    assert plan.to_dict()["new_datasets"] == ["elsewhere"]
-    assert (history.revision, history.n_evaluations, history.names) == (revision, 0, ("photos",))
-    carry_out(history, plan)
-    assert history.dataset("elsewhere").source == "import of runs of a test"
-
-
 @pytest.mark.parametrize(
     ("values", "maximised", "error_range", "errors", "said"),
     [
@@ -102,22 +92,11 @@ def test_values_become_errors(
     assert plan.objective == said
 
 
-def test_curves_take_the_same_scale(history: History) -> None:
-    foreign = runs([75.0], maximised=True, curves=[((1, 50.0), (2, 120.0), (3, math.nan))])
-    plan = plan_import(history, foreign, dataset="photos", error_range=(100.0, 0.0))
-    assert plan.evaluations[0].curve == ((1, 0.5), (2, 0.0))
-
-
 @pytest.mark.parametrize(
     ("changes", "options", "kind", "message"),
     [
         ({}, {}, UsageError, "dataset: runs of a test does not name its dataset"),
-        (
-            {"datasets": ["a", "b"]},
-            {"dataset": "photos"},
-            UsageError,
-            r"cannot be used with .*, which names its datasets \(a, b\)",
-        ),
+        ({"datasets": ["a", "b"]}, {"dataset": "photos"}, UsageError, r"cannot be used with .*, which names its datasets \(a, b\)"),
         ({"maximised": None}, {"dataset": "photos"}, UsageError, "error_range: .* does not say which values are best"),
         ({}, {"dataset": "photos", "error_range": (1.0, 1.0)}, UsageError, "expected two different numbers BEST,WORST"),
         ({}, {"dataset": "photos", "error_range": (math.nan, 1.0)}, UsageError, "expected two different numbers"),
@@ -127,23 +106,13 @@ def test_curves_take_the_same_scale(history: History) -> None:
             UsageError,
             "error_range: expected the best value first, and more is better in .*, got 0,100. Give 100,0",
         ),
-        (
-            {"values": np.array([0.5, 3.5])},
-            {"dataset": "photos"},
-            DataError,
-            r"expected errors in \[0, 1\], got values from 0\.5 to 3\.5\. Say",
-        ),
+        ({"values": np.array([0.5, 3.5])}, {"dataset": "photos"}, DataError, r"expected errors in \[0, 1\], got values from 0\.5 to 3\.5\. Say"),
         ({"maximised": True, "values": np.array([0.5, -0.1])}, {"dataset": "photos"}, DataError, "expected accuracies"),
-        (
-            {"params": {"x": [1, 2]}},
-            {"dataset": "photos"},
-            DataError,
-            "runs of a test: expected hyperparameters in common",
-        ),
+        ({"params": {"x": [1, 2]}}, {"dataset": "photos"}, DataError, "runs of a test: expected hyperparameters in common"),
         ({}, {"dataset": "photos", "wishes": Wishes(fill={"no": 1})}, UsageError, "^fill"),
         ({}, {"dataset": " "}, DataError, "expected a dataset name"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_imported(
     history: History, changes: dict[str, Any], options: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
@@ -162,32 +131,6 @@ def test_a_second_import_adds_what_is_new(history: History) -> None:
     assert ([e.error for e in grown.evaluations], grown.already_there) == ([0.125, 0.5], 4)
     elsewhere = plan_import(history, replace(first, origins=["import/other"] * 4), dataset="photos")
     assert len(elsewhere.evaluations) == 4
-
-
-def test_runs_that_differ_in_what_was_dropped_keep_apart(history: History) -> None:
-    foreign = runs([0.5, 0.25], params={"batch_size": [8, 8], "augment": ["no", "yes"]}, seeds=[3, 3])
-    plan = plan_import(history, foreign, dataset="photos")
-    assert [e.seed for e in plan.evaluations] == [3, None]
-    assert plan.notes == ("1 runs of one configuration and seed: the seed is left out",)
-    carry_out(history, plan)
-    assert history.n_evaluations == 2
-    assert plan_import(history, foreign, dataset="photos").already_there == 2
-
-
-def test_datasets_of_the_source_come_as_described(history: History) -> None:
-    described = DatasetInfo("a", "letters", n_train=5, n_val=0, n_test=0, n_classes=2)
-    plan = plan_import(history, runs([0.5, 0.25], datasets=["a", "photos"]), described=[described])
-    assert plan.datasets == (described,)
-
-
-def test_what_cannot_be_expressed_is_counted(history: History) -> None:
-    foreign = runs([0.5, 0.25], params={"batch_size": [8, 999]}, left_out={"pruned before the end": 3})
-    plan = plan_import(history, foreign, dataset="photos", wishes=Wishes(outside="drop"))
-    assert len(plan.evaluations) == 1
-    assert plan.left_out == {
-        "pruned before the end": 3,
-        "batch_size: same name; values that are no number in the bounds": 1,
-    }
 
 
 def test_no_runs_at_all(history: History) -> None:

@@ -25,7 +25,6 @@ from warmstart.history_store.errors import (
     HistoryVersionError,
     ImagesMissingError,
     MissingPathError,
-    StorageError,
     StorageFullError,
     UsageError,
 )
@@ -34,13 +33,21 @@ from warmstart.history_store.file.layout import set_text
 from warmstart.history_store.history import History
 from warmstart.history_store.images import ImageSet
 from warmstart.history_store.records import Evaluation
-from warmstart.history_store.verify import restore, upgrade, verify
+from warmstart.history_store.verify import restore, verify
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("filled")
+    with histories.to_be_copied():
+        histories.filled(folder / "h.h5").close()
+    return folder
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    with histories.filled(tmp_path / "h.h5"):
-        return tmp_path / "h.h5"
+def path(filled: Path, tmp_path: Path) -> Path:
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "h.h5"
 
 
 @pytest.fixture
@@ -59,19 +66,17 @@ class TestCreate:
         with pytest.raises(UsageError, match=r"expected nothing there yet, got h\.h5\. Choose another path"):
             History.create(path, histories.space_json())
         assert path.read_bytes() == before
-
-    def test_it_refuses_what_an_earlier_history_left(self, path: Path) -> None:
         path.unlink()
         with pytest.raises(UsageError, match=r"got h\.h5\.journal|got h\.h5\.bak"):
             History.create(path, histories.space_json())
 
-    def test_a_missing_folder(self, tmp_path: Path) -> None:
+    def test_a_place_that_cannot_be(self, tmp_path: Path) -> None:
         with pytest.raises(MissingPathError, match=r"expected a path in an existing folder, got .*none"):
             History.create(tmp_path / "none" / "h.h5", histories.space_json())
-
-    def test_a_folder_of_that_name(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="expected the name of a file, got a folder"):
             History.create(tmp_path, histories.space_json())
+        with pytest.raises(UsageError, match="expected a stored size of at least 1 pixel, got stored_size=0"):
+            History.create(tmp_path / "h.h5", histories.space_json(), stored_size=0)
 
     @pytest.mark.parametrize("text", ["", "{}", "[1", '{"hyperparameters": 3}'])
     def test_no_space(self, tmp_path: Path, text: str) -> None:
@@ -85,10 +90,6 @@ class TestCreate:
             History.create(tmp_path / "h.h5", histories.space_json(), configs=[a, b, dict(a)])
         with pytest.raises(DataError, match=r"expected one that the space .* allows"):
             History.create(tmp_path / "h.h5", histories.space_json(), configs=[{"layers": 3}])
-
-    def test_a_size_of_nothing(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match="expected a stored size of at least 1 pixel, got stored_size=0"):
-            History.create(tmp_path / "h.h5", histories.space_json(), stored_size=0)
 
     def test_a_new_one_is_empty(self, tmp_path: Path) -> None:
         with History.create(tmp_path / "h.h5", histories.space_json(), notes={"a": "ü"}) as history:
@@ -117,26 +118,23 @@ class TestOpen:
         ("data", "got"),
         [(b"", "an empty file"), (b"text " * 99, "not HDF5"), (b"\x89HDF\r\n\x1a\n" + bytes(99), "a damaged one")],
     )
-    @pytest.mark.parametrize("write", [False, True])
-    def test_no_history(self, tmp_path: Path, data: bytes, got: str, write: bool) -> None:
+    def test_no_history(self, tmp_path: Path, data: bytes, got: str) -> None:
         path = tmp_path / "x.h5"
         path.write_bytes(data)
-        with pytest.raises(HistoryDamagedError, match=f"{got}.*There is no backup"):
-            History.open(path, write=write)
+        for write in (False, True):
+            with pytest.raises(HistoryDamagedError, match=f"{got}.*There is no backup"):
+                History.open(path, write=write)
         assert path.read_bytes() == data
 
-    def test_a_folder(self, tmp_path: Path) -> None:
+    def test_a_folder_and_another_hdf5_file(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="expected a history file, got a folder"):
             History.open(tmp_path)
-
-    def test_another_hdf5_file(self, tmp_path: Path) -> None:
         with h5py.File(tmp_path / "x.h5", "w") as file:
             file["x"] = 1
         with pytest.raises(HistoryDamagedError, match="with format 'warmstart-history', got None"):
             History.open(tmp_path / "x.h5")
 
-    @pytest.mark.parametrize("write", [False, True])
-    @pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.9999])
+    @pytest.mark.parametrize(("share", "write"), [(0.5, False), (0.9999, True)])
     def test_a_truncated_file_is_named_and_left_alone(self, path: Path, write: bool, share: float) -> None:
         data = path.read_bytes()
         path.write_bytes(data[: int(len(data) * share)])
@@ -150,7 +148,7 @@ class TestOpen:
             p: data for p, data in files.items() if p.suffix != ".lock"
         }
 
-    @pytest.mark.parametrize("place", ["/", "/evaluations", "/evaluations/error", "/space", "/datasets"])
+    @pytest.mark.parametrize("place", ["/", "/evaluations/error", "/datasets"])
     def test_a_newer_version(self, path: Path, place: str) -> None:
         with h5py.File(path, "r+") as file:
             del file[place].attrs["encoding-version"]
@@ -164,21 +162,6 @@ class TestOpen:
         assert path.read_bytes() == before
         assert not verify(path).ok
 
-    def test_a_newer_journal(self, path: Path) -> None:
-        log = path.with_name("h.h5.journal")
-        from warmstart.history_store.file.journal import line
-
-        log.write_bytes(line('{"journal": 9, "history": "?"}'))
-        with pytest.raises(HistoryVersionError, match='expected journal version "2", got "9"'):
-            History.open(path)
-
-    def test_a_journal_of_another_history(self, path: Path, tmp_path: Path) -> None:
-        with histories.filled(tmp_path / "other.h5"):
-            pass
-        shutil.copy(tmp_path / "other.h5.journal", path.with_name("h.h5.journal"))
-        with pytest.raises(HistoryDamagedError, match=r"expected the journal of history .*, got that of"):
-            History.open(path)
-
     def test_a_gap_between_file_and_journal(self, path: Path, history: History) -> None:
         old = path.read_bytes()
         history.compact()
@@ -191,35 +174,6 @@ class TestOpen:
         assert restore(path).ok  # backup and journal belong together
         with History.open(path) as found:
             assert found.n_evaluations == len(histories.runs()) + 1
-
-    def test_a_gap_in_the_journal(self, path: Path, history: History) -> None:
-        for seed in (90, 91, 92):
-            history.append(one(seed=seed))
-        history.close()
-        log = path.with_name("h.h5.journal")
-        lines = log.read_bytes().splitlines(keepends=True)
-        log.write_bytes(b"".join(lines[:-2] + lines[-1:]))
-        with pytest.raises(HistoryDamagedError, match="expected operations from number 1 on, got a gap"):
-            History.open(path)
-        assert any("gap" in problem.message for problem in verify(path).problems)
-
-    @pytest.mark.parametrize("both_written", [False, True])
-    def test_the_journal_of_a_copy(self, path: Path, history: History, both_written: bool, tmp_path: Path) -> None:
-        history.compact()
-        history.close()
-        copy = tmp_path / "copy.h5"
-        shutil.copy(path, copy)
-        with History.open(copy, write=True) as duplicate:
-            duplicate.append(one(seed=80))
-            duplicate.append(one(seed=81))
-        if both_written:
-            with History.open(path, write=True) as mine:
-                mine.append(one(seed=70))
-        shutil.copy(tmp_path / "copy.h5.journal", path.with_name("h.h5.journal"))
-        for write in (False, True):
-            with pytest.raises(HistoryDamagedError, match="got one that goes on from another copy of the history"):
-                History.open(path, write=write)
-        assert not verify(path).ok
 
     def test_a_copy_with_its_journal_goes_on(self, path: Path, history: History, tmp_path: Path) -> None:
         history.compact()
@@ -256,32 +210,6 @@ class TestOpen:
             history.append(one())
         assert history.n_evaluations == len(histories.runs())
 
-    def test_reading_is_quick_and_needs_little(self, tmp_path: Path) -> None:
-        path = tmp_path / "h.h5"
-        rng = np.random.default_rng(0)
-        names = [f"d{i}" for i in range(62)]
-        runs = [
-            Evaluation(n, c, float(rng.random()), seed=s, curve=tuple((k, 0.5) for k in range(20)))
-            for n in names
-            for c in histories.configs(16)
-            for s in range(4)
-        ]
-        with History.create(path, histories.space_json()) as history:
-            history.extend(runs, datasets=[histories.info(name) for name in names])
-        code = (
-            "import sys, time; from warmstart.history_store.history import History; times = []\n"
-            "for _ in range(7):\n"
-            "    start = time.process_time(); h = History.open(sys.argv[1]); h.errors; h.configs_unit; h.groups\n"
-            "    times.append(time.process_time() - start)\n"
-            "slow = {'ConfigSpace', 'pandas', 'scipy', 'torch', 'pyarrow', 'sklearn'} & set(sys.modules)\n"
-            "print(min(times), *slow)"
-        )
-        out = subprocess.run(
-            [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True, cwd=Path.cwd()
-        ).stdout.split()
-        assert out[1:] == []
-        assert float(out[0]) < 0.1  # 4 to 6 ms where nothing else runs
-
 
 class TestReadOnly:
     @pytest.mark.parametrize("what", ["file", "folder"])
@@ -295,24 +223,11 @@ class TestReadOnly:
                 History.open(path, write=True)
             with History.open(path) as history:
                 assert history.n_evaluations == len(histories.runs())
+            if what == "folder":
+                with pytest.raises(HistoryReadOnlyError, match="expected a folder that may be written"):
+                    History.create(place / "new.h5", histories.space_json())
         finally:
             place.chmod(0o644 if what == "file" else 0o755)
-
-    def test_creating_in_a_read_only_folder(self, tmp_path: Path) -> None:
-        tmp_path.chmod(0o555)
-        try:
-            with pytest.raises(HistoryReadOnlyError, match="expected a folder that may be written"):
-                History.create(tmp_path / "h.h5", histories.space_json())
-        finally:
-            tmp_path.chmod(0o755)
-
-    @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
-    def test_it_becomes_read_only_under_way(
-        self, history: History, monkeypatch: pytest.MonkeyPatch, number: int
-    ) -> None:
-        refuse(monkeypatch, number)
-        with pytest.raises(HistoryReadOnlyError, match="expected a file and a folder that may be written"):
-            history.append(one())
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, number: int, *, call: str = "write", after: int = 0) -> None:
@@ -330,14 +245,12 @@ def refuse(monkeypatch: pytest.MonkeyPatch, number: int, *, call: str = "write",
 
 
 class TestFullDisk:
-    @pytest.mark.parametrize(("call", "after"), [("write", 0), ("fsync", 0), ("fsync-folder", 0)])
-    def test_the_journal_finds_no_room(
-        self, history: History, monkeypatch: pytest.MonkeyPatch, call: str, after: int
-    ) -> None:
+    @pytest.mark.parametrize("call", ["write", "fsync"])
+    def test_the_journal_finds_no_room(self, history: History, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
         history.append(one(1))
         history._files._is_prepared = False  # as in a session's first write
         before = {p.name: p.read_bytes() for p in history.path.parent.iterdir()}
-        refuse(monkeypatch, errno.ENOSPC, call=call, after=after)
+        refuse(monkeypatch, errno.ENOSPC, call=call)
         for _ in range(2):
             with pytest.raises(StorageFullError, match=r"No space left on device\. Nothing acknowledged was lost"):
                 history.append(one(2))
@@ -348,98 +261,8 @@ class TestFullDisk:
             assert reader.n_evaluations == len(histories.runs()) + 2
         assert verify(history.path).ok
 
-    @pytest.mark.parametrize("after", [0, 3, 20, 40, 50])
-    def test_the_file_finds_no_room(self, history: History, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
-        before = {p.name: p.read_bytes() for p in history.path.parent.iterdir()}
-        refuse(monkeypatch, errno.ENOSPC, after=after)
-        with pytest.raises(StorageFullError, match="expected room to write"):
-            history.add_dataset(histories.info("new"), histories.pictures())
-        monkeypatch.setattr(durable, "hook", None)
-        assert {p.name: p.read_bytes() for p in history.path.parent.iterdir()} == before
-        assert "new" not in history.names
-        history.append(one())
-        history.add_dataset(histories.info("new"), histories.pictures())
-        assert verify(history.path).ok
-
-    def test_a_failed_undo_is_made_good_at_the_next_write(
-        self, history: History, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        history.append(one(1))
-
-        def hook(name: str, path: Path) -> None:
-            if name in ("fsync", "truncate"):
-                raise OSError(errno.EIO, "Input/output error")
-
-        monkeypatch.setattr(durable, "hook", hook)
-        for _ in range(2):
-            with pytest.raises(StorageError, match="expected the write to succeed, got: Input/output error"):
-                history.append(one(2))
-        monkeypatch.setattr(durable, "hook", None)
-        history.append(one(3))
-        assert verify(history.path).ok
-        with History.open(history.path) as reader:
-            assert {run.seed for run in reader.evaluations()} & {1, 2, 3} == {1, 3}
-
-    @pytest.mark.skipif(os.getuid() != 0, reason="a small file system of its own needs the right to mount one")
-    def test_a_file_system_that_is_really_full(self, tmp_path: Path) -> None:
-        folder = tmp_path / "small"
-        folder.mkdir()
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", str(folder)], capture_output=True)
-        if mounted.returncode:
-            pytest.skip("no right to mount a small file system")
-        try:
-            with histories.filled(folder / "h.h5") as history:
-                n_runs = history.n_evaluations
-                for left in (300_000, 100_000, 40_000, 6_000, 0):
-                    room = os.statvfs(folder)
-                    fill = max(0, room.f_bavail * room.f_frsize - left)
-                    (folder / "fill").write_bytes(bytes(fill))
-                    with pytest.raises(StorageFullError):
-                        history.add_dataset(histories.info("big", 100), histories.pictures(100))
-                    if left == 0:
-                        n_runs += fill_journal(history)
-                    assert verify(folder / "h.h5").ok
-                    (folder / "fill").unlink()
-                history.append(one())
-            with History.open(folder / "h.h5") as again:
-                assert again.n_evaluations == n_runs + 1
-        finally:
-            subprocess.run(["umount", str(folder)], check=True)
-
-
-def fill_journal(history: History) -> int:
-    """Append until nothing goes in any more; returns how many went."""
-    for seed in range(1000, 1100):
-        try:
-            history.append(one(seed))
-        except StorageFullError:
-            return seed - 1000
-    pytest.fail("the disk did not fill up")
-
 
 class TestWriting:
-    def test_an_interrupt_in_the_middle(self, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-        def hook(name: str, path: Path) -> None:
-            if name == "fsync":
-                monkeypatch.setattr(durable, "hook", None)
-                raise KeyboardInterrupt
-
-        monkeypatch.setattr(durable, "hook", hook)
-        with pytest.raises(KeyboardInterrupt):
-            history.append(one(1))
-        history.append(one(2))
-        assert verify(history.path).ok
-        assert history.n_evaluations == len(histories.runs()) + 1
-
-    def test_an_interrupt_after_the_write(self, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-        with monkeypatch.context() as patched:
-            patched.setattr("warmstart.history_store.file.content.Content.apply", lambda self, operation: 1 / 0)
-            with pytest.raises(ZeroDivisionError):
-                history.append(one(1))
-        history.append(one(2))
-        assert {run.seed for run in history.evaluations("digits")} >= {1, 2}
-        assert verify(history.path).ok
-
     def test_a_long_journal_is_compacted_on_close(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("warmstart.history_store.file.writing.most_bytes", lambda size: 500)
         with History.open(path, write=True) as history:
@@ -474,65 +297,10 @@ class TestWriting:
         assert not path.with_name("h.h5.journal").exists()
         assert verify(path).ok
 
-    @pytest.mark.parametrize("kept", [None, 1])
-    def test_a_journal_that_was_changed_before_the_first_write(self, path: Path, kept: int | None) -> None:
-        log = path.with_name("h.h5.journal")
-        lines = log.read_bytes().splitlines(keepends=True)
-        with History.open(path, write=True) as history:
-            log.rename(log.with_name("away"))
-            if kept is not None:
-                log.write_bytes(b"".join(lines[:kept]))
-            with pytest.raises(StorageError, match=r"expected the journal that this writer opened.*open the history"):
-                history.append(one(1))
-            log.with_name("away").replace(log)
-            history.append(one(2))
-        with History.open(path) as history:
-            assert {1, 2} & {run.seed for run in history.evaluations("digits")} == {2}
-        assert verify(path).ok
-
-    def test_the_mode_of_the_file_is_kept(self, path: Path) -> None:
-        path.chmod(0o640)
-        with History.open(path, write=True) as history:
-            history.compact()
-        assert path.stat().st_mode & 0o777 == 0o640
-        assert path.with_name("h.h5.bak").stat().st_mode & 0o777 == 0o640
-
-    def test_numbers_of_numpy_are_taken(self, history: History) -> None:
-        config = {**histories.configs(1)[0], "layers": np.int64(9)}
-        history.append(
-            Evaluation("digits", config, np.float64(0.5), seed=np.int64(3), curve=((np.int64(1), np.float32(0.5)),))
-        )  # type: ignore[arg-type]
-        with History.open(history.path) as reader:
-            assert type(reader.configs[-1]["layers"]) is int
-            assert histories.plain(reader.evaluations()) == histories.plain(history.evaluations())
-
-    def test_later_changes_by_the_caller_do_no_harm(self, history: History) -> None:
-        config = {**histories.configs(1)[0], "layers": 9}
-        history.append(Evaluation("digits", config, 0.5))
-        config["layers"] = 1
-        assert history.evaluations()[-1].config["layers"] == 9
-
-    def test_results_are_no_lists_of_the_caller(self, history: History) -> None:
-        value = {"a": [1, 2], "b": (3, {4: None})}
-        history.set_result("k", value)
-        value["a"].append(9)  # type: ignore[attr-defined]
-        result = history.get_result("k")
-        assert result == {"a": [1, 2], "b": [3, {"4": None}]}
-        result["a"].append(9)
-        result["b"][1]["5"] = 5
-        history.compact()
-        for opened in (history, History.open(history.path)):
-            assert opened.get_result("k") == {"a": [1, 2], "b": [3, {"4": None}]}
-
-    @pytest.mark.parametrize("config", [{"layers": [3]}, [3], {"layers": {}}])
-    def test_configurations_that_are_none(self, history: History, config: object) -> None:
-        with pytest.raises(DataError, match="expected numbers, texts and truth values by name"):
-            history.append(Evaluation("digits", config, 0.5))  # type: ignore[arg-type]
-
-    def test_nothing_to_add(self, history: History) -> None:
-        revision = history.revision
-        history.extend([])
-        assert history.revision == revision
+    def test_configurations_that_are_none(self, history: History) -> None:
+        for config in ({"layers": [3]}, [3]):
+            with pytest.raises(DataError, match="expected numbers, texts and truth values by name"):
+                history.append(Evaluation("digits", config, 0.5))  # type: ignore[arg-type]
 
     def test_results_and_embeddings_are_no_revision(self, history: History) -> None:
         revision = history.revision
@@ -548,12 +316,6 @@ class TestWriting:
             assert reader.embeddings("ghi") == {}
             assert set(reader.model_hashes) == {"abc", "def"}
 
-    def test_a_result_that_json_cannot_hold(self, history: History) -> None:
-        for value in ({"x": float("nan")}, {"x": object()}):
-            with pytest.raises(DataError, match="expected JSON values"):
-                history.set_result("key", value)
-        assert history.get_result("key") is None
-
     def test_embeddings_that_cannot_be(self, history: History) -> None:
         with pytest.raises(UsageError, match="got 'digit'"):
             history.set_embeddings("abc", {"digit": np.ones(3)})
@@ -562,30 +324,6 @@ class TestWriting:
         for wrong in (np.full(3, np.nan), np.ones(2), np.ones((3, 1))):
             with pytest.raises(DataError, match="expected finite vectors of one length"):
                 history.set_embeddings("abc", {"digits": wrong, "..": np.ones(3)})
-
-    def test_the_backup_keeps_what_was_removed_until_the_next_write(self, history: History) -> None:
-        backup = history.path.with_name("h.h5.bak")
-        history.compact()
-        history.remove_dataset("digits")
-        shutil.copy(backup, history.path.with_name("old.h5"))
-        with History.open(history.path.with_name("old.h5")) as old:
-            assert "digits" in old.names
-        history.append(Evaluation("..", histories.configs(1)[0], 0.5))
-        with History.open(backup) as new:
-            assert "digits" not in new.names
-
-    def test_a_long_journal_of_the_backup_is_no_reason_to_write(
-        self, path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("warmstart.history_store.file.writing.most_bytes", lambda size: 500)
-        before = path.with_name("h.h5.bak").read_bytes(), path.with_name("h.h5.journal").read_bytes()
-        with History.open(path, write=True) as history:
-            history.remove_dataset("digits")
-        with History.open(path, write=True):
-            pass
-        assert (path.with_name("h.h5.bak").read_bytes(), path.with_name("h.h5.journal").read_bytes()) == before
-        with History.open(path) as history:
-            assert "digits" not in history.names
 
     @pytest.mark.parametrize("name", ["", " a", "a::b", "a\nb", "x" * 201, "ä" * 40])
     def test_names_that_cannot_be(self, history: History, name: str) -> None:
@@ -598,30 +336,6 @@ class TestWriting:
             history.add_dataset(histories.info("new", **changes))
         with pytest.raises(DataError, match="expected 2 class counts for 'new', got 3"):
             history.add_dataset(histories.info("new", class_counts=(1, 2, 3)))
-
-    def test_a_dataset_twice(self, history: History) -> None:
-        with pytest.raises(DataError, match="expected a new dataset, got 'digits', which it has"):
-            history.add_dataset(histories.info("digits"))
-
-    def test_upgrade_of_a_current_one_does_nothing(self, history: History) -> None:
-        history.close()
-        before = history.path.read_bytes()
-        assert not upgrade(history.path)
-        assert history.path.read_bytes() == before
-
-    def test_copies(self, history: History, tmp_path: Path) -> None:
-        history.add_dataset(histories.info("new"), histories.pictures())
-        with History.open(history.path) as reader:
-            reader.compact(path=tmp_path / "copy.h5", drop_images=True)
-        with History.open(tmp_path / "copy.h5") as copy:
-            assert (copy.id, copy.revision) == (history.id, history.revision)
-            assert not copy.has_images("new")
-        assert history.has_images("new")
-        assert json.dumps(verify(tmp_path / "copy.h5").problems) == "[]"
-        with pytest.raises(UsageError, match="expected nothing there yet"):
-            history.compact(path=tmp_path / "copy.h5")
-        history.compact(drop_images=True)
-        assert not history.has_images("new")
 
 
 class TestImages:
@@ -669,15 +383,6 @@ class TestImages:
         with pytest.raises(UsageError, match="got 'none'"):
             history.images("none")
 
-    def test_they_can_be_put_in_later(self, history: History) -> None:
-        history.add_dataset(histories.info("digits"), histories.pictures())
-        assert history.has_images("digits")
-        assert len(history.evaluations("digits")) == 3
-        with pytest.raises(DataError, match="expected a new dataset, got 'digits'"):
-            history.add_dataset(histories.info("digits"), histories.pictures())
-        with pytest.raises(DataError, match="as the history describes it, got another description"):
-            history.add_dataset(histories.info("..", 9), histories.pictures(9))
-
     def test_all_or_none(self, history: History) -> None:
         good = (histories.info("good"), histories.pictures(), None)
         with pytest.raises(DataError, match="expected uint8 of shape"):
@@ -703,10 +408,6 @@ class TestImages:
         with pytest.raises(DataError, match=message):
             history.add_dataset(histories.info("new"), images, split)
 
-    def test_grey_ones(self, history: History) -> None:
-        history.add_dataset(histories.info("grey", channels=1), histories.pictures(channels=1))
-        assert history.images("grey").array.shape == (10, 32, 32, 1)
-
 
 def test_a_reader_keeps_up_with_a_writer(path: Path) -> None:
     """Another process appends and compacts; every state that a reader sees is whole and never goes back."""
@@ -714,7 +415,7 @@ def test_a_reader_keeps_up_with_a_writer(path: Path) -> None:
         "import json, sys; from warmstart.history_store.history import History\n"
         "from warmstart.history_store.records import Evaluation\n"
         "with History.open(sys.argv[1], write=True) as h:\n"
-        "    for i in range(25):\n"
+        "    for i in range(12):\n"
         "        h.append(Evaluation('digits', json.loads(sys.argv[2]), 0.5, seed=1000 + i))\n"
         "        print(h.n_evaluations, flush=True)\n"
         "        if i % 5 == 0: h.compact()\n"
@@ -733,7 +434,7 @@ def test_a_reader_keeps_up_with_a_writer(path: Path) -> None:
                 time.sleep(0.001)
     assert writer.returncode == 0
     with History.open(path) as history:
-        assert history.n_evaluations == len(histories.runs()) + 25
+        assert history.n_evaluations == len(histories.runs()) + 12
 
 
 def test_cells_whose_runs_all_failed_are_told_from_those_not_run(history: History) -> None:

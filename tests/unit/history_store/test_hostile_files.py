@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -13,25 +14,30 @@ import h5py
 import histories
 import numpy as np
 import pytest
-from ConfigSpace import ConfigurationSpace, Constant
 
-from warmstart.history_store.errors import DataError, HistoryDamagedError, StorageError
+from warmstart.history_store.errors import HistoryDamagedError, StorageError
 from warmstart.history_store.file.journal import header, line
 from warmstart.history_store.file.layout import LIBVER, set_text, write_text
 from warmstart.history_store.history import History
 from warmstart.history_store.records import Evaluation
-from warmstart.history_store.space import dump_space
-from warmstart.history_store.verify import restore, verify
+from warmstart.history_store.verify import verify
 
 INFO = {"name": "x", "group": "g", "n_train": 1, "n_val": 0, "n_test": 0, "n_classes": 2}
 RUN = {"dataset": "digits", "config": histories.configs(1)[0], "error": 0.5}
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    with histories.filled(tmp_path / "h.h5") as history:
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("filled")
+    with histories.to_be_copied(), histories.filled(folder / "h.h5") as history:
         history.add_datasets([(histories.info("new"), histories.pictures(10), None)])
         history.compact()
+    return folder
+
+
+@pytest.fixture
+def path(filled: Path, tmp_path: Path) -> Path:
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
     return tmp_path / "h.h5"
 
 
@@ -54,7 +60,6 @@ def extend(**fields: Any) -> dict[str, Any]:
         add(extra=[1]),
         add(fraction="all"),
         {"op": "add-dataset"},
-        {"op": "zap"},
         {"op": "remove-dataset", "name": "none"},
         {"op": "extend", "configs": None, "evaluations": None},
         {"op": "extend", "configs": [[{"layers": 1}, [0.5]]], "evaluations": []},
@@ -63,9 +68,7 @@ def extend(**fields: Any) -> dict[str, Any]:
         extend(seed=float("inf")),
         extend(curve=[[float("inf"), 0.5]]),
         extend(curve=5),
-        extend(dataset="none"),
         {"op": "set-result", "key": "k", "value": 5},
-        {"op": "set-result", "key": ["k"], "value": {}},
     ],
     ids=lambda operation: json.dumps(operation)[:70],
 )
@@ -82,26 +85,22 @@ def test_operations_that_fit_nothing(path: Path, operation: dict[str, Any]) -> N
     assert not verify(path).ok
 
 
-@pytest.mark.parametrize("kind", ["folder", "pipe", "link"])
-@pytest.mark.parametrize("suffix", [".journal", ".bak"])
-def test_companions_that_are_no_files(path: Path, suffix: str, kind: str, tmp_path: Path) -> None:
-    companion = path.with_name(path.name + suffix)
-    companion.unlink(missing_ok=True)
-    target = tmp_path / "target"
-    target.write_bytes(b"mine")
-    {"folder": companion.mkdir, "pipe": lambda: os.mkfifo(companion), "link": lambda: companion.symlink_to(target)}[
-        kind
-    ]()
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_companions_that_are_no_files(path: Path, make: Callable[[Path], None]) -> None:
+    journal, backup = path.with_name("h.h5.journal"), path.with_name("h.h5.bak")
+    make(journal)
     assert not verify(path).ok
-    if suffix == ".journal":
-        with pytest.raises(HistoryDamagedError, match=r"h\.h5\.journal: expected an ordinary file, got a "):
-            History.open(path)
-    elif kind != "folder":
-        with History.open(path, write=True) as history:
-            history.append(Evaluation("digits", histories.configs(1)[0], 0.5, seed=90))
-        assert stat.S_ISREG(companion.lstat().st_mode)
-        assert verify(path).ok
-    assert target.read_bytes() == b"mine"
+    with pytest.raises(HistoryDamagedError, match=r"h\.h5\.journal: expected an ordinary file, got a "):
+        History.open(path)
+    if make is not os.mkfifo:
+        return
+    journal.unlink()
+    backup.unlink()
+    make(backup)
+    assert not verify(path).ok
+    with History.open(path, write=True) as history:
+        history.append(Evaluation("digits", histories.configs(1)[0], 0.5, seed=90))
+    assert stat.S_ISREG(backup.lstat().st_mode)
 
 
 @pytest.mark.parametrize("suffix", [".lock", ".tmp", ".bak.tmp", ".bak", ".journal"])
@@ -122,15 +121,7 @@ def test_planted_links_are_not_followed(path: Path, suffix: str, tmp_path: Path)
     assert target.read_bytes() == b"mine"
 
 
-def test_a_linked_backup_is_not_restored(path: Path, tmp_path: Path) -> None:
-    target = path.with_name("h.h5.bak").rename(tmp_path / "other")
-    path.with_name("h.h5.bak").symlink_to(target)
-    path.write_bytes(b"no")
-    with pytest.raises(HistoryDamagedError, match="expected a sound backup"):
-        restore(path)
-
-
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o660, 0o664])
+@pytest.mark.parametrize("mode", [0o600, 0o664])
 def test_companions_have_the_mode_of_the_history(path: Path, mode: int) -> None:
     path.chmod(mode)
     before = os.umask(0o022)
@@ -244,21 +235,3 @@ def test_pixels_made_to_harm(path: Path, change: Callable[[h5py.File], None]) ->
         pytest.raises(HistoryDamagedError, match=r"images/new/array: expected contiguous bytes"),
     ):
         history.images("new").sample(np.random.default_rng(0), 5)
-
-
-@pytest.mark.parametrize("number", [10**30, -(10**20), float("nan"), [[float("inf")]]])
-def test_numbers_that_could_not_be_read_again_are_not_kept(path: Path, number: object) -> None:
-    with History.open(path, write=True) as history:
-        with pytest.raises(DataError, match="expected JSON values, got what JSON cannot hold"):
-            history.set_result("k", {"v": number})
-        history.set_result("k", {"v": [2**64 - 1, -(2**63), 1e308]})
-    with History.open(path) as history:
-        assert history.get_result("k") == {"v": [2**64 - 1, -(2**63), 1e308]}
-
-
-def test_a_space_of_numbers_that_could_not_be_read_again_is_refused(tmp_path: Path) -> None:
-    space = ConfigurationSpace()
-    space.add(Constant("huge", 10**30))
-    with pytest.raises(DataError, match="expected ConfigSpace JSON"):
-        History.create(tmp_path / "h.h5", dump_space(space))
-    assert not list(tmp_path.iterdir())

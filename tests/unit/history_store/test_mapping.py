@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from ConfigSpace import (
     Categorical,
-    Configuration,
     ConfigurationSpace,
     Constant,
     EqualsCondition,
@@ -20,7 +18,6 @@ from ConfigSpace import (
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.external_runs import ForeignParameter, as_columns
 from warmstart.history_store.mapping import Mapped, Match, Wishes, describe_space, map_configs
-from warmstart.training.workloads.cnn.space import target_space
 
 
 def space() -> ConfigurationSpace:
@@ -59,41 +56,6 @@ def test_the_same_space_changes_nothing() -> None:
     assert result.lost == {}
 
 
-def test_every_result_fits_the_space() -> None:
-    rng = np.random.default_rng(0)
-    rows = [
-        {
-            "Optimizer": str(rng.choice(["SGD", "adam", "rmsprop"])),
-            "rate": float(10 ** rng.uniform(-7, 1)),
-            "layers": float(rng.uniform(0, 12)),
-            "size": rng.choice(["1", "2", "4", "8"]),
-        }
-        for _ in range(300)
-    ]
-    result = mapped(rows)
-    kept = [config for config in result.configs if config is not None]
-    assert 50 < len(kept) < 250
-    assert len(kept) == 300 - len([None for config in result.configs if config is None])
-    for config in kept:
-        assert Configuration(space(), values=config)  # ConfigSpace refuses what does not fit
-        assert {type(value) for value in config.values()} <= {int, float, str, bool}
-
-
-def test_names_scales_and_bounds() -> None:
-    result = mapped(
-        [
-            FULL | {"log10_rate": None, "rate": 1e-3, "layers": 2.4},
-            FULL | {"log10_rate": None, "rate": 1e-7, "layers": 12},
-        ],
-        rate=ForeignParameter(1e-7, 1.0, log=True),
-    )
-    first, second = result.configs
-    assert first is not None
-    assert second is not None
-    assert (first["layers"], second["layers"]) == (2, 9)
-    assert type(first["layers"]) is int
-
-
 def test_rate_becomes_its_logarithm() -> None:
     rows = [{**FULL, "rate": rate} for rate in (1e-3, 1e-7)]
     for row in rows:
@@ -106,20 +68,6 @@ def test_rate_becomes_its_logarithm() -> None:
     inside = mapped(rows[:1])
     assert match(inside, "rate").action == "rescaled"
     assert match(inside, "rate").reason == "log10(x); by name"
-
-
-def test_runs_outside_can_be_given_up() -> None:
-    rows = [FULL | {"layers": layers} for layers in (3, 12, 5)]
-    result = mapped(rows, Wishes(outside="drop"))
-    assert [config is None for config in result.configs] == [False, True, False]
-    assert match(result, "layers").lost == 1
-    assert result.lost == {"layers: same name; values that are no number in the bounds": 1}
-
-
-def test_fractions_are_rounded_and_counted() -> None:
-    result = mapped([FULL | {"layers": layers} for layers in (2.4, 2.6, 3.0)])
-    assert [config and config["layers"] for config in result.configs] == [2, 3, 3]
-    assert match(result, "layers").rounded == 2
 
 
 def test_choices_by_type_number_text() -> None:
@@ -154,15 +102,6 @@ def test_forbidden_configurations_are_given_up() -> None:
     result = mapped([FULL | {"optimizer": "adam", "size": 4}, FULL])
     assert result.configs[0] is None
     assert result.lost == {"forbidden by the space": 1}
-
-
-def test_what_has_no_place_is_named() -> None:
-    result = mapped([FULL | {"seed": 1, "note": "x"}, FULL | {"seed": 2, "note": "x"}])
-    assert (
-        match(result, "seed").reason
-        == "no such hyperparameter here; it took 2 values, which runs here do not tell apart"
-    )
-    assert match(result, "note").reason == "no such hyperparameter here"
 
 
 def test_rivals_are_left_to_the_person() -> None:
@@ -203,30 +142,6 @@ def test_one_hyperparameter_under_several_names_is_joined_run_by_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "flags", [["--augment", "--no-augment"], ["--augment", ""], [1, 0], ["yes", "no"], [True, False]]
-)
-def test_truth_is_the_argument_that_says_it(flags: list[object]) -> None:
-    ours = ConfigurationSpace()
-    ours.add(Categorical("augment", flags))
-    for values in ([True, False], ["True", "False"], ["1", "0"], ["yes", "no"], ["--augment", "--no-augment"]):
-        result = map_configs({"augment": values}, ours, n=2)
-        assert [config and config["augment"] for config in result.configs] == flags
-
-
-def test_numbers_that_are_none() -> None:
-    result = mapped([FULL | {"layers": "3"}, FULL | {"layers": "many"}, FULL | {"layers": float("nan")}])
-    assert [None if config is None else config["layers"] for config in result.configs] == [3, None, None]
-
-
-def test_a_rescaling_can_be_asked_for() -> None:
-    rows = [FULL | {"momentum": value} for value in (0.1, 0.5)]
-    result = mapped(rows, Wishes(rescale={"momentum": "1-x"}))
-    assert [config and config["momentum"] for config in result.configs] == [0.9, 0.5]
-    assert match(result, "momentum").action == "rescaled"
-    assert "as --rescale says" in match(result, "momentum").reason
-
-
-@pytest.mark.parametrize(
     ("wishes", "message"),
     [
         (Wishes(rename={"no": "layers"}), "rename: expected a name of the source"),
@@ -250,36 +165,9 @@ def test_nothing_in_common_is_refused() -> None:
         mapped([{}])
 
 
-def test_a_hundred_thousand_rows() -> None:
-    import time
-
-    rng, n = np.random.default_rng(0), 100_000
-    params = {
-        "lr": (10 ** rng.uniform(-5, 0, n)).tolist(),
-        "batch_size": rng.integers(8, 33, n).tolist(),
-        "log10_decay_rate": rng.uniform(-8, -4, n).tolist(),
-        "num_layers_conv": rng.integers(1, 10, n).tolist(),
-        "num_layers_fc": rng.integers(1, 4, n).tolist(),
-        "dropout": rng.uniform(0, 0.9, n).tolist(),
-    }
-    start = time.process_time()
-    result = map_configs(params, target_space(), n=n)
-    assert time.process_time() - start < 10.0
-    assert all(result.configs)
-    rates = np.array([config["log10_learning_rate"] for config in result.configs if config is not None])
-    np.testing.assert_allclose(10**rates, params["lr"], rtol=1e-12)
-
-
 def test_a_value_and_its_logarithm_are_one_and_must_agree() -> None:
     result = mapped([{"rate": 0.01, "log10_rate": -2.0}, {"rate": 0.1}, {"log10_rate": -3.0}])
     assert [config["log10_rate"] for config in result.configs if config] == [-2.0, pytest.approx(-1.0), -3.0]
     assert match(result, "log10_rate").action == "kept"
     with pytest.raises(UsageError, match=r"expected rate to be 10\^log10_rate, got 0\.1 and -2 in run 2"):
         mapped([{"rate": 0.01, "log10_rate": -2.0}, {"rate": 0.1, "log10_rate": -2.0}])
-
-
-def test_natural_names_are_taken_where_a_person_names_ours() -> None:
-    result = mapped([{"speed": 0.1}], Wishes(rename={"speed": "rate"}))
-    assert result.configs[0]["log10_rate"] == pytest.approx(-1.0)  # type: ignore[index]
-    result = mapped([{"layers": 3}], Wishes(fill={"rate": "0.001"}))
-    assert result.configs[0]["log10_rate"] == pytest.approx(-3.0)  # type: ignore[index]

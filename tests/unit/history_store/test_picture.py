@@ -2,11 +2,10 @@ import io
 
 import numpy as np
 import pytest
-from layouts import huge_png, pixels
 from PIL import Image, UnidentifiedImageError
 
 from warmstart.history_store.errors import DataError
-from warmstart.history_store.picture import decode, opaque, plain, square, square_arrays, to_uint8
+from warmstart.history_store.picture import decode, opaque, plain, square_arrays, to_uint8
 
 
 def saved(picture, kind="PNG", **options):
@@ -50,77 +49,14 @@ def test_refuses_pixel_values(values, message):
         to_uint8(np.array(values), "x")
 
 
-def test_floats_may_leave_their_range_by_rounding():
-    assert to_uint8(np.array([-1e-7, 0.5, 1.0000002])).tolist() == [0, 128, 255]
-    assert to_uint8(np.array([-1e-7, 1.0000002], np.float32)).tolist() == [0, 255]
-
-
 def test_arrays_are_squared_bit_for_bit_as_recorded():
     # Histories were measured on these pixels: they may not change.
     images = (np.arange(2 * 9 * 7 * 3, dtype=np.int64) * 37 % 256).astype(np.uint8).reshape(2, 9, 7, 3)
     assert square_arrays(images, 3).ravel().tolist() == [
-        107,
-        79,
-        134,
-        169,
-        131,
-        88,
-        119,
-        177,
-        157,
-        82,
-        115,
-        158,
-        136,
-        95,
-        123,
-        157,
-        157,
-        101,
-        88,
-        143,
-        161,
-        122,
-        96,
-        149,
-        176,
-        144,
-        91,
-        140,
-        157,
-        98,
-        98,
-        144,
-        154,
-        143,
-        95,
-        134,
-        164,
-        80,
-        121,
-        135,
-        166,
-        85,
-        76,
-        122,
-        170,
-        169,
-        107,
-        146,
-        155,
-        129,
-        103,
-        104,
-        145,
-        129,
-    ]
-
-
-def test_centre_square():
-    wide = np.zeros((4, 10, 1), np.uint8)
-    wide[:, 3:7] = 255
-    assert (square_arrays(wide[np.newaxis], 4) == 255).all()
-    assert square(Image.fromarray(wide[..., 0]), 4).size == (4, 4)
+        107, 79, 134, 169, 131, 88, 119, 177, 157, 82, 115, 158, 136, 95, 123, 157, 157, 101,
+        88, 143, 161, 122, 96, 149, 176, 144, 91, 140, 157, 98, 98, 144, 154, 143, 95, 134,
+        164, 80, 121, 135, 166, 85, 76, 122, 170, 169, 107, 146, 155, 129, 103, 104, 145, 129,
+    ]  # fmt: skip
 
 
 def test_shrinking_is_antialiased():
@@ -152,16 +88,11 @@ def test_modes(picture, expected):
     np.testing.assert_array_equal(np.asarray(plain(picture)), expected)
 
 
-@pytest.mark.parametrize("mode", ["CMYK", "YCbCr", "HSV", "LAB"])
+@pytest.mark.parametrize("mode", ["CMYK", "YCbCr", "HSV"])
 def test_other_colour_spaces_become_rgb(mode):
-    got = (
-        plain(Image.new("RGB", (3, 2), (200, 60, 20)).convert(mode))
-        if mode != "LAB"
-        else plain(Image.new("LAB", (3, 2)))
-    )
-    assert got.mode == "RGB"
-    if mode != "LAB":
-        assert np.abs(np.asarray(got)[0, 0].astype(int) - [200, 60, 20]).max() <= 4
+    got = plain(Image.new("RGB", (3, 2), (200, 60, 20)).convert(mode))
+    assert got.mode == plain(Image.new("LAB", (3, 2))).mode == "RGB"
+    assert np.abs(np.asarray(got)[0, 0].astype(int) - [200, 60, 20]).max() <= 4
 
 
 def test_transparency_lies_on_white():
@@ -173,52 +104,7 @@ def test_transparency_lies_on_white():
     np.testing.assert_array_equal(np.asarray(plain(Image.fromarray(two))), [[255, 100], [255, 255]])
 
 
-def test_arrays_and_files_with_alpha_agree():
-    images = pixels(1, 23, 4)
-    file = saved(Image.fromarray(images[0]))
-    np.testing.assert_array_equal(decode(file, 8), square_arrays(opaque(images), 8)[0])
-
-
-@pytest.mark.parametrize(
-    ("picture", "options", "expected"),
-    [
-        (Image.fromarray(GREY), {"transparency": 100}, [[0, 255], [200, 255]]),
-        (
-            Image.fromarray(COLOUR),
-            {"transparency": (255, 0, 0)},
-            [[[255, 255, 255], [0, 255, 0]], [[0, 0, 255], [10, 20, 30]]],
-        ),
-        (Image.new("P", (1, 1)), {"transparency": 0}, [[[255, 255, 255]]]),
-        (Image.new("P", (1, 1)), {"transparency": b"\x00"}, [[[255, 255, 255]]]),
-    ],
-)
-def test_transparent_colours_in_png(picture, options, expected):
-    np.testing.assert_array_equal(decode(saved(picture, **options), None), expected)
-
-
-def test_16_bit_png():
-    deep = np.array([[0, 257 * 100], [257 * 200 + 128, 65535]], np.uint16)
-    np.testing.assert_array_equal(decode(saved(Image.fromarray(deep)), None), [[0, 100], [200, 255]])
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        (
-            np.array([[0, 70000]], np.int32),
-            "expected 16-bit pixel values in 0 .. 65535, got minimum 0 and maximum 70000",
-        ),
-        (np.array([[-3, 5]], np.int32), "got minimum -3 and maximum 5"),
-        (np.array([[0.0, 255.0]], np.float32), "got minimum 0 and maximum 255"),
-    ],
-)
-def test_refuses_values_in_deep_tiff(values, message):
-    with pytest.raises(DataError, match=message):
-        decode(saved(Image.fromarray(values), "TIFF"), None)
-
-
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF", "WEBP"])
-@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+@pytest.mark.parametrize(("kind", "orientation"), [("JPEG", 1), ("PNG", 3), ("TIFF", 6), ("WEBP", 8)])
 def test_exif_turns_the_picture(kind, orientation):
     upright = np.zeros((16, 16, 3), np.uint8)
     upright[:8, :8] = 255  # a white quarter at the top left
@@ -230,31 +116,13 @@ def test_exif_turns_the_picture(kind, orientation):
     assert np.abs(decode(file, 16).astype(int) - upright).max() < 12
 
 
-def test_jpeg_is_decoded_near_its_size():
-    smooth = np.add.outer(np.arange(400), np.arange(600)).astype(float)
-    image = np.repeat((smooth / smooth.max() * 255).astype(np.uint8)[..., np.newaxis], 3, axis=2)
-    file = saved(Image.fromarray(image), "JPEG", quality=95)
-    whole = square_arrays(np.asarray(Image.open(file))[np.newaxis], 32)[0]
-    assert np.abs(decode(file, 32).astype(int) - whole).max() <= 3
-
-
-def test_first_frame_of_an_animation():
-    frames = [Image.new("L", (4, 4), value) for value in (10, 200)]
-    assert (decode(saved(frames[0], "GIF", save_all=True, append_images=frames[1:]), None).reshape(16, -1) == 10).all()
-
-
-def test_refuses_a_huge_picture_by_its_header():
-    with pytest.raises(DataError, match=r"got one that claims more\. Shrink it"):
-        decode(io.BytesIO(huge_png()), 32)
-
-
 def test_formats_that_run_programs_stay_shut():
 
     with pytest.raises(UnidentifiedImageError):
         decode(io.BytesIO(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"), 8)
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "BMP", "PPM", "TIFF", "WEBP", "TGA", "JPEG2000", "MPO"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "BMP", "PPM", "TIFF", "WEBP", "TGA", "JPEG2000"])
 def test_formats(kind):
     smooth = np.add.outer(np.arange(16), np.arange(16)).astype(np.uint8) * 8
     got = decode(saved(Image.fromarray(smooth).convert("RGB"), kind), 16)

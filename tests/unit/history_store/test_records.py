@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
 
 from warmstart.history_store.errors import DataError
-from warmstart.history_store.records import DatasetInfo, Evaluation, Status
+from warmstart.history_store.records import Evaluation, Status
 
 
 @pytest.mark.parametrize(
@@ -35,23 +34,6 @@ from warmstart.history_store.records import DatasetInfo, Evaluation, Status
 def test_what_it_may_not_say(values: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         Evaluation("d", {}, **values)
-
-
-@pytest.mark.parametrize("status", list(Status))
-def test_every_status(status: Status) -> None:
-    error = 0.5 if status.has_error else math.nan
-    assert Evaluation("d", {}, error, status).status is status
-    assert status.has_error == (status in ("ok", "diverged"))
-
-
-def test_records_stay_as_they_are() -> None:
-    run = Evaluation("d", {}, 0.5)
-    with pytest.raises(FrozenInstanceError):
-        run.error = 0.6  # type: ignore[misc]
-    info = DatasetInfo("d", "g", n_train=6, n_val=2, n_test=3, n_classes=2)
-    assert info.n_images == 11
-    with pytest.raises(TypeError):
-        info.extra["a"] = "b"  # type: ignore[index]
 
 
 def test_an_origin_is_text() -> None:

@@ -1,9 +1,5 @@
 """Search spaces: the two of the target network, shared Sobol configurations, JSON, unit vectors."""
 
-import json
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from ConfigSpace import (
@@ -63,49 +59,11 @@ def space(request) -> ConfigurationSpace:
     return SPACES[request.param]()
 
 
-class TestTargetSpace:
-    @pytest.mark.parametrize(("name", "batches"), [("compact", (8, 32)), ("paper", (100, 400))])
-    def test_has_the_published_ranges_but_for_the_compact_batches(self, name, batches):
-        space = target_space(name)
-        assert {key: (space[key].lower, space[key].upper) for key in space} == {
-            "log10_learning_rate": (-5.0, 0.0),
-            "log10_decay_rate": (-8.0, -4.0),
-            "batch_size": batches,
-            "num_layers_conv": (1, 9),
-            "num_layers_fc": (1, 3),
-            "dropout_rate": (0.0, 0.9),
-        }
-
-    def test_unknown_name(self):
-        with pytest.raises(UsageError, match="expected 'compact' or 'paper', got 'huge'"):
-            target_space("huge")
-
-
 class TestSobolConfigs:
     def test_fewer_are_the_first_of_more(self, space):
-        longest = sobol_configs(space, 130)
-        for n in (1, 2, 16, 63, 64, 65, 129):
+        longest = sobol_configs(space, 70)
+        for n in (1, 63, 64, 65):
             assert sobol_configs(space, n) == longest[:n]
-
-    def test_are_valid_distinct_and_native(self, space):
-        configs = sobol_configs(space, 200)
-        assert len({json.dumps(config, sort_keys=True) for config in configs}) == 200
-        for config in configs:
-            Configuration(space, values=config).check_valid_configuration()
-            assert {type(value) for value in config.values()} <= {int, float, str, bool}
-
-    def test_survive_json(self, space):
-        configs = sobol_configs(space, 20)
-        assert json.loads(json.dumps(configs)) == configs
-
-    def test_another_seed_gives_others(self, space):
-        assert sobol_configs(space, 8, seed=1) != sobol_configs(space, 8)
-        assert sobol_configs(space, 8, seed=1) == sobol_configs(space, 8, seed=1)
-
-    def test_are_the_same_in_another_process(self):
-        code = "import json\nfrom warmstart.history_store.space import *\nfrom warmstart.training.workloads.cnn.space import target_space\nprint(json.dumps(sobol_configs(target_space(), 16, seed=7)))"
-        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert json.loads(run.stdout) == sobol_configs(target_space(), 16, seed=7)
 
     def test_inactive_values_are_absent(self):
         for config in sobol_configs(mixed_space(), 100):
@@ -127,22 +85,6 @@ class TestSobolConfigs:
             assert len(counts) == n_values
             assert abs(counts - 576 / n_values).max() <= 4
 
-    def test_log_integers_are_even_on_their_scale(self):
-        space = ConfigurationSpace()
-        space.add(Integer("units", (1, 1000), log=True), Float("x", (0.0, 1.0)))
-        units = np.array([config["units"] for config in sobol_configs(space, 512)])
-        assert units.min() == 1
-        assert units.max() >= 950
-        share = np.mean(units <= 31)
-        assert share == pytest.approx(np.log(31.5 / 0.5) / np.log(1000.5 / 0.5), abs=0.01)
-
-    def test_a_finite_space_is_exhausted_and_no_more(self):
-        space = ConfigurationSpace()
-        space.add(Integer("a", (1, 3)), Categorical("b", ["x", "y"]))
-        assert len(sobol_configs(space, 6)) == 6
-        with pytest.raises(UsageError, match="at least 7 distinct configurations, got at most 6"):
-            sobol_configs(space, 7)
-
     def test_forbidden_clauses_shrink_a_finite_space(self):
         space = ConfigurationSpace()
         space.add(Integer("a", (1, 3)), Categorical("b", ["x", "y"]))
@@ -150,34 +92,27 @@ class TestSobolConfigs:
         assert len(sobol_configs(space, 4)) == 4
         with pytest.raises(UsageError, match="at least 5 distinct configurations, got 4"):
             sobol_configs(space, 5)
+        with pytest.raises(UsageError, match="at least 7 distinct configurations, got at most 6"):
+            sobol_configs(space, 7)
 
-    def test_refusals(self, space):
+    def test_refusals(self):
         with pytest.raises(UsageError, match="got n=0"):
-            sobol_configs(space, 0)
+            sobol_configs(target_space(), 0)
         with pytest.raises(UsageError, match="got at most 0"):
             sobol_configs(ConfigurationSpace(), 1)
 
 
 class TestJson:
-    def test_round_trip(self, space):
-        text = dump_space(space)
-        assert load_space(text) == space
+    def test_round_trip(self):
+        text = dump_space(mixed_space())
+        assert load_space(text) == mixed_space()
         assert dump_space(load_space(text)) == text
-
-    def test_conditions_and_clauses_come_back(self):
-        again = load_space(dump_space(mixed_space()))
-        assert len(again.conditions) == 2
-        assert len(again.forbidden_clauses) == 2
-        assert sobol_configs(again, 40) == sobol_configs(mixed_space(), 40)
 
     @pytest.mark.parametrize(
         "text",
         [
             "",
             "[]",
-            "null",
-            "1",
-            '"x"',
             "{}",
             '{"hyperparameters": 3}',
             '{"hyperparameters": [{"type": "zzz", "name": "a"}]}',
@@ -187,24 +122,8 @@ class TestJson:
         with pytest.raises(DataError, match=r"^my\.json: expected ConfigSpace JSON"):
             load_space(text, "my.json")
 
-    def test_impossible_ranges_are_refused(self):
-        text = dump_space(target_space()).replace('"lower": -5.0', '"lower": 5.0')
-        with pytest.raises(DataError, match="expected ConfigSpace JSON"):
-            load_space(text)
-
 
 class TestToUnit:
-    def test_numbers_lie_in_the_unit_interval_and_inactive_ones_are_nan(self):
-        space = mixed_space()
-        configs = sobol_configs(space, 60)
-        unit = to_unit(space, configs)
-        assert unit.shape == (60, len(space))
-        for column, name in enumerate(space):
-            is_active = ~np.isnan(unit[:, column])
-            assert is_active.tolist() == [name in config for config in configs]
-            upper = len(getattr(space[name], "choices", getattr(space[name], "sequence", "xx"))) - 1
-            assert np.all((unit[is_active, column] >= 0) & (unit[is_active, column] <= upper))
-
     def test_decodes_back(self, space):
         configs = sobol_configs(space, 60)
         for row, config in zip(to_unit(space, configs), configs, strict=True):
@@ -226,25 +145,12 @@ class TestToUnit:
         assert unit["dropout_rate"] == pytest.approx(0.5)
         assert unit["batch_size"] == pytest.approx(1.0, abs=0.03)
 
-    def test_no_configurations(self, space):
-        assert to_unit(space, []).shape == (0, len(space))
-
     @pytest.mark.parametrize(
         "change", [{"batch_size": 400}, {"batch_size": 8.5}, {"colour": "red"}, {"dropout_rate": "x"}]
     )
     def test_a_configuration_of_another_space_is_refused(self, change):
         config = {**sobol_configs(target_space(), 1)[0], **change}
         with pytest.raises(DataError, match="expected one that the space 'target-cnn-compact' allows"):
-            to_unit(target_space(), [config])
-
-    def test_a_space_without_a_name_is_just_that(self):
-        with pytest.raises(DataError, match="expected one that the space allows, got x = 2"):
-            to_unit(ConfigurationSpace({"x": (0.0, 1.0)}), [{"x": 2.0}])
-
-    def test_a_missing_value_is_refused(self):
-        config = sobol_configs(target_space(), 1)[0]
-        del config["dropout_rate"]
-        with pytest.raises(DataError, match="dropout_rate"):
             to_unit(target_space(), [config])
 
     def test_a_forbidden_one_is_refused(self):
@@ -256,13 +162,6 @@ class TestToUnit:
 def test_natural_gives_the_values_behind_logarithms():
     config = {"log10_learning_rate": -2.9, "batch_size": 264, "log10_note": "none"}
     assert natural(config) == {"learning_rate": pytest.approx(0.00126, rel=1e-2)}
-
-
-def test_import_needs_no_configspace():
-    code = "import sys, warmstart.history_store.space; print([m for m in ('ConfigSpace', 'scipy', 'pandas') if m in sys.modules])"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
-    )
 
 
 def test_natural_values_are_taken_for_their_logarithms_and_shown():
@@ -297,9 +196,3 @@ def test_natural_values_that_contradict_are_refused(config, match):
 
     with pytest.raises(UsageError, match=match):
         with_logarithms(config, ["log10_learning_rate"])
-
-
-def test_a_bound_beyond_64_bits_is_told():
-    text = json.dumps({"hyperparameters": [{"type": "uniform_int", "name": "n", "lower": 1, "upper": 10**19, "log": False, "default_value": 3, "meta": None}], "conditions": [], "forbiddens": [], "name": "s", "format_version": 0.4})  # fmt: skip
-    with pytest.raises(DataError, match="expected ConfigSpace JSON, got"):
-        load_space(text)

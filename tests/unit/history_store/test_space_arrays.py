@@ -70,9 +70,9 @@ def candidates(space_: ConfigurationSpace, n: int, seed: int = 0) -> list[dict[s
 @pytest.mark.parametrize("relation", [False, True])
 def test_encoding_says_what_configspace_says_of_each(relation: bool) -> None:
     space_ = space(relation=relation)
-    drawn = candidates(space_, 400)
+    drawn = candidates(space_, 200)
     expected = [one_by_one(space_, config) for config in drawn]
-    assert 100 < sum(row is None for row in expected) < 300
+    assert 50 < sum(row is None for row in expected) < 150
     for config, row in zip(drawn, expected, strict=True):
         if row is None:
             with pytest.raises(DataError, match="expected one that the space 'all' allows"):
@@ -100,11 +100,3 @@ def test_activity_and_clauses_by_hand() -> None:
     assert active["width"] == [True, False, False, True]
     assert active["last"] == [False, False, False, True]
     assert forbidden_rows(space_, unit).tolist() == [False, True, False, False]
-
-
-def test_what_is_surely_legal() -> None:
-    space_ = space()
-    _, legal = encode_columns(space_, {"width": [-3, 9, 10, None, "1"], "kind": ["a", "c", 3, None, True]}, 5)
-    assert legal.tolist() == [False, False, False, True, False]  # a text among numbers leaves the column to ConfigSpace
-    _, legal = encode_columns(space_, {"width": [-3, 9.0, 10, None, 1.5]}, 5)
-    assert legal.tolist() == [True, True, False, True, False]

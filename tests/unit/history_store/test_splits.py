@@ -38,14 +38,6 @@ def test_classes_without_training_or_validation_pictures_are_named(train, val, t
     assert lacking_classes(labels, None, ["a", "b", "c"]) == ()
 
 
-def test_a_class_of_the_test_part_alone_is_named():
-    labels, parts = np.array([0, 0, 0, 1, 1, 1, 2, 2]), {"train": np.arange(6), "test": np.arange(6, 8)}
-    assert [note.split(":")[0] for note in lacking_classes(labels, parts, "abc")] == [
-        "Class c has no training pictures",
-        "Class c has no validation pictures",
-    ]
-
-
 def test_fractions_without_training_and_validation_are_told():
     with pytest.raises(LabelError, match="expected fractions for training and validation, got"):
         split_codes(np.repeat([0, 1], 5), {"train": np.arange(8), "test": np.arange(8, 10)}, fractions=(0.0, 0.0, 1.0))

@@ -68,34 +68,7 @@ def test_a_wrong_cell_is_named_by_its_row_in_the_file(tmp_path):
         read_table(tmp_path / "runs.csv", metric="val_error")
 
 
-def test_other_tables_with_a_state_are_left_as_they_are(tmp_path):
-    (tmp_path / "runs.csv").write_text("state,lr,error\nsolid,0.1,0.5\nliquid,0.2,0.25\n")
-    assert read_table(tmp_path / "runs.csv")[0].params["state"] == ["solid", "liquid"]
-
-
-def test_a_history_takes_them(tmp_path, cli):
-    (tmp_path / "runs.csv").write_text(WANDB)
-    history = tmp_path / "mine.h5"
-    assert cli("history", "create", history, "--space", "compact").code == 0
-    run = cli("history", "import", history, tmp_path / "runs.csv", "--dataset", "x", "--metric", "val_error", "--format", "json")  # fmt: skip
-    assert run.code == 0, run.err
-    assert (run.json()["imported"], run.json()["left_out"]) == (4, {"running": 1, "finished without val_error": 1})
-
-
-def test_a_run_that_diverged_crashed(tmp_path):
-    runs = read(
-        tmp_path, WANDB.replace('"0.01",""', '"0.01","NaN"').replace('"16","0.001","0.25"', '"16","0.001","inf"')
-    )
-    assert [status.value for status in runs.status] == ["crashed"] * 5
-
-
-def test_a_duration_that_is_none_is_told(tmp_path):
-    with pytest.raises(ValueError, match=r"duration: expected a number, got 'soon'"):
-        read(tmp_path, "state,lr,val_error,duration\nfinished,0.1,0.5,soon\nrunning,0.1,,\n")
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_data_frame_of_optuna(tmp_path, ending):
+def test_a_data_frame_of_optuna(tmp_path):
     optuna, pandas = pytest.importorskip("optuna"), pytest.importorskip("pandas", reason="needs pandas")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -111,9 +84,8 @@ def test_a_data_frame_of_optuna(tmp_path, ending):
     study = optuna.create_study()
     study.optimize(objective, n_trials=4, catch=RuntimeError)
     frame: pandas.DataFrame = study.trials_dataframe()
-    path = tmp_path / f"t.{ending}"
-    frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
-    runs = read_table(path, metric="value")[0]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    runs = read_table(tmp_path / "t.csv", metric="value")[0]
     assert [status.value for status in runs.status] == ["ok", "crashed", "ok"]
     assert runs.left_out == {"pruned": 1}
     assert runs.durations.tolist() == pytest.approx([study.trials[n].duration.total_seconds() for n in (0, 2, 3)])

@@ -2,7 +2,7 @@
 
 import shlex
 
-from warmstart.history_store.wording import counted, in_shell, in_short, some_of
+from warmstart.history_store.wording import counted, in_shell, in_short
 
 
 def test_counts():
@@ -31,9 +31,3 @@ def test_a_path_in_a_command_is_one_word():
     for path in ("/x/h.h5", "my hist.h5", "it's", "a$b"):
         assert shlex.split(f"warmstart history verify {in_shell(path)}")[3:] == [path]
     assert in_shell("/x/h.h5") == "/x/h.h5"
-
-
-def test_many_names_are_counted():
-    assert some_of(["a", "b"], 2) == "a, b"
-    assert some_of(["a", "b", "c"], 2) == "a, b and 1 more"
-    assert some_of({"a": 1}) == "a"

@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from warmstart.metafeat.class_signal import class_signal, permutation_score, pooled, square_distances
+from warmstart.metafeat.class_signal import class_signal, permutation_score, pooled
 
 
 def centred(matrix):
@@ -30,15 +30,6 @@ def test_the_score_is_that_of_all_permutations():
     b = centred((labels[:, None] == labels).astype(float))
     sums = [np.vdot(a[np.ix_(order, order)], b) for order in map(list, permutations(range(6)))]
     assert permutation_score(a, b) == pytest.approx((np.vdot(a, b) - np.mean(sums)) / np.std(sums), rel=1e-9)
-
-
-def test_labels_that_mean_nothing_score_about_normally():
-    images, labels = blobs(60)
-    rng = np.random.default_rng(0)
-    scores = [class_signal(images, rng.permutation(labels)).score for _ in range(60)]
-    assert abs(np.mean(scores)) < 0.5
-    assert 0.6 < np.std(scores) < 1.5
-    assert class_signal(images, labels).score > 10
 
 
 def test_the_effect_does_not_depend_on_how_many_pictures_there_are():
@@ -77,8 +68,7 @@ def test_two_pairs_weigh_what_the_definition_says():
     assert signal.effect == pytest.approx(signal.score / np.sqrt(2))
 
 
-@pytest.mark.parametrize("side", [8, 9, 28, 33])
-@pytest.mark.parametrize("cells", [1, 4, 8])
+@pytest.mark.parametrize(("side", "cells"), [(9, 1), (8, 4), (28, 4), (33, 8)])
 def test_pooling_averages_cells(side, cells):
     pixels = np.random.default_rng(side).random((3, side, side, 2), dtype=np.float32)
     edges = [range(-(-side * i // cells), -(-side * (i + 1) // cells)) for i in range(cells)]
@@ -87,8 +77,3 @@ def test_pooling_averages_cells(side, cells):
         np.testing.assert_allclose(pooled(pixels, cells), np.moveaxis(np.array(expected), 2, 0), rtol=1e-5)
     averages = pooled(np.ones_like(pixels), cells)
     np.testing.assert_allclose(averages, 1.0, rtol=1e-6)
-
-
-def test_square_distances_by_hand():
-    distances = square_distances(np.array([[0.0, 0.0], [3.0, 4.0]], dtype=np.float32))
-    np.testing.assert_allclose(distances, [[0, 25], [25, 0]], atol=1e-5)

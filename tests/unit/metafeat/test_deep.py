@@ -15,18 +15,6 @@ def test_features_equal_conv_relu_pool_written_out():
     assert torch.allclose(deep(images), x.flatten(1), atol=1e-6)
 
 
-def test_filters_are_32_64_32_and_features_512_at_32_pixels():
-    deep = DeepFeatures(3, 32)
-    assert [tuple(c.weight.shape) for c in deep.convs] == [(32, 3, 3, 3), (64, 32, 3, 3), (32, 64, 3, 3)]
-    assert deep.n_features == 512
-    assert deep(torch.rand(2, 3, 32, 32)).shape == (2, 512)
-
-
-def test_odd_sides_are_floored():
-    deep = DeepFeatures(4, 29)
-    assert deep(torch.rand(2, 4, 29, 29)).shape == (2, deep.n_features) == (2, 32 * 9)
-
-
 def test_a_residual_block_by_its_formula():
     torch.manual_seed(0)
     block = ResidualBlock(32)
@@ -41,13 +29,6 @@ def test_a_residual_block_by_its_formula():
     assert torch.allclose(block(x), x + y, atol=1e-5)
 
 
-def test_a_block_without_its_last_convolution_is_the_identity():
-    block = ResidualBlock(64)
-    torch.nn.init.zeros_(block.convs[1].weight)
-    x = torch.randn(2, 64, 5, 5)
-    assert torch.equal(block(x), x)
-
-
 @pytest.mark.parametrize("side", [8, 13, 32])
 def test_residual_features_are_256_of_each_image_alone(side):
     torch.manual_seed(0)
@@ -57,8 +38,3 @@ def test_residual_features_are_256_of_each_image_alone(side):
     assert features.shape == (6, deep.n_features) == (6, 256)
     assert (features[:, 128:] >= features[:, :128]).all(), "the maximum is no less than the mean"
     assert torch.allclose(torch.cat([deep(image[None]) for image in images]), features, atol=1e-5)
-
-
-def test_residual_features_are_nine_convolutions_deep():
-    convs = [m for m in ResidualFeatures(4).modules() if isinstance(m, torch.nn.Conv2d)]
-    assert [c.out_channels for c in convs] == [32, 64, 128, 32, 32, 64, 64, 128, 128]

@@ -1,15 +1,11 @@
 """One way from a dataset to its meta-feature: a query's, a stored dataset's and a fold model's agree."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
-from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.readers import open_images
-from warmstart.metafeat.embed import embed_history, embed_source, load_embedder, stored_sample
+from warmstart.metafeat.embed import embed_history, embed_source, stored_sample
 from warmstart.metafeat.model import MetaFeatureModel
 from warmstart.metafeat.model_file import read_header
 from warmstart.metafeat.spec import ModelSpec
@@ -59,26 +55,3 @@ def test_shared_features_stand_for_the_images(tmp_path, history):
         np.testing.assert_array_equal(shared[name], computed[name])
     zero = embed_history(history, names, header, features={name: np.zeros_like(row) for name, row in features.items()})
     np.testing.assert_array_equal(zero[names[0]], zero[names[1]])
-
-
-def test_a_model_is_loaded_once_for_each_state_of_its_file(tiny):
-    header = read_header(tiny.model)
-    assert load_embedder(header) is load_embedder(header)
-    with pytest.raises(UsageError, match="device"):
-        load_embedder(header, device="nowhere")
-
-
-def test_reading_headers_and_embedding_without_a_network_loads_no_torch(tmp_path, tiny):
-    path = tmp_path / "plain.safetensors"
-    MetaFeatureModel.random(ModelSpec(extractor="handcrafted", handcrafted=True)).save(path, {})
-    code = f"""
-import sys
-from pathlib import Path
-from warmstart.history_store.history import History
-from warmstart.metafeat.embed import embed_history
-from warmstart.metafeat.model_file import read_header
-with History.open({str(tiny.history)!r}) as history:
-    embed_history(history, history.names[:1], read_header(Path({str(path)!r})), threads=1)
-sys.exit("torch" in sys.modules)
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

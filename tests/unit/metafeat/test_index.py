@@ -1,7 +1,5 @@
 import json
-import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -9,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-import warmstart.metafeat.index
 from warmstart.history_store.errors import MissingPathError, ModelError, ModelMismatchError, UsageError
-from warmstart.metafeat.index import DatasetIndex, NumpyFlat
+from warmstart.metafeat.index import DatasetIndex
 
 
 @pytest.fixture(params=["faiss", "numpy"])
@@ -36,25 +33,6 @@ def build(vectors, model="m"):
     return index, ids
 
 
-def test_backend_is_the_one_asked_for(backend):
-    assert isinstance(DatasetIndex(4, "m")._flat, NumpyFlat) == (backend == "numpy")
-
-
-def test_hand_value_is_a_true_distance(backend):
-    index = DatasetIndex(2, "m")
-    index.add(["a", "b"], np.array([[0, 0], [3, 4]], dtype=np.float32))
-    assert index.search(np.zeros(2, dtype=np.float32), 2) == [("a", 0.0), ("b", 5.0)]
-
-
-def test_equals_brute_force_with_duplicates_and_ties(backend):
-    rng = np.random.default_rng(0)
-    vectors = rng.integers(0, 3, (300, 4)).astype(np.float32)
-    index, ids = build(vectors)
-    for query in vectors[:20]:
-        for k in (1, 3, 17, 300, 400):
-            assert index.search(query, k) == brute_force(ids, vectors, query, k)
-
-
 def test_equals_brute_force_on_real_numbers_with_exclusions(backend):
     rng = np.random.default_rng(2)
     vectors = rng.normal(size=(200, 256)).astype(np.float32)
@@ -72,23 +50,6 @@ def test_any_line_of_points_equals_brute_force(points, k, at):
     vectors, query = np.array(points, dtype=np.float32)[:, None], np.array([at], dtype=np.float32)
     index, ids = build(vectors)
     assert index.search(query, k, exclude=ids[:2]) == brute_force(ids, vectors, query, k, ids[:2])
-
-
-def test_the_query_itself_comes_first_unless_excluded(backend):
-    index, ids = build(np.random.default_rng(0).normal(size=(20, 8)).astype(np.float32))
-    query = index.vectors[4]
-    assert index.search(query, 1) == [(ids[4], 0.0)]
-    assert index.search(query, 1, exclude=[ids[4]])[0][0] != ids[4]
-
-
-def test_adding_bit_by_bit_equals_adding_at_once(backend):
-    vectors = np.random.default_rng(0).normal(size=(30, 8)).astype(np.float32)
-    whole, ids = build(vectors)
-    parts = DatasetIndex(8, "m")
-    for i in range(0, 30, 7):
-        parts.add(ids[i : i + 7], vectors[i : i + 7])
-    assert parts.ids == whole.ids
-    assert parts.search(vectors[3] * 0.9, 10) == whole.search(vectors[3] * 0.9, 10)
 
 
 def test_removed_datasets_are_gone_and_may_come_back(backend):
@@ -169,26 +130,3 @@ def test_wrong_queries():
         index.search(np.ones(8, dtype=np.float32), 0)
     with pytest.raises(UsageError, match=r"got \['nope'\]"):
         index.remove(["nope"])
-
-
-def test_index_and_cache_import_no_torch_and_faiss_only_when_built():
-    code = (
-        "import sys, warmstart.metafeat.index, warmstart.metafeat.cache, warmstart.metafeat.labels, warmstart.metafeat.spec\n"
-        "assert not {'torch', 'faiss', 'scipy', 'ConfigSpace', 'pandas'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_search_among_a_thousand_takes_little():
-    index, _ = build(np.random.default_rng(0).normal(size=(1000, 256)).astype(np.float32))
-    query = np.zeros(256, dtype=np.float32)
-    index.search(query, 10)
-    best = min(_timed(index, query) for _ in range(20))
-    assert best < 0.005
-    assert warmstart.metafeat.index.VERSION == 1
-
-
-def _timed(index, query):
-    started = time.perf_counter()
-    index.search(query, 10)
-    return time.perf_counter() - started

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from warmstart.history_store.errors import LabelError, UsageError
-from warmstart.metafeat.labels import check_labels, code_width, frequency_ranks, label_codes
+from warmstart.history_store.errors import LabelError
+from warmstart.metafeat.labels import check_labels, code_width, label_codes
 
 LABELS = np.array([3, 3, 3, 0, 7, 7])
 
@@ -24,16 +24,6 @@ def test_rank_mean_is_the_sorted_histogram_and_does_not_change_under_renumbering
     assert np.array_equal(label_codes(renumbered, "rank"), label_codes(LABELS, "rank"))
 
 
-def test_ranks_count_inside_the_sample():
-    assert frequency_ranks(np.array([5, 2, 2, 5, 5])).tolist() == [0, 1, 1, 0, 0]
-
-
-def test_equally_frequent_classes_rank_alike_in_any_order_of_the_sample():
-    labels = np.array([4, 1, 1, 4, 0])
-    order = np.array([4, 3, 2, 1, 0])
-    assert np.array_equal(frequency_ranks(labels)[order], frequency_ranks(labels[order]))
-
-
 @pytest.mark.parametrize(("code", "width"), [("none", 0), ("scalar", 1), ("onehot", 256), ("rank", 256)])
 def test_widths(code, width):
     assert code_width(code) == width
@@ -46,11 +36,6 @@ def test_more_than_256_classes_fold():
     assert label_codes(labels, "onehot")[257].argmax() == 1
     assert label_codes(labels, "rank")[255:].argmax(1).tolist() == [255] * 45
     assert label_codes(labels, "scalar").max() > 1
-
-
-def test_unknown_code_is_named():
-    with pytest.raises(UsageError, match=r"expected one of none, scalar, onehot, rank, got 'binary'"):
-        label_codes(LABELS, "binary")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 import dataclasses
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,10 +9,8 @@ from safetensors.torch import load_file, save_file
 from warmstart.history_store.errors import (
     DataError,
     LabelError,
-    MissingPathError,
     ModelError,
     ModelMismatchError,
-    StorageError,
     UsageError,
 )
 from warmstart.metafeat.handcrafted import FEATURES, handcrafted
@@ -65,35 +61,10 @@ def test_embedding_is_the_mean_over_draws_embedded_one_by_one(extractor, images,
     assert got == pytest.approx(torch.stack(points).mean(0).numpy(), abs=1e-6)
 
 
-def test_convolutions_see_each_image_once_whatever_the_number_of_draws(model, images, labels, monkeypatch):
-    counts = []
-    forward = model.network.deep.forward
-    monkeypatch.setattr(model.network.deep, "forward", lambda x: counts.append(len(x)) or forward(x))
-    model.embed(images, labels, rng=np.random.default_rng(0), draws=10)
-    assert sum(counts) == 50
-
-
-def test_embedding_does_not_depend_on_the_number_of_threads(model, images, labels):
-    threads = torch.get_num_threads()
-    try:
-        points = []
-        for n in (1, 2):
-            torch.set_num_threads(n)
-            points.append(model.embed(images, labels, rng=np.random.default_rng(0)))
-    finally:
-        torch.set_num_threads(threads)
-    assert points[0] == pytest.approx(points[1], abs=1e-6)
-
-
 def test_grey_images_count_as_three_equal_channels(model, images, labels):
     grey = images[..., :1]
     a, b = (model.embed(x, labels, rng=np.random.default_rng(0)) for x in (grey, grey.repeat(3, axis=3)))
     assert a.tobytes() == b.tobytes()
-
-
-def test_fewer_images_than_tau_are_drawn_with_replacement(model, images, labels):
-    assert np.isfinite(model.embed(images[:3], labels[:3], rng=np.random.default_rng(0))).all()
-    assert len(np.unique(draw(np.random.default_rng(0), 20, 20))) == 20
 
 
 def test_label_plane_feeds_a_fourth_channel(images, labels):
@@ -139,27 +110,6 @@ class TestHandcrafted:
         assert a.tobytes() == b.tobytes()
         assert informed.hash == again.hash != MetaFeatureModel.random(informed.spec, seed=1).hash
 
-    def test_a_feature_without_spread_has_no_say(self, informed, images, labels):
-        informed.network.set_units(np.zeros(len(FEATURES)), np.zeros(len(FEATURES)))
-        a = informed.embed(images, labels, rng=np.random.default_rng(7))
-        column = informed.network.encoder.n_outputs
-        informed.network.after[0].weight[:, column:] += 1
-        assert informed.embed(images, labels, rng=np.random.default_rng(7)).tobytes() == a.tobytes()
-
-    def test_scikit_learn_is_imported_only_by_models_that_ask(self):
-        code = """
-import sys
-import numpy as np
-from warmstart.metafeat.model import MetaFeatureModel
-from warmstart.metafeat.spec import ModelSpec
-for asked in (False, True):
-    model = MetaFeatureModel.random(ModelSpec(image_size=8, tau=4, handcrafted=asked))
-    model.embed(np.zeros((4, 8, 8, 3), np.uint8), np.array([0, 1, 0, 1]), rng=np.random.default_rng(0))
-    print({"sklearn", "scipy", "threadpoolctl"} & set(sys.modules) != set())
-"""
-        process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert process.stdout.split() == ["False", "True"]
-
 
 def _after_permutation(rng, n):
     """Advance the generator as the choice of the images does, which a complete sample does not show."""
@@ -198,34 +148,11 @@ def test_hash_follows_weights_and_spec(model):
         assert model.hash != MetaFeatureModel.random(dataclasses.replace(SPEC, **change), seed=1).hash
 
 
-def test_header_comes_back(path, model):
-    loaded = MetaFeatureModel.load(path)
-    assert loaded.header == {"history_id": "h1", "space_digest": space_digest(SPACE), "quality": {"spearman": 0.5}}
-    assert loaded.hash == model.hash
-
-
-def test_missing_file(tmp_path):
-    with pytest.raises(MissingPathError, match="expected a model file, got nothing there"):
-        MetaFeatureModel.load(tmp_path / "no.safetensors")
-
-
-@pytest.mark.parametrize("keep", [0, 4, 100, 0.5, 0.999])
+@pytest.mark.parametrize("keep", [0, 100, 0.999])
 def test_truncated_file(path, keep):
     content = path.read_bytes()
     path.write_bytes(content[: int(keep * len(content)) if isinstance(keep, float) else keep])
     with pytest.raises(ModelError, match="damaged, truncated or of another kind"):
-        MetaFeatureModel.load(path)
-
-
-def test_text_is_no_model(path):
-    path.write_text("not a model " * 50)
-    with pytest.raises(ModelError, match="damaged, truncated or of another kind"):
-        MetaFeatureModel.load(path)
-
-
-def test_other_safetensors_files_are_no_model(path):
-    save_file({"a": torch.zeros(3)}, path)
-    with pytest.raises(ModelError, match="of another kind"):
         MetaFeatureModel.load(path)
 
 
@@ -249,13 +176,6 @@ def test_altered_weights(path):
         MetaFeatureModel.load(path)
 
 
-@pytest.mark.parametrize("spec", [{"extractor": "adf"}, SPEC.to_dict() | {"extractor": "vit"}, None])
-def test_a_spec_that_is_none(path, spec):
-    _rewrite(path, spec=spec)
-    with pytest.raises(ModelError, match="expected spec and weights of a model"):
-        MetaFeatureModel.load(path)
-
-
 def test_a_spec_that_does_not_fit_the_weights(path):
     misfit = ModelSpec.from_dict(SPEC.to_dict() | {"extractor": "bilstm"})
     whole, weights = path.read_bytes(), {name: tensor.numpy() for name, tensor in load_file(path).items()}
@@ -274,35 +194,8 @@ def test_the_spelling_of_a_space_does_not_matter_to_its_digest():
     assert space_digest('{"hyperparameters": []}') != space_digest(SPACE)
 
 
-def test_saving_into_no_folder(model, tmp_path):
-    with pytest.raises(StorageError, match="Choose another folder"):
-        model.save(tmp_path / "none" / "m.safetensors")
-
-
-def test_a_failed_save_leaves_the_old_file(model, path, monkeypatch):
-    before = path.read_bytes()
-
-    def fail(fd):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("warmstart.metafeat.files.os.fsync", fail)
-    with pytest.raises(StorageError, match="No space left"):
-        MetaFeatureModel.random(SPEC, seed=9).save(path)
-    assert path.read_bytes() == before
-    assert [p.name for p in path.parent.iterdir()] == [path.name]
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"extractor": "vit"}, "extractor"),
-        ({"label_code": "x"}, "label_code"),
-        ({"tau": 0}, "tau"),
-        ({"image_size": 4}, "image_size"),
-        ({"backbone": "resnet"}, "backbone"),
-        ({"target": "l3"}, "target"),
-    ],
-)
-def test_specs_out_of_range(fields, message):
-    with pytest.raises(UsageError, match=f"{message}: expected"):
-        ModelSpec(**fields)
+def test_specs_out_of_range():
+    wrong = {"extractor": "vit", "label_code": "x", "tau": 0, "image_size": 4, "backbone": "resnet", "target": "l3"}
+    for field, value in wrong.items():
+        with pytest.raises(UsageError, match=f"{field}: expected"):
+            ModelSpec(**{field: value})

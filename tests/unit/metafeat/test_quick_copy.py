@@ -66,12 +66,9 @@ def assert_same(network, pixels):
     return replica
 
 
-@pytest.mark.parametrize("side", [1, 4, 5, 12])
-@pytest.mark.parametrize("norm", [None, nn.BatchNorm2d, BatchNormAct2d])
+@pytest.mark.parametrize(("norm", "side"), [(None, 5), (nn.BatchNorm2d, 12), (BatchNormAct2d, 4)])
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_every_convolution_answers_and_learns_the_same(name, norm, side):
-    if side == 1 and name == "a reflected border":
-        pytest.skip("a border of one pixel has nothing to reflect")
     torch.manual_seed(side)
     convolution = CONVOLUTIONS[name]()
     behind = [] if norm is None else [moved(norm(convolution.out_channels))]
@@ -151,9 +148,3 @@ class Reads(Twice):
 def test_where_a_copy_would_answer_otherwise_it_is_the_network_itself(kind):
     network = frozen(kind())
     assert quick_copy(network, torch.rand(2, 3, 4, 4, dtype=torch.float64)) is network
-
-
-def test_a_norm_in_training_stays():
-    network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Flatten()).train()
-    replica = quick_copy(network, torch.rand(4, 3, 4, 4))
-    assert isinstance(replica[1], nn.BatchNorm2d)

@@ -8,7 +8,6 @@ from warmstart.metafeat.sample_statistics import (
     SampleStatistics,
     pixel_statistics,
     sample_statistics,
-    spectral_falls,
 )
 
 RNG = np.random.default_rng(0)
@@ -53,35 +52,7 @@ def test_pixels_by_hand():
     assert named(pixel_statistics(np.repeat(shapes(1), 5, 0)))["alignment"] == pytest.approx(1.0, abs=1e-3)
 
 
-def test_the_spectrum_of_noise_is_white_and_that_of_shapes_falls():
-    assert np.abs(spectral_falls(NOISE[..., 0] / np.float32(255))).max() < 0.15
-    order = np.random.default_rng(1).permutation(1024)
-    images = shapes()
-    shuffled = images.reshape(-1, 1024)[:, order].reshape(images.shape)
-    assert sample_statistics(images, np.arange(40) % 2).falls[1:].min() > 0.5
-    assert sample_statistics(shuffled, np.arange(40) % 2).falls[1:].min() < 0.2
-
-
-def test_rows_out_of_order_are_seen_though_columns_are_not():
-    images = shapes()
-    order = np.random.default_rng(1).permutation(32)
-    turned = images[:, order]
-    assert spectral_falls(turned[..., 0] / np.float32(255))[1:].min() < 0.3
-    np.testing.assert_allclose(
-        spectral_falls(turned[..., 0] / np.float32(255)),
-        spectral_falls(turned[..., 0].transpose(0, 2, 1) / np.float32(255)),
-        rtol=1e-3,
-        atol=1e-3,
-    )
-
-
-def test_a_grey_picture_is_the_same_in_three_channels():
-    images = shapes()
-    np.testing.assert_allclose(pixel_statistics(images), pixel_statistics(np.repeat(images, 3, 3)), atol=1e-4)
-
-
-@pytest.mark.parametrize("side", [1, 2, 3, 8, 28, 33])
-@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize(("side", "n"), [(1, 1), (2, 5), (3, 2), (8, 1), (33, 5)])
 def test_any_shape_gives_finite_numbers_that_come_back(side, n):
     for images in (np.zeros((n, side, side, 1), np.uint8), NOISE[:n, :side, :side] if side < 33 else NOISE[:n]):
         statistics = sample_statistics(images, np.arange(n))

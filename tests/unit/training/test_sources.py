@@ -6,31 +6,24 @@ import struct
 import tarfile
 import threading
 import zipfile
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from collecting import pictures
-from PIL import Image
 
 from warmstart.history_store.errors import DataError, LabelError, MissingPathError, UsageError
 from warmstart.history_store.history import History
-from warmstart.history_store.manifest import Manifest, Obtain, Splits, load_manifests
+from warmstart.history_store.manifest import Manifest, Obtain, Splits
 from warmstart.history_store.readers import open_images
-from warmstart.history_store.records import DatasetInfo, Evaluation
-from warmstart.history_store.space import dump_space, load_space, sobol_configs
+from warmstart.history_store.space import dump_space
 from warmstart.history_store.splits import split_codes
-from warmstart.training.collection.add_sources import add_sources, part_name, rebuild, restore_images
-from warmstart.training.sources.download import data_folder, download, hash_file, unpack
+from warmstart.training.collection.add_sources import add_sources, restore_images
+from warmstart.training.sources.download import download, hash_file, unpack
 from warmstart.training.sources.obtain import open_manifest
-from warmstart.training.sources.torchvision_parts import draw_labels, voc_labels
 from warmstart.training.sources.torchvision_source import open_torchvision
 from warmstart.training.workloads.cnn.space import target_space
-
-ROOT = Path(__file__).resolve().parents[3]
-SHARED = ROOT.parent / "shared" / "datasets"
 
 
 @pytest.fixture
@@ -176,42 +169,6 @@ def test_nothing_is_fetched_unasked(server: tuple[Path, str], tmp_path: Path, mo
     assert (tmp_path / "data" / "alpha.npz").exists()
 
 
-def test_a_downloaded_archive_is_unpacked(server: tuple[Path, str], tmp_path: Path) -> None:
-    folder, url = server
-    images, labels = pictures(0)
-    with zipfile.ZipFile(folder / "p.zip", "w") as archive:
-        for number, (image, label) in enumerate(zip(images, labels, strict=True)):
-            data = io.BytesIO()
-            Image.fromarray(image[..., 0]).save(data, "png")
-            archive.writestr(f"{label}/{number}.png", data.getvalue())
-    size = (folder / "p.zip").stat().st_size
-    obtain = Obtain(
-        "download", "p", url=f"{url}/p.zip", sha256=hash_file(folder / "p.zip"), max_bytes=size, unpack=True
-    )
-    source = open_manifest(manifest(obtain=obtain), root=tmp_path / "data", download=True)
-    assert len(source) == 24
-    assert source.layout == "folder"
-
-
-def test_data_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("WARMSTART_DATA", "WARMSTART_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    assert data_folder() == Path.home() / ".cache" / "warmstart" / "datasets"
-    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
-    assert data_folder() == Path("/x/warmstart/datasets")
-    monkeypatch.setenv("WARMSTART_CACHE", "/c")
-    assert data_folder() == Path("/c/datasets")
-    monkeypatch.setenv("WARMSTART_DATA", "/d")
-    assert data_folder() == Path("/d")
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the source datasets are not beside the repository")
-def test_shipped_fingerprints_are_those_of_the_sources() -> None:
-    for each in load_manifests(ROOT / "data_manifests"):
-        if each.obtain.kind == "file" and each.name in ("usps", "semeion", "gtsrb"):
-            assert open_manifest(each, root=SHARED).fingerprint("content") == each.fingerprint
-
-
 # torchvision
 
 
@@ -257,68 +214,11 @@ def test_torchvision_downloads_only_when_asked(tmp_path: Path, monkeypatch: pyte
     assert again.signature() == source.signature()
 
 
-@pytest.mark.usefixtures("mnist")
-def test_own_splits_lend_a_validation_part(tmp_path: Path) -> None:
-    obtain = Obtain("torchvision", dataset="MNIST")
-    own = manifest("mnist", obtain=obtain, splits=Splits("own", (0.8, 0.2, 0.0)))
-    with empty_history(tmp_path / "h.h5") as history:
-        assert add_sources(history, [own], root=tmp_path, download=True) == ("mnist",)
-        info = history.dataset("mnist")
-        assert (info.n_train, info.n_val, info.n_test, info.split_seed) == (24, 6, 10, 0)
-        assert history.images("mnist").split[30:].tolist() == [2] * 10
-
-
 def test_torchvision_refuses_unknown_names(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="torchvision:Nothing: expected one of CIFAR10, CIFAR100, Caltech101"):
         open_torchvision("Nothing", root=tmp_path)
-    with pytest.raises(UsageError, match="Correct the name"):
-        open_torchvision("Nothing", root=tmp_path / "no such folder")
-
-
-def test_torchvision_says_what_is_missing(tmp_path: Path) -> None:
-    for name in ("CIFAR10", "USPS", "VOC2012", "Caltech256"):
-        with pytest.raises(MissingPathError, match=f"torchvision:{name}: expected its files below .* got: "):
-            open_torchvision(name, root=tmp_path)
-
-
-def test_caltech101_has_no_background(tmp_path: Path) -> None:
-    for category in ("BACKGROUND_Google", "ant", "bonsai"):
-        folder = tmp_path / "caltech101" / "101_ObjectCategories" / category
-        folder.mkdir(parents=True)
-        for number in (1, 2):
-            Image.new("RGB", (12, 9), (number * 9, 0, 0)).save(folder / f"image_{number:04d}.jpg")
-    source = open_torchvision("Caltech101", root=tmp_path)
-    assert source.class_names == ("ant", "bonsai")
-    assert source.labels.tolist() == [0, 0, 1, 1]
-    assert source.read([0, 3]).images.shape == (2, 32, 32, 3)
-    assert set(source.splits) == {"train"}
-
-
-def test_voc_gives_each_photo_one_of_its_classes(tmp_path: Path) -> None:
-    base = tmp_path / "VOCdevkit" / "VOC2012"
-    for folder in ("Annotations", "JPEGImages", "ImageSets/Main"):
-        (base / folder).mkdir(parents=True)
-    for name, objects in (("a", ["cat", "dog", "cat"]), ("b", ["dog"]), ("c", ["cat"]), ("d", ["person", "dog"])):
-        Image.new("RGB", (10, 8)).save(base / "JPEGImages" / f"{name}.jpg")
-        inner = "".join(f"<object><part><name>head</name></part><name>{o}</name></object>" for o in objects)
-        (base / "Annotations" / f"{name}.xml").write_text(f"<annotation><filename>x</filename>{inner}</annotation>")
-    (base / "ImageSets" / "Main" / "train.txt").write_text("a\nb\n")
-    (base / "ImageSets" / "Main" / "val.txt").write_text("c\nd\n")
-    assert voc_labels([str(base / "Annotations" / "a.xml")]) == [["cat", "dog", "cat"]]
-    source = open_torchvision("VOC2012", root=tmp_path)
-    assert {name: rows.tolist() for name, rows in source.splits.items()} == {"train": [0, 1], "val": [2, 3]}
-    names = [source.class_names[label] for label in source.labels]
-    assert names[0] in ("cat", "dog")
-    assert names[1:3] == ["dog", "cat"]
-    assert open_torchvision("VOC2012", root=tmp_path).labels.tolist() == source.labels.tolist()
-    assert source.read([0]).images.shape == (1, 32, 32, 3)
-
-
-def test_one_label_each_is_fair_and_seeded() -> None:
-    sets = [["a", "b", "b", "b"]] * 2000
-    drawn = draw_labels(sets, seed=1)
-    assert drawn == draw_labels(sets, seed=1) != draw_labels(sets, seed=2)
-    assert Counter(drawn)["a"] == pytest.approx(1000, abs=5 * 500**0.5)
+    with pytest.raises(MissingPathError, match=r"torchvision:VOC2012: expected its files below .* got: "):
+        open_torchvision("VOC2012", root=tmp_path)
 
 
 # Splits
@@ -375,21 +275,6 @@ def test_enrol_describes_and_splits(tmp_path: Path) -> None:
         assert add_sources(history, [manifest()], root=tmp_path) == ("alpha",), "what is there is not read again"
 
 
-@pytest.mark.parametrize("group", ["alpha", "squares"])
-def test_a_dataset_known_by_its_runs_alone_gets_its_images(tmp_path: Path, group: str) -> None:
-    save_npz(tmp_path / "alpha.npz")
-    with empty_history(tmp_path / "h.h5") as history:
-        (config,) = sobol_configs(load_space(history.space_json), 1)
-        blank = DatasetInfo("alpha", group, n_train=0, n_val=0, n_test=0, n_classes=0, extra={"seen": "in 1998"})
-        history.extend([Evaluation("alpha", config, 0.25)], datasets=[blank])
-        assert add_sources(history, [manifest()], root=tmp_path) == ("alpha",)
-        info = history.dataset("alpha")
-        assert (info.n_train, info.n_val, info.group, info.what) == (24, 8, group, "squares")
-        assert info.extra == {"seen": "in 1998", "formerly": "alpha"}
-        assert history.has_images("alpha")
-        assert [run.error for run in history.evaluations("alpha")] == [0.25]
-
-
 def test_fractions_are_nested_parts_of_the_training_split(tmp_path: Path) -> None:
     save_npz(tmp_path / "alpha.npz")
     with empty_history(tmp_path / "h.h5") as history:
@@ -408,12 +293,7 @@ def test_fractions_are_nested_parts_of_the_training_split(tmp_path: Path) -> Non
         assert (held_out[0] == held_out[2]).all()
 
 
-def test_part_names() -> None:
-    assert part_name("a", 100) == "a"
-    assert part_name("a", 5) == "a@5"
-
-
-@pytest.mark.parametrize("fraction", [0.0, 1.2, 0.333, -0.1])
+@pytest.mark.parametrize("fraction", [0.0, 1.2, 0.333])
 def test_refuses_fractions_that_have_no_name(tmp_path: Path, fraction: float) -> None:
     with empty_history(tmp_path / "h.h5") as history, pytest.raises(UsageError, match="whole percentages"):
         add_sources(history, [manifest()], root=tmp_path, fractions=(fraction,))
@@ -460,17 +340,3 @@ def test_images_come_back_into_a_history_without(tmp_path: Path) -> None:
         assert restore_images(history, [manifest()], root=tmp_path) == ()
         for name, images in before.items():
             assert (np.asarray(history.images(name).array) == images).all()
-
-
-def test_rebuild_names_what_stays_without_images(tmp_path: Path) -> None:
-    from warmstart.history_store.shards import write_shards
-
-    for name in ("alpha", "beta"):
-        save_npz(tmp_path / f"{name}.npz")
-    with empty_history(tmp_path / "h.h5") as history:
-        add_sources(history, [manifest(), manifest("beta")], root=tmp_path)
-        write_shards(history, tmp_path / "shards")
-    with rebuild(tmp_path / "shards", tmp_path / "new.h5", [manifest("beta")], root=tmp_path) as history:
-        assert history.has_images("beta")
-        assert not history.has_images("alpha")
-        assert restore_images(history, []) == ("alpha",)

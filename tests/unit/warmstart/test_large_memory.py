@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from all_pairs import nearest_other_group
 
-from warmstart.bo.transfer.novelty import PixelNorms, nearest_other_group_of
+from warmstart.bo.transfer.novelty import nearest_other_group_of
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.suggestions import embedded_history
 from warmstart.suggestions.advisor import Advisor
@@ -42,7 +42,6 @@ def test_no_square_of_the_number_of_datasets_is_held():
     vectors, groups = rng.normal(size=(m, 8)).astype(np.float32), list(range(m))
     tracemalloc.start()
     nearest_other_group_of(vectors, groups)
-    PixelNorms.of(vectors, groups)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 4 * 256 * m * 8 * 8  # blocks of 256 rows, some at a time: an `m x m` of 8 numbers would be more

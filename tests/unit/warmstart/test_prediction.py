@@ -18,6 +18,7 @@ from warmstart.history_store.errors import (
     UsageError,
 )
 from warmstart.history_store.readers import open_arrays, open_images
+from warmstart.history_store.wording import right_of_100
 from warmstart.training.workloads import Member, SourceDataset, get_workload, load_classifier
 from warmstart.training.workloads.classifier_images import to_channels
 
@@ -126,7 +127,8 @@ def test_parts_of_a_dataset_are_told_apart(model, tmp_path, cli):
         assert found.part_errors[part] == alone.error
     assert found.to_dict()["part_errors"] == found.part_errors
     assert found.to_dict()["predictions"][0]["part"] == found.rows[0].part
-    said = f"Errors by part: train {found.part_errors['train']:.4g}, val {found.part_errors['val']:.4g}, test {found.part_errors['test']:.4g}."
+    right = {part: right_of_100(error).split()[0] for part, error in found.part_errors.items()}
+    said = f"Right of 100, by part: train {right['train']}, val {right['val']}, test {right['test']}."
     assert said in found._repr_html_()
     assert said in " ".join(cli("predict", model, "--dataset", tmp_path / "photos").err.split())
     assert "part" not in predict(model, [tmp_path / "photos"]).to_dict()["predictions"][0]
@@ -143,7 +145,7 @@ def test_the_dataset_that_it_was_tuned_on_is_told(model, tmp_path, cli):
     classifier.dataset = open_images(tmp_path / "s.npz").fingerprint("listing")
     classifier.save(tmp_path / "clf.safetensors")
     found = predict(tmp_path / "clf.safetensors", dataset=tmp_path / "s.npz")
-    said = f"The model was tuned on this dataset and trained on pictures of it: expect more errors on others. Its validation error was {classifier.error:.4g}."
+    said = f"The model was tuned on this dataset and trained on pictures of it: expect fewer right answers on others. Of pictures that it was not trained on, {right_of_100(classifier.error)}."
     assert found.tuned_line == said
     assert found.to_dict()["tuned_error"] == classifier.error
     assert said in found._repr_html_()

@@ -19,8 +19,8 @@ from warmstart.history_store.errors import WarmstartError
 from warmstart.history_store.picture import square_arrays
 from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.pretrained.backbones import has_fixed_size, make_network
-from warmstart.metafeat.pretrained.depths import Depth
-from warmstart.metafeat.pretrained.features import FeatureNetwork, Features, compute_features
+from warmstart.metafeat.pretrained.depths import Depth, Features
+from warmstart.metafeat.pretrained.features import FeatureNetwork, compute_features
 from warmstart.metafeat.pretrained.heads import Head, head_from_tensors
 from warmstart.training.workloads.base import Classifier, Member
 from warmstart.training.workloads.classifier_file import not_a_classifier, read_header, to_metadata

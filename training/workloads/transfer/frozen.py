@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.subsample import stratified_split, stratified_subsample
-from warmstart.metafeat.pretrained.depths import DEPTHS
-from warmstart.metafeat.pretrained.features import Features
+from warmstart.metafeat.pretrained.depths import DEPTHS, Features
 from warmstart.metafeat.pretrained.heads import HeadSearch, HeadSpec, TrainingFeatures, head_specs
 
 POOL = 700

@@ -16,10 +16,10 @@ from warmstart.history_store.errors import LabelError
 from warmstart.history_store.file.stored_images import Split
 from warmstart.history_store.records import Config, Status
 from warmstart.metafeat.pretrained.backbones import Backbone, find_backbone
+from warmstart.metafeat.pretrained.depths import Features
 from warmstart.metafeat.pretrained.features import (
     FeatureCache,
     FeatureNetwork,
-    Features,
     compute_features,
     open_network,
 )

@@ -56,8 +56,7 @@ class Comparison:
     def line(self) -> str:
         """Return the comparison as a sentence."""
         if self.gain is None or self.found is None or self.uniform is None:
-            trials = counted(self.n, "trial")
-            return f"Against uniform configurations: cannot tell from {trials} with an error; {LEAST} are needed."
+            return f"Against uniform configurations: cannot tell from {counted(self.n, 'result')}; {LEAST} are needed."
         relation = {"better": "is better than", "worse": "is worse than", "unknown": "cannot be told from"}[
             self.verdict
         ]

@@ -120,7 +120,7 @@ class StudyExpectations:
 
 
 def expectation_line(expectations: StudyExpectations, best: Trial | None, metric: Metric) -> str:
-    """Return a line on the promised error, the best error, and the expected error after more trials."""
+    """Return a line on the error expected at first, the best error, and the expected error after more trials."""
 
     def shown(error: ExpectedError) -> str:
         value, *ends = (metric.to_value(round(part, 4)) for part in (error.value, error.low, error.high))
@@ -129,12 +129,12 @@ def expectation_line(expectations: StudyExpectations, best: Trial | None, metric
 
     name = "a best error" if metric.name == "error" else f"a best {metric.name}"
     scope = "" if expectations.is_as_measured else ", for the history's network and budget"
-    line = f"Promised before the first trial{scope}: {name} of {shown(expectations.promised)}"
+    line = f"Expected before the first trial{scope}: {name} of {shown(expectations.promised)}"
     if best is None or best.error is None:
-        return f"{line}; none came yet."
+        return f"{line}; no result yet."
     is_open = expectations.best.value < best.error - 5e-4
     more = f" More trials are expected to reach {shown(expectations.best)}." if is_open else ""
-    return f"{line}; came: {in_short(metric.to_value(best.error))}.{more}"
+    return f"{line}; measured: {in_short(metric.to_value(best.error))}.{more}"
 
 
 def _record(error: ExpectedError | None) -> dict[str, float] | None:

@@ -13,7 +13,7 @@ from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.history_store.errors import StorageError, StorageFullError
 from warmstart.history_store.quoting import in_code, in_json, in_markdown
 from warmstart.history_store.space import shown
-from warmstart.history_store.wording import counted, in_short
+from warmstart.history_store.wording import counted, in_short, right_of_100
 from warmstart.metafeat.files import replace_file
 from warmstart.studies.results.classifier_record import judgement_of
 from warmstart.studies.results.summary import MAX_ROWS, JointResult, SavedModel, TuneResult
@@ -57,20 +57,15 @@ def add_classifier(path: Path, record: Mapping[str, Any], saved: SavedModel) -> 
         "",
         "## The saved classifier",
         "",
-        f"{in_code(record['model'])}, on {judgement_of(record).n} images that it had not seen: error {saved.validation_error:.4g}{_ends(saved)}. A row for each true class, a column for each answer:",
+        f"{in_code(record['model'])}, on {judgement_of(record).n} pictures that it had not seen: {right_of_100(saved.validation_error, saved.interval)}. A row for each true class, a column for each answer:",
         "",
         *_table(record["confusion"]),
         "",
-        "Its worst errors:",
+        "Its worst answers:",
         "",
         *_table(record["worst"]),
     ]
     _write(path, path.read_text(encoding="utf-8") + "\n".join(lines) + "\n")
-
-
-def _ends(saved: SavedModel) -> str:
-    """Return the interval of the error as text."""
-    return "" if saved.interval is None else " ({:.3g} to {:.3g}, 80 %)".format(*saved.interval)
 
 
 def write_joint_report(path: Path, title: str, joint: JointResult, plans: Sequence[StudySpec]) -> None:
@@ -225,19 +220,19 @@ def _expectation_lines(result: TuneResult) -> list[str]:
         {
             "trial": trial.trial,
             "expected": "" if trial.expected is None else shown(trial.expected),
-            "came": None if trial.error is None else to_value(trial.error),
+            "measured": None if trial.error is None else to_value(trial.error),
             "best expected after it": shown(trial.best),
         }
         for trial in result.expected.informative
     ]
-    return ["", "## Promised and came", "", in_markdown(result.expected_line), "", *_table(rows)]
+    return ["", "## Expected and measured", "", in_markdown(result.expected_line), "", *_table(rows)]
 
 
 def _promised_cell(warm: WarmConfig, to_value: Callable[[float], float]) -> dict[str, str]:
     """Return the cell of the promised error, by its column; empty if unknown."""
     if (error := warm.expected_error) is None:
         return {}
-    return {"promised": _with_range(error["value"], error["low"], error["high"], to_value)}
+    return {"expected": _with_range(error["value"], error["low"], error["high"], to_value)}
 
 
 def _with_range(value: float, low: float, high: float, to_value: Callable[[float], float]) -> str:

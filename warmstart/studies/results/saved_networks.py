@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from warmstart.arguments import check_replaceable
 from warmstart.history_store.errors import UsageError
-from warmstart.history_store.wording import counted
+from warmstart.history_store.wording import counted, right_of_100
 from warmstart.metafeat.device import cpu_threads
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.best_networks import BestNetworks
@@ -165,9 +165,10 @@ def saved_model(path: Path, classifier: Classifier) -> SavedModel:
 def _summary(classifier: Classifier) -> str:
     """Return the number of networks and their error as text."""
     jointly = " together" if len(classifier.members) > 1 else ""
-    of_images = "" if classifier.validated is None else f" of {counted(len(classifier.validated), 'image')}"
-    ends = "" if classifier.interval is None else " ({:.3g} to {:.3g}, 80 %)".format(*classifier.interval)
-    return f"{counted(len(classifier.members), 'network')}, validation error {classifier.error:.4g}{ends}{of_images}{jointly}."
+    seen = (
+        "" if classifier.validated is None else f", by {counted(len(classifier.validated), 'picture')} not trained on"
+    )
+    return f"{counted(len(classifier.members), 'network')}{jointly}: {right_of_100(classifier.error, classifier.interval)}{seen}."
 
 
 def _why_fewer(classifier: Classifier, k: int, n_valid: int, *, is_timed: bool) -> str:
@@ -187,4 +188,4 @@ def _better_alone(judged: Classifier) -> str:
     alone = judged.first_error
     if alone is None or alone >= judged.error:
         return ""
-    return f"The best one alone has an error of {alone:.4g}: leave out `ensemble` to save that."
+    return f"The best one alone has {right_of_100(alone)}: leave out `ensemble` to save that."

@@ -55,7 +55,7 @@ def model_study(record: StudyRecord, *, seed: int = 0) -> StudyModel:
     space = record.space
     if space is None or len(trials) < LEAST:
         got = "none that share a space" if space is None else f"{len(trials)}"
-        msg = f"{record.name}: expected at least {LEAST} trials with an error, all constraints met, for importance and slices, got {got}. Run some more."
+        msg = f"{record.name}: expected at least {LEAST} trials with a result, all constraints met, for importance and slices, got {got}. Run some more."
         raise DataError(msg)
     if all_equal(np.array([trial.error for trial in trials], dtype=np.float64)):
         msg = f"{record.name}: expected errors that differ for importance and slices, got {len(trials)} that are all equal: nothing to tell apart. Run other configurations, or a metric that is finer."

@@ -120,7 +120,7 @@ def warn_first_failure(
     if failed and all(trial in new for trial in failed) and all(trial.error is None for trial in ended):
         trial = failed[0]
         note = trial.note.rstrip(".") or "no note"
-        on_message(f"{study}: trial {trial.number} gave no error ({trial.status.value}): {note}. The study goes on.")
+        on_message(f"{study}: trial {trial.number} gave no result ({trial.status.value}): {note}. The study goes on.")
 
 
 def warn_no_reports(

@@ -11,7 +11,6 @@ from warmstart.bo.transfer.novelty import (
     SILENT_SHARE,
     TYPICAL_PERCENTILE,
     WHITE,
-    PixelNorms,
     judge_novelty,
     nearest_other_group_of,
     signal_limit,
@@ -136,37 +135,6 @@ class TestSignalLimit:
 
     def test_without_weight_only_what_is_below_chance_is_doubted(self):
         assert signal_limit(0.0, [1.0]) == pytest.approx(norm.ppf(SILENT_SHARE), abs=1e-6)
-
-
-class TestPixelNorms:
-    def test_by_hand(self):
-        # One statistic of spread 1 around 0 in units of itself: groups at -1.5, -0.5, 0.5, 1.5 (sd 1.118).
-        reference, groups = [[-1.5], [-0.5], [0.5], [1.5]], "abcd"
-        norms = PixelNorms.of(reference, groups)
-        unit = np.std([-1.5, -0.5, 0.5, 1.5])
-        assert norms.distance([4.5]) == pytest.approx(5.0 / unit)  # the third nearest is -0.5
-        assert norms.limit == pytest.approx(np.percentile([3, 2, 2, 3], 99) / unit)
-
-    def test_siblings_do_not_answer_for_each_other(self):
-        near = [[0.0], [0.1], [5.0], [5.1], [9.0], [9.1]]
-        assert PixelNorms.of(near, "aabbcc").limit > PixelNorms.of(near, "abcdef").limit
-
-    def test_what_never_varies_has_no_unit(self):
-        assert np.isfinite(PixelNorms.of([[0.0, 7.0], [1.0, 7.0], [2.0, 7.0]], "abc").distance([1.0, 7.0]))
-
-    def test_some_rows_are_asked(self):
-        reference, groups = np.random.default_rng(3).normal(size=(40, 3)), list(range(40))
-        own = [PixelNorms.of(reference, groups, asked=np.array([i])).limit for i in range(40)]
-        assert PixelNorms.of(reference, groups).limit == pytest.approx(np.percentile(own, 99))
-
-    @pytest.mark.parametrize(("reference", "groups"), [([[1.0], [2.0]], "aa"), ([[1.0]], "a"), ([], "")])
-    def test_what_cannot_be_compared_is_refused(self, reference, groups):
-        with pytest.raises(UsageError, match="PixelNorms: expected `m x p` of two groups"):
-            PixelNorms.of(reference, groups)
-
-    def test_statistics_of_another_kind_are_refused(self):
-        with pytest.raises(UsageError, match="PixelNorms: expected 1 statistics, got"):
-            PixelNorms.of([[1.0], [2.0]], "ab").distance([1.0, 2.0])
 
 
 def test_the_limit_of_white_spectra():

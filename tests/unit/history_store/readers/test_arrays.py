@@ -3,7 +3,6 @@ import pytest
 from layouts import classes, pixels
 
 from warmstart.history_store.errors import DataError, LabelError
-from warmstart.history_store.picture import opaque, square_arrays
 from warmstart.history_store.readers import open_arrays
 from warmstart.history_store.readers.labels import encode_labels
 
@@ -20,25 +19,6 @@ def test_one_door_for_every_kind_of_pixel():
         np.testing.assert_array_equal(open_arrays(same, classes()).read(range(24)).images, first)
     flags = images[..., 0] > 127
     np.testing.assert_array_equal(open_arrays(flags, classes()).read([0], size=12).images[0, ..., 0], flags[0] * 255)
-
-
-def test_alpha_lies_on_white():
-    images = pixels(channels=4)
-    got = open_arrays(images, classes()).read(range(24), size=7).images
-    np.testing.assert_array_equal(got, square_arrays(opaque(images), 7))
-
-
-def test_views_are_read_as_they_are():
-    images = pixels(48)[::2].transpose(0, 2, 1, 3)
-    got = open_arrays(images, classes()).read([4], size=12).images
-    np.testing.assert_array_equal(got[0], images[4])
-
-
-def test_pictures_are_not_copied():
-    images = pixels()
-    source = open_arrays(images, classes())
-    images[0] = 7
-    assert (source.read([0]).images == 7).all()
 
 
 SHAPES = [

@@ -2,19 +2,16 @@
 
 import io
 import json
-import os
 import tarfile
 import unicodedata
-import warnings
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from layouts import classes, pixels, png, save_folder, save_picture, save_shard, save_table, save_tar, save_zip
+from layouts import classes, pixels, png, save_folder, save_picture, save_shard, save_table, save_zip
 
 from warmstart.history_store.errors import BrokenImagesError, DataError, LabelError, MissingPathError
-from warmstart.history_store.exchange import read_rows
 from warmstart.history_store.images import DatasetWarning
 from warmstart.history_store.readers import open_images
 from warmstart.history_store.readers.csv_labels import images_of, labelled, resolved
@@ -23,16 +20,13 @@ from warmstart.history_store.readers.table_labels import read_labels
 IMAGES, LABELS = pixels(), classes()
 
 
-@pytest.mark.parametrize("prefix", ["", "photos/"])
-def test_a_zip_is_its_folder(tmp_path, prefix):
+def test_a_zip_is_its_folder(tmp_path):
     save_folder(tmp_path / "f" / "train", IMAGES[::2], LABELS[::2])
     save_folder(tmp_path / "f" / "test", IMAGES[1::2], LABELS[1::2])
     (tmp_path / "f" / "__MACOSX").mkdir()
     (tmp_path / "f" / "notes.txt").write_text("no picture")
-    folder, archive = (
-        open_images(tmp_path / "f"),
-        open_images(save_zip(tmp_path / "f.zip", tmp_path / "f", prefix=prefix)),
-    )
+    folder = open_images(tmp_path / "f")
+    archive = open_images(save_zip(tmp_path / "f.zip", tmp_path / "f", prefix="photos/"))
     for kind in ("listing", "content"):
         assert archive.fingerprint(kind) == folder.fingerprint(kind)
     assert archive.class_names == folder.class_names
@@ -107,14 +101,7 @@ def test_csv_with_paths_endings_splits_and_rows_without_labels(tmp_path):
         ("id,label\nx,1\n", "none of their values, such as 'x' of 'id', is one of its 2 pictures"),
         ("id,label\na,-1\nb,-1\n", "all of its 2 rows are unlabelled"),
         ("id,cat,dog\na,1,0\nb,0,1\n", "one-hot columns must become one"),
-        ("id,label\na\n", "row 2: expected 2 cells, got 1"),
-        ("", "got an empty file"),
         ("id,label, label\na,1,2\nb,2,1\n", "expected one column for 'label', got two"),
-        ("a.png,1,1\nb.png,2,1\n", "expected one column for '1', got two"),
-        (
-            "a.png,1\nb.png,2\n",
-            "expected a head such as filename,label, got the picture 'a.png' in the first row. Write a head",
-        ),
         ("a,1\nb,2\n", "expected a head such as filename,label, got the picture 'a'"),
     ],
 )
@@ -126,39 +113,6 @@ def test_csv_that_does_not_fit_is_refused(tmp_path, table, told):
         open_images(labelled(str(tmp_path), "t.csv", None))
 
 
-@pytest.mark.parametrize("table", ["0,1\n0.png,x\n1.png,y\n", "shot,class\nshot.png,x\n0.png,y\n1.png,x\n"])
-def test_a_head_may_be_the_name_of_a_picture(tmp_path, table):
-    names = ["0", "1"] if "shot" not in table else ["shot", "0", "1"]
-    for name in names:
-        save_picture(tmp_path / f"{name}.png", IMAGES[0])
-    (tmp_path / "t.csv").write_text(table)
-    column = "1" if table.startswith("0,1") else None
-    assert len(open_images(labelled(str(tmp_path), "t.csv", column))) == len(names)
-
-
-@pytest.mark.parametrize("table", ["path,label\n0.PNG,0\n1.PNG,0\n2.PNG,1\n", "file,label\n0.PNG,2\n1.PNG,1\n2.PNG,1\n"])  # fmt: skip
-def test_classes_that_are_numbers_are_not_taken_for_pictures(tmp_path, table):
-    for number in range(3):
-        save_picture(tmp_path / f"{number}.png", IMAGES[number])
-    (tmp_path / "t.csv").write_text(table)
-    source = open_images(labelled(str(tmp_path), "t.csv", None))
-    assert source.names == ("0.png", "1.png", "2.png")
-    assert [source.class_names[label] for label in source.labels] == [row.split(",")[1] for row in table.split()[1:]]
-
-
-def test_a_hard_link_in_a_tar_is_the_picture_that_it_stands_for(tmp_path):
-    for folder in "ab":
-        save_picture(tmp_path / "in" / folder / "own.png", IMAGES["ab".index(folder)])
-    (tmp_path / "in/b/twin.png").hardlink_to(tmp_path / "in/a/own.png")
-    with tarfile.open(tmp_path / "x.tar", "w") as archive:
-        archive.add(tmp_path / "in", arcname=".")
-        assert any(member.islnk() for member in archive.getmembers())
-    source = open_images(tmp_path / "x.tar")
-    assert source.names == ("a/own.png", "b/own.png", "b/twin.png")
-    images = source.read(range(3)).images
-    assert np.array_equal(images[0], images[2])
-
-
 def test_names_in_a_csv_may_differ_in_composition_and_case(tmp_path):
     for number in range(3):
         save_picture(tmp_path / unicodedata.normalize("NFD", f"\u00e9{number}.png"), IMAGES[number])
@@ -168,29 +122,6 @@ def test_names_in_a_csv_may_differ_in_composition_and_case(tmp_path):
     source = open_images(labelled(str(tmp_path), "case.csv", None))
     assert source.labels.tolist() == [0, 1, 0]
     assert len(source.read(range(3)).images) == 3
-
-
-@pytest.mark.parametrize(("names", "table"), [
-    ((" b.png", "b.png", "c.png"), "file,label\n b.png,1\nb.png,2\n c.png ,1\n"),
-    (("B.png", "b.png", "c.png"), "label,file\n1, B\n2, b.png\n1,C.PNG \n"),
-])  # fmt: skip
-def test_spaces_around_a_name_count_where_they_are_of_a_file(tmp_path, names, table):
-    for number, name in enumerate(names):
-        save_picture(tmp_path / name, IMAGES[number])
-    (tmp_path / "t.csv").write_text(table)
-    source = open_images(labelled(str(tmp_path), "t.csv", None))
-    assert source.names == names
-    assert source.labels.tolist() == [0, 1, 0]
-
-
-def test_a_name_in_another_case_that_is_of_two_pictures_is_refused(tmp_path):
-    for folder in ("x", "y"):
-        save_picture(tmp_path / folder / "a.png", IMAGES[0])
-    (tmp_path / "t.csv").write_text("id,label\nA,1\nx/a,2\n")
-    with pytest.raises(DataError, match=r"got 'A', which is that of x/a\.png, y/a\.png"):
-        open_images(labelled(str(tmp_path), "t.csv", None))
-    (tmp_path / "t.csv").write_text("id,label\nX/A.PNG,1\ny/a.png,2\n")
-    assert open_images(labelled(str(tmp_path), "t.csv", None)).names == ("x/a.png", "y/a.png")
 
 
 def test_a_location_with_labels_is_made_absolute(tmp_path, monkeypatch):
@@ -223,18 +154,6 @@ def _rows(source, indices):
     return [int(row) + (20 if file.startswith("test") else 0) for file, row in numbers]
 
 
-def test_only_groups_that_are_sampled_are_read(tmp_path, monkeypatch):
-    from warmstart.history_store.readers import hf_table
-
-    source = open_images(save_table(tmp_path / "x.parquet", IMAGES, LABELS, group=4))
-    read, original = [], hf_table._read_group
-    monkeypatch.setattr(
-        hf_table, "_read_group", lambda file, group, image: read.append(group) or original(file, group, image)
-    )
-    source.read([23, 1, 2, 21])
-    assert read == [0, 5]
-
-
 def test_tables_of_other_tasks_are_refused_by_name(tmp_path):
     path = tmp_path / "x.parquet"
     for labels, column, message in (
@@ -250,33 +169,15 @@ def test_tables_of_other_tasks_are_refused_by_name(tmp_path):
         open_images(path)
 
 
-def test_a_table_whose_column_is_named(tmp_path):
-    path = save_table(tmp_path / "x.parquet", IMAGES, ["a", "b"] * 12, column="taste")
-    assert open_images(f"{path}::column=taste").class_names == ("a", "b")
-    with pytest.raises(LabelError, match="expected a column 'smell' with labels, got taste"):
-        open_images(f"{path}::column=smell")
-    for location in (path, tmp_path):
-        assert labelled(str(location), None, "taste") == f"{location}::column=taste"
-        assert open_images(labelled(str(location), None, "taste")).class_names == ("a", "b")
-    assert labelled("photos", None, None) == "photos"
-    with pytest.raises(DataError, match="expected Parquet or Arrow files whose column 'taste' holds labels, got none"):
-        open_images(labelled(str(save_shard(tmp_path / "x.tar", IMAGES, LABELS)), None, "taste"))
-    with pytest.raises(MissingPathError, match=r"got nothing there\. Check the path; `labels_column` needs a table"):
-        open_images(labelled("sklearn:digits", None, "taste"))
-
-
 @pytest.mark.parametrize(
     ("cells", "labels"),
     [
         (["1_1", "11", "1_2", "12"], ["1_1", "11", "1_2", "12"]),
-        ([9007199254740992, 9007199254740993], [9007199254740992, 9007199254740993]),
         (["9007199254740992", "9007199254740993"], [9007199254740992, 9007199254740993]),
-        (["12345678901234567890", "12345678901234567891"], ["12345678901234567890", "12345678901234567891"]),
         ([2**64 - 1, 2**64 - 2], [str(2**64 - 1), str(2**64 - 2)]),
         (["9" * 5000, "1"], ["9" * 5000, "1"]),
         (["1e3", "1000"], ["1e3", "1000"]),
         (["01", "1"], ["01", "1"]),
-        (["+1", "1"], ["+1", "1"]),
         (["\uff11", "1"], ["\uff11", "1"]),
         (["1.0", " 2. ", 1, 2.0, "1", True, "-0", "3e0"], [1, 2, 1, 2, 1, 1, 0, 3]),
         ([b"cat", "cat", b"caf\xe9", b"caf\xe8"], ["cat", "cat", "caf\\xe9", "caf\\xe8"]),
@@ -299,40 +200,12 @@ def test_real_numbers_are_no_classes(cells):
         read_labels(cells, "here")
 
 
-@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
-def test_labels_of_bytes_in_a_table_are_text(tmp_path, ending):
-    assert open_images(save_table(tmp_path / f"x{ending}", IMAGES, [b"cat", b"dog"] * 12)).class_names == ("cat", "dog")
-
-
-def test_pictures_of_two_splits_have_two_names(tmp_path, monkeypatch):
-    part = "data-00000-of-00001.parquet"
-    for split, rows in (("train", slice(0, 16)), ("test", slice(16, 24))):
-        (tmp_path / split).mkdir()
-        save_table(tmp_path / split / part, IMAGES[rows], (np.arange(24) % 3)[rows])
-    monkeypatch.chdir(tmp_path)
-    for location in (tmp_path, "."):
-        source = open_images(location)
-        rows = {name: row for row, name in enumerate(source.names)}
-        assert len(rows) == 24
-        for name, row in ((f"train/{part}/0000003", 3), (f"test/{part}/0000003", 19)):
-            np.testing.assert_array_equal(source.read([rows[name]], size=None).images[0], IMAGES[row])
-    assert open_images(tmp_path / "train" / part).names[3] == f"{part}/0000003"
-
-
-@pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "dev-0.parquet", "x-000000.tar"])
-def test_one_part_alone_is_no_split(tmp_path, name):
-    (tmp_path / "dev").mkdir()
-    path = _save_part(tmp_path / "dev", name)
-    for location in (path, tmp_path / "dev"):
-        assert list(open_images(location).splits) == ["train"]
-
-
 def _save_part(folder, name):
     save = save_shard if name.endswith(".tar") else save_table
     return save(folder / name, IMAGES, LABELS)
 
 
-@pytest.mark.parametrize("ending", [".parquet", "-0a1b2c3d4e.parquet", ".arrow", ".tar"])
+@pytest.mark.parametrize("ending", ["-0a1b2c3d4e.parquet", ".tar"])
 def test_parts_that_are_missing_are_named(tmp_path, ending):
     name = f"train-{{}}-of-00003{ending}"
     _save_part(tmp_path, name.format("00001"))
@@ -346,26 +219,6 @@ def test_parts_that_are_missing_are_named(tmp_path, ending):
     for number in ("00000", "00002"):
         _save_part(tmp_path, name.format(number))
     assert len(open_images(tmp_path)) == 72
-
-
-def test_parts_may_be_numbered_from_one(tmp_path):
-    for number in (1, 2):
-        _save_part(tmp_path, f"s-0000{number}-of-00002.tar")
-    assert len(open_images(tmp_path)) == 48
-    (tmp_path / "s-00001-of-00002.tar").unlink()
-    with pytest.raises(DataError, match=r"got 1, without s-00001-of-00002\.tar\. Download the rest"):
-        open_images(tmp_path)
-    for number in range(3, 9):
-        _save_part(tmp_path, f"t-{number:05d}-of-00090.tar")
-    (tmp_path / "s-00002-of-00002.tar").unlink()
-    message = r"all 90 parts .* got 6, without t-00000-of-00090\.tar, t-00001-of-00090\.tar, t-00002-of-00090\.tar, …\."
-    with pytest.raises(DataError, match=message):
-        open_images(tmp_path)
-
-
-def test_a_name_with_small_numbers_is_no_part(tmp_path):
-    _save_part(tmp_path, "day-3-of-7.parquet")
-    assert len(open_images(tmp_path)) == 24
 
 
 def test_shards_with_json_splits_and_without_labels(tmp_path):
@@ -399,16 +252,12 @@ def _blocks(path):
         (lambda header, data, end: data + 20, "got a damaged, truncated or compressed one"),
         (lambda header, data, end: end, "no end-of-archive block"),
         (lambda header, data, end: end + 512, None),
-        (lambda header, data, end: end + 1024, None),
     ],
 )
-@pytest.mark.parametrize("is_folder", [False, True])
-def test_a_tar_that_was_cut_is_refused(tmp_path, cut, told, is_folder):
+def test_a_tar_that_was_cut_is_refused(tmp_path, cut, told):
     content, *places = _blocks(save_shard(tmp_path / "whole.tar", IMAGES, LABELS))
-    folder = tmp_path / "set"
-    folder.mkdir()
-    (folder / "cut.tar").write_bytes(content[: cut(*places)])
-    location = folder if is_folder else folder / "cut.tar"
+    location = tmp_path / "cut.tar"
+    location.write_bytes(content[: cut(*places)])
     if told is None:
         assert len(open_images(location)) == 24
         return
@@ -428,21 +277,6 @@ def test_a_tar_with_a_damaged_header_or_another_behind_it_is_refused(tmp_path):
         open_images(tmp_path / "x.tar")
     (tmp_path / "x.tar").write_bytes(content[: end + 512] + b"notes")
     assert len(open_images(tmp_path / "x.tar")) == 24
-
-
-@pytest.mark.parametrize("prefix", ["", "./", "photos/"])
-def test_a_tar_of_class_folders_is_its_folder(tmp_path, prefix):
-    save_folder(tmp_path / "f" / "train", IMAGES[::2], LABELS[::2])
-    save_folder(tmp_path / "f" / "test", IMAGES[1::2], LABELS[1::2])
-    (tmp_path / "f" / "notes.txt").write_text("no picture")
-    (tmp_path / "f" / "train" / "0" / "._0000.png").write_text("of macOS")
-    folder = open_images(tmp_path / "f")
-    archive = open_images(save_tar(tmp_path / "f.tar", tmp_path / "f", prefix=prefix))
-    for kind in ("listing", "content"):
-        assert archive.fingerprint(kind) == folder.fingerprint(kind)
-    assert archive.class_names == folder.class_names
-    assert set(archive.splits) == {"train", "test"}
-    np.testing.assert_array_equal(archive.read(range(24)).images, folder.read(range(24)).images)
 
 
 def _tar(path, *members):
@@ -483,45 +317,6 @@ def test_a_tar_of_class_folders_is_held_to_the_rules_of_archives(tmp_path):
     assert open_images(captioned).class_names == ("a", "b")
 
 
-def test_a_label_behind_json_without_one_is_read(tmp_path):
-    for ending in ("cls", "label", "label.txt"):
-        members = [(f"{number}.{end}", data) for number in range(4) for end, data in (
-            ("png", png(IMAGES[number])), ("json", b'{"width": 12}'), (ending, b"ab"[number % 2 :][:1]))]  # fmt: skip
-        source = open_images(_tar(tmp_path / "x.tar", *members))
-        assert source.class_names == ("a", "b")
-        assert source.labels.tolist() == [0, 1, 0, 1]
-
-
-def test_tars_without_labels_are_told_to_be_unpacked(tmp_path):
-    for name in ("cats", "dogs"):
-        save_shard(tmp_path / f"{name}.tar", IMAGES, None)
-    with pytest.raises(LabelError, match=r"got 48 unlabelled pictures\. Are they class folders, or one tar a class\?"):
-        open_images(tmp_path)
-
-
-def test_a_tar_beside_class_folders_is_no_dataset(tmp_path):
-    save_folder(tmp_path / "f", IMAGES, LABELS)
-    save_shard(tmp_path / "f" / "backup.tar", IMAGES, LABELS)
-    assert open_images(tmp_path / "f").layout == "folder"
-
-
-@pytest.mark.parametrize(
-    ("folder", "asked"), [("photos", "."), ("photos", "photos"), (".", "."), ("photos/train", "photos")]
-)
-def test_flat_pictures_with_a_csv_near_them_are_told_of_labels(tmp_path, folder, asked):
-    for number in range(2):
-        save_picture(tmp_path / folder / f"{number}.png", IMAGES[number])
-    (tmp_path / "notes.csv").write_text("a,b\n")
-    location = tmp_path / asked
-    message = f"Does notes.csv hold their labels.* then add it with `labels`, or give {location}::labels=notes.csv"
-    with pytest.raises(LabelError, match=f"(?i){message}") as caught:
-        open_images(location)
-    assert "add the others" not in str(caught.value)
-    (tmp_path / "the_labels.csv").write_text("id,label\n")
-    with pytest.raises(LabelError, match=r"Does the_labels\.csv hold their labels"):
-        open_images(location)
-
-
 def _coco(root):
     save_picture(root / "train" / "1.png", IMAGES[0])
     (root / "annotations").mkdir()
@@ -532,11 +327,6 @@ def _yolo(root):
     save_picture(root / "images" / "train" / "1.png", IMAGES[0])
     (root / "labels" / "train").mkdir(parents=True)
     (root / "labels" / "train" / "1.txt").write_text("0 0.5 0.5 0.2 0.2\n")
-
-
-def _roboflow(root):
-    save_picture(root / "train" / "images" / "1.png", IMAGES[0])
-    (root / "data.yaml").write_text("train: train/images\nnc: 1\nnames: [a]\n")
 
 
 def _voc(root):
@@ -555,7 +345,6 @@ def _masks(root):
     [
         (_coco, "a detection dataset in the layout of COCO"),
         (_yolo, "a detection dataset in the layout of YOLO"),
-        (_roboflow, "a detection dataset in the layout of YOLO"),
         (_voc, "a detection dataset in the layout of Pascal VOC"),
         (_masks, "a segmentation dataset: pictures in images/, masks in masks/"),
     ],
@@ -564,54 +353,6 @@ def test_layouts_of_other_tasks_are_refused_by_name(tmp_path, make, told):
     make(tmp_path)
     with pytest.raises(LabelError, match=told):
         open_images(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("annotations", "is_other"),
-    [
-        ([{"image_id": 1, "segmentation": [[0, 0, 1, 1]]}], True),
-        ([{"image_id": 1, "keypoints": [0, 0, 1]}], True),
-        ([], True),
-        ([{"image_id": 1, "category_id": 1}], False),
-        ([{"image_id": 1, "caption": "a cat"}], False),
-    ],
-)
-def test_annotations_with_a_class_alone_are_no_other_task(tmp_path, annotations, is_other):
-    save_folder(tmp_path, IMAGES, LABELS)
-    (tmp_path / "meta.json").write_text(
-        json.dumps({"annotations": annotations, "categories": [{"id": 1, "name": "a"}]})
-    )
-    if is_other:
-        with pytest.raises(LabelError, match=r"a detection dataset in the layout of COCO \(meta\.json\)"):
-            open_images(tmp_path)
-    else:
-        assert open_images(tmp_path).class_names == ("0", "1", "2")
-
-
-@pytest.mark.parametrize("make", [lambda path: path.symlink_to("nowhere"), Path.mkdir, os.mkfifo])
-@pytest.mark.parametrize(
-    "name", ["meta.json", "instances.json", "data.yaml", "labels/1.txt", "annotations/1.json", "annotations/1.xml"]
-)
-def test_what_is_no_file_tells_of_no_task(tmp_path, name, make):
-    save_folder(tmp_path, IMAGES, LABELS)
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    make(tmp_path / name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DatasetWarning)  # of folders without pictures
-        assert len(open_images(tmp_path)) == 24
-
-
-def test_a_zip_of_another_system_is_its_folder(tmp_path):
-    save_folder(tmp_path / "f", IMAGES[:6], [0, 0, 0, 1, 1, 1])
-    folder = open_images(tmp_path / "f")
-    for number, prefix in enumerate(("", "./", "set\\", "download/set/", "./download\\set/")):
-        with zipfile.ZipFile(tmp_path / f"{number}.zip", "w") as archive:
-            for file in sorted((tmp_path / "f").rglob("*.png")):
-                info = zipfile.ZipInfo("x")
-                info.filename = prefix + file.relative_to(tmp_path / "f").as_posix().replace("/", "\\" if "\\" in prefix else "/")  # fmt: skip
-                archive.writestr(info, file.read_bytes())
-        source = open_images(tmp_path / f"{number}.zip")
-        assert source.fingerprint("content") == folder.fingerprint("content")
 
 
 def test_a_zip_that_unpacks_to_far_more_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
@@ -653,43 +394,6 @@ def test_samples_of_a_shard_may_have_points_in_their_names(tmp_path):
     assert open_images(tmp_path / "x.tar").labels.tolist() == [0, 1, 0, 1]
 
 
-def test_a_sparse_header_over_something_else_is_a_damaged_tar(tmp_path):
-    with tarfile.open(tmp_path / "x.tar", "w", format=tarfile.PAX_FORMAT) as archive:
-        member = tarfile.TarInfo("a/1.png")
-        member.size = len(png(IMAGES[0]))
-        member.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "2000", "GNU.sparse.name": "b"}  # fmt: skip
-        archive.addfile(member, io.BytesIO(png(IMAGES[0])))
-    with pytest.raises(DataError, match="got a damaged, truncated or compressed one"):
-        open_images(tmp_path / "x.tar")
-
-
-def test_labels_are_found_by_paths_of_other_folders_and_machines(tmp_path):
-    for number in range(4):
-        save_picture(tmp_path / "pics" / "deep" / f"{number % 2}" / f"p{number}.png", IMAGES[number])
-    for prefix in (f"{tmp_path}/pics/", "pics/", "./", "/mnt/other/pics/", "C:\\data\\pics\\", ""):
-        slash = "\\" if "\\" in prefix else "/"
-        rows = [f"{prefix}deep{slash}{number % 2}{slash}p{number}.png,{'ab'[number % 2]}" for number in range(4)]
-        (tmp_path / "t.csv").write_text("\n".join(["path,label", *rows]))
-        assert open_images(labelled(str(tmp_path / "pics"), "t.csv", None)).labels.tolist() == [0, 1, 0, 1]
-
-
-def test_each_split_may_have_its_table_in_json_lines(tmp_path):
-    for split in ("train", "test"):
-        for number in range(4):
-            save_picture(tmp_path / split / f"{number}.png", IMAGES[number])
-        lines = [json.dumps({"file_name": f"{number}.png", "label": "ab"[number % 2]}) for number in range(4)]
-        (tmp_path / split / "metadata.jsonl").write_text("\n".join(lines) + "\n")
-    with pytest.raises(LabelError, match=r"Does metadata\.jsonl hold their labels"):
-        open_images(tmp_path)
-    source = open_images(labelled(str(tmp_path), "metadata.jsonl", None))
-    assert {name: source.labels[rows].tolist() for name, rows in source.splits.items()} == {"train": [0, 1, 0, 1], "test": [0, 1, 0, 1]}  # fmt: skip
-    (tmp_path / "test" / "metadata.jsonl").write_text(
-        "\n".join(json.dumps({"file_name": f"{number}.png", "label": "c"}) for number in range(4))
-    )
-    with pytest.warns(DatasetWarning, match="left out 4 pictures of the split 'test', without a class of the training"):
-        assert set(open_images(labelled(str(tmp_path), "metadata.jsonl", None)).splits) == {"train"}
-
-
 def test_offsets_that_lead_out_of_an_arrow_file_are_refused(tmp_path):
     import pyarrow as pa
 
@@ -727,12 +431,7 @@ def test_a_value_that_stands_in_many_rows_of_a_parquet_file_counts_in_each(tmp_p
     import pyarrow.parquet as pq
 
     monkeypatch.setenv("WARMSTART_MAX_UNPACKED_BYTES", "10000000")
-    rows = [{"bytes": bytes(100_000), "path": None}] * 2000
-    pq.write_table(
-        pa.table({"image": pa.array(rows), "label": [0, 1] * 1000}), tmp_path / "x.parquet", compression="zstd"
-    )
+    table = pa.table({"image": pa.array([{"bytes": bytes(100_000), "path": None}] * 400), "label": [0, 1] * 200})
+    pq.write_table(table, tmp_path / "x.parquet", compression="zstd")
     with pytest.raises(DataError, match="expected at most 10,000,000 unpacked bytes"):
         open_images(tmp_path / "x.parquet").read(range(400))
-    pq.write_table(pa.table({"dataset": ["x" * 100_000] * 2000}), tmp_path / "runs.parquet", compression="zstd")
-    with pytest.raises(DataError, match="expected at most 10,000,000 unpacked bytes"):
-        read_rows(tmp_path / "runs.parquet")

@@ -1,26 +1,17 @@
 """Files that are no dataset, or damaged ones: idx, CIFAR, npz, npy, histories, names."""
 
-import gzip
-import zipfile
-
 import numpy as np
 import pytest
-from layouts import classes, pixels, save_cifar, save_folder, save_idx, save_mnist, save_picture
+from layouts import classes, pixels, save_cifar, save_idx, save_mnist
 
 from warmstart.history_store.errors import (
     DataError,
-    HistoryDamagedError,
     LabelError,
     MissingPathError,
     UsageError,
     WarmstartError,
 )
-from warmstart.history_store.history import History
-from warmstart.history_store.images import DatasetWarning, ImageSet
 from warmstart.history_store.readers import READERS, open_arrays, open_images, register_scheme
-from warmstart.history_store.records import DatasetInfo
-from warmstart.history_store.space import dump_space
-from warmstart.training.workloads.cnn.space import target_space
 
 GREY, COLOUR, LABELS = pixels(channels=1), pixels(), classes()
 
@@ -32,34 +23,6 @@ def refused(kind, path, message):
 
 
 # idx
-
-
-def test_idx_prefers_the_plain_file(tmp_path):
-    save_mnist(tmp_path, GREY, LABELS)
-    save_mnist(tmp_path, GREY[::-1], LABELS[::-1], ending=".gz")
-    source = open_images(tmp_path)
-    assert len(source) == 24
-    np.testing.assert_array_equal(source.read([0], size=12).images, GREY[:1])
-
-
-def test_idx_with_dots_and_prefixes(tmp_path):
-    save_idx(tmp_path / "emnist-letters-train-images.idx3-ubyte", GREY[..., 0])
-    save_idx(tmp_path / "emnist-letters-train-labels.idx1-ubyte", LABELS.astype(np.uint8))
-    assert len(open_images(tmp_path)) == 24
-    save_mnist(tmp_path, GREY, LABELS)
-    refused(
-        DataError,
-        tmp_path,
-        "expected one images file a split, got emnist-letters.* and train-images-idx3-ubyte. Give the path",
-    )
-
-
-def test_idx_numbers_classes_over_both_parts(tmp_path):
-    save_mnist(tmp_path, GREY[:17], LABELS[:17] * 5)
-    save_mnist(tmp_path, GREY[17:], LABELS[17:] * 5, part="t10k")
-    source = open_images(tmp_path)
-    assert source.class_names == ("0", "5", "10")
-    assert source.labels[source.splits["test"]].tolist() == [2] * 7
 
 
 def spoil_magic(path):
@@ -112,12 +75,6 @@ def test_damaged_idx_labels(tmp_path):
     refused(LabelError, tmp_path / "train-images-idx3-ubyte", "expected its labels beside it")
 
 
-def test_idx_labels_without_images(tmp_path):
-    labels = save_idx(tmp_path / "train-labels-idx1-ubyte", LABELS.astype(np.uint8))
-    refused(DataError, tmp_path, "expected idx images .* beside the labels, got labels alone")
-    refused(DataError, labels, "got a labels file. Give the folder, or the images file")
-
-
 def test_truncated_gzip_is_found_when_read(tmp_path):
     truncate(save_mnist(tmp_path, GREY, LABELS, ending=".gz") / "train-images-idx3-ubyte.gz")
     source = open_images(tmp_path)
@@ -125,27 +82,11 @@ def test_truncated_gzip_is_found_when_read(tmp_path):
         source.read([0])
 
 
-def test_gzip_of_something_else(tmp_path):
-    save_mnist(tmp_path, GREY, LABELS)
-    (tmp_path / "train-images-idx3-ubyte").rename(tmp_path / "train-images-idx3-ubyte.gz")
-    refused(DataError, tmp_path, r"expected a gzip file, got damaged data")
-    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(b"text"))
-    refused(DataError, tmp_path, "expected an idx file .*, got first bytes 74 65 78 74")
-
-
 # CIFAR
 
 
-def test_cifar_names_its_classes(tmp_path):
-    save_cifar(tmp_path / "data_batch_1.bin", pixels(side=32), LABELS)
-    names = [f"kind {number}" for number in range(10)]
-    (tmp_path / "batches.meta.txt").write_text("\n".join(names) + "\n\n")
-    assert open_images(tmp_path).class_names == ("kind 0", "kind 1", "kind 2")
-
-
-@pytest.mark.parametrize("coarse", [False, True])
-def test_a_single_cifar_file_needs_no_name(tmp_path, coarse):
-    source = open_images(save_cifar(tmp_path / "mine.bin", pixels(side=32), LABELS, coarse=coarse))
+def test_a_single_cifar_file_needs_no_name(tmp_path):
+    source = open_images(save_cifar(tmp_path / "mine.bin", pixels(side=32), LABELS, coarse=True))
     np.testing.assert_array_equal(source.labels, LABELS)
     assert set(source.splits) == {"train"}
     np.testing.assert_array_equal(source.read(range(24)).images, pixels(side=32))
@@ -155,20 +96,6 @@ def test_a_single_cifar_file_needs_no_name(tmp_path, coarse):
 def test_cifar_record_size(tmp_path, n_bytes):
     (tmp_path / "data_batch_1.bin").write_bytes(bytes(n_bytes))
     refused(DataError, tmp_path, f"data_batch_1.bin: expected records of 3073 bytes, got {n_bytes} bytes, which is")
-
-
-def test_cifar_label_out_of_range(tmp_path):
-    save_cifar(tmp_path / "data_batch_1.bin", pixels(side=32), LABELS + 8)
-    refused(LabelError, tmp_path, r"expected labels 0 .. 9 of CIFAR-10, got 10")
-
-
-def test_cifar_pickles(tmp_path):
-    (tmp_path / "data_batch_1").write_bytes(b"\x80\x02")
-    refused(
-        DataError,
-        tmp_path,
-        "expected the binary version of CIFAR .*, got the Python version, whose pickles are not read",
-    )
 
 
 # npz and npy
@@ -186,13 +113,9 @@ def npz(tmp_path):
 @pytest.mark.parametrize(
     "keys",
     [
-        ("images", "labels"),
-        ("x", "y"),
         ("X", "y"),
-        ("X", "Y"),
         ("data", "target"),
         ("Image", "Label"),
-        ("x_train", "y_train"),
         ("Xtrain", "ytrain"),
         ("train_images", "train_labels"),
     ],
@@ -233,72 +156,6 @@ def test_npz_splits_share_classes_and_have_names(npz):
     np.testing.assert_array_equal(source.read([23, 0], size=12).images, COLOUR[[23, 0]])
 
 
-def test_npz_with_string_labels_and_fortran_order(npz):
-    source = open_images(npz(images=np.asfortranarray(COLOUR), labels=np.array(["c", "a", "b"])[LABELS]))
-    assert source.class_names == ("a", "b", "c")
-    np.testing.assert_array_equal(source.read(range(24), size=12).images, COLOUR)
-
-
-def test_npz_labels_that_are_no_utf8_stay_apart(npz):
-    labels = np.array([b"caf\xe9", b"caf\xe8", "th\u00e9".encode()])
-    assert open_images(npz(images=COLOUR, labels=labels[LABELS])).class_names == ("caf\\xe8", "caf\\xe9", "th\u00e9")
-    names = open_images(npz(images=COLOUR, labels=LABELS, class_names=labels)).class_names
-    assert names == ("caf\\xe9", "caf\\xe8", "th\u00e9")
-    named = open_images(npz(images=COLOUR, labels=labels[LABELS], class_names=labels))
-    assert named.labels.tolist() == LABELS.tolist()
-    mixed = {"x_train": COLOUR, "y_train": labels[LABELS], "x_test": COLOUR, "y_test": np.array(["th\u00e9"] * 24)}
-    assert open_images(npz(**mixed)).class_names == ("caf\\xe8", "caf\\xe9", "th\u00e9")
-
-
-def test_npy_class_names_that_are_bytes(tmp_path):
-    np.save(tmp_path / "images.npy", COLOUR)
-    np.save(tmp_path / "labels.npy", LABELS)
-    np.save(tmp_path / "class_names.npy", ["th\u00e9".encode(), b"caf\xe9", b"tea"])
-    assert open_images(tmp_path).class_names == ("th\u00e9", "caf\\xe9", "tea")
-
-
-@pytest.mark.parametrize("file", ["labels", "class_names"])
-def test_npy_text_that_is_damaged(tmp_path, file):
-    np.save(tmp_path / "images.npy", COLOUR)
-    np.save(tmp_path / "labels.npy", LABELS)
-    np.save(tmp_path / f"{file}.npy", np.full(24, 0x7FFFFFFF, np.uint32).view("U1"))
-    refused(LabelError, tmp_path, f"{file}.npy: expected text, got characters that Unicode does not have")
-
-
-def test_npz_names_of_pictures_are_not_those_of_classes(npz):
-    files, classes = [f"{number:04d}.png" for number in range(24)], ["a", "b", "c"]
-    assert open_images(npz(images=COLOUR, labels=LABELS, names=files)).class_names == ("0", "1", "2")
-    assert open_images(npz(images=COLOUR, labels=LABELS, names=classes)).class_names == ("a", "b", "c")
-    assert open_images(npz(images=COLOUR, labels=LABELS, names=[*classes, "d"])).class_names == ("a", "b", "c")
-    assert open_images(npz(images=COLOUR, labels=LABELS, names=files, classes=classes)).class_names == ("a", "b", "c")
-    assert open_images(npz(images=COLOUR, labels=np.array(classes)[LABELS], names=files)).class_names == ("a", "b", "c")
-
-
-def test_npz_pair_without_a_split_is_for_training_beside_others(npz):
-    source = open_images(npz(images=COLOUR[:20], labels=LABELS[:20], images_test=COLOUR[20:], labels_test=LABELS[20:]))
-    assert {name: rows.tolist() for name, rows in source.splits.items()} == {
-        "train": [*range(20)],
-        "test": [*range(20, 24)],
-    }
-    np.testing.assert_array_equal(source.read([23, 0], size=12).images, COLOUR[[23, 0]])
-
-
-def test_npz_splits_beside_a_pair_that_may_hold_them_are_named(npz):
-    parts = {"x": COLOUR, "y": LABELS, "x_train": COLOUR[:20], "y_train": LABELS[:20], "x_val": COLOUR[20:]}
-    with pytest.warns(DatasetWarning, match=r"x_val, which have no labels of their own; x_train, which x may hold\."):
-        assert len(open_images(npz(**parts))) == 24
-
-
-def test_npz_test_part_without_labels_is_named(npz):
-    with pytest.warns(DatasetWarning, match=r"left out x_test, which have no labels"):
-        assert len(open_images(npz(x_train=COLOUR, y_train=LABELS, x_test=COLOUR))) == 24
-
-
-def test_stored_npz_is_mapped(npz):
-    source = open_images(npz(images=COLOUR, labels=LABELS))
-    assert isinstance(source._blocks[0].load(), np.memmap)
-
-
 @pytest.mark.parametrize(
     ("arrays", "kind", "message"),
     [
@@ -306,26 +163,14 @@ def test_stored_npz_is_mapped(npz):
         ({"labels": LABELS}, DataError, r"expected arrays images and labels .*, got labels. Save them with np.savez"),
         ({"arr_0": COLOUR, "arr_1": LABELS}, DataError, "expected arrays images and labels .*, got arr_0, arr_1"),
         ({}, DataError, "expected arrays images and labels .*, got no array"),
-        (
-            {"images": COLOUR, "labels": LABELS[:20]},
-            LabelError,
-            r"set.npz:labels: expected 24 labels, one for each of images, got shape \(20,\)",
-        ),
+        ({"images": COLOUR, "labels": LABELS[:20]}, LabelError, r"set.npz:labels: expected 24 labels, one for each of images, got shape \(20,\)"),
         ({"images": COLOUR, "labels": LABELS + 0.5}, LabelError, "expected whole numbers, got 0.5"),
         ({"images": COLOUR, "labels": LABELS - 1}, LabelError, r"expected labels of 0 or more, got -1 \(8 negative\)"),
         ({"images": COLOUR, "labels": np.eye(24)}, LabelError, "Turn one-hot rows into numbers"),
         ({"images": COLOUR, "labels": np.zeros(24, int)}, LabelError, "got all 24 pictures in '0'"),
-        (
-            {"images": COLOUR, "labels": LABELS.astype(object)},
-            DataError,
-            "set.npz:labels: .*got objects .dtype object., which are never unpickled",
-        ),
+        ({"images": COLOUR, "labels": LABELS.astype(object)}, DataError, "set.npz:labels: .*got objects .dtype object., which are never unpickled"),
         ({"images": COLOUR.astype(object), "labels": LABELS}, DataError, "set.npz:images: .*got objects"),
-        (
-            {"images": COLOUR[:0], "labels": LABELS[:0]},
-            DataError,
-            "set.npz:images: expected at least one picture, got shape 0 x 12 x 12 x 3",
-        ),
+        ({"images": COLOUR[:0], "labels": LABELS[:0]}, DataError, "set.npz:images: expected at least one picture, got shape 0 x 12 x 12 x 3"),
         ({"images": COLOUR.transpose(0, 3, 1, 2), "labels": LABELS}, DataError, "These are channels first"),
         ({"images": COLOUR.astype(np.int32), "labels": LABELS}, DataError, "got dtype int32"),
         (
@@ -334,14 +179,13 @@ def test_stored_npz_is_mapped(npz):
             "expected labels of one kind in all splits",
         ),
     ],
-)
+)  # fmt: skip
 def test_refuses_npz(npz, arrays, kind, message):
     refused(kind, npz(**arrays), message)
 
 
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_npz_floats_are_checked_when_read(tmp_path, save):
-    save(tmp_path / "set.npz", images=COLOUR.astype(float), labels=LABELS)
+def test_npz_floats_are_checked_when_read(tmp_path):
+    np.savez_compressed(tmp_path / "set.npz", images=COLOUR.astype(float), labels=LABELS)
     with pytest.raises(DataError, match=r"set.npz:images: expected floats in \[0, 1\], got minimum 0 and maximum 255"):
         open_images(tmp_path / "set.npz").read(range(24))
 
@@ -350,32 +194,6 @@ def test_npz_floats_are_checked_when_read(tmp_path, save):
 def test_damaged_npz(tmp_path, content):
     (tmp_path / "set.npz").write_bytes(content)
     refused(DataError, tmp_path / "set.npz", "expected an npz archive, got ")
-
-
-def test_npz_damaged_inside(tmp_path):
-    np.savez_compressed(tmp_path / "set.npz", images=COLOUR, labels=LABELS)
-    data = bytearray((tmp_path / "set.npz").read_bytes())
-    data[300:400] = bytes(100)
-    (tmp_path / "set.npz").write_bytes(data)
-    with pytest.raises(DataError, match=r"set.npz:images: expected an array that can be read, got"):
-        open_images(tmp_path / "set.npz").read([0])
-
-
-def test_zip_of_no_arrays(tmp_path):
-    with zipfile.ZipFile(tmp_path / "set.npz", "w") as archive:
-        archive.writestr("images.npy", "text")
-        archive.writestr("labels.npy", "text")
-    refused(DataError, tmp_path / "set.npz", "set.npz:images: expected an array that can be read, got .*magic string")
-
-
-@pytest.mark.parametrize(
-    ("images", "labels"), [("images", "labels"), ("x", "y"), ("X_train", "y_train"), ("train_images", "train_labels")]
-)
-def test_npy_pairs(tmp_path, images, labels):
-    np.save(tmp_path / f"{images}.npy", COLOUR)
-    np.save(tmp_path / f"{labels}.npy", LABELS)
-    assert len(open_images(tmp_path / f"{images}.npy")) == 24
-    assert len(open_images(tmp_path)) == 24
 
 
 def test_refuses_npy(tmp_path):
@@ -395,44 +213,19 @@ def test_refuses_npy(tmp_path):
 # Histories
 
 
-def test_names_in_a_history(tmp_path):
-    path = tmp_path / "h.h5"
-    info = DatasetInfo("noise", "g", 24, 0, 0, 3)
-    with History.create(path, dump_space(target_space()), stored_size=12) as history:
-        history.add_dataset(info, ImageSet(COLOUR, LABELS, ("a", "b", "c")), np.zeros(24, np.int8))
-    assert open_images(f"{path}::noise").class_names == ("a", "b", "c")
-    refused(UsageError, f"{path}::nois", "expected the name of a dataset in it, got 'nois'. Did you mean noise")
-    refused(
-        UsageError,
-        path,
-        r"expected a dataset inside the history, got the history itself. Name the dataset: .*h.h5::NAME",
-    )
-    refused(
-        MissingPathError,
-        f"{tmp_path / 'no.h5'}::noise",
-        "no.h5: expected a history file, got a path that does not exist",
-    )
-    path.write_bytes(path.read_bytes()[:500])
-    refused(HistoryDamagedError, f"{path}::noise", "h.h5")
-
-
 # Names and other files
 
 
 @pytest.mark.parametrize(
     ("path", "kind", "message"),
     [
-        (
-            "no/such/folder",
-            MissingPathError,
-            "got a path that does not exist. Check the path: no/such does not exist either",
-        ),
+        ("no/such/folder", MissingPathError, "got a path that does not exist. Check the path: no/such does not exist either"),
         ("no", MissingPathError, "got a path that does not exist. Check the path"),
         ("", UsageError, "expected a path, got an empty one"),
         ("nothing:here", UsageError, "expected a path or one of the schemes .*sklearn.*, got scheme 'nothing'"),
         ("sklearn:iris", UsageError, "expected an image set of scikit-learn .digits, .*got 'iris'"),
     ],
-)
+)  # fmt: skip
 def test_names_that_lead_nowhere(path, kind, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     refused(kind, path, message)
@@ -450,30 +243,14 @@ def test_names_that_lead_nowhere(path, kind, message, tmp_path, monkeypatch):
         ("picture.png", b"\x89PNG", LabelError, "got a single picture. Give the folder"),
         ("notes.txt", b"text", DataError, "got a .txt file. Check the path"),
         ("notes", b"text", DataError, "got a nameless file"),
-        (
-            "set.csv",
-            b"a,b",
-            DataError,
-            "got a table of labels. Give the folder of its pictures, and the table with `labels`",
-        ),
+        ("set.csv", b"a,b", DataError, "got a table of labels. Give the folder of its pictures, and the table with `labels`"),
         ("set.csv", b"", DataError, "got an empty file"),
         ("set.h5", b"\x89HDF\r\n\x1a\n", UsageError, "got the history itself"),
     ],
-)
+)  # fmt: skip
 def test_files_that_are_no_dataset(tmp_path, name, content, kind, message):
     (tmp_path / name).write_bytes(content)
     refused(kind, tmp_path / name, message)
-
-
-def test_a_link_that_leads_nowhere(tmp_path):
-    (tmp_path / "link").symlink_to("nowhere")
-    refused(MissingPathError, tmp_path / "link", "got a link that leads nowhere")
-
-
-def test_a_path_with_colons_is_a_path(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    save_folder(tmp_path / "sklearn:digits", COLOUR, LABELS)
-    assert open_images("sklearn:digits").layout == "folder"
 
 
 def test_schemes_can_be_added(monkeypatch):
@@ -493,24 +270,10 @@ def test_digits():
     assert (images.min(), images.max()) == (0, 255)
 
 
-def test_a_set_that_was_not_fetched(monkeypatch, tmp_path):
-    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
-    refused(
-        DataError,
-        "sklearn:olivetti_faces",
-        "expected a set that is on this machine, got none, and nothing is downloaded here",
-    )
-
-
 def as_npy(folder):
     np.save(folder / "images.npy", COLOUR[:4, :4, :4])
     np.save(folder / "labels.npy", [0, 1, 0, 1])
     return folder
-
-
-def as_npz(folder):
-    np.savez(folder / "set.npz", images=COLOUR[:4, :4, :4], labels=[0, 1, 0, 1])
-    return folder / "set.npz"
 
 
 def as_compressed_npz(folder):
@@ -518,22 +281,18 @@ def as_compressed_npz(folder):
     return folder / "set.npz"
 
 
-def as_idx(folder):
-    return save_mnist(folder, GREY[:4, :4, :4], np.arange(4) % 2)
-
-
 def as_idx_gz(folder):
     return save_mnist(folder, GREY[:4, :4, :4], np.arange(4) % 2, ending=".gz")
 
 
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("layout", [as_npy, as_npz, as_compressed_npz, as_idx, as_idx_gz])
+@pytest.mark.parametrize("layout", [as_npy, as_compressed_npz, as_idx_gz])
 def test_no_damage_to_any_byte_escapes_the_tree_of_errors(tmp_path, layout):
     rng = np.random.default_rng(0)
     path = layout(tmp_path)
     good = {file: file.read_bytes() for file in sorted(tmp_path.iterdir())}
     refusals = 0
-    for _ in range(120):
+    for _ in range(60):
         for file, content in good.items():
             data = bytearray(content)
             for position in rng.integers(0, len(data), 2):
@@ -545,7 +304,3 @@ def test_no_damage_to_any_byte_escapes_the_tree_of_errors(tmp_path, layout):
         except WarmstartError:
             refusals += 1
     assert refusals
-
-
-def test_pictures_beside_a_single_file(tmp_path):
-    refused(LabelError, save_picture(tmp_path / "x.jpg", COLOUR[0]), "got a single picture")

@@ -48,29 +48,12 @@ def test_listed_labels_cost_no_picture(kind):
     same(source)
 
 
-def test_labels_are_fetched_where_they_are_not_listed():
-    dataset = Pictures(kind=None)
-    same(open_torch_dataset(dataset))
-
-
 @pytest.mark.parametrize(
     "tensors",
-    [
-        TENSORS,
-        TENSORS.double() / 255,
-        TENSORS.half() / 255,
-        TENSORS.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2),
-    ],
+    [TENSORS, TENSORS.half() / 255, TENSORS.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)],
 )
 def test_tensors_have_channels_first(tensors):
     same(open_torch_dataset(TensorDataset(tensors, torch.from_numpy(LABELS))))
-
-
-def test_grey_tensors():
-    grey = TENSORS[:, :1]
-    for tensors in (grey, grey[:, 0]):
-        got = open_torch_dataset(TensorDataset(tensors, torch.from_numpy(LABELS))).read([5], size=12).images
-        np.testing.assert_array_equal(got, IMAGES[5:6, ..., :1])
 
 
 def test_parts_and_sums_of_datasets():
@@ -85,22 +68,6 @@ def test_target_transform_is_applied():
     source = open_torch_dataset(Pictures(target_transform=lambda label: (label + 1) % 3))
     np.testing.assert_array_equal(source.labels, (LABELS + 1) % 3)
     source.read([0, 23])
-
-
-def test_listing_fingerprint_fetches_at_most_400():
-    items = [(np.full((2, 2), number % 256, np.uint8), number % 2) for number in range(500)]
-
-    class Counting(list):
-        targets = [label for _, label in items]  # noqa: RUF012
-        fetched = 0
-
-        def __getitem__(self, index):
-            Counting.fetched += 1
-            return super().__getitem__(index)
-
-    source = open_torch_dataset(Counting(items))
-    source.fingerprint("listing")
-    assert Counting.fetched == 400
 
 
 class Broken(Pictures):
@@ -139,14 +106,10 @@ class Failing:
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (
-            RuntimeError("bad sample"),
-            "Failing item 2: expected .picture, label., got RuntimeError: bad sample. Correct",
-        ),
-        (KeyError("x"), "Failing item 2: expected .picture, label., got KeyError: 'x'. Correct"),
+        (RuntimeError("bad sample"), "Failing item 2: expected .picture, label., got RuntimeError: bad sample. Correct"),
         (OSError("cannot identify"), "Failing item 2: .*, got cannot identify. Repair .* give the Dataset `targets`"),
     ],
-)
+)  # fmt: skip
 def test_an_item_that_cannot_be_made_is_named(error, told):
     with pytest.raises(DataError, match=told):
         open_torch_dataset(Failing(error))
@@ -165,12 +128,6 @@ class Iterable:
         (IMAGES, LabelError, r"ndarray item 0: expected \(picture, label\), got ndarray"),
         ([{"x": 1, "y": 2}] * 4, LabelError, r"list item 0: expected \(picture, label\), got dict"),
         ([(IMAGES[0], [0, 1])] * 4, LabelError, "expected one integer or string as the label, got list"),
-        (
-            [(IMAGES[0], torch.tensor([0, 1]))] * 4,
-            LabelError,
-            "expected one integer or string as the label, got Tensor",
-        ),
-        ([(IMAGES[0], 1)] * 4, LabelError, "list in memory: expected at least two classes"),
         ([(IMAGES[0], 0.5), (IMAGES[0], 1)], LabelError, "list labels: expected whole numbers, got 0.5"),
     ],
 )
@@ -182,16 +139,12 @@ def test_refuses_a_dataset(dataset, kind, message):
 @pytest.mark.parametrize(
     ("picture", "kind", "message"),
     [
-        (
-            (TENSORS[0] / 255 - 0.5) / 0.5,
-            DataError,
-            r"item 0 \(is a Normalize among its transforms\?\): expected floats in \[0, 1\], got minimum -1",
-        ),
+        ((TENSORS[0] / 255 - 0.5) / 0.5, DataError, r"item 0 \(is a Normalize among its transforms\?\): expected floats in \[0, 1\], got minimum -1"),
         ("a.png", UsageError, "list item 0: expected a picture .*, got str of shape"),
         (torch.zeros(2, 8, 8), DataError, "list item 0: expected n x h x w"),
         (torch.zeros(3, 8, 8, dtype=torch.int64), DataError, "got dtype int64"),
     ],
-)
+)  # fmt: skip
 def test_refuses_a_picture(picture, kind, message):
     source = open_torch_dataset([(picture, 0), (picture, 1)])
     with pytest.raises(kind, match=message):

@@ -1,9 +1,7 @@
-import itertools
 import logging
 import math
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -13,23 +11,18 @@ import pytest
 import torch
 from collecting import TINY, Here, pictures, pretend, tiny_history
 
-from warmstart.history_store.bundle.records import with_contributor
-from warmstart.history_store.error_tables import target_distance
-from warmstart.history_store.errors import DataError, StorageError, UsageError
+from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.manifest import Manifest, Obtain
-from warmstart.history_store.records import Evaluation, Status
+from warmstart.history_store.records import Status
 from warmstart.history_store.shards import read_shards
 from warmstart.history_store.space import dump_space, sobol_configs
 from warmstart.training.collection.add_sources import rebuild
 from warmstart.training.collection.cells import cell_seed
 from warmstart.training.collection.collect import collect
-from warmstart.training.collection.measure import Measure, Measured, lost_evaluation
+from warmstart.training.collection.measure import Measure, Measured
 from warmstart.training.collection.plan import Cell, blocks, parse_time, plan_block, seconds_left, wall_seconds_left
-from warmstart.training.collection.progress import CollectionProgress
-from warmstart.training.processes.executor import Done, Lost
-from warmstart.training.workloads import Workload
-from warmstart.training.workloads.cnn import CNN, Budget
+from warmstart.training.processes.executor import Lost
 from warmstart.training.workloads.cnn.space import target_space
 
 WRITING = ("/history_store/history.py", "/file/writing.py", "/file/journal.py")
@@ -75,23 +68,6 @@ def test_wall_seconds_left_by_hand() -> None:
     assert wall_seconds_left(durations, [], workers=1, elapsed_s=1.0, measured=[1]) == 0.0
 
 
-def test_the_time_left_is_that_of_a_clock_on_the_wall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now, seen = [0.0], list[CollectionProgress]()
-
-    def busy(cell: Cell) -> Measured:
-        done = pretend(cell)
-        assert done.evaluation is not None
-        now[0] += 3 * done.evaluation.duration  # the machine does other things too
-        return done
-
-    monkeypatch.setattr("warmstart.training.collection.collect.time.monotonic", lambda: now[0])
-    with tiny_history(tmp_path / "h.h5") as history:
-        collect(history, configs=16, budget=TINY, executor=Here(busy), workers=1, progress=seen.append)
-    second = [progress.left_s for progress in seen[17:]]
-    truth = [3.0 * sum(1.0 + index for index in range(done, 16)) for done in range(1, 17)]
-    np.testing.assert_allclose(second, truth, rtol=0.15)
-
-
 GIVEN = [{**config, "dropout_rate": 0.25} for config in sobol_configs(target_space(), 2, seed=9)]
 
 
@@ -117,21 +93,13 @@ def test_configurations_given_are_measured_first_on_every_dataset(tmp_path: Path
         assert [cell.config for cell in only.cells] == [*GIVEN, *GIVEN]
 
 
-def test_configurations_given_must_fit_the_space(tmp_path: Path) -> None:
-    with tiny_history(tmp_path / "h.h5") as history:
-        with pytest.raises(DataError, match="configurations to measure first"):
-            collect(history, configs=1, first=[{"batch_size": 7}], budget=TINY, executor=Here(pretend))
-        with pytest.raises(UsageError, match="expected at least one configuration, got configs=0"):
-            collect(history, configs=0, budget=TINY, executor=Here(pretend))
-        assert history.n_evaluations == 0
-
-
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
         ("3h", 10_800),
         ("90m", 5_400),
         ("1h30m", 5_400),
+        ("1h30", 5_400),
         ("1m30s", 90),
         ("45s", 45),
         ("3min", 180),
@@ -147,7 +115,7 @@ def test_parse_time(text: str | float | None, seconds: float) -> None:
     assert parse_time(text, param="budget") == seconds
 
 
-@pytest.mark.parametrize("text", ["", "soon", "3d", "-1h", "0", 0, -3.0, "1m2h", "1h30", "2m5", math.nan])
+@pytest.mark.parametrize("text", ["", "soon", "3d", "-1h", "0", 0, -3.0, "1m2h", "1h2m5", "2m5", math.nan])
 def test_parse_time_refuses(text: str | float) -> None:
     with pytest.raises(UsageError, match=r"^timeout: expected a length of time above 0"):
         parse_time(text, param="timeout")
@@ -206,37 +174,6 @@ def test_time_budget_begins_nothing_new(tmp_path: Path, monkeypatch: pytest.Monk
         assert history.n_evaluations == 32
 
 
-@pytest.mark.parametrize("is_known", [True, False])
-def test_a_cell_tells_its_share_and_error_along_the_run(
-    is_known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    budget = Budget("tiny", updates=5, decay_updates=100, curve_points=2)
-    if not is_known:
-        monkeypatch.setattr(CNN, "steps", Workload.steps)
-    config = sobol_configs(target_space(), 1)[0]
-    with tiny_history(tmp_path / "h.h5") as history:
-        measure, heard = Measure(history.path, budget, "cpu"), []
-        found = measure(Cell("alpha", config, seed=1, index=0), heard.append).evaluation
-    assert found is not None
-    assert heard[0][0] == 0
-    assert math.isnan(heard[0][1])
-    assert heard[1:] == [(step / 5 if is_known else None, error) for step, error in found.curve]
-    assert found.curve[-1][0] == 5
-
-
-def test_progress_counts_and_estimates(tmp_path: Path) -> None:
-    seen: list[CollectionProgress] = []
-    with tiny_history(tmp_path / "h.h5") as history:
-        collect(history, configs=2, budget=TINY, executor=Here(pretend), workers=2, progress=seen.append)
-    assert [(p.done, p.total) for p in seen] == [(i, 4) for i in range(5)]
-    assert seen[0].latest is None
-    assert math.isnan(seen[0].left_s)
-    assert seen[-1].left_s == 0.0
-    assert all(p.left_s > 0 for p in seen[1:-1])
-    assert seen[1].latest is not None
-    assert seen[1].latest.dataset == "alpha"
-
-
 def test_lost_tasks_are_recorded_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     lost = {0: Lost.DIED, 1: Lost.TIMEOUT}
     with tiny_history(tmp_path / "h.h5", ["alpha"]) as history, caplog.at_level(logging.WARNING):
@@ -252,21 +189,8 @@ def test_lost_tasks_are_recorded_and_logged(tmp_path: Path, caplog: pytest.LogCa
         assert again.cells == [], "a failure is a result"
 
 
-def test_interrupt_keeps_what_is_written(tmp_path: Path) -> None:
-    def interrupted(cell: Cell) -> Measured:
-        if cell.index == 2:
-            raise KeyboardInterrupt
-        return pretend(cell)
-
-    with tiny_history(tmp_path / "h.h5") as history:
-        with pytest.raises(KeyboardInterrupt):
-            collect(history, configs=4, budget=TINY, executor=Here(interrupted), shards=tmp_path / "shards")
-        assert history.n_evaluations == 2
-    assert len((tmp_path / "shards" / "alpha.jsonl").read_text().splitlines()) == 3
-
-
 def test_shards_hold_what_the_history_holds_wherever_an_interrupt_comes(tmp_path: Path) -> None:
-    """At every third line that writes a cell, before and after it is on the disk."""
+    """At every fifteenth line that writes a cell, before and after it is on the disk."""
     before, lines = sys.gettrace(), 0
 
     def interrupting(frame: FrameType, event: str, _: object) -> Any:
@@ -285,7 +209,7 @@ def test_shards_hold_what_the_history_holds_wherever_an_interrupt_comes(tmp_path
 
     lost = 0
     with tiny_history(tmp_path / "h.h5", ("alpha",)) as history:
-        for n in range(1, 150, 3):
+        for n in range(1, 150, 15):
             lines, known = n, history.n_evaluations
             try:
                 with pytest.raises(KeyboardInterrupt):
@@ -295,7 +219,7 @@ def test_shards_hold_what_the_history_holds_wherever_an_interrupt_comes(tmp_path
             with History.open(tmp_path / "h.h5") as there:
                 assert read_shards(tmp_path / "shards").evaluations["alpha"] == there.evaluations(), n
                 lost += there.n_evaluations == known
-    assert 0 < lost < 50
+    assert 0 < lost < 10
 
 
 def test_refuses_a_second_budget(tmp_path: Path) -> None:
@@ -305,46 +229,12 @@ def test_refuses_a_second_budget(tmp_path: Path) -> None:
             collect(history, configs=1, executor=Here(pretend))
 
 
-def test_goes_on_beside_merged_runs_of_the_same_budget_alone(tmp_path: Path) -> None:
-    with tiny_history(tmp_path / "h.h5") as history:
-        collect(history, configs=2, budget=TINY, executor=Here(pretend))
-        own = next(iter(history.evaluations()))
-        history.append(replace(own, seed=7, origin=with_contributor(own.origin, "0123456789ab")))
-        before = history.n_evaluations
-        collect(history, configs=3, budget=TINY, executor=Here(pretend))
-        assert history.n_evaluations > before
-        history.append(replace(own, seed=8, origin=with_contributor("collect/paper", "0123456789ab")))
-        with pytest.raises(UsageError, match="got some of 'paper'"):
-            collect(history, configs=4, budget=TINY, executor=Here(pretend))
-
-
-def test_refuses_another_space(tmp_path: Path) -> None:
-    from ConfigSpace import ConfigurationSpace
-
-    space = ConfigurationSpace({"C": (0.1, 1.0)})
-    with (
-        History.create(tmp_path / "h.h5", dump_space(space)) as history,
-        pytest.raises(DataError, match="target network"),
-    ):
-        collect(history, configs=1)
-
-
 def test_refuses_nothing_to_measure(tmp_path: Path) -> None:
     with tiny_history(tmp_path / "h.h5", []) as history:
         with pytest.raises(UsageError, match="expected datasets to measure"):
             collect(history, configs=1)
         with pytest.raises(UsageError, match="expected at least one replicate"):
             collect(history, configs=1, replicates=0)
-
-
-def test_stops_where_a_worker_cannot_go_on(tmp_path: Path) -> None:
-    def gone(cell: Cell) -> Measured:
-        return Measured(None, stop=StorageError("gone"))
-
-    with tiny_history(tmp_path / "h.h5") as history:
-        with pytest.raises(StorageError, match="gone"):
-            collect(history, configs=1, budget=TINY, executor=Here(gone))
-        assert history.n_evaluations == 0
 
 
 def test_measure_trains_on_the_images_of_the_history(tmp_path: Path) -> None:
@@ -361,10 +251,8 @@ def test_measure_trains_on_the_images_of_the_history(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (MemoryError(), Status.OOM),
         (torch.OutOfMemoryError("CUDA out of memory"), Status.OOM),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes."), Status.OOM),
-        (RuntimeError("shape mismatch"), Status.CRASHED),
         (ZeroDivisionError("x"), Status.CRASHED),
     ],
 )
@@ -384,68 +272,12 @@ def test_measure_records_what_breaks(
     assert type(error).__name__ in measured.note
 
 
-def test_measure_stops_without_its_history(tmp_path: Path) -> None:
-    measured = Measure(tmp_path / "none.h5", TINY)(Cell("alpha", {}, 0, 0))
-    assert measured.evaluation is None
-    assert measured.stop is not None
-
-
 def test_measure_stops_without_its_device(tmp_path: Path) -> None:
     with tiny_history(tmp_path / "h.h5") as history:
         measured = Measure(history.path, TINY, "warp:3")(Cell("alpha", {}, 0, 0))
         assert measured.evaluation is None
         with pytest.raises(UsageError, match="device: expected one that torch can use here, got 'warp:3'"):
             raise measured.stop or AssertionError
-
-
-def test_measure_prepares_a_dataset_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = []
-    original = History.open.__func__
-    with tiny_history(tmp_path / "h.h5") as history:
-        monkeypatch.setattr(
-            History, "open", classmethod(lambda cls, *a, **k: (opened.append(1), original(cls, *a, **k))[1])
-        )
-        measure = Measure(history.path, TINY)
-        configs = sobol_configs(target_space(), 2)
-        for cell in plan_block(["alpha", "beta"], configs, range(2)):
-            assert measure(cell).evaluation is not None
-    assert len(opened) == 2
-
-
-def test_lost_evaluations_have_no_error() -> None:
-    lost: Evaluation = lost_evaluation(Cell("a", {"x": 1}, 9, 0), Status.OOM, "o", duration=2.0)
-    assert (lost.status, lost.seed, lost.duration) == (Status.OOM, 9, 2.0)
-    assert math.isnan(lost.error)
-
-
-def test_columns_keep_the_order_of_the_sequence(tmp_path: Path) -> None:
-    class Backwards(Here):
-        """Gives results two by two, the second first, as two workers may."""
-
-        def run(self, work, tasks):  # type: ignore[no-untyped-def]
-            while pair := list(itertools.islice(tasks, 2)):
-                for task in reversed(pair):
-                    yield Done(task, pretend(task))
-
-    with tiny_history(tmp_path / "h.h5") as history:
-        collect(history, configs=18, budget=TINY, executor=Backwards())
-        assert list(history.configs) == sobol_configs(target_space(), 18)
-
-
-def test_a_stopped_block_leaves_no_empty_columns(tmp_path: Path) -> None:
-    """Half of the columns at least are whole, so that distances of the datasets are defined."""
-
-    def interrupted(cell: Cell) -> Measured:
-        if cell.index == 17:
-            raise KeyboardInterrupt
-        return pretend(cell)
-
-    with tiny_history(tmp_path / "h.h5") as history:
-        with pytest.raises(KeyboardInterrupt):
-            collect(history, configs=64, budget=TINY, executor=Here(interrupted))
-        assert history.errors.shape == (2, 32)
-        assert not np.isnan(history.errors[:, :16]).any()
-        target_distance(history.errors)
 
 
 def test_shards_and_sources_rebuild_the_history(tmp_path: Path) -> None:
@@ -491,28 +323,12 @@ def test_shards_and_sources_rebuild_the_history(tmp_path: Path) -> None:
             np.testing.assert_array_equal(three.images(name).split, two.images(name).split)
 
 
-def test_refuses_the_shards_of_another_collection(tmp_path: Path) -> None:
-    with tiny_history(tmp_path / "h.h5") as history:
-        collect(history, configs=2, budget=TINY, executor=Here(pretend), shards=tmp_path / "shards")
-    for options, what in (({"seed": 1}, "seed"), ({"budget": Budget("tiny", updates=3)}, "budget")):
-        with tiny_history(tmp_path / f"{what}.h5") as history:
-            with pytest.raises(DataError, match=f"expected the same collection, got another {what}"):
-                collect(
-                    history,
-                    configs=2,
-                    executor=Here(pretend),
-                    shards=tmp_path / "shards",
-                    **{"budget": TINY, **options},
-                )
-            assert history.n_evaluations == 0
-
-
 def test_two_processes_measure_like_one(tmp_path: Path) -> None:
     """The real thing: spawned workers, real training; the numbers do not depend on who measures."""
     with tiny_history(tmp_path / "one.h5") as one, tiny_history(tmp_path / "two.h5") as two:
         threads = torch.get_num_threads()
-        collect(one, configs=3, budget=TINY, executor=Here(), device="cpu")
+        collect(one, configs=2, budget=TINY, executor=Here(), device="cpu")
         torch.set_num_threads(threads)
-        report = collect(two, configs=3, budget=TINY, workers=2, device="cpu", cell_timeout=100.0)
+        report = collect(two, configs=2, budget=TINY, workers=2, device="cpu", cell_timeout=100.0)
         assert report.stopped == "complete"
         np.testing.assert_array_equal(one.errors, two.errors)

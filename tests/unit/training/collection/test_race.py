@@ -1,6 +1,5 @@
 """Racing: noise by hand, who is repeated next, when it ends, what a second call goes on with."""
 
-import json
 import math
 from collections import Counter
 from pathlib import Path
@@ -12,12 +11,10 @@ from collecting import TINY, Here, tiny_history
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.records import Evaluation, Status
-from warmstart.history_store.shards import read_shards
 from warmstart.training.collection.cells import cell_seed
 from warmstart.training.collection.collect import collect
-from warmstart.training.collection.measure import Measured, lost_evaluation
+from warmstart.training.collection.measure import Measured
 from warmstart.training.collection.plan import Cell
-from warmstart.training.collection.progress import CollectionProgress
 from warmstart.training.collection.race import POOLED_RUNS, Race, cell_noise
 from warmstart.training.processes.executor import Lost
 
@@ -65,19 +62,6 @@ def test_noise_without_repetitions_or_without_a_range() -> None:
     assert cell_noise({0: [0.5], 1: [0.5, 0.5]}).contenders == ()
 
 
-def test_noise_is_that_of_the_means() -> None:
-    rng = np.random.default_rng(0)
-    runs = {index: (0.3 + 0.05 * index + 0.04 * rng.standard_normal(16)).tolist() for index in range(40)}
-    found = cell_noise(runs)
-    width = np.ptp([np.mean(values) for values in runs.values()])
-    np.testing.assert_allclose(found.median, 0.04 / 4 / width, rtol=0.2)
-
-
-def test_two_equal_runs_prove_nothing() -> None:
-    found = cell_noise({0: [0.2, 0.2], 1: [0.3, 0.5], **{index: [0.6 + 0.1 * index] for index in range(2, 8)}})
-    assert found.relative[0] > 0.3 * found.relative[1] > 0
-
-
 @pytest.mark.parametrize("target", [0.0, 1.0, -0.1, math.nan])
 def test_refuses_a_target_that_is_no_share(target: float) -> None:
     with pytest.raises(UsageError, match=r"race: expected a standard error in \(0, 1\)"):
@@ -93,16 +77,6 @@ def test_every_contender_gets_a_second_seed_before_any_gets_a_third() -> None:
     order = [(cell.dataset, cell.index) for cell in cells if cell is not None]
     assert order == [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("a", 0), ("a", 1)]
     assert [cell.seed for cell in cells if cell][::4] == [cell_seed("a", CONFIGS[0], replicate) for replicate in (1, 2)]
-
-
-def test_the_dataset_that_needs_the_fewest_runs_comes_first() -> None:
-    race = Race(["loud", "quiet"], CONFIGS, 0.01)
-    for name, spread in (("loud", 0.08), ("quiet", 0.02)):
-        for index in range(8):
-            race.add(name, index, seed=index, error=0.1 * index)
-        for index in range(2):
-            race.add(name, index, seed=100 + index, error=0.1 * index + spread)
-    assert {cell.dataset for cell in (race.next_cell() for _ in range(4)) if cell is not None} == {"quiet"}
 
 
 def test_a_quiet_contender_rests_and_a_dataset_is_settled_by_its_median() -> None:
@@ -175,24 +149,6 @@ def test_a_race_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert cells == [cell.key for cell in whole.cells]
 
 
-def test_shards_hold_every_cell_as_it_comes(tmp_path: Path) -> None:
-    counts = []
-    folder = tmp_path / "shards"
-
-    def counting(cell: Cell) -> Measured:
-        counts.append(sum(len(runs) for runs in read_shards(folder).evaluations.values()))
-        return noisy(0.03)(cell)
-
-    with tiny_history(tmp_path / "h.h5") as history:
-        collect(history, configs=3, budget=TINY, executor=Here(noisy(0.03)))
-        collect(history, configs=20, budget=TINY, executor=Here(counting), shards=folder)
-        assert counts == list(range(6, 40))
-        collection = json.loads((folder / "collection.json").read_text())
-        assert len(collection["configs"]) == 20
-        again = read_shards(folder)
-        assert sum(len(runs) for runs in again.evaluations.values()) == history.n_evaluations
-
-
 def test_a_race_stands_lost_cells_and_a_time_budget(tmp_path: Path) -> None:
     with tiny_history(tmp_path / "h.h5", ["alpha"]) as history:
         lost = Here(noisy(0.03), lose=lambda cell: Lost.DIED if cell.index == 0 else None)
@@ -202,34 +158,3 @@ def test_a_race_stands_lost_cells_and_a_time_budget(tmp_path: Path) -> None:
     with History.open(tmp_path / "h.h5", write=True) as history:
         report = collect(history, configs=8, budget=TINY, executor=Here(noisy(0.03)), race=0.001, time_budget=1e-9)
         assert (report.stopped, report.settled) == ("time budget", 0)
-
-
-def test_progress_counts_the_race(tmp_path: Path) -> None:
-    seen: list[CollectionProgress] = []
-    with tiny_history(tmp_path / "h.h5") as history:
-        collect(history, configs=8, budget=TINY, executor=Here(noisy(0.03)), race=0.02, progress=seen.append)
-    done = [progress.done for progress in seen]
-    assert done == list(range(len(done)))
-    assert all(progress.total >= progress.done for progress in seen)
-    assert seen[-1].total == seen[-1].done
-    assert any(progress.total > progress.done for progress in seen[16:-1])
-
-
-def test_without_a_race_nothing_is_said_of_noise(tmp_path: Path) -> None:
-    with tiny_history(tmp_path / "h.h5") as history:
-        report = collect(history, configs=2, budget=TINY, executor=Here(noisy(0.03)))
-        assert report.noise is None
-        assert report.settled is None
-
-
-def test_a_failed_repetition_is_kept_and_not_counted_as_a_seed(tmp_path: Path) -> None:
-    def failing(cell: Cell) -> Measured:
-        if cell.seed != cell_seed(cell.dataset, cell.config):
-            return Measured(lost_evaluation(cell, Status.OOM, "collect/tiny", duration=1.0))
-        return noisy(0.0)(cell)
-
-    with tiny_history(tmp_path / "h.h5", ["alpha"]) as history:
-        here = Here(failing)
-        report = collect(history, configs=4, budget=TINY, executor=here, race=0.02)
-        assert report.measured[Status.OOM] == len(here.cells) - 4
-        assert report.settled == 1

@@ -1,6 +1,5 @@
 """Models without a part of the datasets: they never see it, they are kept, and a killed run goes on."""
 
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +11,6 @@ from warmstart.metafeat.embed import embed_history
 from warmstart.training.evaluation import fold_models
 from warmstart.training.evaluation.fold_models import (
     FoldModels,
-    handcrafted_features,
-    load_rows,
-    random_embeddings,
-    save_rows,
 )
 from warmstart.training.evaluation.protocol import deal
 from warmstart.training.siamese.from_history import train_from_history
@@ -30,7 +25,6 @@ def history(tiny):
 
 @pytest.fixture
 def settings():
-    from dataclasses import replace
 
     found = preset("modern", extractor="adf")
     return replace(found, spec=replace(found.spec, tau=8), steps=3, batch=3)
@@ -72,30 +66,6 @@ def test_a_model_never_sees_the_part_left_out_and_is_trained_once(models, histor
     assert not list(some.folder.glob("*.checkpoint"))
 
 
-def test_another_recipe_or_seed_meets_no_file_of_this_one(models, settings):
-    from dataclasses import replace
-
-    digests = {models().digest, models(seed=1).digest, models(settings=replace(settings, steps=4)).digest}
-    assert len(digests) == 3
-
-
-def test_copies_of_a_history_that_grew_apart_do_not_share_files(tiny, settings, tmp_path):
-    found = set()
-    for error in (0.1, 0.2):
-        path = shutil.copy(tiny.history, tmp_path / f"{error}.h5")
-        with History.open(path, write=True) as history:
-            run = history.evaluations("stripes0")[0]
-            history.append(replace(run, error=error, seed=99))
-            models = FoldModels(history, history.names, np.arange(6), settings, folder=tmp_path / "models")
-            found.add((history.id, history.revision))
-            digest = models.digest
-            handcrafted_features(history, history.names[:2], folder=models.folder)
-        with History.open(path) as history:
-            assert FoldModels(history, history.names, np.arange(6), settings, folder=models.folder).digest == digest
-    assert len(found) == 1
-    assert len(list(models.folder.glob("*-handcrafted.npz"))) == 2
-
-
 def test_a_killed_training_goes_on(models, trainings):
     whole = models().embeddings(frozenset({0}))
 
@@ -125,33 +95,6 @@ def test_a_damaged_file_is_made_anew(models, trainings):
     assert len(trainings) == 2
 
 
-def test_rows_are_kept_for_the_same_datasets_alone(tmp_path):
-    path = tmp_path / "rows.npz"
-    assert load_rows(path, ["a", "b"]) is None
-    save_rows(path, ["a", "b"], np.eye(2))
-    np.testing.assert_array_equal(load_rows(path, ["a", "b"]), np.eye(2))
-    assert load_rows(path, ["b", "a"]) is None
-    save_rows(path, ["a", "b"], np.full((2, 2), np.nan))
-    assert load_rows(path, ["a", "b"]) is None
-
-
-def test_features_and_random_embeddings_are_kept(history, settings, tmp_path, monkeypatch):
-    features = handcrafted_features(history, history.names, folder=tmp_path)
-    fixed = random_embeddings(history, history.names, settings, folder=tmp_path, seed=0)
-    assert features.shape[0] == fixed.shape[0] == 6
-    monkeypatch.setattr(fold_models, "handcrafted", None)
-    monkeypatch.setattr(fold_models, "embed_history", None)
-    np.testing.assert_array_equal(handcrafted_features(history, history.names, folder=tmp_path), features)
-    np.testing.assert_array_equal(random_embeddings(history, history.names, settings, folder=tmp_path, seed=0), fixed)
-
-
-def test_a_recipe_on_landmarks_has_a_random_network_beside_it(history, settings, tmp_path):
-    on_landmarks = replace(settings, spec=replace(settings.spec, extractor="landmarks"))
-    found = random_embeddings(history, history.names, on_landmarks, folder=tmp_path, seed=0)
-    assert found.shape[0] == 6
-    assert np.isfinite(found).all()
-
-
 def test_what_cannot_be_trained_is_told(models, history, settings, tmp_path):
     with pytest.raises(UsageError, match=r"folds: expected at least two datasets to train on .* got 0 of 6"):
         models().embeddings(frozenset({0, 1, 2}))
@@ -174,11 +117,9 @@ def test_settings_come_back_from_a_models_header():
         SiameseSettings.from_dict({})
 
 
-@pytest.mark.parametrize("extractor", ["adf", "handcrafted"])
-def test_shared_handcrafted_features_change_no_model_and_are_computed_once(models, settings, monkeypatch, extractor):
-    from dataclasses import replace
+def test_shared_handcrafted_features_change_no_model_and_are_computed_once(models, settings, monkeypatch):
 
-    spec = replace(settings.spec, extractor=extractor, handcrafted=True)
+    spec = replace(settings.spec, extractor="handcrafted", handcrafted=True)
     told = models(settings=replace(settings, spec=spec))
     found = told.embeddings(frozenset({1}))
     alone = train_from_history(
@@ -190,10 +131,3 @@ def test_shared_handcrafted_features_change_no_model_and_are_computed_once(model
     monkeypatch.setattr(fold_models, "query_features", None)
     assert told.embeddings(frozenset({2})).shape == found.shape
     assert models(settings=told.settings, seed=1).embeddings(frozenset({2})).shape == found.shape
-
-
-def test_a_recipe_without_images_has_a_random_network_to_compare_with(history, settings, tmp_path):
-    alone = preset("modern", extractor="handcrafted")
-    found = random_embeddings(history, history.names, alone, folder=tmp_path, seed=0)
-    expected = random_embeddings(history, history.names, preset("modern", extractor="adf"), folder=tmp_path, seed=0)
-    np.testing.assert_array_equal(found, expected)

@@ -62,14 +62,6 @@ class TestEmbeddings:
                 else:
                     assert found[i, j] == pytest.approx(np.linalg.norm(vectors[i] - vectors[j]))
 
-    def test_no_model_is_made_for_a_query_that_nobody_asks_about(self):
-        self.asked = []
-        metric = embedding_metric(self.embed, self.parts, nested=False)
-        found = query_distances(metric, EVERY, of=[0])
-        assert self.asked == [frozenset({int(self.parts[0])})]
-        self.asked = []
-        np.testing.assert_array_equal(found[0], query_distances(metric, EVERY)[0])
-
     def test_nested_rows_saw_neither_the_query_nor_themselves(self):
         self.asked = []
         matrix = embedding_metric(self.embed, self.parts, nested=True)(EVERY[0])

@@ -10,7 +10,7 @@ from warmstart.bo.transfer.regret import clustered_interval
 from warmstart.history_store.errors import UsageError
 from warmstart.training.evaluation.methods import Method
 from warmstart.training.evaluation.replay import DatasetResult, Outcome
-from warmstart.training.evaluation.report import distance_rows, full_rows, make_figures, make_report, summary_rows
+from warmstart.training.evaluation.report import full_rows, make_report, summary_rows
 from warmstart.training.evaluation.table import ErrorTable
 
 H = 4
@@ -76,11 +76,6 @@ def test_differences_are_paired_and_flagged(report):
     assert found["portfolio", "evaluations_to_0.05"]["two_standard_errors"]
 
 
-def test_in_source_every_dataset_is_evidence_of_its_own(outcome):
-    found = make_report(replace(outcome, protocol="in-source"), reference="mine")["rivals"]["mine"]["regret"]["3"]
-    assert found["low"] == clustered_interval(CURVES["mine"][:, 0, 2], groups=range(4)).low
-
-
 def test_promises_are_of_the_datasets_that_have_one(outcome):
     promised = {"mine": np.full(H, 0.25)}
     played = tuple(replace(one, promised=promised if row else {}) for row, one in enumerate(outcome.results))
@@ -96,19 +91,6 @@ def test_it_lists_where_ours_hurts(report):
     ]
 
 
-def test_a_metric_equal_to_the_truth_is_told_so(outcome):
-    wide = ErrorTable("t", np.random.default_rng(0).random((9, 6)), tuple("pqrstuvwx"), tuple("abcdefghi"))
-    true = np.where(np.eye(9) > 0, np.nan, wide.true_distances(normalised=False))
-    played = tuple(DatasetResult(row, {"mine": CURVES["mine"][0]}, {"mine": 1.0}) for row in range(9))
-    methods = {"mine": outcome.methods["mine"]}
-    found = make_report(Outcome(wide, "in-source", H, 1, 0, methods, played, {"far": true}), reference="mine")
-    far = found["distances"]["far"]
-    assert far["spearman"]["mean"] == far["recall@5"]["mean"] == 1.0
-    assert far["spearman_normalised"]["mean"] < 1.0
-    assert far["spearman_per_dataset"] == pytest.approx([1.0] * 9)
-    assert [row["distance"] for row in distance_rows(found)] == ["far"]
-
-
 def test_rows_for_people_and_for_csv(report):
     rows = {row["method"]: row for row in summary_rows(report)}
     assert rows["portfolio"]["regret@3"] == pytest.approx(0.525)
@@ -117,19 +99,6 @@ def test_rows_for_people_and_for_csv(report):
     full = {row["rival"]: row for row in full_rows(report)}
     assert full["portfolio"]["regret@3 ours less mean"] == pytest.approx(-0.325)
     assert full["mine"]["table"] == "t"
-
-
-def test_figures_are_best_errors_by_acquisition_start_and_dataset(outcome):
-    from dataclasses import replace
-
-    methods = {"ei/latin": Method("x", "search", None)}
-    curves = np.array([[1.0, 0.5], [1.0, 0.0]])
-    played = tuple(DatasetResult(row, {"ei/latin": curves}, {"ei/latin": 1.0}) for row in range(4))
-    found = make_figures(replace(outcome, methods=methods, results=played))
-    one, errors = found["paper"]["ei"]["latin"]["q"], outcome.table.errors[1]
-    np.testing.assert_allclose(one["mean"], [errors.max(), errors.min() + 0.25 * np.ptp(errors)])
-    assert one["low"][1] < one["mean"][1] < one["high"][1]
-    assert one["low"][0] == one["high"][0] == one["mean"][0]
 
 
 def test_a_method_that_was_not_played_is_told(outcome):

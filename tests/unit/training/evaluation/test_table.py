@@ -5,7 +5,7 @@ import pytest
 from histories import filled
 
 from warmstart.history_store.error_tables import target_distance
-from warmstart.history_store.errors import DataError, MissingPathError
+from warmstart.history_store.errors import DataError
 from warmstart.training.evaluation.table import ErrorTable, history_table, read_table, scale_choices
 
 NAN = float("nan")
@@ -66,18 +66,6 @@ def test_reads_what_is_there(write):
 def test_what_does_not_fit_is_told(write, changes, match):
     with pytest.raises(DataError, match=match):
         read_table(write(**changes))
-
-
-def test_what_is_no_table_is_told(tmp_path):
-    with pytest.raises(MissingPathError, match="got nothing there"):
-        read_table(tmp_path / "none.npz")
-    for content in (b"", b"hello", b"PK\x03\x04 torn"):
-        (tmp_path / "bad.npz").write_bytes(content)
-        with pytest.raises(DataError, match="cannot be read as one"):
-            read_table(tmp_path / "bad.npz")
-    np.save(tmp_path / "single.npy", np.zeros(3))
-    with pytest.raises(DataError, match="cannot be read as one"):
-        read_table(tmp_path / "single.npy")
 
 
 def test_true_distances_are_the_target_distances():

@@ -3,7 +3,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -75,55 +74,6 @@ def test_every_task_comes_back_once() -> None:
     assert all(d.result == d.task**2 and d.lost is None for d in done)
 
 
-def test_no_task_starts_no_process() -> None:
-    assert list(LocalExecutor(2).run(square, [])) == []
-
-
-def test_tasks_are_pulled_only_when_a_worker_is_free() -> None:
-    pulled = []
-
-    def tasks() -> Iterator[int]:
-        for i in range(10):
-            pulled.append(i)
-            yield i
-
-    results = LocalExecutor(1).run(square, tasks())
-    next(results)
-    assert len(pulled) == 1
-    next(results)
-    assert len(pulled) == 2
-    results.close()
-
-
-def test_stopping_the_tasks_finishes_those_begun() -> None:
-    stop = False
-
-    def tasks() -> Iterator[int]:
-        i = 0
-        while not stop:
-            yield i
-            i += 1
-
-    done = []
-    for each in LocalExecutor(2).run(square, tasks()):
-        done.append(each.task)
-        stop = len(done) >= 5
-    assert sorted(done) == list(range(len(done)))
-    assert 5 <= len(done) <= 6
-
-
-def test_workers_keep_what_they_learned() -> None:
-    results = [d.result for d in LocalExecutor(1).run(Remember(), range(4))]
-    assert [count for _, count in results if count] == [1, 2, 3, 4]
-    assert len({pid for pid, _ in results}) == 1
-
-
-def test_a_task_whose_worker_died_is_tried_again(tmp_path: Path) -> None:
-    done = {d.task: d for d in LocalExecutor(2).run(DieOn(2, tmp_path, times=1), range(5))}
-    assert sorted(done) == list(range(5))
-    assert done[2].result == -2
-
-
 def test_a_task_whose_worker_died_twice_is_lost(tmp_path: Path) -> None:
     done = {d.task: d for d in LocalExecutor(2).run(DieOn(2, tmp_path, times=9), range(5))}
     assert sorted(done) == list(range(5))
@@ -165,19 +115,6 @@ def test_closing_kills_the_workers() -> None:
 def test_workers_leave_ctrl_c_to_the_parent() -> None:
     assert [d.result for d in LocalExecutor(1).run(threads_and_signals, [0])] == [True]
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, set()), "ours is as it was"
-
-
-def test_the_first_worker_of_a_process_leaves_it_to_the_parent_too() -> None:
-    code = """
-from test_executor import threads_and_signals
-from warmstart.training.processes.executor import LocalExecutor
-if __name__ == "__main__":
-    print([d.result for d in LocalExecutor(1).run(threads_and_signals, [0])])
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "[True]\n"
 
 
 def test_workers_end_with_a_parent_that_was_killed(tmp_path: Path) -> None:

@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import pytest
 
 from warmstart.training.siamese.curves import Curves, Validation
@@ -13,13 +10,8 @@ def test_json_round_trip(tmp_path):
     assert Curves.load(tmp_path / "c.json") == CURVES
 
 
-@pytest.mark.parametrize("curves", [CURVES, Curves([0.0]), Curves()])
+@pytest.mark.parametrize("curves", [CURVES, Curves()])
 def test_plot_writes_a_picture(tmp_path, curves):
     pytest.importorskip("matplotlib")
     curves.plot(tmp_path / "c.png")
     assert (tmp_path / "c.png").read_bytes()[:4] == b"\x89PNG"
-
-
-def test_matplotlib_is_loaded_by_plotting_alone():
-    code = "import sys, warmstart.training.siamese.curves; assert not {'matplotlib', 'torch'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,14 +1,12 @@
-import dataclasses
-import json
-
 import numpy as np
 import pytest
+from ConfigSpace import ConfigurationSpace
 
 from warmstart.history_store.error_tables import target_distance
-from warmstart.history_store.errors import DataError, ImagesMissingError
 from warmstart.history_store.history import History
 from warmstart.history_store.images import ImageSet
 from warmstart.history_store.records import DatasetInfo, Evaluation
+from warmstart.history_store.space import dump_space
 from warmstart.metafeat.model import MetaFeatureModel
 from warmstart.metafeat.spec import ModelSpec, space_digest
 from warmstart.training.siamese.from_history import train_from_history
@@ -19,26 +17,7 @@ from warmstart.training.siamese.train import train_siamese
 SETTINGS = SiameseSettings(
     ModelSpec(image_size=8, tau=10), steps=4, sampling="all_pairs", batch=4, loss="squared", validate_every=2
 )
-SPACE = json.dumps(
-    {
-        "name": "s",
-        "hyperparameters": [
-            {
-                "type": "uniform_float",
-                "name": "a",
-                "lower": 0.0,
-                "upper": 1.0,
-                "default_value": 0.5,
-                "log": False,
-                "meta": None,
-            }
-        ],
-        "conditions": [],
-        "forbiddens": [],
-        "python_module_version": "1.2.0",
-        "format_version": 0.4,
-    }
-)
+SPACE = dump_space(ConfigurationSpace({"a": (0.0, 1.0)}))
 CONFIGS = [{"a": 0.1}, {"a": 0.5}, {"a": 0.9}]
 
 
@@ -73,49 +52,3 @@ def test_training_uses_the_training_split_and_the_configurations_that_most_datas
     data = {n: LabelledImages(s.array, s.labels, np.arange(12)) for n, s in stored.items()}
     expected = train_siamese(data, target_distance(history.errors[:, :2]), settings=SETTINGS)
     assert trained.model.hash == expected.model.hash
-
-
-def test_held_out_groups_are_chosen_whole(history):
-    model = train_from_history(history, SETTINGS, held_out_fraction=0.3).model
-    groups = dict(zip(history.names, history.groups, strict=True))
-    inside = {groups[name] for name in model.header["held_out"]}
-    assert inside
-    assert not inside & {groups[name] for name in model.header["datasets"]}
-
-
-def test_some_names_only_with_the_default_settings(history):
-    trained = train_from_history(history, names=["d0", "d2", "d3"], held_out=["d3"], deadline_s=0)
-    assert trained.model.spec.image_size == 8
-    assert trained.model.header["datasets"] == ["d0", "d2"]
-
-
-def test_history_without_images_names_the_dataset(history):
-    history.add_dataset(DatasetInfo("bare", "g9", 12, 4, 4, 2))
-    history.extend([Evaluation("bare", config, 0.5) for config in CONFIGS])
-    with pytest.raises(ImagesMissingError, match="bare"):
-        train_from_history(history, SETTINGS)
-
-
-def test_dataset_without_evaluations_is_named(history):
-    history.add_dataset(DatasetInfo("fresh", "g9", 12, 4, 4, 2))
-    with pytest.raises(DataError, match="fresh"):
-        train_from_history(history, SETTINGS)
-
-
-def test_the_image_size_is_that_of_the_stored_images(history):
-    spec = dataclasses.replace(SETTINGS.spec, image_size=16)
-    assert train_from_history(history, dataclasses.replace(SETTINGS, spec=spec)).model.spec.image_size == 8
-
-
-def test_two_datasets_that_share_too_little_are_no_pair(history, tmp_path):
-    space = history.space_json
-    with History.create(tmp_path / "halves.h5", space, configs=CONFIGS, stored_size=8) as halves:
-        for name, measured in (("d0", CONFIGS[:1]), ("d1", CONFIGS[1:2]), ("d2", CONFIGS[:2]), ("d3", CONFIGS[:2])):
-            stored = history.images(name)
-            info = DatasetInfo(name, name, 20, 0, 0, 2)
-            halves.add_dataset(
-                info, ImageSet(np.asarray(stored.array), stored.labels, ("x", "y")), np.zeros(20, np.int8)
-            )
-            halves.extend([Evaluation(name, config, 0.1 * int(name[1])) for config in measured])
-        trained = train_from_history(halves, SETTINGS, held_out=[])
-    assert np.isfinite(trained.curves.loss).all()

@@ -1,5 +1,3 @@
-import dataclasses
-import json
 import math
 
 import pytest
@@ -20,27 +18,6 @@ def test_paper_is_as_published():
     assert (paper.steps, paper.sampling, paper.batch, paper.loss, paper.keep) == (2000, "pairs", 1, "absolute", "last")
     assert paper.learning_rate_at(0) == 1e-4
     assert paper.learning_rate_at(1000) == pytest.approx(1e-4 * math.exp(-1))
-
-
-def test_modern_uses_every_pair_of_its_datasets():
-    modern = preset("modern")
-    assert (modern.sampling, modern.loss, modern.spec.extractor, modern.spec.target) == (
-        "all_pairs",
-        "squared",
-        "handcrafted",
-        "mean_l1",
-    )
-    assert modern.learning_rate_at(0) == modern.learning_rate
-    assert modern.learning_rate_at(modern.steps) == pytest.approx(0, abs=1e-12)
-
-
-def test_extractor_of_a_preset_can_be_chosen():
-    assert preset("paper", extractor="adf").spec.extractor == "adf"
-    assert dataclasses.replace(preset("paper", extractor="adf"), spec=preset("paper").spec) == preset("paper")
-
-
-def test_settings_are_json():
-    assert json.loads(json.dumps(preset("modern").to_dict()))["spec"]["image_size"] == 32
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,9 @@
-import math
-
 import pytest
 
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import sobol_configs
 from warmstart.training.workloads.cnn import CNN
-from warmstart.training.workloads.cnn.budget import BUDGETS, COMPACT, PAPER, Budget
+from warmstart.training.workloads.cnn.budget import COMPACT, PAPER, Budget
 
 
 def test_length_by_updates_ignores_the_data() -> None:
@@ -26,22 +24,12 @@ def test_clock_stretches_to_the_decay_length() -> None:
     assert PAPER.clock(123, 10_000) == 123
 
 
-def test_stretched_decay_reaches_what_a_long_run_reaches() -> None:
-    rate = 1e-2 * math.exp(-(10**-4.0) * COMPACT.clock(400, 400))
-    assert rate == pytest.approx(1e-2 * math.exp(-10))
-
-
 @pytest.mark.parametrize(
     "lengths", [{}, {"updates": 3, "epochs": 3}, {"updates": 0}, {"epochs": -1}, {"updates": 3, "curve_points": 0}]
 )
 def test_refuses_no_length_or_two(lengths: dict[str, int]) -> None:
     with pytest.raises(UsageError, match="budget 'b': expected either updates or epochs of at least 1"):
         Budget("b", **lengths)
-
-
-def test_budgets_are_found_by_name() -> None:
-    assert BUDGETS["compact-400"] is COMPACT
-    assert BUDGETS["paper"] is PAPER
 
 
 def test_the_last_step_is_told_where_it_is_known() -> None:

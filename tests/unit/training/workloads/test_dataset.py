@@ -1,7 +1,5 @@
 """Datasets as a workload gets them: stored or a person's, at any size, with pictures left out."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -9,7 +7,7 @@ from PIL import Image
 from warmstart.history_store.errors import BrokenImagesError, LabelError
 from warmstart.history_store.history import History
 from warmstart.history_store.picture import square_arrays
-from warmstart.history_store.readers import open_arrays, open_images
+from warmstart.history_store.readers import open_images
 from warmstart.training.workloads import SourceDataset, StoredDataset
 
 
@@ -53,24 +51,6 @@ def test_folds_of_the_same_pictures_have_other_fingerprints(folder):
     assert len(found) == 4
 
 
-def test_rows_in_memory_have_a_fingerprint_of_their_order():
-    images = np.random.default_rng(0).integers(0, 256, (20, 6, 6), dtype=np.uint8)
-    labels = np.arange(20) % 2
-    first = SourceDataset(open_arrays(images, labels)).fingerprint()
-    assert SourceDataset(open_arrays(images.copy(), labels)).fingerprint() == first
-    moved = images[np.r_[2, 1, 0, 3:20]]  # two of one class, and one part, change places
-    assert SourceDataset(open_arrays(moved, labels)).fingerprint() != first
-
-
-def test_pictures_are_read_once_for_a_fingerprint(folder, monkeypatch):
-    source, kinds = open_images(folder), []
-    known = source.fingerprint
-    monkeypatch.setattr(source, "fingerprint", lambda kind: kinds.append(kind) or known(kind))
-    dataset = SourceDataset(source)
-    assert dataset.fingerprint() == dataset.fingerprint()
-    assert kinds == ["content"]
-
-
 def test_pictures_left_out_are_left_out_at_every_size(folder):
     (folder / "a" / "04.png").write_bytes(b"no picture")
     with pytest.raises(BrokenImagesError, match=r"04\.png"):
@@ -84,35 +64,6 @@ def test_pictures_left_out_are_left_out_at_every_size(folder):
     source = open_images(folder)
     np.testing.assert_array_equal(dataset.images(8), source.read(dataset.indices, size=8).images)
     np.testing.assert_array_equal(dataset.labels, source.labels[dataset.indices])
-
-
-def test_parts_of_its_own_stay_what_they_are_without_broken_pictures(folder, tmp_path):
-    for number, file in enumerate(sorted(folder.glob("*/*.png"))):
-        place = tmp_path / "parts" / ("val" if number % 4 == 1 else "train") / file.parent.name
-        place.mkdir(parents=True, exist_ok=True)
-        file.rename(place / file.name)
-    source = open_images(tmp_path / "parts")
-    before = {part: [source.files[row] for row in rows] for part, rows in source.splits.items()}
-    broken = [before["train"][2], before["val"][1]]
-    for file in broken:
-        (tmp_path / "parts" / file).write_bytes(b"")
-    source = open_images(tmp_path / "parts")
-    dataset = SourceDataset(source, skip_broken=True)
-    assert sorted(picture.path for picture in dataset.broken) == sorted(broken)
-    for part in ("train", "val"):
-        left = [source.files[place] for place in dataset.indices[dataset.rows(part)]]
-        assert set(left) <= set(before[part]) - set(broken)
-    assert len(dataset.rows("val")) == len(before["val"]) - 1
-
-
-def test_a_reader_that_does_not_say_which_pictures_are_left_is_asked_one_by_one(folder):
-    (folder / "b" / "07.png").write_bytes(b"no picture")
-    source = open_images(folder)
-    read = source.read(range(20), skip_broken=True)
-    silent = replace(read, indices=None)
-    np.testing.assert_array_equal(silent.whole(source, range(20)), read.indices)
-    whole = replace(source.read([3, 1]), indices=None)
-    np.testing.assert_array_equal(whole.whole(source, [3, 1]), [3, 1])
 
 
 def test_too_few_pictures_are_told_with_their_place(folder):

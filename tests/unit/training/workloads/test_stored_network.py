@@ -39,10 +39,6 @@ def rewritten(file, **changes):
     return file
 
 
-def test_the_file_is_read_again(file):
-    assert Networks.load(file).classes == ("a", "b")
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

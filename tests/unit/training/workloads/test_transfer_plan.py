@@ -75,13 +75,6 @@ def test_many_pictures_are_sampled_by_the_time():
     assert "all pictures" in plan_of().line
 
 
-def test_every_configuration_of_the_plan_is_one_of_the_larger_space():
-    from warmstart.bo.space.encoding import Encoding
-
-    assert all(Encoding(Transfer().space("large")).fits(plan_of().configs))
-    assert all(Encoding(Transfer().space()).fits(plan_of(side=100).configs))
-
-
 def test_drawings_are_told_from_photographs():
     rng = np.random.default_rng(0)
     pages = np.full((6, 32, 32, 1), 250, np.uint8)

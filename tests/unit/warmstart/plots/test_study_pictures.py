@@ -91,8 +91,8 @@ def test_slices_are_in_the_metric(tmp_path):
 def test_a_young_study_has_what_there_is(tmp_path):
     files, notes = draw_study(a_study(3), tmp_path)
     assert [file.name for file in files] == ["study.png", "study-parallel.png", "study-curves.png"]
-    assert "expected at least 5 trials with an error" in notes[0]
-    with pytest.raises(DataError, match="expected a trial with an error to draw, got none of 0"):
+    assert "expected at least 5 trials with a result" in notes[0]
+    with pytest.raises(DataError, match="expected a trial with a result to draw, got none of 0"):
         draw_study(StudyRecord("s", "x.db", "f", ()), tmp_path)
 
 

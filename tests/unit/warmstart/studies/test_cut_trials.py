@@ -7,7 +7,6 @@ import pytest
 from ConfigSpace import ConfigurationSpace
 from optuna.study import StudyDirection
 
-from warmstart.cli.options import Format
 from warmstart.cli.shell import Shell
 from warmstart.cli.tune import _print
 from warmstart.integrations.optuna.problem import Problem, is_uninformative, read_trials
@@ -77,7 +76,7 @@ def test_what_a_study_without_a_result_has_to_show(capsys):
     }  # fmt: skip
     assert found.unfinished_line.endswith("before it was ended: error 0.4 at step 1, trial 2.")
     done = trial(3, TrialStatus.OK, 0.9)
-    _print(Shell(Format.TABLE), found)
+    _print(Shell("table"), found)
     shown = capsys.readouterr().out
     assert re.search(r"^trial +error .*\n─+\n +2 +0\.4 ", shown, re.MULTILINE)
     assert TuneResult("s", "here", None, done, (better, done)).unfinished is None

@@ -125,11 +125,11 @@ def saved_line(monkeypatch, tmp_path, n, *, k, **about):
 @pytest.mark.parametrize(
     ("about", "said"),
     [
-        ({}, "1 network, validation error 0.1."),
-        ({"validated": np.zeros((12, 2))}, "1 network, validation error 0.1 of 12 images."),
+        ({}, "1 network: 90 of 100 right."),
+        ({"validated": np.zeros((12, 2))}, "1 network: 90 of 100 right, by 12 pictures not trained on."),
         (
             {"validated": np.zeros((12, 2)), "interval": (0.0512, 0.2)},
-            "1 network, validation error 0.1 (0.0512 to 0.2, 80 %) of 12 images.",
+            "1 network: 90 of 100 right (80 to 95), by 12 pictures not trained on.",
         ),
     ],
 )
@@ -154,6 +154,8 @@ def test_fewer_networks_than_asked_for_are_told_with_the_reason(monkeypatch, tmp
 
 def test_a_best_network_that_is_better_alone_is_told(monkeypatch, tmp_path):
     line = saved_line(monkeypatch, tmp_path, 3, k=3, first_error=0.05)
-    assert line.endswith("0.1 together. The best one alone has an error of 0.05: leave out `ensemble` to save that.")
+    assert line.endswith(
+        "together: 90 of 100 right. The best one alone has 95 of 100 right: leave out `ensemble` to save that."
+    )
     for first_error in (0.1, 0.2, None):
         assert saved_line(monkeypatch, tmp_path, 3, k=3, first_error=first_error).endswith("0.1 together.")

@@ -121,14 +121,14 @@ def test_a_line_says_what_was_promised_and_what_came():
     first, network = trial(0, 0.25, 0.16), {"workload": "cnn", "target_budget": "steps"}
     found = expectations_of(replace(plan(), objective=network), [first])
     line = expectation_line(found, first, Metric())
-    assert line.startswith("Promised before the first trial: a best error of 0.09 (0.0625 to 0.122); came: 0.16.")
+    assert line.startswith("Expected before the first trial: a best error of 0.09 (0.0625 to 0.122); measured: 0.16.")
     assert "More trials are expected to reach" in line
-    assert expectation_line(found, None, Metric()).endswith("none came yet.")
+    assert expectation_line(found, None, Metric()).endswith("no result yet.")
     accuracy = expectation_line(found, first, Metric("accuracy", maximize=True))
-    assert "a best accuracy of 0.91 (0.877 to 0.938); came: 0.84." in accuracy
+    assert "a best accuracy of 0.91 (0.877 to 0.938); measured: 0.84." in accuracy
     for other in (plan(), replace(plan(), objective=network, budget=40.0)):
         line = expectation_line(expectations_of(other, [first]), first, Metric())
-        assert line.startswith("Promised before the first trial, for the history's network and budget: a best error of")
+        assert line.startswith("Expected before the first trial, for the history's network and budget: a best error of")
 
 
 def test_a_study_on_the_shipped_history_tells_all_of_it(tmp_path, monkeypatch):

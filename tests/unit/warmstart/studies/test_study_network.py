@@ -11,6 +11,7 @@ from stripes import pictures
 import warmstart
 from warmstart.history_store.errors import BrokenImagesError, DataError, MissingPathError, ModelError, UsageError
 from warmstart.history_store.readers import open_images
+from warmstart.history_store.wording import right_of_100
 from warmstart.prediction import predict_validation
 from warmstart.training.workloads import load_classifier
 from warmstart.training.workloads.cnn.classifier import Networks
@@ -38,7 +39,7 @@ def test_they_repeat_their_trials_and_come_back(tuned, tiny, tmp_path):
     assert about == {
         "path": "n.safetensors", "trials": [t.number for t in best], "validation_error": networks.error, "retrained": False, "interval": None
     }  # fmt: skip
-    assert told[0].startswith(f"n.safetensors: 2 networks, validation error {networks.error:.4g} together.")
+    assert told[0].startswith(f"n.safetensors: 2 networks together: {right_of_100(networks.error)}.")
     source = open_images(f"{tiny.history}::stripes0")
     assert load_classifier("n.safetensors").dataset == source.fingerprint("listing")
     val = source.splits["val"]
@@ -56,8 +57,8 @@ def test_they_repeat_their_trials_and_come_back(tuned, tiny, tmp_path):
     ]  # fmt: skip
     np.testing.assert_allclose(np.mean(alone, axis=0), probabilities, atol=1e-6)
     first = float(np.mean(alone[0].argmax(axis=1) != read.labels))
-    better = f" The best one alone has an error of {first:.4g}: leave out `ensemble` to save that."
-    assert told[0].endswith(" together." + (better if first < networks.error else ""))
+    better = f" The best one alone has {right_of_100(first)}: leave out `ensemble` to save that."
+    assert told[0].endswith(" right." + (better if first < networks.error else ""))
     for each, member in zip(alone, networks.members, strict=True):
         wrong = np.mean(each.argmax(axis=1) != read.labels)
         assert wrong == pytest.approx(member.error, abs=1.5 / len(val))  # bfloat16 in training, float32 here
@@ -104,7 +105,7 @@ def test_a_study_without_broken_pictures_says_which_and_stays_one(tmp_path, monk
 def test_what_is_no_file_of_networks(tiny):
     with pytest.raises(MissingPathError, match="expected a file of networks, got none"):
         Networks.load("none.safetensors")
-    with pytest.raises(ModelError, match="expected networks that `warmstart tune --save-model` wrote"):
+    with pytest.raises(ModelError, match="expected networks that `warmstart classify` wrote"):
         Networks.load(tiny.model)
 
 

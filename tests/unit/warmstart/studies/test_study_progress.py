@@ -99,7 +99,7 @@ def test_the_first_failure_is_told_once_in_whatever_order_trials_end(ends, told)
         new = [ended(number) for number in numbers]
         known = sorted([*known, *new], key=lambda trial: trial.number)
         warn_first_failure("s", new, known, said.append)
-    assert said == [f"s: trial {n} gave no error (crashed): note of {n}. The study goes on." for n in told]
+    assert said == [f"s: trial {n} gave no result (crashed): note of {n}. The study goes on." for n in told]
 
 
 def test_a_failure_beside_an_error_or_of_an_earlier_call_is_not_told():

@@ -19,7 +19,7 @@ from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.tune_options import TuneOptions
 from warmstart.training.workloads import get_workload
 
-NAMES = [each.name for group in GROUPS.values() for each in fields(group)]
+NAMES = [each.name for group in GROUPS for each in fields(group)]
 COMMAND = typer.main.get_command(app).commands["tune"]
 KEYWORDS = inspect.signature(warmstart.tune).parameters
 
@@ -31,7 +31,7 @@ def test_no_option_is_in_two_groups_and_the_options_of_a_call_are_all_of_them():
 
 def test_every_option_is_a_keyword_with_its_default_and_its_text():
     keywords = {name: each.default for name, each in KEYWORDS.items() if name not in ("dataset", "groups")}
-    assert keywords == {each.name: each.default for group in GROUPS.values() for each in fields(group)}
+    assert keywords == {each.name: each.default for group in GROUPS for each in fields(group)}
     for name in NAMES:
         assert f"        {name}: " in warmstart.tune.__doc__
 
@@ -66,10 +66,10 @@ def test_tune_many_shows_the_keywords_of_tune_and_split():
 
 
 def test_every_option_is_one_of_the_command_with_the_same_default():
-    elsewhere = {"cluster", "cache", "progress", "on_message"}  # --ray and its like, --no-cache, what is shown
+    elsewhere = {"cluster", "progress", "on_message"}  # --ray and its like, what is shown
     known = {param.name: param for param in COMMAND.params}
     assert set(NAMES) - set(known) == elsewhere
-    for group in GROUPS.values():
+    for group in GROUPS:
         for each in fields(group):
             if each.name not in elsewhere:
                 assert (known[each.name].default or None) == (each.default or None), each.name

@@ -367,7 +367,7 @@ def test_what_trials_print_is_beside_a_report_of_ones_own(tmp_path):
 
 
 def test_every_trial_failed():
-    with pytest.raises(AllTrialsFailedError, match=r"expected a trial that gives an error, got none of 2 \(2 crashed; the last: RuntimeError: never.*Correct the objective; begin"):  # fmt: skip
+    with pytest.raises(AllTrialsFailedError, match=r"expected a trial that gives a result, got none of 2 \(2 crashed; the last: RuntimeError: never.*Correct the objective; begin"):  # fmt: skip
         tune(objective=fail, trials=2)
 
 
@@ -380,9 +380,9 @@ def test_first_trials_that_all_fail_alike_end_the_call_and_the_same_call_goes_on
         ended = int(re.search(r"got none of (\d+)", str(failed.value))[1])
         assert least <= ended <= least * workers
         assert said[-1] == f"All {ended} trials failed in the same way, so no more was begun."
-    (told,) = [line for line in said if "gave no error" in line]
+    (told,) = [line for line in said if "gave no result" in line]
     first = "[01]" if workers == 2 else "0"  # of two at once either may end before the other
-    assert re.match(rf"s: trial {first} gave no error \(failed\): expected an error that is one finite number, got nothing", told)  # fmt: skip
+    assert re.match(rf"s: trial {first} gave no result \(failed\): expected an error that is one finite number, got nothing", told)  # fmt: skip
 
 
 def test_failures_that_configurations_may_cause_do_not_end_a_call():

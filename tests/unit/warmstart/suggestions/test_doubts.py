@@ -45,8 +45,6 @@ def test_a_usual_dataset_leaves_no_doubt():
         (replace(FINE, signal=ClassSignal(1.0, 60.0)), ["no_class_information"]),
         (replace(FINE, signal=ClassSignal(1.0, 5.0)), []),
         (replace(FINE, pixels=whiter(0.01)), ["shuffled_pixels"]),
-        (replace(FINE, pixels=whiter(-1.0)), ["unusual_pixels"]),
-        (replace(FINE, pixels=FINE.pixels + 3), ["unusual_pixels"]),
     ],
 )
 def test_each_doubt_has_its_code(sample, expected):
@@ -76,7 +74,6 @@ def test_a_flat_octave_of_words_is_no_disorder(falls, expected):
 def test_without_references_noise_and_shuffled_labels_are_doubted_all_the_same():
     assert codes(replace(FINE, pixels=whiter(0.03)), references=None) == ["shuffled_pixels"]
     assert codes(replace(FINE, signal=ClassSignal(0.3, 60.0)), references=None) == ["no_class_information"]
-    assert codes(replace(FINE, pixels=FINE.pixels + 3), references=None) == []
 
 
 def test_references_of_another_image_size_are_not_compared():

