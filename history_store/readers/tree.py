@@ -400,16 +400,20 @@ def rows_without_foreign_splits(
 
 
 def _ask_about_classes(content: FolderContent, location: str) -> None:
-    """Warn if top folders hold several folders of the same names, as datasets or splits do."""
+    """Warn if top folders hold several folders: of the same names, as datasets do, or of the name of a split."""
     inner: dict[str, set[str]] = defaultdict(set)
     for folder, names in content.pictures.items():
         if names and "/" in folder:
             inner[folder.split("/")[0]].add(folder.rpartition("/")[2])
     counts = Counter(name for below in inner.values() for name in below)
     alike = [top for top, below in inner.items() if sum(counts[name] > 1 for name in below) > 1]
-    if len(alike) > 1:
+    splits = [top for top, below in inner.items() if len(below) > 1 and split_of(top) is not None]
+    if len(alike) > 1 or splits:
         named = ", ".join(printable(top) for top in sorted(alike)[:_MAX_NAMED])
-        msg = f"{location}: are {named} classes? They hold folders of the same names, as datasets do. If those are the classes, give one of the folders."
+        asked = f"are {named} classes? They hold folders of the same names, as datasets do"
+        if len(alike) < 2:
+            asked = f"is {printable(splits[0])} a class? It holds several folders, as a split does"
+        msg = f"{location}: {asked}. If those are the classes, give one of the folders."
         warnings.warn(msg, DatasetWarning, stacklevel=7)
 
 

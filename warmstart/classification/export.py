@@ -40,7 +40,7 @@ def export_classifier(model: PathLike, out: PathLike) -> list[Path]:
         try:
             card = {"card": card_of(header), **{name: value for name, value in header.items() if name != "members"}}
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise not_a_classifier(model, error) from error
+            raise not_a_classifier(Path(model), error) from error
         replace_file(path, (json.dumps(card, indent=2, ensure_ascii=False) + "\n").encode(), durable=False)
         return [path]
     load_classifier(Path(model)).write_onnx(path)
