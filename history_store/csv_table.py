@@ -13,7 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from warmstart.history_store.errors import DataError
-from warmstart.history_store.limits import UNPACKED, check_unpacked
+from warmstart.history_store.limits import CELL_BYTES, UNPACKED, check_unpacked
 from warmstart.history_store.readers.base import printable
 from warmstart.history_store.wording import FaultError, in_words
 
@@ -25,7 +25,6 @@ _SEPARATOR = re.compile(r'"?sep=([,;\t])"?\r?\n', re.IGNORECASE)
 _COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)?(e[+-]?\d+)?(\s*%)?", re.ASCII | re.IGNORECASE)
 _POINT_NUMBER = re.compile(r"[+-]?\d*\.\d+(e[+-]?\d+)?(\s*%)?", re.ASCII | re.IGNORECASE)
 _PERCENTAGE = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)\s*%", re.ASCII)
-_CELL_BYTES = 16
 _QUOTED = re.compile(r'"[^"]*"')
 
 
@@ -92,7 +91,7 @@ def read_csv(path: Path, content: str = "a CSV file in UTF-8 with a header") -> 
             msg = f"{location}: expected a CSV file whose rows are no longer than the header, got {len(row)} cells for {len(names)} names in line {line}. Save it anew as CSV."
             raise DataError(msg)
     # Short rows are filled up.
-    check_unpacked(_CELL_BYTES * len(names) * len(rows), len(data), location)
+    check_unpacked(CELL_BYTES * len(names) * len(rows), len(data), location)
     return CsvTable(names, rows, lines, delimiter != "," and _has_decimal_commas(rows))
 
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from warmstart.history_store.canonical import home_path
 from warmstart.history_store.csv_table import read_csv
 from warmstart.history_store.errors import DataError, LabelError, MissingPathError
+from warmstart.history_store.external_runs import as_columns
 from warmstart.history_store.fingerprint import composed, file_signature
 from warmstart.history_store.images import DatasetWarning
 from warmstart.history_store.json_text import parse_json
@@ -235,11 +236,11 @@ def _read_json_lines(path: Path, location: str) -> dict[str, list[Any]]:
     except (OSError, TypeError, ValueError) as error:
         msg = f"{location}: expected JSON lines, an object a picture, got {in_words(error)} in entry {len(rows) + 1}. Correct the line."
         raise DataError(msg) from error
-    names = dict.fromkeys(name for row in rows for name in row)
-    if not names:
+    columns = as_columns(rows, location)
+    if not columns:
         msg = f'{location}: expected JSON lines, an object a picture, got none. Write a line such as {{"file_name": "1.png", "label": "cat"}}.'
         raise DataError(msg)
-    return {name: [row.get(name) for row in rows] for name in names}
+    return columns
 
 
 def _resolve_pictures(

@@ -114,6 +114,12 @@ def test_a_small_table_takes_little(folder, name):
         open_location(f"{folder}::labels=l.csv")
 
 
+def test_rows_with_names_of_their_own_are_refused(folder):
+    (folder / "l.jsonl").write_text("".join(f'{{"file": "a/good.png", "k{n}": 1}}\n' for n in range(20_000)))
+    with pytest.raises(DataError, match="unpacked bytes"):
+        open_location(f"{folder}::labels=l.jsonl")
+
+
 def test_paths_and_links_that_multiply_are_refused(folder):
     with zipfile.ZipFile(folder / "x.zip", "w") as archive:
         archive.writestr("a/" * 30_000 + "1.png", (folder / "a" / "good.png").read_bytes())

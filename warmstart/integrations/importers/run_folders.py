@@ -263,7 +263,7 @@ def flatten(values: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
             inside = flatten(value, f"{prefix}{name}/")
         else:
             inside = {f"{prefix}{name}": value if value is None or isinstance(value, str | int | float) else json.dumps(value, default=str)}  # fmt: skip
-        if twice := next((key for key in inside if key in flat), None):
+        if twice := next((key for key in inside if str(flat.get(key, inside[key])) != str(inside[key])), None):
             msg = f"two values of {twice!r}"
             raise FaultError(msg)
         flat |= inside
@@ -363,7 +363,7 @@ def as_foreign_runs(
     status = {index: run.status for index, run in enumerate(runs) if run.status is not None}
     without = len(runs) - len(status)
     runs = [runs[index] for index in status]
-    params = as_columns([run.params for run in runs])
+    params = as_columns([run.params for run in runs], kind)
     seeds = [take_seed(run.params) for run in runs]
     settings = {
         name: values
