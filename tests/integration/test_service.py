@@ -505,6 +505,16 @@ def test_hard_links_of_a_tar_are_files(tmp_path):
         unpack(archive, "tar", tmp_path / "other", most_bytes=5)
 
 
+def test_files_of_a_tar_that_are_no_pictures_count(tmp_path):
+    archive = tmp_path / "a.tar"
+    with tarfile.open(archive, "w:xz") as packed:
+        file = tarfile.TarInfo("a/notes.txt")
+        file.size = 5000
+        packed.addfile(file, io.BytesIO(bytes(5000)))
+    with pytest.raises(DataError, match="expected at most 4,000 bytes unpacked"):
+        unpack(archive, "tar", tmp_path / "out", most_bytes=4000)
+
+
 def test_links_of_a_tar_are_left_out(tmp_path):
     archive = tmp_path / "a.tar"
     with tarfile.open(archive, "w") as packed:

@@ -182,10 +182,11 @@ def _members(archive: Path, kind: str, most_bytes: int) -> Iterator[tuple[str, I
                     is_file = (entry.external_attr >> 28) in (0, 8)
                     yield entry.filename, opened.open(entry) if is_file else None
         return
-    files: dict[str, tarfile.TarInfo] = {}
+    files, n_bytes = dict[str, tarfile.TarInfo](), 0
     with tarfile.open(archive) as packed:
         for member in packed:
-            if member.offset_data + member.size > most_bytes:
+            n_bytes += member.size
+            if n_bytes > most_bytes:
                 raise DataError(_too_many_bytes(most_bytes))
             target = files.get(member.linkname) if member.islnk() else member if member.isreg() else None
             if target is not None:
