@@ -71,12 +71,6 @@ def test_a_space_of_ones_own_is_for_whose_hyperparameters_it_shares(with_picture
 
 
 @pytest.mark.parametrize("with_pictures", [True], indirect=True)
-def test_a_command_without_a_space_is_for_whose_names_it_has(with_pictures):
-    assert default_workload(names=["learning_rate", "seed"], is_script=True).name == "cnn"
-    assert default_workload(names=["backbone", "image_size"], is_script=True).name == "transfer"
-
-
-@pytest.mark.parametrize("with_pictures", [True], indirect=True)
 def test_files_and_studies_and_descriptors_decide_before_the_default(with_pictures, tiny, monkeypatch):
     assert Advisor(tiny.history).of_question("photos/") == (Advisor(tiny.history), None)
     assert TuneOptions.of({"history": tiny.history}).own_workload == "cnn"

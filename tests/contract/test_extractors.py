@@ -113,11 +113,14 @@ def _case(**fields):
 
 
 _CASES = [
-    *({"extractor": extractor, "label_code": code} for extractor, code in itertools.product(LOOKING, LABEL_CODES)),
+    *(
+        {"extractor": name, "label_code": code}
+        for name, code in zip(LOOKING, itertools.cycle(LABEL_CODES), strict=False)
+    ),
     {"extractor": "adf", "label_code": "rank", "label_plane": True},
     {"extractor": "bilstm", "label_code": "none", "label_plane": True},
-    *({"extractor": extractor, "backbone": "residual"} for extractor in LOOKING),
-    *({"extractor": extractor, "handcrafted": True} for extractor in EXTRACTORS),
+    {"extractor": "adf-sum", "backbone": "residual"},
+    *({"extractor": extractor, "handcrafted": True} for extractor in ("adf-mix", "handcrafted")),
     {"extractor": "attention", "label_plane": True, "backbone": "residual", "handcrafted": True},
 ]
 for _fields in _CASES:

@@ -20,10 +20,6 @@ class TestFolder(ReaderContract):
         return open_images(save_folder(folder, images, labels))
 
 
-class TestGreyFolder(TestFolder):
-    channels = 1
-
-
 class TestFolderWithSplits(ReaderContract):
     layout = "folder"
 
@@ -55,14 +51,6 @@ class TestIdxGz(TestIdx):
     ending = ".gz"
 
 
-class TestIdxFile(ReaderContract):
-    layout = "idx"
-    channels = 1
-
-    def build(self, folder, images, labels):
-        return open_images(save_mnist(folder, images, labels, part="t10k") / "t10k-images-idx3-ubyte")
-
-
 class TestCifar10(ReaderContract):
     layout = "cifar"
     side = 32
@@ -90,18 +78,10 @@ class TestCifar100(ReaderContract):
 class TestNpz(ReaderContract):
     layout = "npz"
 
-    def save(self, path, **arrays):
-        np.savez(path, **arrays)
-
     def build(self, folder, images, labels):
         folder.mkdir()
-        self.save(folder / "set.npz", images=images, labels=labels)
+        np.savez_compressed(folder / "set.npz", images=images, labels=labels)
         return open_images(folder / "set.npz")
-
-
-class TestCompressedNpz(TestNpz):
-    def save(self, path, **arrays):
-        np.savez_compressed(path, **arrays)
 
 
 class TestNpzWithSplits(ReaderContract):

@@ -16,6 +16,7 @@ from warmstart.history_store.exchange import export_history, import_evaluations,
 from warmstart.history_store.history import History
 from warmstart.history_store.records import Evaluation, Status
 from warmstart.history_store.shards import history_from_shards, write_shards
+from warmstart.history_store.space import load_space, to_unit
 from warmstart.history_store.verify import restore, verify
 
 Road = Callable[[Path], History]
@@ -29,12 +30,6 @@ def one_by_one(folder: Path) -> History:
     history = histories.empty(folder / "h.h5")
     for run in histories.runs():
         history.append(run)
-    return history
-
-
-def compacted(folder: Path) -> History:
-    history = one_by_one(folder)
-    history.compact()
     return history
 
 
@@ -58,12 +53,6 @@ def through_shards(folder: Path) -> History:
     return history_from_shards(folder / "shards", folder / "rebuilt.h5")
 
 
-def through_csv(folder: Path) -> History:
-    with as_written(folder) as history:
-        export_history(history, folder / "runs.csv")
-    return import_history(folder / "runs.csv", folder / "imported.h5")
-
-
 def through_parquet(folder: Path) -> History:
     with as_written(folder) as history:
         export_history(history, folder / "runs.parquet")
@@ -78,32 +67,22 @@ def into_an_empty_one(folder: Path) -> History:
     return target
 
 
-ROADS: tuple[Road, ...] = (
-    as_written,
-    one_by_one,
-    compacted,
-    copied,
-    restored,
-    through_shards,
-    through_csv,
-    through_parquet,
-    into_an_empty_one,
-)
+ROADS = (as_written, one_by_one, copied, restored, through_shards, through_parquet, into_an_empty_one)
 
 
-@pytest.fixture(scope="module", params=ROADS, ids=lambda road: road.__name__)
-def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A closed history that came by one of the roads."""
-    with request.param(tmp_path_factory.mktemp("kept")) as history:
+@pytest.fixture(scope="module", params=[one_by_one, through_shards], ids=lambda road: road.__name__)
+def closed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed history, with a journal or without."""
+    with request.param(tmp_path_factory.mktemp("closed")) as history:
         return history.path
 
 
 @pytest.fixture
-def history(kept: Path, tmp_path: Path) -> Iterator[History]:
+def history(closed: Path, tmp_path: Path) -> Iterator[History]:
     for suffix in ("", ".bak", ".journal"):
-        if (file := kept.with_name(kept.name + suffix)).exists():
+        if (file := closed.with_name(closed.name + suffix)).exists():
             shutil.copy(file, tmp_path)
-    with History.open(tmp_path / kept.name, write=True) as history:
+    with History.open(tmp_path / closed.name, write=True) as history:
         yield history
 
 
@@ -111,42 +90,35 @@ def by_dataset(history: History) -> list[str]:
     return [text for name in sorted(history.names) for text in histories.plain(history.evaluations(name))]
 
 
-def test_evaluations_come_back_exactly(history: History) -> None:
-    wanted = sorted(histories.runs(), key=lambda run: run.dataset)
-    assert by_dataset(history) == histories.plain(wanted)
-    assert history.n_evaluations == len(wanted) == len(history.table())
-
-
-def test_values_are_native_and_keep_their_types(history: History) -> None:
-    wanted = {repr(sorted(config.items())) for config in histories.configs(4)}
-    assert {repr(sorted(config.items())) for config in history.configs} == wanted
-    for run in history.evaluations():
-        assert type(run.error) is float
-        assert type(run.duration) is float
-        assert run.seed is None or type(run.seed) is int
-        assert all(type(step) is int and type(error) is float for step, error in run.curve)
-
-
-def test_configurations_keep_their_order_and_their_unit_rows(history: History) -> None:
-    from warmstart.history_store.space import load_space, to_unit
-
-    assert history.configs == tuple(histories.configs(4))
-    unit = to_unit(load_space(history.space_json), history.configs)
-    np.testing.assert_array_equal(history.configs_unit, unit)
-    assert np.isnan(unit).any()
-
-
-def test_datasets_come_back(history: History) -> None:
-    wanted = [histories.info(name) for name in sorted(histories.NAMES)]
-    assert sorted(history.datasets, key=lambda info: info.name) == wanted
-    assert history.groups == tuple(f"group of {name}" for name in history.names)
-    assert history.dataset("..").n_train == 10
-
-
-def test_errors_are_means_over_seeds(history: History) -> None:
-    nan = math.nan
-    wanted = {"digits": [0.5, 0.9, nan, nan], "Ä/ö ☃": [nan] * 4, "..": [0.5, nan, nan, nan]}
-    np.testing.assert_array_equal(history.errors, [wanted[name] for name in history.names])
+@pytest.mark.parametrize("road", ROADS)
+def test_everything_comes_back(road: Road, tmp_path: Path) -> None:
+    with road(tmp_path) as written:
+        path = written.path
+    with History.open(path) as history:
+        runs = sorted(histories.runs(), key=lambda run: run.dataset)
+        assert by_dataset(history) == histories.plain(runs)
+        assert history.n_evaluations == len(runs) == len(history.table())
+        for run in history.evaluations():
+            assert type(run.error) is float
+            assert type(run.duration) is float
+            assert run.seed is None or type(run.seed) is int
+            assert all(type(step) is int and type(error) is float for step, error in run.curve)
+        assert [repr(sorted(config.items())) for config in history.configs] == [
+            repr(sorted(config.items())) for config in histories.configs(4)
+        ]
+        unit = to_unit(load_space(history.space_json), history.configs)
+        np.testing.assert_array_equal(history.configs_unit, unit)
+        assert np.isnan(unit).any()
+        infos = [histories.info(name) for name in sorted(histories.NAMES)]
+        assert sorted(history.datasets, key=lambda info: info.name) == infos
+        assert history.groups == tuple(f"group of {name}" for name in history.names)
+        assert history.dataset("..").n_train == 10
+        nan = math.nan
+        means = {"digits": [0.5, 0.9, nan, nan], "Ä/ö ☃": [nan] * 4, "..": [0.5, nan, nan, nan]}
+        np.testing.assert_array_equal(history.errors, [means[name] for name in history.names])
+    report = verify(path)
+    assert report.ok, report.problems
+    assert (report.n_datasets, report.n_configs, report.n_evaluations) == (3, 4, 9)
 
 
 def test_errors_may_be_changed_by_who_got_them(history: History) -> None:
@@ -212,9 +184,3 @@ def test_a_reader_sees_a_snapshot_until_it_refreshes(history: History) -> None:
         assert not other.refresh()
         with pytest.raises(HistoryReadOnlyError, match=r"opened for reading\. Open it with write=True"):
             other.append(histories.runs()[0])
-
-
-def test_it_verifies(history: History) -> None:
-    report = verify(history.path)
-    assert report.ok, report.problems
-    assert (report.n_datasets, report.n_configs, report.n_evaluations) == (3, 4, 9)

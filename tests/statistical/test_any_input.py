@@ -36,20 +36,13 @@ def optimizer_of(surrogate, d=2):
 
 def cases():
     configs, errors = told(8, 2)
-    wide, far = np.array(errors) * 1e-8, np.array(errors) * 1e8
     beside = [{"x0": 1.0 + 1e-9 * i, "x1": 1.0} for i in range(6)]
     yield "constant errors", configs, [1.0] * 8
-    for n in (1, 2, 3):
-        yield f"{n} evaluations", configs[:n], errors[:n]
-    yield "duplicated rows", configs[:3] * 2, errors[:3] + [e + 0.1 for e in errors[:3]]
+    yield "one evaluation", configs[:1], errors[:1]
     yield "a column that is constant", [{**config, "x0": 1.0} for config in configs], errors
     yield "NaN and inf", configs, [*errors[:5], float("nan"), float("inf"), -float("inf")]
-    yield "errors of 1e-8", configs, wide.tolist()
-    yield "errors of 1e8", configs, far.tolist()
     yield "errors of 1e300", configs, (np.array(errors) * 1e299).tolist()
-    yield "one of 1e12 among others", configs, [*errors[:7], 1e12]
     yield "failures alone", configs, [float("nan")] * 8
-    yield "one point, told again and again", configs[:1] * 6, [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]
     yield "points side by side that contradict each other", beside, [1.0, -1.0] * 3
     single = [{name: np.float32(x) for name, x in config.items()} for config in configs]
     yield "float32", single, np.array(errors, dtype=np.float32)
@@ -98,10 +91,6 @@ def test_a_seed_is_one_stream_also_across_a_resume_and_in_another_process(surrog
         capture_output=True,
         text=True,
         check=True,
-        env={
-            **os.environ,
-            "PYTHONPATH": ":".join(sys.path),
-            "PYTHONHASHSEED": "7",
-        },  # kernels of BLAS are the environment's
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": "7"},  # also which kernels BLAS has
     )
     assert json.loads(done.stdout) == second

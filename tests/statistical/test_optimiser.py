@@ -23,18 +23,13 @@ def best(problem, n, **settings):
     return optimizer.best.error
 
 
-def test_branin_in_60():
-    assert np.median([best(branin(), 60, seed=seed) for seed in SEEDS]) <= 0.41  # 0.3980 observed
-
-
 def test_hartmann6_in_100():
     assert np.median([best(hartmann6(), 100, seed=seed) for seed in SEEDS]) <= -3.2  # -3.3223 observed
 
 
-@pytest.mark.parametrize("seed", [100, 102])
-def test_the_second_minimum_of_hartmann6_is_left(seed):
+def test_the_second_minimum_of_hartmann6_is_left():
     """Both are at -3.203 after 50 evaluations, and without restarts at 200."""
-    assert best(hartmann6(), 200, seed=seed) <= -3.31
+    assert best(hartmann6(), 200, seed=100) <= -3.31
 
 
 def test_a_long_valley_is_not_taken_for_converged():

@@ -49,8 +49,7 @@ class StrategyContract(ABC):
     def strategy(self) -> str:
         """Return the strategy's name in `warmstart.bo.transfer.strategies.STRATEGIES`."""
 
-    @pytest.mark.parametrize("missing", [0.0, 0.4, 0.9])
-    @pytest.mark.parametrize("k", [1, 3, M, M + 1, C])
+    @pytest.mark.parametrize(("missing", "k"), [(0.0, 1), (0.4, M), (0.4, M + 1), (0.9, C)])
     def test_gives_k_distinct_plain_rows(self, strategy, missing, k):
         for seed in range(5):
             rows = initial_designs(make_errors(seed, missing=missing), make_distances(seed), k, strategy=strategy)
@@ -129,8 +128,7 @@ class StrategyContract(ABC):
         back = [None if choice.neighbour is None else rest[choice.neighbour] for choice in expected]
         assert [choice.neighbour for choice in actual] == back
 
-    @pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
-    @pytest.mark.parametrize("how", HIDDEN)
+    @pytest.mark.parametrize(("how", "share"), list(zip(HIDDEN, (0.6, 0.3, 0.6, 0.1), strict=True)))
     def test_missing_cells_move_no_choice_where_datasets_agree_but_for_scale(self, strategy, how, share):
         if not self.sees_through_gaps:
             pytest.skip("takes errors as they are")
@@ -144,8 +142,7 @@ class StrategyContract(ABC):
             full = initial_designs(errors, distances, 5, strategy=strategy)
             assert initial_designs(hidden, distances, 5, strategy=strategy) == full
 
-    @pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
-    @pytest.mark.parametrize("how", HIDDEN)
+    @pytest.mark.parametrize(("how", "share"), list(zip(HIDDEN, (0.6, 0.3, 0.6, 0.1), strict=True)))
     def test_missing_cells_cost_next_to_nothing_where_datasets_differ(self, strategy, how, share):
         if not self.sees_through_gaps:
             pytest.skip("takes errors as they are")

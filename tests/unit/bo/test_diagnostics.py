@@ -9,17 +9,13 @@ from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float,
 
 from warmstart.bo import Optimizer
 from warmstart.bo.diagnostics import (
-    Fit,
     architectures,
-    best_so_far,
     diagnose,
     held_out_fit,
     read_run,
     sensitivity,
     slices,
 )
-from warmstart.bo.models import SurrogateModels
-from warmstart.bo.space.encoding import Encoding
 from warmstart.history_store.errors import DataError
 
 
@@ -54,17 +50,6 @@ def run():
     return read_run(record())
 
 
-def test_a_run_comes_back_as_it_was_told(run):
-    assert run.points.shape == (20, 5)
-    assert run.errors.tolist() == [error_of(observation.config) for observation in run.observations]
-    assert run.encoding.decode(run.points) == [observation.config for observation in run.observations]
-
-
-def test_the_best_so_far_leaves_failures_out():
-    assert best_so_far(np.array([np.nan, 3.0, np.nan, 4.0, 1.0])).tolist()[1:] == [3.0, 3.0, 3.0, 1.0]
-    assert np.isnan(best_so_far(np.array([np.nan]))).all()
-
-
 def test_failed_and_broken_evaluations_have_no_error():
     optimizer = Optimizer(conditional(), n_startup_trials=3)
     first, second, third = optimizer.ask(3)
@@ -76,9 +61,9 @@ def test_failed_and_broken_evaluations_have_no_error():
 
 def test_held_out_predictions_do_not_know_what_they_predict():
     rng = np.random.default_rng(0)
-    noise = read_run(record(16, error=lambda config: rng.standard_normal()))
-    fit = held_out_fit(noise, folds=8)
-    assert fit.number.tolist() == list(range(16))
+    noise = read_run(record(12, error=lambda config: rng.standard_normal()))
+    fit = held_out_fit(noise, folds=4)
+    assert fit.number.tolist() == list(range(12))
     np.testing.assert_array_equal(fit.error, noise.errors)
     assert abs(np.corrcoef(fit.error, fit.mean)[0, 1]) < 0.8
     assert fit.sd.mean() > 0.5
@@ -86,25 +71,6 @@ def test_held_out_predictions_do_not_know_what_they_predict():
     found = held_out_fit(smooth, folds=6)
     assert np.corrcoef(found.error, found.mean)[0, 1] > 0.9
     assert found.covered >= 0.75
-
-
-def test_each_fold_is_predicted_from_the_others(run, monkeypatch):
-    seen = []
-
-    def noted(self, evidence, X):
-        seen.append((len(evidence.observations), len(X)))
-        return true_predict(self, evidence, X)
-
-    true_predict = SurrogateModels.predict
-    monkeypatch.setattr(SurrogateModels, "predict", noted)
-    held_out_fit(run, folds=3)
-    assert seen == [(13, 7), (13, 7), (14, 6)]
-
-
-def test_coverage_counts_two_standard_deviations():
-    found = np.zeros(4), np.ones(4), np.full(4, -2.0), np.full(4, 2.0)
-    fit = Fit(*found, number=np.arange(4), error=np.array([0.0, 1.9, 2.1, -5.0]))
-    assert fit.covered == 0.5
 
 
 def test_slices_go_through_the_best_configuration(run):
@@ -127,58 +93,15 @@ def test_slices_go_through_the_best_configuration(run):
     assert len(np.unique(layers.mean.round(12))) == 3
 
 
-def test_slices_show_what_the_run_would_maximise_next():
-    saved = record(12)
-    run = read_run(saved)
-    fitted = run.fitted()
-    fitted.restore(saved["models"])
-    function, _ = fitted.acquisition_function(run.evidence(), rng=np.random.default_rng(0))
-    cut = slices(run, grid=20)[0]
-    points = np.repeat(run.points[[int(run.errors.argmin())]], 20, axis=0)
-    points[:, run.encoding.names.index(cut.name)] = cut.unit
-    np.testing.assert_allclose(cut.acquisition, function.value(run.encoding.columns(points)), rtol=1e-6)
-
-
-@pytest.mark.parametrize("values", [[1e250, 1.0, 2.0, 3.0], [-1e300, 1e300, 0.0, 0.0], [1e-300, 2e-300] * 2])
-def test_errors_of_any_size_are_looked_at(values):
-    given = iter(values)
-    found = diagnose(read_run(record(4, error=lambda config: next(given))), folds=2)
-    assert np.isfinite(found.fit.mean).all()
-    assert np.isfinite(found.fit.sd).all()
-    assert all(np.isfinite(cut.mean).all() and np.isfinite(cut.sd).all() for cut in found.slices)
-
-
-def test_what_is_forbidden_has_no_acquisition():
-    from ConfigSpace import ForbiddenAndConjunction, ForbiddenEqualsClause, OrdinalHyperparameter
-
-    space = ConfigurationSpace()
-    space.add(Integer("a", (0, 1)), OrdinalHyperparameter("b", ["low", "high"]), Float("c", (0.0, 1.0)))
-    space.add(ForbiddenAndConjunction(ForbiddenEqualsClause(space["a"], 1), ForbiddenEqualsClause(space["b"], "high")))
-    run = read_run(record(8, space=space, error=lambda c: c["c"] - (c["a"] == 1)))
-    cuts = {cut.name: cut for cut in slices(run, grid=10)}
-    np.testing.assert_array_equal(np.isnan(cuts["b"].acquisition), [value == "high" for value in cuts["b"].value])
-    assert np.isfinite(cuts["b"].mean).all()
-
-
 def test_what_matters_spans_more_lengthscales():
-    found = sensitivity(read_run(record(40)))
+    found = sensitivity(read_run(record(24)))
     middle = dict(zip(found.names, np.median(found.spans, axis=0), strict=True))
     assert middle["rate"] > 3 * middle["idle"]
     assert found.spans.shape[1] == len(found.names) == 5
     assert np.all(found.spans > 0)
     active = dict(zip(found.names, found.active.tolist(), strict=True))
-    assert active["rate"] == 40
-    assert 0 < active["momentum"] < 40
-
-
-def test_a_span_is_one_over_the_lengthscale():
-    space = ConfigurationSpace()
-    space.add(Float("x", (0.0, 1.0)), Float("y", (0.0, 1.0)))
-    run = read_run(record(10, space=space, error=lambda config: config["x"] ** 2))
-    from warmstart.bo.surrogates import GaussianProcess
-
-    process = GaussianProcess().fit(run.points, run.errors, rng=np.random.default_rng(0))
-    np.testing.assert_allclose(sensitivity(run).spans, np.exp(-process.thetas[:, :2]), rtol=1e-9)
+    assert active["rate"] == 24
+    assert 0 < active["momentum"] < 24
 
 
 def test_architectures_are_the_values_that_others_depend_on(run):
@@ -189,14 +112,6 @@ def test_architectures_are_the_values_that_others_depend_on(run):
     plain = ConfigurationSpace()
     plain.add(Float("x", (0.0, 1.0)))
     assert architectures(read_run(record(3, space=plain, error=lambda config: config["x"]))) is None
-
-
-@pytest.mark.parametrize("surrogate", ["gp", "dngo"])
-def test_everything_at_once_for_other_surrogates(surrogate, monkeypatch):
-    found = diagnose(read_run(record(8, surrogate=surrogate)), folds=2)
-    assert found.notes == []
-    assert len(found.fit.error) == 8
-    assert {cut.name for cut in found.slices} >= {"rate", "idle", "layers", "kind"}
 
 
 def test_a_young_run_has_less_to_see():
@@ -210,37 +125,14 @@ def test_a_young_run_has_less_to_see():
             diagnose(failed)
 
 
-def test_equal_errors_have_nothing_to_tell_apart():
-    found = diagnose(read_run(record(6, error=lambda config: 0.3 + 1e-17 * config["layers"])), folds=2)
-    assert (found.slices, found.sensitivity) == (None, None)
-    (note,) = found.notes
-    assert "got 6 that are all equal: nothing to tell apart" in note
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
         (lambda saved: [saved], "got list"),
         (lambda saved: {**saved, "schema_version": 9}, "version 1, got version 9"),
-        (lambda saved: {"schema_version": 1}, "expected the output of Optimizer.to_dict"),
-        (lambda saved: {**saved, "space": {}}, "got a damaged record"),
-        (lambda saved: {**saved, "history": [{"config": {"rate": 7}}]}, "got a damaged record"),
-        (lambda saved: {**saved, "settings": {}}, "got a damaged record"),
         (lambda saved: {**saved, "models": {"nobody": {}}}, "got a damaged record"),
     ],
 )
 def test_other_things_are_refused(damage, message):
     with pytest.raises(DataError, match=message):
         read_run(damage(record(2)))
-
-
-def test_a_run_of_another_engine_is_seen_by_our_models():
-    saved = record(4)
-    saved["settings"]["engine"] = "gpyopt"
-    assert len(slices(read_run(saved))) >= 4
-
-
-def test_values_of_a_hyperparameter():
-    encoding = Encoding(conditional())
-    kind = encoding.names.index("kind")
-    assert encoding.values(kind, np.array([0.1, 0.5, 0.9])) == ["sgd", "adam", "lamb"]

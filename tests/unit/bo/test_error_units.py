@@ -7,11 +7,8 @@ import pytest
 from ConfigSpace import ConfigurationSpace, Float
 
 from warmstart.bo import Optimizer
-from warmstart.bo.diagnostics import diagnose, read_run
-from warmstart.bo.error_units import FIRST, OFFSETS, ErrorUnits, evidence_rows, preferred_logarithms, preferred_offset
-from warmstart.bo.search import search_table
-from warmstart.bo.surrogates import GaussianProcess, Prediction
-from warmstart.history_store.errors import UsageError
+from warmstart.bo.error_units import FIRST, OFFSETS, ErrorUnits, evidence_rows, preferred_offset
+from warmstart.bo.surrogates import Prediction
 
 ERRORS = np.array([0.02, 0.03, 0.11, 4.0, 250.0])
 
@@ -55,10 +52,6 @@ def test_means_and_deviations_are_errors_again():
         assert band.sd == pytest.approx((band.high - band.low) / 4.0)
 
 
-def test_half_of_the_errors_at_the_least_one_have_no_logarithms():
-    assert ErrorUnits.logarithmic(np.array([1.0, 1.0, 1.0, 5.0, 9.0]), 1.0) is None
-
-
 def test_errors_of_any_size_are_told_apart():
     """Only roundings are not: differences of 1e-12 of the largest error."""
     y = np.array([1.0, 2.0, 3.0, 5.0])
@@ -90,46 +83,27 @@ def test_the_evidence_is_asked_again_where_there_is_more():
     assert [evidence_rows(n) for n in (0, 5, 10, 12, 13, 16, 17, 22)] == [0, 5, 10, 10, 13, 13, 17, 17]
 
 
-def test_a_steep_function_is_modelled_by_logarithms():
-    run = searched()
+def test_a_steep_function_is_modelled_by_logarithms_and_an_interrupted_run_goes_on():
+    run = searched(n=13, surrogate="mt-gp")
     data = run._log.data()
     prediction, units = run._fitted.predict(data, data.X)
     assert units.floor is not None
     held = units.errors(prediction.mean.mean(axis=0))
     assert held == pytest.approx([o.error for o in run.history()], rel=0.1)
-
-
-def test_a_process_over_tasks_without_any_takes_logarithms_too():
-    run = searched(surrogate="mt-gp")
-    assert run._fitted.takes_logarithms(run._log.data())
-
-
-def test_what_is_promised_is_in_the_unit_of_errors():
-    run = searched()
-    run.ask()
+    again = Optimizer.from_dict(json.loads(json.dumps(run.to_dict())))
+    assert run.ask() == again.ask()
     assert np.exp(run.log_gain) < run.best.error  # the least possible error is 1, promised or not
 
 
 def test_a_plain_function_is_searched_as_without():
-    runs = [searched(objective=lambda c: c["x"] + c["y"]), Optimizer(space(), seed=3, warp_errors=False)]
-    for _ in range(16):
-        config = runs[1].ask()[0]
-        runs[1].tell(config, config["x"] + config["y"])
+    runs = [searched(14, objective=lambda c: c["x"] + c["y"], warp_errors=warp) for warp in (None, False)]
     assert [o.config for o in runs[0].history()] == [o.config for o in runs[1].history()]
 
 
-def test_an_interrupted_run_goes_on_as_if_it_had_not_been():
-    run = searched(n=13)
-    again = Optimizer.from_dict(json.loads(json.dumps(run.to_dict())))
-    for one in (run, again):
-        for _ in range(3):
-            config = one.ask()[0]
-            one.tell(config, steep(config))
-    assert [o.config for o in run.history()] == [o.config for o in again.history()]
-
-
 def test_restarts_wait_while_logarithms_are_modelled():
-    run = searched(n=45)
+    run = Optimizer(space(), seed=3)
+    for x, y in np.random.default_rng(1).random((45, 2)).tolist():
+        run.tell({"x": x, "y": y}, steep({"x": x, "y": y}))
     run._restarts.log_gains = [-60.0] * 3
     assert run._fitted.takes_logarithms(run._log.data())
     assert run.converged is None
@@ -139,60 +113,11 @@ def test_restarts_wait_while_logarithms_are_modelled():
     assert run.converged is not None
 
 
-def test_a_diagnosis_speaks_of_errors():
-    run = read_run(searched(n=30).to_dict())
-    found = diagnose(run)
-    z, _ = preferred_logarithms(run.points, run.errors)
-    process = GaussianProcess().fit(run.points, z, rng=np.random.default_rng(3))
-    assert found.sensitivity.spans == pytest.approx(np.exp(-process.thetas[:, :2]), rel=1e-9)
-    assert found.fit is not None
-    assert np.all(found.fit.mean > 0.0)
-    assert np.corrcoef(np.log(found.fit.mean), np.log(found.fit.error))[0, 1] > 0.9
-
-
 def test_a_run_of_before_goes_on_without_logarithms():
     record = searched(n=13, warp_errors=False).to_dict()
     del record["settings"]["warp_errors"]
     run = Optimizer.from_dict(record)
     assert not run._fitted.takes_logarithms(run._log.data())
-
-
-def test_a_search_of_a_table_takes_logarithms_as_an_optimizer_does():
-    X = np.random.default_rng(0).uniform(size=(60, 2))
-    errors = np.array([steep({"x": x, "y": y}) for x, y in X.tolist()])
-    found = [
-        search_table(X, errors, initial=list(range(12)), t=20, rng=np.random.default_rng(1), surrogate=surrogate)
-        for surrogate in ("gp", GaussianProcess())
-    ]
-    assert found[0] != found[1]
-    assert errors[found[0]].min() <= errors[found[1]].min()
-
-
-@pytest.mark.parametrize(
-    "errors",
-    [
-        lambda c: 10.0 ** (600.0 * c["x"] - 300.0),
-        lambda c: 1e300 if c["x"] < 0.4 else c["y"],
-        lambda c: 1.7e308 * (c["x"] - 0.5),
-        lambda c: [-1e308, 1e308, 0.0, 1.0][int(8.0 * c["y"]) % 4],
-        lambda c: 1e-310 * c["x"],
-        lambda c: 1e16 + c["x"],
-        lambda c: float(c["x"] > 0.5),
-    ],
-)
-def test_errors_of_any_size_are_searched_and_predicted(errors):
-    run = searched(n=24, objective=errors, surrogate="gp-map")
-    found = diagnose(read_run(run.to_dict()), folds=3)
-    assert found.fit is not None
-    for band in (found.fit, *(found.slices or ())):  # none where all errors are equal
-        assert np.isfinite([band.mean, band.sd, band.low, band.high]).all()
-        assert ((band.low <= band.mean) & (band.mean <= band.high)).all()
-
-
-@pytest.mark.parametrize("surrogate", ["dngo", "mt-dngo", GaussianProcess()])
-def test_other_surrogates_have_no_evidence_to_ask(surrogate):
-    with pytest.raises(UsageError, match="warp_errors needs surrogate gp, gp-map, mt-gp"):
-        Optimizer(space(), surrogate=surrogate, warp_errors=True)
 
 
 def test_a_band_beyond_all_numbers_is_the_largest_one():

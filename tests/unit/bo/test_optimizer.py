@@ -14,23 +14,20 @@ from ConfigSpace import (
     ConfigurationSpace,
     EqualsCondition,
     Float,
-    ForbiddenGreaterThanClause,
-    ForbiddenLessThanClause,
-    ForbiddenLessThanRelation,
     Integer,
 )
 from problems import bowl, mixed, plane
 from scipy.spatial.distance import pdist
-from scipy.stats import qmc
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from warmstart.bo import Observation, Optimizer, RelatedTask
 from warmstart.bo.diagnostics import read_run
-from warmstart.bo.models import ACQUISITIONS, SUCCESS, TrialData
+from warmstart.bo.models import ACQUISITIONS
 from warmstart.bo.surrogates import GaussianProcess
 from warmstart.history_store.errors import DataError, SpaceExhaustedError, UsageError
 
 NAN = float("nan")
+POINTS = np.random.default_rng(2).uniform((-5.0, 0.0), (10.0, 15.0), (8, 2)).tolist()
 
 
 def grid():
@@ -53,9 +50,9 @@ def run(optimizer, error, n):
     return configs
 
 
-def told(error=bowl, n=6, space=None, surrogate="gp-map", **settings):
-    optimizer = Optimizer(plane() if space is None else space, surrogate=surrogate, **settings)
-    run(optimizer, error, n)
+def told(n=6, surrogate="gp-map"):
+    optimizer = Optimizer(plane(), surrogate=surrogate)
+    run(optimizer, bowl, n)
     return optimizer
 
 
@@ -77,54 +74,16 @@ class Clock:
 # --- what is proposed ---
 
 
-def score(optimizer, config):
-    """Value of a configuration by what a run believes."""
-    encoding = optimizer._encoding
-    evidence = TrialData(
-        optimizer.history(),
-        optimizer._log.columns(optimizer._log.points),
-        optimizer._log.columns([]),
-        optimizer._log.revision,
-    )
-    function, _ = optimizer._fitted.acquisition_function(evidence, rng=np.random.default_rng(0))
-    return function.value(encoding.columns(encoding.encode([config])))[0]
-
-
-def test_initial_configurations_come_first_and_in_order_whatever_was_told():
+def test_initial_configurations_come_first_and_in_order_but_for_those_told_before():
     initial = [{"x": 1.0, "y": 2.0}, {"x": -4.25, "y": 0.1}, {"x": 1.0, "y": 2.0}, {"x": 9.0, "y": 15.0}]
-    given = [dict(config) for config in initial]
+    copies = [dict(config) for config in initial]
     optimizer = Optimizer(plane(), initial=initial)
-    optimizer.tell({"x": 0.0, "y": 0.0}, 1.0)
-    assert optimizer.ask(3) == [given[0], given[1], given[3]]
-    assert initial == given
+    optimizer.tell(copies[1], 1.0)
+    assert optimizer.ask(2) == [copies[0], copies[3]]
+    assert initial == copies
 
 
-def test_its_repr_says_how_far_it_is():
-    optimizer = Optimizer(plane(), seed=0)
-    assert repr(optimizer) == "<Optimizer 'gp': 0 told, 0 pending>"
-    first, _ = optimizer.ask(2)
-    optimizer.tell(first, 0.25)
-    assert repr(optimizer) == "<Optimizer 'gp': 1 told, 1 pending, best error 0.25>"
-
-
-def test_what_was_told_before_is_not_proposed_again():
-    optimizer = Optimizer(plane(), initial=[{"x": 1.0, "y": 2.0}, {"x": 3.0, "y": 2.0}])
-    optimizer.tell({"x": 1.0, "y": 2.0}, 1.0)
-    assert optimizer.ask() == [{"x": 3.0, "y": 2.0}]
-
-
-@pytest.mark.parametrize("design", ["uniform", "latin", "halton", "sobol"])
-def test_a_design_fills_up_to_the_start(design):
-    optimizer = Optimizer(plane(), initial=[{"x": 1.0, "y": 2.0}], design=design, n_startup_trials=8)
-    configs = optimizer.ask(8)
-    assert len(set(keys(configs))) == 8
-    assert configs != Optimizer(plane(), initial=[{"x": 1.0, "y": 2.0}], design=design, n_startup_trials=8, seed=1).ask(
-        8
-    )
-
-
-@pytest.mark.parametrize("design", ["sobol", "halton"])
-@pytest.mark.parametrize("n", [(16,), (3, 5, 8), (1,) * 16])
+@pytest.mark.parametrize(("design", "n"), [("sobol", (3, 5, 8)), ("halton", (1,) * 16)])
 def test_before_anything_is_told_batches_go_on_with_one_sequence(design, n):
     """Independent points, from the fourth on, lie twice as unevenly."""
     optimizer = Optimizer(plane(), design=design, seed=4)
@@ -132,33 +91,6 @@ def test_before_anything_is_told_batches_go_on_with_one_sequence(design, n):
     points = optimizer._encoding.encode(configs)
     sequence = optimizer._encoding.sample(16, design=design, rng=np.random.default_rng([4, zlib.crc32(b"design")]))
     np.testing.assert_allclose(points, sequence)
-
-
-def test_a_first_batch_lies_as_evenly_as_a_sobol_sequence():
-    space = ConfigurationSpace()
-    space.add(*(Float(f"x{i}", (0.0, 1.0)) for i in range(6)))
-    for q in (16, 64):
-        ours, plain = [], []
-        for seed in range(5):
-            batch = [list(config.values()) for config in Optimizer(space, seed=seed).ask(q)]
-            ours.append(qmc.discrepancy(np.array(batch)))
-            plain.append(qmc.discrepancy(qmc.Sobol(6, rng=seed).random(q)))
-        assert np.mean(ours) < 1.1 * np.mean(plain)
-
-
-def test_a_first_batch_of_a_latin_hypercube_is_one_of_its_size():
-    optimizer = Optimizer(plane(), design="latin", seed=0)
-    for n in (16, 8):  # before anything is known, the next one is another
-        batch = optimizer.ask(n)
-        assert sorted(int((config["x"] + 5.0) / 15.0 * n) for config in batch) == list(range(n))
-
-
-def test_a_sequence_goes_on_after_what_was_told_unasked_and_in_a_resumed_run():
-    optimizer, other = Optimizer(plane(), seed=4), Optimizer(plane(), seed=4)
-    optimizer.tell({"x": 0.0, "y": 0.0}, status="failed")
-    optimizer.ask(2)
-    resumed = through_json(optimizer)
-    assert resumed.ask(5) == optimizer.ask(5) == other.ask(7)[2:]
 
 
 @pytest.mark.parametrize("acquisition", ACQUISITIONS)
@@ -170,16 +102,6 @@ def test_finds_the_bottom_of_a_bowl(acquisition):
     assert optimizer.best.error < 0.02
 
 
-def test_any_improvement_is_not_enough_for_its_probability():
-    """Without a margin, the likeliest improvement is the least, and the search stays beside its best point."""
-    errors = []
-    for seed in range(3):
-        optimizer = Optimizer(plane(), surrogate="gp-map", acquisition="pi", seed=seed)
-        run(optimizer, bowl, 15)
-        errors.append(optimizer.best.error)
-    assert max(errors) < 0.05
-
-
 def test_searches_a_mixed_conditional_space_and_keeps_to_its_clauses():
     optimizer = Optimizer(mixed(), surrogate="gp-map")
     for config in run(optimizer, mixed_error, 25):
@@ -187,36 +109,6 @@ def test_searches_a_mixed_conditional_space_and_keeps_to_its_clauses():
         assert (config["kind"], config["layers"]) != ("lamb", 6)
         assert all(type(value) in (int, float, str) for value in config.values())
     assert optimizer.best.error < 0.3
-
-
-def test_nothing_is_proposed_twice_and_nothing_that_is_pending():
-    optimizer = Optimizer(grid(), surrogate="gp-map")
-    seen = []
-    for n in (3, 2, 4):
-        configs = optimizer.ask(n)
-        seen += configs
-        optimizer.tell(configs[0], float(configs[0]["i"]))
-    assert len(set(keys(seen))) == len(seen) == 9
-    assert len(optimizer.pending) == 6
-    assert optimizer.pending[0] == seen[1]
-
-
-def test_points_asked_for_together_keep_apart():
-    optimizer = told(n=8)
-    points = np.array([[config["x"], config["y"]] for config in optimizer.ask(4)])
-    distances = np.linalg.norm(points[:, None] - points[None], axis=2)[np.triu_indices(4, 1)]
-    assert distances.min() > 0.05
-
-
-def test_an_exhausted_space_ends_with_a_reason():
-    optimizer = Optimizer(grid(), surrogate="gp-map")
-    run(optimizer, lambda config: float(config["i"]), 10)
-    assert len(optimizer.ask(5)) == 2
-    with pytest.raises(
-        SpaceExhaustedError, match=r"got none: 10 evaluations are known and 2 pending\. Take the best one"
-    ):
-        optimizer.ask()
-    assert issubclass(SpaceExhaustedError, UsageError)
 
 
 def test_finite_candidates_are_all_there_is():
@@ -235,44 +127,12 @@ def test_a_space_of_one_configuration():
     space.add(Categorical("only", ["a"]))
     optimizer = Optimizer(space)
     assert optimizer.ask(4) == [{"only": "a"}]
-    for error in (0.5, 0.6, NAN):  # told again and again, there is nothing to model
-        optimizer.tell({"only": "a"}, error)
-        with pytest.raises(SpaceExhaustedError, match=r"got none: \d evaluations are known"):
-            optimizer.ask()
-    assert optimizer.log_gain is None
-    for i in range(40):
-        optimizer.tell({"only": "a"}, float(i))
-    assert optimizer.converged is None
-
-
-def tiny(*clauses):
-    """A space of which less is allowed than a design finds."""
-    space = ConfigurationSpace()
-    x, y = Float("x", (0.0, 1.0), default=2e-4), Float("y", (0.0, 1.0), default=1e-4)
-    space.add(x, y, ForbiddenGreaterThanClause(x, 5e-4), ForbiddenLessThanRelation(x, y))
-    space.add(*(clause(space[name], value) for clause, name, value in clauses))
-    return space
-
-
-@pytest.mark.parametrize("design", ["sobol", "latin"])
-def test_where_next_to_nothing_is_allowed_the_search_goes_out_from_the_default(design):
-    optimizer = Optimizer(tiny(), surrogate="gp-map", design=design)
-    configs = run(optimizer, lambda config: abs(config["x"] - 4e-4) + abs(config["y"] - 3e-4), 15)
-    assert configs[0] == {"x": 2e-4, "y": 1e-4}
-    assert len(set(keys(configs))) == 15
-    assert optimizer.best.error < 2e-4
-
-
-def test_a_large_space_in_which_nothing_is_found_is_not_said_to_be_exhausted():
-    only = [(ForbiddenLessThanClause, "x", 2e-4), (ForbiddenGreaterThanClause, "x", 2e-4)]
-    only += [(ForbiddenLessThanClause, "y", 1e-4), (ForbiddenGreaterThanClause, "y", 1e-4)]
-    optimizer = Optimizer(tiny(*only))
-    assert optimizer.ask(2) == [{"x": 2e-4, "y": 1e-4}]
-    with pytest.raises(
-        SpaceExhaustedError,
-        match=r"found none among 262,144 points: 0 evaluations are known and 1 pending\. Give `initial` or `candidates`",
-    ):
+    for i in range(42):  # told again and again, there is nothing to model
+        optimizer.tell({"only": "a"}, float(i) if i else NAN)
+    with pytest.raises(SpaceExhaustedError, match=r"got none: 42 evaluations are known"):
         optimizer.ask()
+    assert optimizer.log_gain is None
+    assert optimizer.converged is None
 
 
 # --- what is told ---
@@ -306,35 +166,6 @@ def test_many_evaluations_told_at_once_are_those_told_one_by_one():
     assert len(many.history()) == 5  # all or none
 
 
-@pytest.mark.parametrize("error", [NAN, float("inf"), float("-inf")])
-def test_an_observation_is_read_as_what_is_told_whoever_made_it(error):
-    made, named = Optimizer(plane()), Optimizer(plane())
-    made.tell_all([Observation({"x": 0.0, "y": 0.0}, error), Observation({"x": 1.0, "y": 0.0}, np.float32(0.5))])
-    named.tell({"x": 0.0, "y": 0.0}, error)
-    named.tell({"x": 1.0, "y": 0.0}, 0.5)
-    assert made.to_dict() == named.to_dict() == through_json(made).to_dict()
-    assert made.best.error == 0.5
-
-
-@pytest.mark.parametrize(
-    ("given", "got"),
-    [
-        ([Observation({"x": 1.0, "y": 2.0}, 0.5), {"config": {"x": 1.0, "y": 2.0}, "error": 0.1}], "{'config'.* among them"),
-        (Observation({"x": 1.0, "y": 2.0}, 0.5), r"Observation\(config="),
-        ({"config": {"x": 1.0, "y": 2.0}, "error": 0.1}, "{'config'"),
-        ("ab", "'ab'"),
-        (None, "None"),
-    ],
-)  # fmt: skip
-def test_what_is_no_sequence_of_observations_changes_nothing(given, got):
-    optimizer = Optimizer(plane())
-    with pytest.raises(
-        UsageError, match=rf"tell_all: expected a sequence of Observation, got {got}.*Observation\.of\("
-    ):
-        optimizer.tell_all(given)
-    assert optimizer.history() == []
-
-
 def test_observations_with_what_cannot_be_told_change_nothing():
     optimizer, config = Optimizer(plane()), {"x": 1.0, "y": 2.0}
     for wrong in (
@@ -345,22 +176,12 @@ def test_observations_with_what_cannot_be_told_change_nothing():
     ):
         with pytest.raises(UsageError, match="tell: expected"):
             optimizer.tell_all([Observation(config, 0.5), wrong])
-    with pytest.raises(UsageError, match=r"expected a configuration.*got 3"):
-        optimizer.tell_all([Observation(3, 0.5)])
-    optimizer.tell_all(Observation(config, error) for error in (0.5, 0.6))  # any iterable will do
-    assert [told.error for told in optimizer.history()] == [0.5, 0.6]
-
-
-def test_whole_numbers_that_are_no_float_are_kept_as_they_are():
-    space = ConfigurationSpace()
-    space.add(Integer("n", (0, 2**62)))
-    odd = {"n": 2**53 + 1}
-    optimizer = Optimizer(space, initial=[odd], n_startup_trials=1)
-    assert optimizer.ask() == optimizer.pending == [odd]
-    optimizer.tell(odd, 0.1)
-    assert through_json(optimizer).best.config == optimizer.best.config == odd
-    for config in run(optimizer, lambda config: config["n"] / 2**62, 3):
-        assert 0 <= config["n"] <= 2**62
+    for wrong in ([Observation(config, 0.5), {"config": config}], None):
+        with pytest.raises(UsageError, match=r"tell_all: expected a sequence of Observation, got .*Observation\.of\("):
+            optimizer.tell_all(wrong)
+    optimizer.tell_all(Observation(config, error) for error in (float("-inf"), np.float32(0.5)))  # any iterable will do
+    assert [told.status for told in optimizer.history()] == ["failed", "ok"]
+    assert optimizer.best.error == 0.5
 
 
 def test_the_best_meets_its_constraints():
@@ -373,16 +194,6 @@ def test_the_best_meets_its_constraints():
     assert optimizer.best.error == 0.5
 
 
-def test_results_may_come_in_any_order_and_twice():
-    optimizer = Optimizer(plane(), surrogate="gp-map")
-    configs = optimizer.ask(5)
-    for config in reversed(configs):
-        optimizer.tell(config, bowl(config))
-    optimizer.tell(configs[0], bowl(configs[0]) + 0.1)
-    assert len(optimizer.history()) == 6
-    assert keys(optimizer.ask())[0] not in keys(configs)
-
-
 def test_a_failure_is_learned():
     """A third of the plane fails; later proposals keep out of it."""
     optimizer = Optimizer(plane(), surrogate="gp-map", n_startup_trials=8)
@@ -391,52 +202,9 @@ def test_a_failure_is_learned():
     assert optimizer.best.error < 0.1
 
 
-@pytest.mark.parametrize("value", [NAN, float("inf"), float("-inf")])
-def test_only_failures(value):
-    optimizer = Optimizer(plane(), surrogate="gp-map")
-    configs = run(optimizer, lambda config: value, 8)
-    assert len(set(keys(configs))) == 8
-    assert optimizer.best is None
-
-
-def test_validity_alone_is_sought_while_nothing_is_valid():
-    optimizer = Optimizer(plane(), surrogate="gp-map", n_startup_trials=6)
-    for config in optimizer.ask(6):
-        left, low = config["x"] < 2.5, config["y"] < 7.5
-        optimizer.tell(config, 1.0, constraints={"left": left, "low": low and not left})
-    assert optimizer.best is None
-    configs = run(optimizer, lambda config: NAN, 2)
-    assert len(set(keys(configs))) == 2
-
-
-@pytest.mark.parametrize("surrogate", ["gp", "dngo"])
-def test_a_batch_that_seeks_validity_alone_is_no_single_point(surrogate):
-    """What is pending counts as missed: of two constraints that exclude each other where they were looked at, each point tries another way."""
-    optimizer = Optimizer(plane(), surrogate=surrogate, seed=0)
-    for x, y in ((-3.5, 1.5), (8.5, 3.0), (-2.0, 13.5), (7.0, 12.0)):
-        optimizer.tell({"x": x, "y": y}, 1.0, constraints={"left": x < 2.5, "right": x > 2.5})
-    before = through_json(optimizer)
-    batch = optimizer.ask(4)
-    assert pdist(np.array([[config["x"], config["y"]] for config in batch]) / 15).min() > 0.02
-    assert before.ask(4) == batch
-
-
-def test_two_labels_tell_where_they_are_beside_networks_too():
-    optimizer = Optimizer(plane(), surrogate="dngo", seed=0)
-    ends = [{"x": 9.5, "y": 7.5}, {"x": -4.5, "y": 7.5}]
-    for config in ends:
-        optimizer.tell(config, 1.0, constraints={"left": config["x"] < 2.5})
-    columns = optimizer._log.columns(optimizer._encoding.encode(ends))
-    assert optimizer._fitted.first_valid(optimizer._log.data(), columns) == 1
-
-
-@pytest.mark.parametrize("surrogate", ["gp", "mt-gp", "mt-dngo"])
-def test_while_a_constraint_was_never_met_the_design_goes_on(surrogate):
-    points = np.random.default_rng(0).uniform((-5, 0), (10, 15), (15, 2)).tolist()
-    configs = [dict(zip("xy", point, strict=True)) for point in points] if "mt" in surrogate else []
-    related = [RelatedTask(configs, [bowl(config) for config in configs])] if configs else []
+def test_while_a_constraint_was_never_met_the_design_goes_on():
     for constraints in ({}, {"low": True}):
-        optimizer, found = Optimizer(plane(), surrogate=surrogate, seed=0, related=related), []
+        optimizer, found = Optimizer(plane(), surrogate="mt-gp", seed=0, related=[related()]), []
         for number in range(9):
             (config,) = optimizer.ask()
             found.append([config["x"], config["y"]])
@@ -449,40 +217,17 @@ def test_a_lost_worker_fails_and_may_still_answer():
     clock = Clock()
     optimizer = Optimizer(plane(), surrogate="gp-map", timeout=60.0, clock=clock)
     config = optimizer.ask()[0]
+    resumed = through_json(optimizer, clock=clock)
     clock.now += 59.0
     assert optimizer.pending == [config]
     clock.now += 2.0
     assert optimizer.pending == []
-    assert [observation.status for observation in optimizer.history()] == ["lost"]
+    for each in (optimizer, resumed):
+        assert [observation.status for observation in each.history()] == ["lost"]
     assert keys(optimizer.ask()) != keys([config])
     rounded = {name: value + 1e-15 for name, value in config.items()}
     optimizer.tell(rounded, 0.25)
     assert [(observation.config, observation.error) for observation in optimizer.history()] == [(rounded, 0.25)]
-
-
-def test_improvement_per_second_prefers_what_is_quick():
-    """Errors say nothing of x, durations grow with it."""
-
-    def mean_x(acquisition):
-        optimizer = Optimizer(plane(), surrogate="gp-map", acquisition=acquisition, n_startup_trials=5)
-        configs = []
-        for _ in range(12):
-            configs += optimizer.ask()
-            optimizer.tell(configs[-1], (configs[-1]["y"] - 5.0) ** 2, duration=float(np.exp(configs[-1]["x"])))
-        return np.mean([config["x"] for config in configs[5:]])
-
-    assert mean_x("ei-per-second") < mean_x("ei") - 2.0
-
-
-def test_equal_durations_change_nothing():
-    plain, timed = (
-        Optimizer(plane(), surrogate="gp-map"),
-        Optimizer(plane(), surrogate="gp-map", acquisition="ei-per-second"),
-    )
-    expected = run(plain, bowl, 6)
-    for config in expected:
-        assert timed.ask() == [config]
-        timed.tell(config, bowl(config), duration=5.0)
 
 
 # --- a run is a function of its seed ---
@@ -512,26 +257,8 @@ def test_a_resumed_run_goes_on_as_the_uninterrupted_one(surrogate, acquisition):
     assert parts.to_dict() == through_json(parts).to_dict()
 
 
-def test_the_variance_of_improvement_is_a_setting_that_is_saved():
-    """Under noise, only what would be observed promises to improve on a point that was told again and again."""
-    scores = {}
-    for variance in ("latent", "predictive"):
-        optimizer = Optimizer(plane(), ei_variance=variance, seed=0)
-        for seed in range(12):
-            optimizer.tell({"x": 3.0, "y": 5.0}, float(np.random.default_rng(seed).standard_normal()))
-        for at in (-4.0, 0.0, 8.0):
-            optimizer.tell({"x": at, "y": 5.0}, 3.0 + 0.1 * at)
-        resumed = through_json(optimizer)
-        scores[variance] = score(resumed, {"x": 3.0, "y": 5.0})
-        assert resumed.ask() == optimizer.ask()
-        older = optimizer.to_dict()
-        del older["settings"]["ei_variance"]
-        assert Optimizer.from_dict(older).to_dict()["settings"]["ei_variance"] == "latent"
-    assert scores["predictive"] > scores["latent"]
-
-
 def test_a_seed_is_one_stream_in_any_process():
-    code = "import json; from test_optimizer import *; print(json.dumps(run(start(5), mixed_error, 5)))"
+    code = "import json; from test_optimizer import *; print(json.dumps(run(start(5), mixed_error, 3)))"
     out = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -539,29 +266,19 @@ def test_a_seed_is_one_stream_in_any_process():
         check=True,
         env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "1"},
     ).stdout
-    assert json.loads(out) == run(start(5), mixed_error, 5) != run(start(6), mixed_error, 5)
+    assert json.loads(out) == run(start(5), mixed_error, 3) != run(start(6), mixed_error, 3)
 
 
 def start(seed):
-    return Optimizer(mixed(), surrogate="gp-map", seed=seed)
+    return Optimizer(mixed(), surrogate="gp-map", n_startup_trials=2, seed=seed)
 
 
-def test_without_a_seed_runs_differ_and_can_be_resumed():
-    first, second = Optimizer(plane(), seed=None), Optimizer(plane(), seed=None)
-    assert first.ask(3) != second.ask(3)
-    assert through_json(first).ask() == first.ask()
-
-
-@pytest.mark.parametrize(
-    ("surrogate", "space", "error"),
-    [("gp-map", mixed(), mixed_error), (GaussianProcess(inference="evidence"), plane(), bowl)],
-)
-def test_a_run_can_be_pickled_and_copied(surrogate, space, error):
-    run = told(error, n=5, space=space, surrogate=surrogate)
+def test_a_run_can_be_pickled_and_copied():
+    run = told(n=4, surrogate=GaussianProcess(inference="evidence"))
     run.tell(run.ask()[0], status="failed", duration=3.0, constraints={"fits": False})
     others = pickle.loads(pickle.dumps(run)), copy.deepcopy(run)
     assert [other.to_dict() for other in others] == [run.to_dict()] * 2
-    assert [other.ask(2) for other in others] == [run.ask(2)] * 2
+    assert [other.ask() for other in others] == [run.ask()] * 2
 
 
 def test_values_of_numpy_are_saved_as_those_of_python():
@@ -578,93 +295,23 @@ def test_values_of_numpy_are_saved_as_those_of_python():
     optimizer.tell(first, np.float32(0.5), duration=np.int64(3), constraints={"fits": np.bool_(True)})
     optimizer.tell(third, 1.0)
     assert {type(value) for value in optimizer.history()[0].config.values()} == {int, float, bool}
-    assert through_json(optimizer).ask() == optimizer.ask()
-
-
-def test_a_saved_run_keeps_the_clock_of_what_is_pending():
-    clock = Clock()
-    optimizer = Optimizer(plane(), timeout=60.0, clock=clock)
-    optimizer.ask(2)
-    clock.now += 61.0
-    assert [o.status for o in through_json(optimizer, clock=clock).history()] == ["lost", "lost"]
+    assert through_json(optimizer).to_dict() == optimizer.to_dict()
 
 
 # --- bad input ---
-
-
-@pytest.mark.parametrize("acquisition", ["ei", "lcb"])
-@pytest.mark.parametrize(
-    "errors",
-    [
-        pytest.param([0.3] * 7, id="constant"),
-        pytest.param([0.0] * 7, id="zero"),
-        pytest.param([1e300, 1.0, 2.0, 3.0, 1e-300, 0.0, 5.0], id="huge"),
-        pytest.param([1e8, 2e8, 3e8, 1e8 + 1, 2e8, 1e8, 4e8], id="large"),
-        pytest.param([-1e-8, 2e-8, 3e-9, 0.0, 1e-8, 1e-9, 5e-9], id="small"),
-    ],
-)
-def test_errors_of_any_size(errors, acquisition):
-    optimizer = Optimizer(plane(), acquisition=acquisition)
-    values = iter(errors)
-    configs = run(optimizer, lambda config: next(values), len(errors))
-    assert len(set(keys(configs))) == len(errors)
-    for config in configs:
-        assert -5 <= config["x"] <= 10
-        assert 0 <= config["y"] <= 15
-
-
-@pytest.mark.parametrize(
-    ("surrogate", "size"),
-    [("mt-dngo", 1e-300), ("mt-dngo", 1e8), ("mt-dngo", 1e300), ("mt-dngo", 1.7e308), ("mt-gp", 1e300)],
-)
-def test_errors_of_another_size_than_those_of_related_tasks(surrogate, size):
-    configs = [{"x": float(x), "y": 1.0} for x in range(5)]
-    related = [RelatedTask(configs, [1.0, 2.0, 0.5, 3.0, 2.0]), RelatedTask(configs, [1.0] * 5)]
-    optimizer = Optimizer(plane(), surrogate=surrogate, related=related)
-    for config, error in zip(configs, [0.5, 0.2, 0.1, -1.0, 1.0], strict=True):
-        optimizer.tell(config, size * error)
-    config = optimizer.ask()[0]
-    assert -5 <= config["x"] <= 10
-    assert [told.error for told in optimizer.history()] == [size * error for error in (0.5, 0.2, 0.1, -1.0, 1.0)]
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_few_observations(n):
-    optimizer = Optimizer(plane(), n_startup_trials=0)
-    for i in range(n):
-        optimizer.tell({"x": float(i), "y": 1.0}, 0.5 + i)
-    assert len(optimizer.ask(2)) == 2
-
-
-def test_one_dimension_and_one_point_told_again_and_again():
-    space = ConfigurationSpace()
-    space.add(Float("x", (0.0, 1.0)))
-    optimizer = Optimizer(space)
-    for i in range(6):
-        optimizer.tell({"x": 0.25}, float(i))
-    run(optimizer, lambda config: config["x"], 5)
-    assert len(optimizer.history()) == 11
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
         ({"surrogate": "forest"}, UsageError, "^surrogate: expected surrogate among gp, gp-map.*got 'forest'"),
-        ({"acquisition": "kg"}, UsageError, "expected acquisition among ei, pi, lcb, ei-per-second, got 'kg'"),
-        ({"design": "grid"}, UsageError, "expected design among uniform.*got 'grid'"),
         ({"ei_variance": "all"}, UsageError, "expected ei_variance among latent, predictive, got 'all'"),
-        ({"incumbent": "mean"}, UsageError, "expected incumbent among posterior-mean, observed, got 'mean'"),
         ({"seed": -1}, UsageError, "seed: expected a whole number of 0 or more, got -1"),
-        ({"seed": "a"}, UsageError, "got 'a'"),
         ({"seed": True}, UsageError, "seed: expected a whole number of 0 or more, got True"),
-        ({"n_startup_trials": np.True_}, UsageError, "n_startup_trials: expected a whole number.*True"),
-        ({"n_startup_trials": True}, UsageError, "n_startup_trials: expected a whole number.*True"),
-        ({"timeout": True}, UsageError, "timeout: expected seconds above 0, got True"),
         ({"timeout": np.True_}, UsageError, "timeout: expected seconds above 0, got True"),
         ({"n_startup_trials": 1.5}, UsageError, "n_startup_trials: expected a whole number"),
         ({"timeout": 0}, UsageError, "timeout: expected seconds above 0, got 0"),
         ({"initial": [{"x": 1.0, "y": 99.0}]}, DataError, "99"),
-        ({"initial": [{"x": 1.0}]}, DataError, "y"),
         ({"initial": [3]}, UsageError, r"initial\[0\]: expected a configuration.*got 3"),
         ({"candidates": []}, UsageError, "expected at least one candidate, got none"),
         ({"candidates": [{"x": 1.0, "z": 9.0}]}, DataError, "z"),
@@ -680,47 +327,18 @@ def test_settings_that_cannot_be_used(arguments, error, message):
         Optimizer(plane(), **arguments)
 
 
-@pytest.mark.parametrize("number", [np.int64(3), np.float32(3.0)])
-def test_a_timeout_may_be_a_number_of_numpy(number):
-    clock = Clock()
-    optimizer = through_json(Optimizer(plane(), timeout=number, clock=clock), clock=clock)
-    optimizer.ask()
-    clock.now += 3.5
-    assert optimizer.pending == []
-
-
-def test_a_space_that_is_none():
-    with pytest.raises(UsageError, match="expected a ConfigSpace ConfigurationSpace, got dict"):
-        Optimizer({"x": (0, 1)})
-    with pytest.raises(UsageError, match="at least one hyperparameter"):
-        Optimizer(ConfigurationSpace())
-
-
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
         (lambda o: o.ask(0), UsageError, "expected at least one configuration, got n=0"),
         (lambda o: o.ask(True), UsageError, "expected a whole number of configurations, got n=True"),
-        (lambda o: o.tell({"x": 1.0, "y": 3.0}, True), UsageError, "expected error to be a number, got True"),
-        (lambda o: o.tell({"x": 1.0, "y": 3.0}, np.False_), UsageError, "expected error to be a number, got .*False"),
-        (lambda o: o.tell({"x": 1.0, "y": 3.0}, 0.5, duration=True), UsageError, "duration to be a number, got True"),
-        (lambda o: o.ask(1.5), UsageError, "expected a whole number of configurations, got n=1.5"),
         (lambda o: o.tell({"x": 1.0, "z": 2.0}, 0.5), DataError, "z"),
-        (lambda o: o.tell({"x": 1.0, "y": -3.0}, 0.5), DataError, "-3"),
-        (lambda o: o.tell({"x": NAN, "y": 3.0}, 0.5), DataError, "nan"),
         (lambda o: o.tell("x", 0.5), UsageError, "tell: expected a configuration.*got 'x'"),
-        (lambda o: o.tell({"x": 1.0, "y": 3.0}, "0.5"), UsageError, "expected error to be a number, got '0.5'"),
-        (lambda o: o.tell({"x": 1.0, "y": 3.0}, None), UsageError, "expected error to be a number, got None"),
         (lambda o: o.tell({"x": 1.0, "y": 3.0}, 10**400), UsageError, "expected error to be a number"),
         (
             lambda o: o.tell({"x": 1.0, "y": 3.0}, 0.5, duration="1s"),
             UsageError,
             "duration to be a number, got '1s'. Give a float, or leave it out",
-        ),
-        (
-            lambda o: o.tell({"x": 1.0, "y": 3.0}, 0.5, constraints={"fits": [True, [False]]}),
-            UsageError,
-            "met or not, got 'fits'",
         ),
         (
             lambda o: o.tell({"x": 1.0, "y": 3.0}, 0.5, constraints={"fits": np.ones(2)}),
@@ -772,13 +390,11 @@ def test_suggestions_are_made_on_one_thread(monkeypatch):
     assert set(threads) == {1}
 
 
-@pytest.mark.parametrize("design", ["sobol", "latin"])
-@pytest.mark.parametrize("n_told", [0, 5])
-def test_what_an_interrupted_ask_had_chosen_is_asked_for_next(monkeypatch, design, n_told):
+def test_what_an_interrupted_ask_had_chosen_is_asked_for_next(monkeypatch):
     """Nobody got it: it is not pending, and nothing is lost."""
     initial = [{"x": 1.0, "y": 2.0}]
-    run, other = (Optimizer(plane(), surrogate="gp-map", initial=initial, design=design, seed=2) for _ in range(2))
-    for i in range(n_told):
+    run, other = (Optimizer(plane(), surrogate="gp-map", initial=initial, seed=2) for _ in range(2))
+    for i in range(5):
         for each in (run, other):
             each.tell({"x": float(i), "y": 0.0}, float(i % 3))
     choose, calls = run._next, []
@@ -799,30 +415,11 @@ def test_what_an_interrupted_ask_had_chosen_is_asked_for_next(monkeypatch, desig
     assert [run.ask()[0] for _ in range(4)] == [other.ask()[0] for _ in range(4)]
 
 
-def test_what_was_chosen_when_a_forecast_failed_is_not_lost(monkeypatch):
-    initial = [{"x": 1.0, "y": 2.0}]
-    run = Optimizer(plane(), surrogate="mt-gp", related=[related()], initial=initial)
-    monkeypatch.setattr(run._fitted, "forecast", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        run.ask()
-    monkeypatch.undo()
-    assert run.pending == []
-    assert run.ask() == initial
-
-
-def test_a_failure_needs_no_error():
-    optimizer = Optimizer(plane())
-    optimizer.tell({"x": 1.0, "y": 3.0}, status="failed")
-    assert [o.status for o in optimizer.history()] == ["failed"]
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"schema_version": 2}, "expected a record of version 1, got 2.*upgrade"),
         ({"history": [{"config": {}}]}, "got a damaged record"),
-        ({"space": {}}, "got a damaged record"),
-        ({"settings": {}}, "got a damaged record"),
         ({"models": {"errors": {}}}, "got a damaged record"),
     ],
 )
@@ -842,14 +439,6 @@ def test_a_record_whose_surrogate_has_no_name_says_what_is_lacking():
         read_run(saved)
 
 
-def test_a_process_with_thousands_of_evaluations_is_warned_of_once(monkeypatch):
-    monkeypatch.setattr("warmstart.bo.optimizer.PROCESS_LIMIT", 4)
-    optimizer = told(n=5)
-    with pytest.warns(RuntimeWarning, match="5 evaluations are many for 'gp-map'.*Use surrogate='dngo'"):
-        optimizer.ask()
-    optimizer.ask()
-
-
 def test_importing_loads_nothing_heavy():
     code = "import sys, warmstart.bo; print([m for m in ('numpy', 'scipy', 'ConfigSpace') if m in sys.modules]); warmstart.bo.Optimizer; print([m for m in ('scipy', 'torch', 'ConfigSpace') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -859,21 +448,10 @@ def test_importing_loads_nothing_heavy():
 # --- constraints and related tasks ---
 
 
-@pytest.mark.parametrize("rounding", [0.0, 1e-15])
-def test_a_configuration_told_to_fail_and_to_succeed_is_no_contradiction(rounding):
-    optimizer = told(n=4)
-    optimizer.tell({name: value + rounding for name, value in optimizer.history()[0].config.items()}, NAN)
-    expected = optimizer.ask()
-    assert {"errors", "noisy:evaluation succeeds"} == set(optimizer.to_dict()["models"])
-    again = through_json(optimizer)
-    again._log.pending.clear()
-    assert len(again.ask()) == len(expected) == 1
-
-
-def with_missed(*, error, points=12):
+def with_missed(*, error):
     """An optimiser that was told of misses where x > 0, with an error."""
     optimizer, rng = Optimizer(plane(), seed=1), np.random.default_rng(2)
-    for x, y in zip(rng.uniform(-5, 10, points).tolist(), rng.uniform(0, 15, points).tolist(), strict=True):
+    for x, y in zip(rng.uniform(-5, 10, 12).tolist(), rng.uniform(0, 15, 12).tolist(), strict=True):
         config = {"x": x, "y": y}
         known = bowl(config) if x <= 0 else error if error is None else error(config)
         status = "failed" if known is None else "ok"
@@ -906,41 +484,17 @@ def test_a_missed_constraint_needs_no_error():
 
 
 def test_a_constraint_that_is_told_only_where_it_is_missed_is_learned_as_if_it_were_always_told():
-    def asked(*, always):
-        optimizer, found = Optimizer(plane(), seed=0, surrogate="gp-map"), []
-        for _ in range(10):
-            found.append(optimizer.ask()[0])
-            if found[-1]["x"] > 0:
-                optimizer.tell(found[-1], constraints={"fits": False})
+    asked = []
+    for met in (None, {"fits": True}):
+        optimizer = Optimizer(plane(), seed=0, surrogate="gp-map")
+        for x, y in POINTS:
+            config = {"x": x, "y": y}
+            if x > 0:
+                optimizer.tell(config, constraints={"fits": False})
             else:
-                optimizer.tell(found[-1], bowl(found[-1]), constraints={"fits": True} if always else None)
-        return found
-
-    assert asked(always=False) == asked(always=True)
-
-
-def test_a_constraint_may_be_called_as_that_of_failures():
-    def failures(name):
-        optimizer, count = Optimizer(plane(), seed=0, surrogate="gp-map"), 0
-        for n in range(10):
-            config = optimizer.ask()[0]
-            if config["x"] > 0:
-                count += n >= 3
-                optimizer.tell(config, status="failed", constraints={name: True})
-            else:
-                optimizer.tell(config, bowl(config), constraints={name: True})
-        return count
-
-    assert failures(SUCCESS) == failures("fits")
-
-
-def test_pi_promises_little_where_the_outcome_is_awaited():
-    """The margin counts in every fantasy: any improvement at all is likeliest beside the best point."""
-    optimizer = told(n=8, acquisition="pi", warp_errors=False)
-    optimizer.ask()
-    data = optimizer._log.data()
-    function, _ = optimizer._fitted.acquisition_function(data, rng=np.random.default_rng(0))
-    assert np.exp(function.value(data.pending)).max() < 0.1
+                optimizer.tell(config, bowl(config), constraints=met)
+        asked.append(optimizer.ask())
+    assert asked[0] == asked[1]
 
 
 def test_an_error_that_comes_with_a_missed_constraint_tells_of_errors_there():
@@ -954,28 +508,17 @@ def test_an_error_that_comes_with_a_missed_constraint_tells_of_errors_there():
     assert known.ask()[0]["x"] < 2.0
 
 
-def test_a_search_that_starts_elsewhere_starts_where_it_is_likely_to_be_valid():
-    optimizer = with_missed(error=None)
-    data, encoding = optimizer._log.data(), optimizer._encoding
-    points = encoding.encode([{"x": 9.0, "y": 7.0}, {"x": -4.0, "y": 7.0}, {"x": -4.5, "y": 8.0}, {"x": 8.0, "y": 2.0}])
-    columns = optimizer._log.columns(points)
-    assert optimizer._fitted.first_valid(data, columns) == 1
-    assert optimizer._fitted.first_valid(data, columns[[0, 3]]) in (0, 1)
-    valid = told(n=6)
-    assert valid._fitted.first_valid(valid._log.data(), columns) == 0
-
-
-def related(shift=0.0, meta=None):
+def related(meta=None):
     rng = np.random.default_rng(0)
     configs = [
         {"x": float(x), "y": float(y)} for x, y in zip(rng.uniform(-5, 10, 25), rng.uniform(0, 15, 25), strict=True)
     ]
-    return RelatedTask(configs, [NAN, *(100 + 10 * bowl(config) + shift for config in configs[1:])], meta)
+    return RelatedTask(configs, [NAN, *(100 + 10 * bowl(config) for config in configs[1:])], meta)
 
 
-@pytest.mark.parametrize("meta", [None, [0.5, 1.0]])
-def test_related_tasks_give_the_first_suggestion(meta):
+def test_related_tasks_give_the_first_suggestion():
     """The related task's best region comes first; a run with related tasks resumes too."""
+    meta = [0.5, 1.0]
     settings = {"surrogate": "mt-gp", "related": [related(meta=meta)], "meta_feature": meta}
     optimizer = Optimizer(plane(), **settings)
     config = optimizer.ask()[0]
@@ -988,36 +531,16 @@ def test_related_tasks_give_the_first_suggestion(meta):
     ("tasks", "meta", "error", "message"),
     [
         ([related(meta=[1.0, 2.0])], None, UsageError, r"of one length.*got none, \(2,\)"),
-        ([related(meta=[1.0, 2.0])], [1.0], UsageError, r"got \(1,\), \(2,\)"),
         ([related(meta=[1.0]), related(meta=[NAN])], [1.0], DataError, r"^related\[1\].meta_feature: expected finite numbers in one row, got \[nan\]"),
-        ([related(meta=[1.0])], [NAN], DataError, r"^meta_feature: expected finite numbers in one row"),
         ([RelatedTask([{"x": 1.0, "y": 1.0}], [1.0, 2.0])], None, UsageError, r"one error a configuration \(1\), got shape \(2,\)"),
-        ([RelatedTask([{"x": 99.0, "y": 1.0}], [1.0])], None, DataError, r"related\[0\]: .*99"),
         ([RelatedTask([{"x": 1.0, "y": 1.0}], ["a"])], None, UsageError, r"related\[0\].errors: expected numbers in one row, got \['a'\]. Give floats"),
         ([RelatedTask([[1.0, 1.0]], [1.0])], None, UsageError, r"related\[0\].configs\[0\]: expected a configuration, values by name, got \[1.0, 1.0\]"),
-        ([RelatedTask([{"x": 1.0, "y": 1.0}], [1.0], "ab")], None, UsageError, r"related\[0\].meta_feature: expected numbers"),
         ([([{"x": 1.0, "y": 1.0}], [1.0])], None, UsageError, r"expected a sequence of RelatedTask, .*Give a list with RelatedTask\("),
     ],
 )  # fmt: skip
 def test_related_tasks_that_cannot_be_used(tasks, meta, error, message):
     with pytest.raises(error, match=message):
         Optimizer(plane(), surrogate="mt-gp", related=tasks, meta_feature=meta)
-
-
-def test_related_tasks_that_all_failed_are_no_help_and_no_harm():
-    task = RelatedTask([{"x": 1.0, "y": 1.0}], [NAN])
-    optimizer = Optimizer(plane(), surrogate="mt-gp", related=[task])
-    assert len(set(keys(run(optimizer, bowl, 4)))) == 4
-
-
-def test_values_are_the_spaces_own_whatever_a_table_made_of_them():
-    space = ConfigurationSpace()
-    space.add(Integer("n", (1, 9)), Categorical("c", [1, 2]), Float("x", (0.0, 1.0)))
-    run = Optimizer(space, n_startup_trials=5)
-    run.ask()
-    run.tell({"n": 9.0, "c": 2.0, "x": 1}, 0.5)
-    assert run.best is not None
-    assert [(name, type(value)) for name, value in run.best.config.items()] == [("c", int), ("n", int), ("x", float)]
 
 
 def test_choices_that_are_tuples_come_back_from_json():

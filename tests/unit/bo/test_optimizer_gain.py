@@ -6,7 +6,6 @@ from ConfigSpace import ConfigurationSpace, Float
 from scipy.stats import norm
 
 from warmstart.bo.optimizer import Optimizer
-from warmstart.bo.related import RelatedTask
 
 
 @pytest.fixture
@@ -46,21 +45,10 @@ def test_it_is_the_expected_improvement_over_the_best_mean(space):
     assert np.exp(run.log_gain) == pytest.approx(improvement.mean(), rel=1e-6)
 
 
-@pytest.mark.parametrize("acquisition", ["ei", "pi", "lcb"])
+@pytest.mark.parametrize("acquisition", ["pi", "lcb"])
 def test_it_is_in_the_unit_of_the_error_whatever_is_maximised(space, acquisition):
     one, ten = (told(space, unit=unit, acquisition=acquisition)[0].log_gain for unit in (1.0, 10.0))
     assert ten - one == pytest.approx(np.log(10), abs=1e-6)
-
-
-def test_it_is_in_the_unit_of_the_error_with_related_tasks(space):
-    rng = np.random.default_rng(0)
-    configs = [dict(zip("xy", row, strict=True)) for row in rng.random((6, 2)).tolist()]
-    errors = [(config["x"] - 0.3) ** 2 + abs(config["y"] - 0.4) for config in configs]
-    gains = []
-    for unit in (1.0, 10.0):
-        task = RelatedTask(configs, [unit * error for error in errors])
-        gains.append(told(space, unit=unit, surrogate="mt-gp", related=[task])[0].log_gain)
-    assert gains[1] - gains[0] == pytest.approx(np.log(10), abs=1e-6)
 
 
 def test_per_second_it_is_that_of_a_second(space):

@@ -1,12 +1,8 @@
 """Related tasks: whether they forecast one another."""
 
-import time
-
 import numpy as np
 import pytest
-from ConfigSpace import ConfigurationSpace, Float
 
-from warmstart.bo import Optimizer, RelatedTask
 from warmstart.bo.search import search_table
 from warmstart.bo.strangers import _forecast_ranks, are_strangers
 from warmstart.bo.surrogates import Task
@@ -22,7 +18,7 @@ def tasks(rng, functions, n=30, d=2):
     return [Task((X := rng.random((n, d))), function(X)) for function in functions]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_noise_is_strange_and_one_function_is_not(seed):
     """In units of their own, bent by anything that keeps the order."""
     rng = np.random.default_rng(seed)
@@ -30,20 +26,6 @@ def test_noise_is_strange_and_one_function_is_not(seed):
     bent = [same, lambda X: 1e-6 * np.exp(same(X)), lambda X: 1e9 + 100.0 * same(X)]
     assert not are_strangers(tasks(rng, bent))
     assert are_strangers(tasks(rng, 3 * [lambda X: rng.standard_normal(len(X))]))
-
-
-def test_opposites_are_strangers():
-    rng = np.random.default_rng(0)
-    one = smooth(rng)
-    assert are_strangers(tasks(rng, [one, lambda X: -one(X)]))
-
-
-def test_few_evaluations_say_little():
-    """A mean correlation of 0.15 of three tasks of four is 0.15 ± 0.29: it may be that of a family."""
-    x = np.linspace(0.0, 1.0, 4)[:, None]
-    assert not are_strangers(
-        [Task(x, np.array(y)) for y in ([0.0, 1.0, 2.0, 3.0], [2.0, 0.0, 3.0, 1.0], [0.0, 1.0, 2.0, 3.0])]
-    )
 
 
 @pytest.mark.parametrize("kept", [0, 1])
@@ -55,12 +37,6 @@ def test_one_task_that_can_be_compared_is_no_stranger(kept):
     assert not are_strangers([Task(X, rng.standard_normal(30)), constant, few][-2 - kept :])
 
 
-def test_the_order_of_tasks_does_not_matter():
-    rng = np.random.default_rng(2)
-    some = tasks(rng, [smooth(rng), smooth(rng), lambda X: X[:, 0], lambda X: X[:, 0] + 0.1 * X[:, 1]])
-    assert are_strangers(some) == are_strangers(some[::-1])
-
-
 def test_ranks_of_the_nearest_three_are_averaged():
     """A column with a value and none are 1 apart, two without are together."""
     Z = np.array([[0.0, np.nan], [0.1, np.nan], [0.2, 0.5], [0.9, np.nan], [1.0, 0.5]])
@@ -69,51 +45,20 @@ def test_ranks_of_the_nearest_three_are_averaged():
     assert _forecast_ranks(X, Z, ranks).tolist() == [(1 + 2 + 8) / 3, (4 + 16 + 2) / 3]
 
 
-def test_many_evaluations_take_no_time():
-    rng = np.random.default_rng(4)
-    many = tasks(rng, 10 * [lambda X: X[:, 0]], n=20_000, d=8)
-    start = time.process_time()
-    assert not are_strangers(many)
-    assert time.process_time() - start < 10.0
-
-
-def strangers(rng, n=20):
-    return [(rng.random((n, 2)), rng.standard_normal(n)) for _ in range(3)]
-
-
 def far_off(X):
     """Errors in a unit that no stranger forecasts."""
     return 1e3 * np.square(X - [0.3, 0.6]).sum(axis=1) + 1e4
 
 
-@pytest.mark.parametrize("surrogate", ["mt-gp", "mt-dngo"])
-@pytest.mark.parametrize("listed", [False, True])
-def test_a_search_whose_related_tasks_are_never_believed_is_the_search_without_them(surrogate, listed):
+@pytest.mark.parametrize(("surrogate", "initial"), [("mt-gp", []), ("mt-dngo", [7])])
+def test_a_search_of_a_table_whose_related_tasks_are_never_believed_is_the_search_without_them(surrogate, initial):
     """To the bit: what strangers cost is nothing but time. (By chance they may forecast better for a while: not with these seeds.)"""
-    space = ConfigurationSpace()
-    space.add(Float("x", (0.0, 1.0)), Float("y", (0.0, 1.0)))
-    rng = np.random.default_rng(5)
-    configs = [dict(zip("xy", x, strict=True)) for x in rng.random((40, 2)).tolist()]
-    related = [RelatedTask([{"x": x, "y": y} for x, y in X.tolist()], errors.tolist()) for X, errors in strangers(rng)]
-    found = []
-    for name, others in ((surrogate, related), (surrogate.removeprefix("mt-"), [])):
-        optimizer = Optimizer(space, surrogate=name, related=others, candidates=configs if listed else None, seed=4)
-        for _ in range(8):
-            config = optimizer.ask()[0]
-            optimizer.tell(config, float(far_off(np.array([[config["x"], config["y"]]]))[0]))
-        found.append([dict(told.config) for told in optimizer.history()])
-    assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("surrogate", ["mt-gp", "mt-dngo"])
-@pytest.mark.parametrize("initial", [[], [7]])
-def test_so_is_the_search_of_a_table(surrogate, initial):
     rng = np.random.default_rng(7)
     unit = rng.random((60, 2))
-    related = [Task(X, errors) for X, errors in strangers(rng)]
+    related = [Task(rng.random((20, 2)), rng.standard_normal(20)) for _ in range(3)]
     with_them, alone = (
         search_table(
-            unit, far_off(unit), initial=initial, t=9, rng=np.random.default_rng(4), surrogate=name, related=others
+            unit, far_off(unit), initial=initial, t=8, rng=np.random.default_rng(4), surrogate=name, related=others
         )
         for name, others in ((surrogate, related), (surrogate.removeprefix("mt-"), []))
     )

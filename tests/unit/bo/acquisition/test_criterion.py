@@ -5,9 +5,9 @@ import pytest
 from dense_gp import DenseGp
 
 from warmstart.bo.acquisition.cost import InverseCost
-from warmstart.bo.acquisition.function import CHUNK, SUBSAMPLE, Improvement, Product, Validity
+from warmstart.bo.acquisition.function import SUBSAMPLE, Improvement, Product, Validity
 from warmstart.bo.acquisition.pending import Fantasies, Observed, fantasise
-from warmstart.bo.acquisition.scores import expected_improvement, lower_confidence_bound
+from warmstart.bo.acquisition.scores import expected_improvement
 from warmstart.bo.surrogates import GaussianProcess
 
 X = np.array([[0.1, 0.2], [0.8, 0.3], [0.5, 0.9]])
@@ -79,22 +79,6 @@ def test_a_product_is_the_product():
     assert np.all(Product([improvement(), Validity(Ramp())]).value(POINTS) <= np.log(ei))
 
 
-def test_points_are_asked_in_chunks():
-    points = np.random.default_rng(0).random((2 * CHUNK + 3, 2))
-    np.testing.assert_allclose(Product([improvement()]).value(points), improvement().value(points))
-    assert Product([improvement()]).value(points[:0]).shape == (0,)
-
-
-def test_a_bound_orders_points_alike_when_it_is_weighed():
-    """Under one sample; over several the two average on different scales."""
-    gp = DenseGp(noise=0.01).fit(X, Y)
-    told = fantasise(gp, PENDING[:0], BEST[:1], rng=np.random.default_rng(0))
-    plain, weighed = (Improvement(told, acquisition="lcb", weighed=weighed).value(POINTS) for weighed in (False, True))
-    prediction = gp.predict(POINTS)
-    np.testing.assert_allclose(plain, lower_confidence_bound(prediction.mean, prediction.var, BEST[:1])[0])
-    np.testing.assert_array_equal(np.argsort(plain), np.argsort(weighed))
-
-
 def test_a_rough_criterion_is_that_of_some_samples():
     """A process can be asked by some of its samples, told fantasies or not; what cannot is its own rough function."""
     gp = GaussianProcess(burn_in=5).fit(X, Y, rng=np.random.default_rng(0))
@@ -114,11 +98,3 @@ def test_a_rough_criterion_is_that_of_some_samples():
     assert len(exact.rough.rough._best) == 1
     plain = Product([improvement(), Validity(Ramp()), InverseCost(model())])
     assert plain.rough is plain
-
-
-def test_impossible_is_finite():
-    function = Validity(Ramp())
-    value, gradient = function.value_gradient(np.array([[0.0, 0.5]]))
-    assert np.isfinite(value).all()
-    assert np.isfinite(gradient).all()
-    assert value < -600

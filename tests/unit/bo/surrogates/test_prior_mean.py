@@ -19,22 +19,7 @@ def test_bowl_by_hand():
     np.testing.assert_allclose(prior_mean.slopes(X, eta[None])[0], [[-1.2, 8.0], [0.0, 3.0]], rtol=1e-13)
 
 
-def test_without_curvature_a_constant_is_left():
-    eta = np.array([0.3, 0.5, 0.1, -np.inf, -np.inf])
-    X = np.random.default_rng(0).random((5, 2))
-    np.testing.assert_array_equal(prior_mean.coefficients(eta) @ prior_mean.design(X).T, 0.3)
-
-
-def test_half_horseshoe_is_a_density():
-    def density(x):
-        return math.exp(prior_mean.log_half_horseshoe(np.array([x]))[0])
-
-    # in log x, where the pole at 0 is none
-    total, _ = integrate.quad(lambda u: density(math.exp(u)) * math.exp(u), -40, 25, limit=500)
-    assert total == pytest.approx(1.0, abs=1e-6)
-
-
-@pytest.mark.parametrize("x", [1e-3, 0.05, 1.0, 3.0, 9.9, 31.0, 32.0, 1e4])
+@pytest.mark.parametrize("x", [0.05, 9.9, 32.0, 1e4])
 def test_half_horseshoe_is_a_mixture_within_its_bounds(x):
     """Half-Cauchy scales of half-normals; Carvalho's bounds, twice those of the symmetric density."""
     found = math.exp(prior_mean.log_half_horseshoe(np.array([x]))[0])

