@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from warmstart.history_store.errors import DataError
+from warmstart.history_store.foreign_spaces import ForeignEntryError, foreign_space
 from warmstart.history_store.json_text import plain_fault
 from warmstart.history_store.quoting import in_line
 from warmstart.history_store.space import CHOICES, PARTS, check_choices, check_conditions
@@ -80,9 +81,20 @@ class Source:
     location: str
     lines: Mapping[Path, int] = field(default_factory=dict)
 
+    def renamed(self, paths: Mapping[str, Path]) -> Source:
+        """Return the source of hyperparameters whose keys lie deeper in the document, by name and path."""
+        lines: dict[Path, int] = {
+            (name,): line for name, path in paths.items() if (line := self._line(path)) is not None
+        }
+        return Source(self.location, lines)
+
+    def _line(self, path: Path) -> int | None:
+        """Return the line of a key, or of the nearest one round it that has one."""
+        return next((self.lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.lines), None)
+
     def error(self, path: Path, expected: str, got: object, step: str) -> DataError:
         """Return the error of one hyperparameter or of a key of it."""
-        at = self.lines.get(path) or self.lines.get(path[:1])
+        at = self._line(path)
         location = self.location if at is None else f"{self.location}, line {at}"
         subject = f": {' '.join(path)}" if any(path) else ""
         return DataError(f"{location}{subject}: expected {expected}, got {_short_repr(got)}. {step}")
@@ -121,6 +133,13 @@ def build_space(entries: Mapping[Any, Any], source: Source) -> ConfigurationSpac
         from warmstart.history_store.space import load_space
 
         return load_space(json.dumps(entries), source.location)
+    try:
+        foreign = foreign_space(entries)
+    except ForeignEntryError as error:
+        step = "Write it in the short form of docs/spaces.md."
+        raise source.error(error.path, error.expected, error.got, step) from error
+    if foreign is not None:
+        entries, source = foreign.entries, source.renamed(foreign.paths)
     if not entries:
         raise source.error((), "a space with at least one hyperparameter", "none", "Write lr: {log: [1e-5, 0.1]}.")
     if len(entries) > PARTS:

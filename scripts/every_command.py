@@ -43,6 +43,10 @@ import sys
 config = json.loads(sys.argv[1])
 print(abs(config["lr"] - 0.01) + config["layers"] / 100 + config.get("momentum", 0.5) / 50)
 """,
+    "argparsed.py": (
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr', type=float, default=0.1)\n"
+        "print('val_acc', parser.parse_args().lr)\n"
+    ),
     "own.py": "def f(config, seed):\n    return (config['lr'] - 0.01) ** 2 + config['layers'] / 100 + seed % 7 / 1000\n",
     "pictures.py": """\
 from pathlib import Path
@@ -125,7 +129,10 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
         Sample("--dataset photos1 --format optuna", "enqueue_trial"),
     ),
     "neighbours": (Sample("--dataset photos0 -k 5 --format csv", "distance"),),
+    "space init": (Sample("--out example.yaml", leaves=("example.yaml",)),),
+    "space from-script": (Sample("argparsed.py --out argparsed.yaml", "lr", ("argparsed.yaml",)),),
     "tune": (
+        Sample('--rehearse --space argparsed.yaml --command "python argparsed.py --lr {lr}"', "val_acc"),
         Sample(
             "--dataset photos0 --workload cnn --trials 2 --budget 20 --study cnn --save-model clf.safetensors --device cpu",
             "Report",

@@ -41,6 +41,7 @@ from warmstart.studies.state.split import Split
 from warmstart.studies.state.study_group import check_different
 from warmstart.studies.state.trial_queue import Run, Wait
 from warmstart.studies.study_names import candidate_names, explicit_names, new_study_line
+from warmstart.studies.study_outputs import outputs_of_trials
 from warmstart.studies.tune import compare_study, warn_early_end
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
 from warmstart.training.workloads.classifier_file import read_header
@@ -215,11 +216,14 @@ def _run_studies(
         options.on_message(note)
     first = RemoteStudy(client.transport, next(iter(studies)), space=load_space(plans[0].space))
     queues = [_Queue(replace(first, name=name), plan, options.on_message) for name, plan in zip(studies, plans, strict=True)]  # fmt: skip
-    log = _log(options)
+    members = tuple(studies) if len(studies) > 1 else ()
+    unreported = replace(options, report=None, log=_log(options))
+    outputs = outputs_of_trials(unreported, next(iter(studies)), members)
     with _Worker(queues, options, limits) as worker:
         targets = [options.target(plan) for plan in plans]
         worker.look()
-        work(worker, targets, limits, log=log, on_end=worker.look, on_begin=worker.look, on_report=worker.glance)  # type: ignore[arg-type]  # what of a group it uses
+        callbacks = {"on_end": worker.look, "on_begin": worker.look, "on_report": worker.glance}
+        work(worker, targets, limits, outputs=outputs, **callbacks)  # type: ignore[arg-type]  # what of a group it uses
     results = [
         _ServerResult(_result(queue, record), queue.plan, record["warm"]["n_design"])
         for queue, record in zip(queues, records, strict=True)

@@ -84,9 +84,11 @@ def test_a_script_that_prints_no_error_is_told_of_options(source, cli, caplog):
     asked = ["history", "collect", source / "stripes.npz", "--history", source / "h.h5", "--configs", "1"]
     run = cli(*asked, "--space", source / "mine.yaml", "--command", "echo acc {lr}", "--format", "json")
     assert run.code == 5
-    hint = "--metric last takes the last number printed; add --maximize where larger is better"
+    hint = "--score acc reads 'acc "
     assert hint in json.loads(run.err.splitlines()[-1])["error"]["message"]
     assert hint in caplog.text
+    run = cli(*asked, "--space", source / "mine.yaml", "--command", "echo acc {lr}", "--score", "acc")
+    assert run.code == 0, run.err
 
 
 def test_a_folder_keeps_its_own_parts(tmp_path, cli):

@@ -122,6 +122,17 @@ def test_a_finished_study_says_so(tmp_path, monkeypatch, cli):
     assert run.err.splitlines() == ["All 2 trials are there already: none was run.", "A larger --trials adds more."]
 
 
+def test_a_rehearsal_names_the_command_to_go_on_with_and_makes_no_study(tmp_path, monkeypatch, cli):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.yaml").write_text("lr: {log: [1e-3, 0.1]}")
+    run = cli("tune", "--rehearse", "--space", "s.yaml", "--command", "echo val acc {lr}", "--trials", "3")
+    assert (run.code, "metric   val_acc 0.01, larger is better" in run.out) == (0, True)
+    assert "without --rehearse, and --score val_acc" in run.err
+    failed = cli("tune", "--rehearse", "--space", "s.yaml", "--command", "cat missing {lr}")
+    assert (failed.code, "  | cat: " in failed.out) == (5, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["s.yaml"]
+
+
 def test_csv_has_natural_values_and_expected_regret(photos, use_tiny, cli):
     head, *rows = cli("suggest", photos, "--format", "csv").out.splitlines()
     assert {"learning_rate", "decay_rate", "log10_learning_rate", "expected_regret"} <= set(head.split(","))

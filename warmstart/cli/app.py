@@ -33,6 +33,7 @@ TITLES = {
 GROUPS = {
     "history": "Create, fill, show and repair a history.",
     "plot": "Draw histories, evaluations and runs.",
+    "space": "Write a search space to begin with.",
     "studies": "List, show, draw, export, rename and delete studies.",
 }
 
@@ -299,6 +300,20 @@ COMMANDS = (
             "warmstart plot run run.json --out run.svg",
             "warmstart plot run warmstart-studies.db --study photos --out photos.svg",
         ),
+    ),
+    Entry(
+        "space",
+        "init",
+        "space:init",
+        "Write a search space with every kind of hyperparameter and comments, to be edited.",
+        ("warmstart space init --out space.yaml",),
+    ),
+    Entry(
+        "space",
+        "from-script",
+        "space:from_script",
+        "Propose a search space from the arguments of a script, to be edited.",
+        ("warmstart space from-script train.py --out space.yaml",),
     ),
     Entry(
         "studies",

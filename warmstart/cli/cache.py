@@ -10,7 +10,7 @@ from warmstart.cli.shell import Shell
 
 _KINDS = {"meta-features": ("*.emb", "embeddings"), "features": ("*.features", "features")}
 """Kinds of cached files: name, pattern, folder below the cache folder."""
-_LEFTOVERS = ("warmstart-networks-*", "warmstart-upload-*")
+_LEFTOVERS = ("warmstart-networks-*", "warmstart-rehearsal-*", "warmstart-upload-*")
 """Temporary folders, which calls remove at their end unless they are killed."""
 _OLD_S = 7 * 86_400.0
 """Age from which a temporary folder is no running call's."""

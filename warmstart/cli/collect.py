@@ -38,6 +38,8 @@ class ScriptOptions:
     objective: str | None = option_of(
         Problem, "objective", help="Measure your function: module:function or file.py:function."
     )
+    score: str | None = option_of(Problem, "score", is_main=False)
+    loss: str | None = option_of(Problem, "loss", is_main=False)
     metric: str | None = option_of(Search, "metric", is_main=False)
     maximize: bool = option_of(Search, "maximize")
     scale: Scale | None = option_of(Search, "scale")
@@ -50,11 +52,13 @@ class ScriptOptions:
 
         from warmstart.studies.objectives.metric import Metric
         from warmstart.studies.own_workload import OwnScript, parse_amount
+        from warmstart.studies.tune_options import with_printed_metric
 
+        options = with_printed_metric(vars(self))
         return OwnScript(
             objective=self.objective,
             command=self.command,
-            metric=Metric(self.metric, self.maximize, self.scale),
+            metric=Metric(options["metric"], options["maximize"], self.scale),
             budget=parse_amount(budget),
             log=None if self.log is None else Path(self.log),
         )

@@ -77,6 +77,13 @@ def tune(
     outputs: Outputs,
     datasets: Datasets,
     warm_start: WarmStart,
+    rehearse: Annotated[
+        bool,
+        typer.Option(
+            "--rehearse",
+            help="Run one short trial of your script, say what can be read from it, and how to go on; no study is made.",
+        ),
+    ] = False,
     no_warm: Annotated[
         bool,
         typer.Option("--no-warm", help="Do not use the history's suggestions.", rich_help_panel="Warm start"),
@@ -110,6 +117,9 @@ def tune(
     options = with_printed_metric({name: value for group in groups for name, value in vars(group).items()})
     objective_metric = Metric(options["metric"], options["maximize"], options["scale"])
     paths, latest = datasets.sources(paths), list["StudyProgress"]()
+    if rehearse:
+        _rehearse(shell, paths, options)
+        return
     # Ray prints what befalls its nodes; stdout is for the result.
     with shell.progress("tuning") as show, contextlib.redirect_stdout(sys.stderr):
 
@@ -156,6 +166,35 @@ def tune(
     if call.save_model is not None and any(study.best is None for study in studies):
         # The model to save does not exist.
         raise typer.Exit(ALL_FAILED)
+
+
+def _rehearse(shell: Shell, paths: list[str], options: dict[str, Any]) -> None:
+    """Rehearse a trial, and print what was found; the exit code is 5 where a study would have no result."""
+    import shlex
+
+    from warmstart.histories.import_runs import parse_pairs
+    from warmstart.studies.rehearsal import rehearse
+    from warmstart.studies.tune_options import TuneOptions
+
+    changes = {"rename": parse_pairs("rename", options["rename"] or ()), "on_message": shell.note}
+    rehearsal = rehearse(paths[0] if paths else None, TuneOptions.of(options | changes))
+    if shell.format == "table":
+        config = ", ".join(f"{name} {in_short(value)}" for name, value in rehearsal.config.items())
+        shell.line(f"One trial with {config}; no study was made.")
+        for subject, words in rehearsal.lines:
+            shell.line(f"{subject:8} {words}")
+        if not rehearsal.is_usable:
+            write(*(f"  | {line}" for line in rehearsal.last_lines))
+    else:
+        shell.result(rehearsal.to_dict(), [dict(rehearsal.lines)])
+    if not rehearsal.is_usable:
+        raise typer.Exit(ALL_FAILED)
+    chosen = [] if rehearsal.guess is None else [f"--{rehearsal.guess.option}", rehearsal.guess.name]
+    if "--rehearse" in sys.argv:
+        typed = [word for word in sys.argv[1:] if word != "--rehearse"]
+        shell.note(f"Go on with: {shlex.join(['warmstart', *typed, *chosen])}")
+    else:
+        shell.note(f"Go on with the same command without --rehearse{', and ' * bool(chosen)}{shlex.join(chosen)}")
 
 
 def _all_there(n: int) -> str:

@@ -114,7 +114,6 @@ class Problem:
         "transfer when left out, where it is installed.",
         check=check_text,
         choices=_workloads,
-        is_main=True,
     )
     target_budget: str | None = option(
         None,

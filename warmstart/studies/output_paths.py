@@ -14,12 +14,15 @@ from warmstart.arguments import check_replaceable
 from warmstart.exports import START
 from warmstart.history_store.errors import MissingPathError, StorageError, UsageError
 from warmstart.locations import PathLike
-from warmstart.studies.execution.trial_process import TRIAL_TITLE
+from warmstart.studies.execution.joined_log import TITLE as TRIAL_TITLE
+from warmstart.studies.execution.trial_folder import remove_trial_folders
 from warmstart.studies.results.report import JOINT_TITLE, TITLE
 from warmstart.studies.results.study_record import is_report
 
 _BESIDE = (".json", ".html", ".log")
 """Endings of the files that are written beside a report."""
+TRIALS = "trials"
+"""Folder beside a report in which each trial has one."""
 _LOGS = ("", ".log", ".txt", ".out", ".err")
 """Endings of files to which a log may be appended, whatever they contain."""
 
@@ -115,6 +118,11 @@ def study_folder(storage: Path | None, name: str, members: Collection[str] = ())
     first = beside.with_name(f"{beside.stem}-reports") / re.sub(r"[^\w.-]+", "-", name).strip(".")
     folders = itertools.chain([first], (first.with_name(f"{first.name}-{n}") for n in itertools.count(2)))
     return next(folder for folder in folders if _is_free_for(folder, storage, set(members) or {name}))
+
+
+def remove_trials(storage: Path | None, study: str) -> None:
+    """Remove the folders of a study's trials."""
+    remove_trial_folders(study_folder(storage, study) / TRIALS, study)
 
 
 def log_beside(report: PathLike) -> Path:

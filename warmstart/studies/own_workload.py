@@ -21,6 +21,7 @@ from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.history.record import STATUS
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.base import Report as ReportTrial
+from warmstart.studies.objectives.command import ENVIRONMENT, placeholders
 from warmstart.studies.objectives.function import FunctionObjective
 from warmstart.studies.objectives.load import load_objective
 from warmstart.studies.objectives.measured import with_metric
@@ -102,6 +103,11 @@ class OwnScript:
         Raises:
             UsageError: it does not fit, or cannot be loaded.
         """
+        if self.command is not None and (names := sorted(set(placeholders(self.command)) & ENVIRONMENT.keys())):
+            msg = (
+                f"{{{names[0]}}} is of a trial of `warmstart tune`. Write a path with {{warmstart.seed}} in it instead."
+            )
+            raise UsageError(msg, param="command")
         objective = self.objective_for(datasets[0], space_json)
         if self.command is None:
             with TrialRunner(_DatasetObjective(objective) if len(datasets) > 1 else objective, log=self.log):

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from warmstart.history_store.canonical import canonical
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.json_text import plain_fault
-from warmstart.studies.state.removal import begins_anew, remove_study
+from warmstart.studies.output_paths import remove_trials
+from warmstart.studies.state.removal import begins_anew, count_trials, remove_study
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.storage import Store, is_new_storage, open_store
@@ -210,13 +211,19 @@ def begin_anew(
     store: Store,
     plans: Mapping[str, StudySpec],
     stored: Mapping[str, StudySpec | None],
+    trials: float,
     on_message: Callable[[str], object],
 ) -> list[str]:
-    """Remove studies without any result that a call asks something else; return their names."""
+    """Remove studies without any result that a call asks something else, or that have all trials of the call; return their names."""
     anew = []
     for name, old in stored.items():
-        if old is not None and old.differences(plans[name]) and begins_anew(store, name, old):
+        if old is None or not begins_anew(store, name, old):
+            continue
+        is_other = bool(old.differences(plans[name]))
+        if is_other or (old.workload is None and count_trials(store, name) >= trials):
             remove_study(store, name)
-            on_message(f"{name}: begun anew: it had no result, and was asked something else.")
+            remove_trials(store.path, name)
+            reason = "it had no result, and was asked something else" if is_other else "all its trials failed"
+            on_message(f"{name}: begun anew: {reason}.")
             anew.append(name)
     return anew

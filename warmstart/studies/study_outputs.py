@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -12,11 +13,20 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from warmstart.locations import PathLike, history_path
+from warmstart.studies.execution.trial_folder import TrialOutputs
 from warmstart.studies.history.record import check_recordable, record_study
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.best_networks import BestNetworks
+from warmstart.studies.objectives.command import DIR, placeholders
 from warmstart.studies.objectives.workload import WorkloadObjective
-from warmstart.studies.output_paths import check_distinct, check_log, check_report_path, log_beside, study_folder
+from warmstart.studies.output_paths import (
+    TRIALS,
+    check_distinct,
+    check_log,
+    check_report_path,
+    log_beside,
+    study_folder,
+)
 from warmstart.studies.results.saved_networks import CANDIDATES, check_savable, save_best, saved_model
 from warmstart.studies.results.summary import TuneResult
 from warmstart.studies.state.spec import StudySpec
@@ -138,6 +148,18 @@ def with_log(options: TuneOptions, storage: Path | None, name: str, members: Seq
         options.on_message(f"{folder}: no folder for the report and the log could be made ({error.strerror}).")
         return options
     return replace(options, log=log_beside(folder / "report.md"))
+
+
+def outputs_of_trials(options: TuneOptions, name: str, members: Sequence[str] = ()) -> TrialOutputs:
+    """Return where the trials of a call write: they have folders with a report, or if their command names them."""
+    is_named = options.command is not None and DIR in placeholders(options.command)
+    if not is_named and (options.report is None or options.cluster is not None):
+        return TrialOutputs(log_file(options))
+    folder = study_folder(local_path(options.storage), name, members).absolute() / TRIALS
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not is_named and not (existing.is_dir() and os.access(existing, os.W_OK)):
+        return TrialOutputs(log_file(options))  # a message says that there is no folder
+    return TrialOutputs(log_file(options), folder, is_shared=bool(members))
 
 
 def log_file(options: TuneOptions) -> Path | None:

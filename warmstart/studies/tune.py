@@ -57,6 +57,7 @@ from warmstart.studies.study_outputs import (
     check_outputs,
     log_file,
     network_folder,
+    outputs_of_trials,
     report_path,
     try_write_report,
     with_log,
@@ -337,7 +338,7 @@ def _run_studies(
         for name, path in paths.items()
     }
     if store is not None:
-        stored |= dict.fromkeys(begin_anew(store, plans, stored, options.on_message))
+        stored |= dict.fromkeys(begin_anew(store, plans, stored, limits.trials, options.on_message))
     if members:
         check_different([path or "" for path in paths.values()], [plan.fingerprint for plan in plans.values()])
     targets = tuple(outputs[name].with_networks(options.target(plan)) for name, plan in plans.items())
@@ -371,8 +372,9 @@ def _run_studies(
             limits = _with_time_limits(timed, limits, group.queues[0], options, query=queries[title], networks=networks)
         if options.workers not in (None, 1):  # each has processes of its own
             trial_stack.close()
-        watch = Watch(group, limits, options.progress, options.on_message)
-        n_before, job = watch.look(), Job(store.url, tuple(paths), limits, targets, log_file(options))
+        trial_outputs = outputs_of_trials(options, title, members)
+        watch = Watch(group, limits, options.progress, options.on_message, trial_outputs.last_lines)
+        n_before, job = watch.look(), Job(store.url, tuple(paths), limits, targets, trial_outputs)
         _announce_study(title, store, n_before, limits, options)
         if n_before < limits.trials:
             _run(group, job, options, store, watch, runners)
@@ -483,7 +485,7 @@ def _run(
         run_on_cluster(job, options.cluster, store, workers=options.workers, look=watch.look)
     elif options.workers in (None, 1):
         callbacks = {"on_end": watch.look, "on_begin": watch.look, "on_report": watch.glance}
-        work(group, job.objectives, job.limits, log=job.log, runners=runners, **callbacks)
+        work(group, job.objectives, job.limits, outputs=job.outputs, runners=runners, **callbacks)
     else:
         run_workers(job, options.workers, watch.look)
 

@@ -27,7 +27,7 @@ from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.command import placeholders
 from warmstart.studies.objectives.load import load_objective
 from warmstart.studies.objectives.measured import with_metric
-from warmstart.studies.objectives.metric import NAMED
+from warmstart.studies.objectives.metric import FILE, NAMED, REGEX
 from warmstart.studies.objectives.workload import WorkloadObjective
 from warmstart.studies.options import (
     Caller,
@@ -311,7 +311,8 @@ def with_printed_metric(values: Mapping[str, Any]) -> dict[str, Any]:
     if values.get("command") is None and values.get("objective") is None:
         msg = "needs `command` or `objective`."
         raise UsageError(msg, param=name)
-    prefix = NAMED if values.get("command") is not None else ""
+    is_spec = str(values[name]).startswith((REGEX, FILE))
+    prefix = NAMED if values.get("command") is not None and not is_spec else ""
     return {**rest, "metric": f"{prefix}{values[name]}", "maximize": name == "score"}
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from warmstart.history_store.errors import BrokenImagesError, UsageError, WarmstartError
 from warmstart.history_store.records import Config
+from warmstart.studies.execution.trial_folder import set_variables
 from warmstart.studies.objectives.base import Objective, Outcome, Pruned, TrialStatus
 from warmstart.studies.objectives.metric import plain_number
 from warmstart.studies.objectives.result import one_line, read_result, safe_repr
@@ -50,8 +51,11 @@ def serve(pipe: Connection, pickled: bytes, *, in_thread: bool = False) -> None:
         refused = Refusals()
         spent = False
         while not spent:
-            token, config, seed, budget = pipe.recv()
+            token, config, seed, budget, folder = pipe.recv()
             pipe.send(("begun", token, os.getpid()))
+            set_variables(folder, seed)
+            if folder is not None and not in_thread:
+                _print_to(folder.output)
             line = _Channel(pipe, token, refused)
             try:
                 outcome, spent = _evaluate(objective, line, config, seed, budget)
@@ -162,6 +166,16 @@ def _set_up_process() -> None:
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     with contextlib.suppress(OSError):  # out of memory, the kernel should kill the trial, not the study
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+def _print_to(path: Path) -> None:
+    """Append to a file what this process and those that it starts print from now on."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    for number in (1, 2):
+        os.dup2(descriptor, number)
+    os.close(descriptor)
 
 
 def _load(pickled: bytes) -> Objective:

@@ -21,6 +21,8 @@ from warmstart.history_store import system
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.records import Config
 from warmstart.studies.execution.child import serve
+from warmstart.studies.execution.joined_log import JoinedLog
+from warmstart.studies.execution.trial_folder import TrialFolder
 from warmstart.studies.objectives.base import Objective, Outcome, TrialStatus
 from warmstart.studies.objectives.pickling import dump_function, hidden_main
 from warmstart.studies.objectives.result import one_line
@@ -35,15 +37,13 @@ LOOK_S = 0.2
 LOOK_WORK_S = 1.0
 """Seconds between two looks at the CPU work of a loading child."""
 TAIL_BYTES = 4096
-TRIAL_TITLE = "== "
-"""Beginning of the line in a log that names a trial."""
 
 
 class TrialRunner:
     """Runner of trials of an objective in one child process, which stays between trials.
 
     The child is replaced after a trial that raised, was killed or was stopped. It ignores Ctrl-C, ends with its own
-    children when this process ends, however that ends, and prints to a log. Not thread-safe.
+    children when this process ends, however that ends, and prints to the trial's log. Not thread-safe.
     """
 
     def __init__(self, objective: Objective, *, log: Path | None = None) -> None:
@@ -51,7 +51,7 @@ class TrialRunner:
 
         Args:
             objective: picklable, if needed by value.
-            log: file to which the output of the trials is appended; None = only the running trial's output is stored.
+            log: file to which the output of the trials is appended; None = no log of all trials.
 
         Raises:
             UsageError: the objective cannot be pickled.
@@ -59,7 +59,7 @@ class TrialRunner:
         self._pickled = dump_function(objective)
         self._path = log
         self._child: _Child | _ThreadChild | None = None
-        self._log: Any = None
+        self._log = self._output = None  # type: Any
 
     def __enter__(self) -> Self:
         """Start the child and prepare the objective.
@@ -68,11 +68,12 @@ class TrialRunner:
             UsageError: the objective cannot be loaded.
             WarmstartError: raised by the objective's `prepare`.
         """
-        self._log = _anonymous_file() if self._path is None else self._path.open("ab+")
+        self._log = self._output = _anonymous_file()
+        self._joined = JoinedLog(self._path)
         try:
             self._child = self._start()
         except BaseException:
-            self._log.close()
+            self._close_logs()
             raise
         return self
 
@@ -83,7 +84,7 @@ class TrialRunner:
         try:
             self._retire(GRACE_S)
         finally:
-            self._log.close()
+            self._close_logs()
 
     def run(
         self,
@@ -95,6 +96,7 @@ class TrialRunner:
         timeout: float = math.inf,
         memory: int | None = None,
         title: str = "",
+        folder: TrialFolder | None = None,
     ) -> Outcome:
         """Evaluate a configuration; a failure of the child is an outcome, too.
 
@@ -105,7 +107,8 @@ class TrialRunner:
             report: called in this process with each reported (step, error); true = stop the trial.
             timeout: wall seconds of the trial, without the time in `report`.
             memory: bytes of memory of the child and its children; checked several times a second.
-            title: line before the trial's output in the log file.
+            title: of the trial in the log of all.
+            folder: of the trial, where its own log is; None = it has none.
 
         Raises:
             UsageError: a timeout or memory of 0 or less; or a new child cannot
@@ -115,25 +118,31 @@ class TrialRunner:
         if not timeout > 0 or (memory is not None and not memory > 0):
             msg = f"trial: expected a positive timeout and memory, got timeout={timeout}, memory={memory}. Leave them out for no limit."
             raise UsageError(msg)
-        self._write_title(title)
         for _ in range(STARTS):
             self._child = child = self._child or self._start()
-            start = self._begin_log()
+            start = self._begin_output(title, folder)
             try:
-                trial = _Trial(child, report, timeout=timeout, memory=memory)
-                outcome = trial.run(dict(config), seed, budget)
+                trial = _Trial(child, report, timeout=timeout, memory=memory, on_look=self._joined.copy)
+                outcome = trial.run(dict(config), seed, budget, folder)
             except BaseException:
                 self._retire(0.0)
                 raise
+            finally:
+                self._joined.copy(is_last=True)
             if trial.spent:
                 self._retire(GRACE_S if trial.ended else 0.0)
             if not trial.is_lost:
                 break
         return outcome if trial.ended else replace(outcome, note=self._with_tail(outcome.note, start))
 
+    @property
+    def pid(self) -> int | None:
+        """Return the process id of the child's guardian; None while there is no child."""
+        return None if self._child is None else self._child.process.pid
+
     def _start(self) -> _Child | _ThreadChild:
         """Start a child; one that dies while loading is replaced, up to `STARTS` times."""
-        start = self._begin_log()
+        start = self._begin_output()
         fate = ""
         for _ in range(STARTS):
             child = _child(self._pickled, self._log.fileno())
@@ -141,6 +150,7 @@ class TrialRunner:
             try:
                 ready = child.ready()
             finally:
+                self._joined.copy(is_last=True)
                 if not ready:
                     child.end(0.0)
             if ready:
@@ -154,21 +164,27 @@ class TrialRunner:
         if child is not None:
             child.end(wait_s)
 
-    def _write_title(self, title: str) -> None:
-        if self._path is not None and title:
-            os.write(self._log.fileno(), f"{TRIAL_TITLE}{title} ==\n".encode())
-
-    def _begin_log(self) -> int:
-        """Return the position in the log where a trial's output begins."""
-        if self._path is None:
+    def _begin_output(self, title: str = "", folder: TrialFolder | None = None) -> int:
+        """Follow the output of a trial, or without a title that of a loading child; return where it begins in its file."""
+        if self._output is not self._log:
+            self._output.close()
+        self._output = self._log if folder is None else folder.output.open("ab+")
+        if folder is None:
             self._log.truncate(0)
-        return int(self._log.seek(0, os.SEEK_END))
+        start = int(self._output.seek(0, os.SEEK_END))
+        self._joined.begin(self._output.fileno(), start, title)
+        return start
+
+    def _close_logs(self) -> None:
+        self._joined.close()
+        self._output.close()
+        self._log.close()
 
     def _with_tail(self, note: str, start: int) -> str:
         """Return a note with the last line that a trial printed."""
-        end = self._log.seek(0, os.SEEK_END)
+        end = self._output.seek(0, os.SEEK_END)
         # The child shares the file's position: seeking back would move its writes.
-        tail = system.read_at(self._log.fileno(), TAIL_BYTES, max(start, end - TAIL_BYTES))
+        tail = system.read_at(self._output.fileno(), TAIL_BYTES, max(start, end - TAIL_BYTES))
         lines = [one_line(line) for line in tail.decode(errors="replace").splitlines()]
         last = next((line for line in reversed(lines) if line), "")
         return one_line(f"{note}; the last line it printed: {last}") if last else note
@@ -268,7 +284,9 @@ class _Trial:
         *,
         timeout: float,
         memory: int | None,
+        on_look: Callable[[], None],
     ) -> None:
+        self.on_look = on_look
         self.child, self.report, self.timeout, self.memory = child, report, timeout, memory
         self.curve: list[tuple[float, float]] = []
         # Late messages of an earlier trial in the same child have another token, and are refused.
@@ -277,10 +295,10 @@ class _Trial:
         self.spent = self.ended = self.begun = self.is_lost = False
         self.started = self.look = time.monotonic()
 
-    def run(self, config: Config, seed: int, budget: float | None) -> Outcome:
+    def run(self, config: Config, seed: int, budget: float | None, folder: TrialFolder | None) -> Outcome:
         """Evaluate a configuration, and answer its reports."""
         with contextlib.suppress(OSError):  # the child just died: the next read shows it
-            self.child.pipe.send((self.token, config, seed, budget))
+            self.child.pipe.send((self.token, config, seed, budget, folder))
         outcome = None
         while outcome is None:
             outcome = self._step()
@@ -295,6 +313,7 @@ class _Trial:
         has_message = bool(wait([pipe], max(min(limit, self.look) - time.monotonic(), 0.0)))
         if time.monotonic() >= self.look:
             self.look = time.monotonic() + LOOK_S
+            self.on_look()
             memory_bytes = 0 if self.memory is None else memory_below(self.child.process.pid)
             if self.memory is not None and memory_bytes > self.memory:
                 return self._spend(TrialStatus.OOM, f"held {memory_bytes:,} bytes of memory, {self.memory:,} allowed")

@@ -13,6 +13,7 @@ from pathlib import Path
 from warmstart.history_store.space import load_space
 from warmstart.studies.execution.first_failures import ALIKE, fail_alike
 from warmstart.studies.execution.pace import Pace
+from warmstart.studies.execution.trial_folder import NO_OUTPUTS, TrialFolder, TrialOutputs
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.objectives.base import Objective, Outcome
 from warmstart.studies.objectives.load import load_objective, without_broken
@@ -58,20 +59,20 @@ class Job:
         limits: of this call.
         objectives: one a study; empty = made from the plans, which is impossible for a function without an importable
             name.
-        log: file for what the trials print.
+        outputs: where the trials write.
     """
 
     storage: str
     studies: tuple[str, ...]
     limits: Limits
     objectives: tuple[Objective, ...] = ()
-    log: Path | None = None
+    outputs: TrialOutputs = NO_OUTPUTS
 
     def __call__(self) -> None:
         """Work until no trial is left; raises as `work` and `open_queue`."""
         with StudyGroup.open(open_store(self.storage), self.studies) as group:
             objectives = self.objectives or [objective_of(queue.plan) for queue in group.queues]
-            work(group, objectives, self.limits, log=self.log)
+            work(group, objectives, self.limits, outputs=self.outputs)
 
 
 def objective_of(plan: StudySpec) -> Objective:
@@ -98,7 +99,7 @@ def work(
     objectives: Sequence[Objective],
     limits: Limits,
     *,
-    log: Path | None = None,
+    outputs: TrialOutputs = NO_OUTPUTS,
     on_end: Callable[[], object] = lambda: None,
     on_begin: Callable[[], object] = lambda: None,
     on_report: Callable[[], object] = lambda: None,
@@ -110,7 +111,7 @@ def work(
         group: the studies.
         objectives: one a study.
         limits: of this call.
-        log: file for what the trials print.
+        outputs: where the trials write.
         on_end: called after each trial of this worker.
         on_begin: called when a trial of this worker begins.
         on_report: called when a trial of this worker reports.
@@ -121,7 +122,7 @@ def work(
         StorageError: the storage does not answer; earlier outcomes stay.
     """
     with ExitStack() as stack:
-        runners = runners or Runners(objectives, log, stack)
+        runners = runners or Runners(objectives, outputs.log, stack)
         if limits.pace is not None:
             _restrict_to_pace(limits.pace, group)
         first: list[Outcome] = []
@@ -133,8 +134,10 @@ def work(
                 time.sleep(WAIT_S)
                 continue
             i, run = chosen
-            outcome = _run_trial(group.queues[i], run, runners[i], limits, on_begin=on_begin, on_report=on_report)
-            group.queues[i].end(run, outcome)
+            queue = group.queues[i]
+            folder = outputs.make_folder(queue.name, run.number, run.seed, run.config)
+            outcome = _run_trial(queue, run, runners[i], limits, folder=folder, on_begin=on_begin, on_report=on_report)
+            queue.end(run, outcome)
             on_end()
             if len(first) < ALIKE:
                 first.append(outcome)
@@ -148,6 +151,7 @@ def _run_trial(
     runner: TrialRunner,
     limits: Limits,
     *,
+    folder: TrialFolder | None,
     on_begin: Callable[[], object],
     on_report: Callable[[], object],
 ) -> Outcome:
@@ -168,6 +172,7 @@ def _run_trial(
         timeout=limits.trial_timeout if paced is None else min(limits.trial_timeout, paced.seconds),
         memory=limits.trial_memory,
         title=f"{queue.name}, trial {run.number}",
+        folder=folder,
     )
     return outcome if paced is None else paced.final_outcome(outcome, timeout=limits.trial_timeout)
 

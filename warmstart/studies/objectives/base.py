@@ -9,6 +9,8 @@ from typing import Protocol
 
 from warmstart.history_store.records import Config
 
+TRIAL, FOLDER, SEED = "WARMSTART_TRIAL", "WARMSTART_DIR", "WARMSTART_SEED"
+"""Environment variables of a trial: its number, its folder and its seed."""
 Report = Callable[[float, float], None]
 """Called with (step, error so far); raises `Pruned` if the study stops the trial."""
 

@@ -25,7 +25,8 @@ from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.quoting import in_line
 from warmstart.history_store.records import Config
 from warmstart.history_store.space import natural
-from warmstart.studies.objectives.base import Report, TrialStatus
+from warmstart.studies.objectives.base import FOLDER, TRIAL, Report, TrialStatus
+from warmstart.studies.objectives.guessed_metric import GuessedMetric, better_guess
 from warmstart.studies.objectives.metric import LAST_HINT, NUMBER, Metric, MetricReader
 from warmstart.studies.objectives.printed import printed_lines
 from warmstart.training.processes.supervisor import Supervised, describe_end
@@ -34,8 +35,12 @@ _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 TRIAL_VALUES = ("seed", "budget", "dataset", "config")
 """Names of a trial's values, as in `warmstart.seed`, or `seed` if no hyperparameter has that name."""
 _TRIAL_PREFIX, _SPACE_PREFIX = "warmstart.", "space."
+DIR = f"{_TRIAL_PREFIX}dir"
+ENVIRONMENT = {f"{_TRIAL_PREFIX}trial": TRIAL, DIR: FOLDER}
+"""Placeholders of a trial that has a number and a folder, and its environment variables."""
 _LOG = "log10_"
-_OPERATORS = frozenset({"&&", "||", "|", ";", ">", ">>", "<", "2>", "2>&1", "&>", "&"})
+_SHELL = re.compile(r"""[|&;]+$|[^'"].*;$|[\d&]?[<>]|~/|"?(\$[(A-Za-z_]|`)""")
+"""A word that only a shell understands: an operator, a redirection, `~/`, a variable, `$(...)`."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _BUILTINS = frozenset({"cd", "export", "source", ".", "set", "ulimit", "eval", "exec"})
 LISTEN_S = 10.0
@@ -55,6 +60,7 @@ class CommandObjective:
     ``log10_learning_rate``; ``{warmstart.seed}``, ``{warmstart.dataset}``, ``{warmstart.budget}``, or
     ``{warmstart.config}`` for all hyperparameters as JSON. ``{seed}`` and the other short forms mean the latter unless the
     space has a hyperparameter of that name: then ``{space.seed}`` is the hyperparameter, and ``{seed}`` is refused.
+    ``{warmstart.trial}`` and ``{warmstart.dir}`` are the number and the folder of the trial.
     Other braces stay. An argument whose placeholder has no value, because the hyperparameter is inactive or the trial
     has no budget, is left out; so is an option before it, where the argument is the placeholder alone.
 
@@ -112,7 +118,8 @@ class CommandObjective:
         if reserved := [
             name
             for name in self.names
-            if name.startswith(_TRIAL_PREFIX) and name.removeprefix(_TRIAL_PREFIX) in TRIAL_VALUES
+            if name in ENVIRONMENT
+            or (name.startswith(_TRIAL_PREFIX) and name.removeprefix(_TRIAL_PREFIX) in TRIAL_VALUES)
         ]:
             msg = f"expected no hyperparameter that is named like {{{reserved[0]}}} of the trial, got one. Give it another name in the space."
             raise UsageError(msg, param="command")
@@ -120,7 +127,7 @@ class CommandObjective:
             name = ambiguous[0]
             msg = f"expected {{{_TRIAL_PREFIX}{name}}} for the trial's {name} or {{{_SPACE_PREFIX}{name}}} for the hyperparameter of that name, got {{{name}}}, which may be either. Write the one that you mean."
             raise UsageError(msg, param="command")
-        valid = {*spelled, *TRIAL_VALUES, *(f"{_TRIAL_PREFIX}{name}" for name in TRIAL_VALUES)}
+        valid = {*spelled, *TRIAL_VALUES, *ENVIRONMENT, *(f"{_TRIAL_PREFIX}{name}" for name in TRIAL_VALUES)}
         placeholders = (name for name in used if name.isidentifier() or name.startswith((_TRIAL_PREFIX, _SPACE_PREFIX)))
         if unknown := sorted(name for name in placeholders if name not in valid):
             choices = sorted(name for name in valid if not name.startswith(_SPACE_PREFIX))
@@ -139,11 +146,15 @@ class CommandObjective:
             target=lambda: last_error.extend(printed_lines(process.process.stderr, sys.stderr)), daemon=True
         )
         listener.start()
-        last = ""
+        last, guess = "", None
         try:
             for line in printed_lines(process.process.stdout, sys.stdout):
                 last = line
-                _report_json(line, report) if reader is None else _report_metric(line, reader, report)
+                if reader is None:
+                    guess = better_guess(line, guess)
+                    _report_json(line, report)
+                else:
+                    _report_metric(line, reader, report)
             if reader is not None and reader.named is not None and reader.named.is_percent is not None:
                 self._is_percent = reader.named.is_percent
             code = process.wait()
@@ -154,7 +165,7 @@ class CommandObjective:
             status = TrialStatus.KILLED if code < 0 else TrialStatus.CRASHED
             note = ": ".join([f"{words[0]} {describe_end(code)}", *last_error])
             return {"status": status, "note": note}
-        return _result(last) if reader is None else reader.result()
+        return _result(last, guess) if reader is None else reader.result()
 
     def _reader(self, values: Mapping[str, str]) -> MetricReader | None:
         """Return a reader of the metric; the path of its file may have placeholders."""
@@ -174,6 +185,7 @@ class CommandObjective:
         trial = {"config": json.dumps(hyperparameters), "seed": seed, "dataset": self.dataset, "budget": amount}
         values: dict[str, Any] = {f"{_SPACE_PREFIX}{name}": value for name, value in hyperparameters.items()}
         values |= trial | hyperparameters | {f"{_TRIAL_PREFIX}{name}": value for name, value in trial.items()}
+        values |= {name: os.environ.get(variable) for name, variable in ENVIRONMENT.items()}
         return {name: in_argument(value) for name, value in values.items() if value is not None}
 
 
@@ -190,7 +202,7 @@ def _check_no_shell(command: str) -> None:
         words = shlex.split(command, posix=False)  # with their quotes
     except ValueError:  # an apostrophe inside a word
         return
-    shells = [word for word in words if word in _OPERATORS or (word.endswith(";") and word[0] not in "'\"")]
+    shells = [word for word in words if _SHELL.match(word)]
     if words and (_ASSIGNMENT.match(words[0]) or (words[0] in _BUILTINS and shutil.which(words[0]) is None)):
         shells.insert(0, words[0])
     if shells:
@@ -270,14 +282,19 @@ def _report_metric(line: str, reader: MetricReader, report: Report) -> None:
         _report_pair(pair, line, report, label="a metric")
 
 
-def _result(line: str) -> object:
+def _result(line: str, guess: GuessedMetric | None) -> object:
+    """Return the result of the last line; a failure names the option that would read a number."""
     try:
         result = parse_json(line)
     except (ValueError, RecursionError):
         got = repr(line[:80]) if line else "no line"
         note = f"expected the error as JSON on the last line of its output, got {got}"
-        if NUMBER.search(line):
+        if guess is not None:
+            note += f"; `{guess.option}` {guess.name} reads {guess.text!r}"
+        elif NUMBER.search(line):
             note += f"; {LAST_HINT}"
+        elif line:
+            note += "; `score` NAME, or `loss` NAME, takes what it prints after a name"
         return {"status": TrialStatus.FAILED, "note": note}
     if isinstance(result, dict):
         result.pop("step", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from typing import Any, Literal, get_args
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.wording import in_words
-from warmstart.studies.objectives.named_values import NamedValues
+from warmstart.studies.objectives.named_values import LineSteps, NamedValues
 
 Scale = Literal["fraction", "percent", "any"]
 """Range of a metric: 0 to 1, 0 to 100, or any number."""
@@ -47,7 +48,7 @@ LARGER = frozenset(
 SMALLER = frozenset(
     ["bce", "ce", "error", "err", "fid", "loss", "mae", "mse", "nll", "perplexity", "ppl", "rmse", "wer"]
 )
-_REGEX, _FILE, NAMED = "regex:", "file:", "named:"
+REGEX, FILE, NAMED = "regex:", "file:", "named:"
 
 
 def is_larger_better(name: str) -> bool:
@@ -88,8 +89,8 @@ class Metric:
 
     Attributes:
         spec: ``KEY`` of a JSON object, dots for objects in it; ``last`` number printed; ``regex:PATTERN``, whose first group, or
-            all of it, is the number, the last match counting; ``file:PATH:KEY`` of a JSON file that the trial writes; None =
-            the number that the objective returns; ``named:NAME`` = the number that a command prints after a name.
+            all of it, is the number, the last match counting; ``file:PATH:KEY`` of a file of JSON, lines of JSON or CSV that the trial
+            writes; None = the number that the objective returns; ``named:NAME`` = the number that a command prints after a name.
         maximize: whether larger is better.
         scale: its range; None = ``any``, but at most 1 if larger is better.
     """
@@ -139,13 +140,13 @@ class Metric:
     @property
     def key(self) -> str | None:
         """Return the key in the objective's result; None if the number is elsewhere."""
-        is_elsewhere = self.spec is None or self.spec == LAST or self.spec.startswith((_REGEX, _FILE, NAMED))
+        is_elsewhere = self.spec is None or self.spec == LAST or self.spec.startswith((REGEX, FILE, NAMED))
         return None if is_elsewhere else self.spec
 
     @property
     def pattern(self) -> str | None:
         """Return the regular expression, or None."""
-        return self.spec.removeprefix(_REGEX) if self.spec is not None and self.spec.startswith(_REGEX) else None
+        return self.spec.removeprefix(REGEX) if self.spec is not None and self.spec.startswith(REGEX) else None
 
     @property
     def printed_name(self) -> str | None:
@@ -155,9 +156,9 @@ class Metric:
     @property
     def file(self) -> tuple[str, str] | None:
         """Return path and key of the file, or None."""
-        if self.spec is None or not self.spec.startswith(_FILE):
+        if self.spec is None or not self.spec.startswith(FILE):
             return None
-        path, _, key = self.spec.removeprefix(_FILE).rpartition(":")
+        path, _, key = self.spec.removeprefix(FILE).rpartition(":")
         return path, key
 
     @property
@@ -254,15 +255,17 @@ class MetricReader:
             is_score, keeps_percent = metric.maximize and metric.scale is None, metric.scale == "percent"
             self.named = NamedValues(metric.printed_name, is_score, keeps_percent, was_percent)
         self._metric, self._file, self._state_before = metric, file, _file_state(file)
+        self._steps = LineSteps()
         self._value: object = None
         self._last_line = ""
 
     def read(self, line: str) -> tuple[object, object] | None:
         """Read a line of the trial's output; return its step and metric if it is a report.
 
-        A report is a JSON object with `step` and the metric under its name, also if the result is read elsewhere.
+        A report is a JSON object with `step` and the metric under its name, also if the result is read elsewhere; where there
+        is none, each line that its pattern matches. Of a named metric it is each line with the name.
         """
-        metric, self._last_line = self._metric, line
+        metric, self._last_line, is_match = self._metric, line, False
         if self.named is not None:
             return self._read_named(line, self.named)
         try:
@@ -272,13 +275,17 @@ class MetricReader:
         if metric.pattern is not None:
             for match in re.finditer(metric.pattern, line):
                 self._value = _number(match[1] if match.re.groups else match[0])
+                is_match = True
         elif metric.spec == LAST:
             for match in _ANY_NUMBER.finditer(line):
                 self._value = float(match[0])
         else:
             self._take_json(document)
         value = nested_value(document, metric.name)
-        return None if value is None or "step" not in document else (document["step"], value)
+        if value is not None and "step" in document:
+            self._steps.latest = math.inf
+            return document["step"], value
+        return self._steps.report(line, self._value) if is_match and isinstance(self._value, float) else None
 
     def _read_named(self, line: str, named: NamedValues) -> tuple[object, object] | None:
         try:
@@ -296,12 +303,11 @@ class MetricReader:
             if _file_state(self._file) == self._state_before:
                 return _failed(f"expected {self._file} to be written by the trial, got none of it")
             try:
-                document = parse_json(self._file.read_text(encoding="utf-8-sig"))
+                content = value_of_file(self._file, metric.file[1])
             except (OSError, ValueError, RecursionError) as problem:
-                return _failed(f"expected {self._file} as JSON, got {in_words(problem)}")
-            content = nested_value(document, metric.file[1]) if isinstance(document, Mapping) else None
+                return _failed(f"expected {self._file} as {_kind_of_file(self._file)}, got {in_words(problem)}")
             if content is None:
-                return _failed(f"expected {metric.file[1]!r} in {self._file}, got {_short_repr(document)}")
+                return _failed(f"expected {metric.file[1]!r} in {self._file}, got none")
             return metric.result(content if metric.key is None else {metric.key: content})
         if self._value is None:
             label = f"{metric.printed_name!r} and its value" if metric.printed_name else f"{metric.spec!r}"
@@ -318,7 +324,7 @@ class MetricReader:
         if number is None:
             return ""
         if key is not None and key in self._last_line and not self._last_line.startswith("{"):
-            return f"; `metric` 'regex:{re.escape(key)}[^0-9]*([0-9.]+)' takes that number"
+            return f"; `{'score' if self._metric.maximize else 'loss'}` {key} takes that number"
         return f"; {LAST_HINT}" if self._metric.spec is None else ""
 
     def _take_json(self, document: object) -> None:
@@ -329,6 +335,33 @@ class MetricReader:
                 self._value = document
         elif isinstance(document, int | float) and not isinstance(document, bool):
             self._value = document
+
+
+def value_of_file(path: Path, key: str) -> Any:
+    """Return the value of a key in a file: JSON, lines of JSON, or CSV; the last one that is there, None without one.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is neither.
+    """
+    text = path.read_text(encoding="utf-8-sig")
+    if path.suffix.lower() == ".csv":
+        rows = csv.reader(text.splitlines(), skipinitialspace=True)
+        column = [name.strip() for name in next(rows, [])].index(key)
+        cells = [row[column].strip() for row in rows if len(row) > column and row[column].strip()]
+        return float(cells[-1]) if cells else None
+    try:
+        return nested_value(parse_json(text), key)
+    except ValueError:
+        lines = text.strip().splitlines()
+        if len(lines) < 2:
+            raise
+    values = [value for line in lines if line.strip() and (value := nested_value(parse_json(line), key)) is not None]
+    return values[-1] if values else None
+
+
+def _kind_of_file(path: Path) -> str:
+    return "CSV with that column" if path.suffix.lower() == ".csv" else "JSON"
 
 
 def nested_value(document: Any, key: str | None) -> Any:

@@ -5,17 +5,27 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from functools import cache
 
-_NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)"
-_BETWEEN = (
-    r"""["'`)\]]*\s*(?:[:=|│┃]|=>|->|is\b|of\b|was\b)?\s*["'`(\[]*\s*(?:(?:tensor|float\d*|np\.float\d+)\()?\s*"""
+_VALUE = re.compile(
+    r"""
+    (?:\s(?:of|on|for|after|over)\b[^:=|]{0,80}(?=[:=|]|\b(?:is|was)\b))?  # as in "accuracy of the network on cats: 71 %"
+    [\s"'`)\]]*+                                      # ends of quotes and brackets round the name
+    (?:=>|->|[:=|│┃]|(?:is|of|was)\b)?+
+    [\s"'`(\[]*+
+    (?:(?:tensor|(?:np\.)?float\d*)\(\s*+)?+
+    ((?>[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|inf(?:inity)?)))(?![\w.]*\w)
+    (?:\s*+/\s*+(\d+)\b)?                            # as in 9150/10000
+    \s*+(%?)
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
-_PHRASE = r"(?:\s+(?:of|on|for|after|over)\b[^:=|]*(?=[:=|]))?"
-"""As in "accuracy of the network on 10000 images: 71 %"."""
+"""What follows a name. Repeats are possessive (`*+`): a line of a megabyte takes no longer than its length."""
 _EPOCH = re.compile(
-    r"""\b(?:epoch|step|round|iter(?:ation)?)s?["']?\s*[:=#\[(]?\s*["']?(\d+(?:\.\d+)?)(?![\d%])""", re.IGNORECASE
+    r"""\b(?:epoch|step|round|iter(?:ation)?)s?["']?\s*+[:=#\[(]?\s*+["']?(\d{1,15}(?:\.\d+)?)(?![\d%])""",
+    re.IGNORECASE,
 )
-_BAR = re.compile(r"\d+%\s*\||\bit/s\b|\bs/it\b|\bms/step\b.*\r|[━╸█▏▎▍▌▋▊▉]{3}")
+_BAR = re.compile(r"\d%\s*+\||\bit/s\b|\bs/it\b|[━╸█▏▎▍▌▋▊▉]{3}")
 """What a progress bar looks like, which prints a number again and again."""
 
 
@@ -26,14 +36,10 @@ class NamedValue:
     Attributes:
         number: as printed.
         is_percent: whether it is in per cent: a % follows, or it is a share, as 9150/10000.
-        step: of the line, if it names an epoch or a step.
-        is_bar: whether the line is a progress bar, which may print a value again and again.
     """
 
     number: float
     is_percent: bool
-    step: float | None
-    is_bar: bool
 
 
 def named_value(line: str, name: str) -> NamedValue | None:
@@ -42,19 +48,46 @@ def named_value(line: str, name: str) -> NamedValue | None:
     Case does not matter, nor what separates the words of the name: `val_acc` is found as `Val Acc` and `val/acc`. A
     longer name that ends with it, as `best_val_acc`, is another one.
     """
-    words = [re.escape(word) for word in re.split(r"[\s_/.-]+", name.strip()) if word]
-    spelled = r"(?<![\w/.@-])" + r"[\s_/.-]?".join(words) + r"(?![\w@])"
-    matches = list(
-        re.finditer(rf"{spelled}{_PHRASE}{_BETWEEN}({_NUMBER})(?!\w)(?:\s*/\s*(\d+)\b)?\s*(%?)", line, re.IGNORECASE)
-    )
+    matches = [match for found in _spellings(name).finditer(line) if (match := _VALUE.match(line, found.end()))]
     if not matches:
         return None
     number, out_of, percent = matches[-1].groups()
-    epoch = _EPOCH.search(line)
-    step = None if epoch is None else float(epoch[1])
     if out_of and float(out_of):
-        return NamedValue(100 * float(number) / float(out_of), is_percent=True, step=step, is_bar=False)
-    return NamedValue(float(number), bool(percent), step, bool(_BAR.search(line)))
+        return NamedValue(100 * float(number) / float(out_of), is_percent=True)
+    return NamedValue(float(number), bool(percent))
+
+
+@cache
+def _spellings(name: str) -> re.Pattern[str]:
+    """Return the pattern of a name, by its words."""
+    words = [re.escape(word) for word in re.split(r"[\s_/.-]+", name.strip()) if word]
+    return re.compile(r"(?<![\w/.@-])" + r"[\s_/.-]?".join(words) + r"(?![\w@])", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class LineSteps:
+    """The steps of reports that are lines of text: the epoch that a line names, else the next one.
+
+    Attributes:
+        latest: step; minus infinity before the first.
+    """
+
+    latest: float = -math.inf
+    _value: float | None = None
+
+    def report(self, line: str, value: float) -> tuple[float, float] | None:
+        """Return step and value of a line that has a value.
+
+        Returns: None for a further line of an epoch, and for a progress bar that shows the same value as before.
+        """
+        epoch = _EPOCH.search(line)
+        step = max(self.latest, 0) + 1 if epoch is None else float(epoch[1])
+        is_repeated = value == self._value and bool(_BAR.search(line))
+        self._value = value
+        if step <= self.latest or is_repeated:
+            return None
+        self.latest = step
+        return step, value
 
 
 @dataclass(slots=True)
@@ -68,6 +101,7 @@ class NamedValues:
         was_percent: whether earlier trials printed per cent; None = not known.
         latest: value; None before the first.
         is_percent: whether this trial printed per cent; None = not known.
+        steps: of the reports.
     """
 
     name: str
@@ -76,40 +110,33 @@ class NamedValues:
     was_percent: bool | None = None
     latest: float | None = None
     is_percent: bool | None = None
-    _step: float = field(default=-math.inf)
+    steps: LineSteps = field(default_factory=LineSteps)
 
     def read(self, line: str) -> tuple[float, float] | None:
         """Read a line; return the step and the value if they are a report.
 
-        A line that names no epoch is the next step. One of the same epoch as before, and a progress bar that shows the
-        same value as before, are no reports.
-
         Raises:
-            ValueError: a score above 1 after trials of which none had one.
+            ValueError: a score above 100, or above 1 after trials of which none had one.
         """
-        found = named_value(line, self.name)
-        if found is None:
+        printed = named_value(line, self.name)
+        if printed is None:
             return None
-        value, before = self._fraction(found), self.latest
-        self.latest = value
-        step = found.step if found.step is not None else max(self._step, 0) + 1
-        if step <= self._step or (found.is_bar and value == before):
-            return None
-        self._step = step
-        return step, value
+        self.latest = self._fraction(printed)
+        return self.steps.report(line, self.latest)
 
-    def _fraction(self, found: NamedValue) -> float:
-        if found.is_percent:
+    def _fraction(self, printed: NamedValue) -> float:
+        if printed.is_percent:
             self.is_percent = True
-            return found.number if self.keeps_percent else found.number / 100
-        if not self.is_score or not math.isfinite(found.number):
-            return found.number
-        if found.number > 1:
-            if self.was_percent is False:
-                msg = f"expected {self.name} of at most 1, as in the trials before, got {found.number:g}. Give `scale`."
-                raise ValueError(msg)
+            return printed.number if self.keeps_percent else printed.number / 100
+        if not self.is_score or not math.isfinite(printed.number):
+            return printed.number
+        if printed.number > 100 or (printed.number > 1 and self.was_percent is False):
+            most = "1 (or 100, in per cent)" if printed.number > 100 else "1, as in the trials before"
+            msg = f"expected {self.name} of at most {most}, got {printed.number:g}. Give `scale`."
+            raise ValueError(msg)
+        if printed.number > 1:
             self.is_percent = True
         if self.is_percent or self.was_percent:
-            return found.number / 100
-        self.is_percent = False if found.number else None
-        return found.number
+            return printed.number / 100
+        self.is_percent = False if printed.number else None
+        return printed.number

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import IO, TextIO
 
 from warmstart.history_store.json_text import parse_json
@@ -24,11 +26,23 @@ def printed_lines(stream: IO[bytes] | None, log: TextIO) -> Iterator[str]:
         yield from _whole_objects(_copied(lines, log))
 
 
+def text_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a log as `printed_lines` yields those of a program; none of a file that is not there."""
+    with contextlib.suppress(FileNotFoundError), path.open(encoding="utf-8", errors="replace") as lines:
+        yield from _whole_objects(_plain(lines))
+
+
+def _plain(lines: Iterable[str]) -> Iterator[str]:
+    return (text for line in lines if (text := _STYLE.sub("", line).rstrip()))
+
+
 def _copied(lines: io.TextIOWrapper, log: TextIO) -> Iterator[str]:
-    for line in lines:
-        log.write(line)
-        if text := _STYLE.sub("", line).rstrip():
-            yield text
+    def copy() -> Iterator[str]:
+        for line in lines:
+            log.write(line)
+            yield line
+
+    return _plain(copy())
 
 
 def _whole_objects(lines: Iterator[str]) -> Iterator[str]:

@@ -156,5 +156,5 @@ def check_any_error(name: str, trials: Sequence[Trial], *, workload: str | None)
             if workload is None
             else f"{workload} could be trained with none of its configurations here: change what the reason names, such as the images, `space`, `device`, `trial_timeout` or `trial_memory`"
         )
-        msg = f"{name}: expected a trial that gives a result, got none of {len(failed)} ({counts}; the last: {note}). {step}; begin another study with `study`."
+        msg = f"{name}: expected a trial that gives a result, got none of {len(failed)} ({counts}; the last: {note}). {step}, and do the same again."
         raise AllTrialsFailedError(msg)

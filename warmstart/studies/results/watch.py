@@ -31,7 +31,9 @@ class Watch:
         limits: Limits,
         progress: Callable[[StudyProgress], None] | None,
         on_message: Callable[[str], object],
+        last_lines: Callable[[str, int], Sequence[str]] = lambda _study, _number: (),
     ) -> None:
+        self._last_lines = last_lines
         self._queues, self._limits, self._progress, self._on_message = group.queues, limits, progress, on_message
         self._ended_numbers: list[set[int]] | None = None
         self._running: list[tuple[RunningTrial, ...]] = [()] * len(group.queues)
@@ -69,7 +71,7 @@ class Watch:
         for i, (queue, ended) in enumerate(zip(self._queues, ended_by_study, strict=True)):
             new = () if before is None else tuple(trial for trial in ended if trial.number not in before[i])
             is_first = before is None and i == 0
-            warn_first_failure(queue.study.study_name, new, ended, self._on_message)
+            warn_first_failure(queue.study.study_name, new, ended, self._on_message, self._last_lines)
             if queue.plan.pruner != "none":
                 warn_no_reports(queue.study.study_name, new, ended, self._on_message)
             if self._progress is not None and (new or is_first or self._running[i] != running_before[i]):
@@ -105,15 +107,20 @@ def _share(trial: RunningTrial, durations: Sequence[float], now: float) -> float
 
 
 def warn_first_failure(
-    study: str, new: Sequence[Trial], ended: Sequence[Trial], on_message: Callable[[str], object]
+    study: str,
+    new: Sequence[Trial],
+    ended: Sequence[Trial],
+    on_message: Callable[[str], object],
+    last_lines: Callable[[str, int], Sequence[str]] = lambda _study, _number: (),
 ) -> None:
-    """Print why the first trial failed, if no trial has an error yet: the objective may be wrong.
+    """Print why the first trial failed, and what it printed, if no trial has an error yet: the objective may be wrong.
 
     Args:
         study: its name.
         new: trials that ended since the last look.
         ended: all ended trials.
-        on_message: called with the line.
+        on_message: called with each line.
+        last_lines: of what a trial of a study printed, by its number.
     """
     failed = failures(ended)
     # With several workers trial 1 may fail before trial 0: then all failures are new, and only one is reported.
@@ -121,6 +128,8 @@ def warn_first_failure(
         trial = failed[0]
         note = trial.note.rstrip(".") or "no note"
         on_message(f"{study}: trial {trial.number} gave no result ({trial.status.value}): {note}. The study goes on.")
+        for line in last_lines(study, trial.number):
+            on_message(f"  | {line}")
 
 
 def warn_no_reports(

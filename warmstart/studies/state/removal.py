@@ -21,6 +21,13 @@ def begins_anew(store: Store, name: str, plan: StudySpec) -> bool:
     return not _running(store, study, plan)
 
 
+def count_trials(store: Store, name: str) -> int:
+    """Return the number of a study's trials."""
+    study = _load(store, name)
+    with store.guard():
+        return len(study.get_trials(deepcopy=False))
+
+
 def remove_study(store: Store, name: str) -> int:
     """Remove a study and its trials; return their number.
 

@@ -14,6 +14,7 @@ from warmstart.studies.objectives.result import read_result
 
 NAMES = ("log10_learning_rate", "momentum")
 CONFIG = {"log10_learning_rate": -2.0, "momentum": 0.5}
+NAMED = "; `score` NAME, or `loss` NAME, takes what it prints after a name"
 
 
 def run(code, arguments="{config}", config=CONFIG, **options):
@@ -166,13 +167,16 @@ def test_a_last_line_of_a_step_is_the_result_too():
     ("code", "status", "note"),
     [
         ("", "failed", "expected the error as JSON on the last line of its output, got no line"),
-        ("print('error: 0.3')", "failed", "expected the error as JSON on the last line of its output, got 'error: 0.3'; `metric` last takes the last number printed; add `maximize` where larger is better"),
-        ("print(float('nan'))", "failed", "expected the error as JSON on the last line of its output, got 'nan'"),
+        ("print('error: 0.3')", "failed", "expected the error as JSON on the last line of its output, got 'error: 0.3'; `loss` error reads 'error: 0.3'"),
+        ("print('Val Acc: 71%, loss: 0.3'); print('3 files')", "failed", "expected the error as JSON on the last line of its output, got '3 files'; `score` Val_Acc reads 'Val Acc: 71%, loss: 0.3'"),
+        ("print('epoch 1'); print('saved')", "failed", "expected the error as JSON on the last line of its output, got 'saved'" + NAMED),
+        ("print(1); print('3 files')", "failed", "expected the error as JSON on the last line of its output, got '3 files'; `metric` last takes the last number printed; add `maximize` where larger is better"),
+        ("print(float('nan'))", "failed", f"expected the error as JSON on the last line of its output, got 'nan'{NAMED}"),
         ("print('NaN')", "failed", "expected an error that is one finite number, got nan"),
         ("print('[0.1, 0.2]')", "failed", "expected an error that is one finite number, got [0.1, 0.2]"),
         ("print('{\"loss\": 1}')", "failed", "expected a mapping with an error, got {'loss': 1}; `metric` 'loss' takes that key"),
-        ("print('[' * 10**6)", "failed", f"expected the error as JSON on the last line of its output, got '{'[' * 80}'"),
-        ("import os; os.write(1, b'\\xff\\xfe')", "failed", "expected the error as JSON on the last line of its output, got '��'"),
+        ("print('[' * 10**6)", "failed", f"expected the error as JSON on the last line of its output, got '{'[' * 80}'{NAMED}"),
+        ("import os; os.write(1, b'\\xff\\xfe')", "failed", f"expected the error as JSON on the last line of its output, got '��'{NAMED}"),
         ("print(0.1); 1 / 0", "crashed", f"{sys.executable} ended with 1: ZeroDivisionError: division by zero"),
         ("import os; os.kill(os.getpid(), 9)", "killed", f"{sys.executable} was killed by SIGKILL"),
     ],
@@ -194,7 +198,7 @@ def test_limits_hold_for_the_command():
         ("python 'train.py", r"^command: expected a command as typed in a shell, got .*, whose quotes or backslash stay open"),
         ("python {config} {lerning_rate}", r"^command: expected placeholders among .*learning_rate.*, got {lerning_rate}"),
         ("python {learning_rate}", r"none for momentum. Add {momentum}, or {warmstart.config}"),
-        ("python {config} {warmstart.sed}", r"^command: expected placeholders among .*warmstart.seed, got {warmstart.sed}"),
+        ("python {config} {warmstart.sed}", r"^command: expected placeholders among .*warmstart.seed.*, got {warmstart.sed}"),
         ("python {config} {warmstart.dataset}", r"^command: {warmstart.dataset} needs `dataset`"),
         ("python {momentum}", r"none for log10_learning_rate. Add {learning_rate}, or"),
         ("python {config} {dataset}", r"^command: {dataset} needs `dataset`"),
@@ -202,6 +206,9 @@ def test_limits_hold_for_the_command():
         ("LR=3 python t.py {config}", r"got 'LR=3', which only a shell"),
         ("python t.py {config} | tail -1", r"got '\|', which only a shell"),
         ("echo 3; rm {config}", r"got '3;', which only a shell"),
+        ("python t.py {config} 2>/dev/null", r"got '2>/dev/null', which only a shell"),
+        ("python t.py {config} --out $HOME/x", r"got '\$HOME/x', which only a shell"),
+        ("python t.py {config} --data ~/x", r"got '~/x', which only a shell"),
         ("surely-not-there {config}", r"^command: expected a program that can be run, got 'surely-not-there'"),
     ],
 )  # fmt: skip

@@ -106,7 +106,7 @@ PRINTS = {
         (
             "log",
             "acc",
-            "got none; the last line is 'acc=0.75 after 12.5 s'; `metric` 'regex:acc[^0-9]*([0-9.]+)' takes that number",
+            "got none; the last line is 'acc=0.75 after 12.5 s'; `score` acc takes that number",
         ),
         ("nan", "last", "expected score that is one finite number, got nan"),
         ("no number", "last", "expected score that is one finite number, got -inf"),
@@ -131,7 +131,8 @@ def test_where_a_command_says_its_metric(prints, spec, expected, tmp_path, monke
     outcome = read_result(objective({"x": 1}, seed=7, budget=None, report=lambda *point: reports.append(point)), 0.0)
     if isinstance(expected, float):
         assert (outcome.error, outcome.note) == (expected, "")
-        assert reports == {"json": [(1.0, 0.5)], "texts": [(2.0, 0.5)]}.get(prints, [])
+        lines = [(1.0, 0.75), (2.0, 0.25)] if prints == "log" else []
+        assert reports == {"json": [(1.0, 0.5)], "texts": [(2.0, 0.5)]}.get(prints, lines)
     else:
         assert outcome.error is None
         assert expected in outcome.note

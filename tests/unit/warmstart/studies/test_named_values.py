@@ -1,9 +1,12 @@
 """Numbers by name in what scripts print."""
 
+import functools
 import math
+import time
 
 import pytest
 
+from warmstart.studies.objectives.guessed_metric import better_guess
 from warmstart.studies.objectives.metric import Metric, MetricReader
 from warmstart.studies.objectives.named_values import NamedValues, named_value
 
@@ -24,6 +27,7 @@ from warmstart.studies.objectives.named_values import NamedValues, named_value
         ("val_loss: -1.5e-3", "val_loss", -0.0015, False),
         ("val_acc nan", "val_acc", math.nan, False),
         ("val_acc 0.6, then val_acc 0.7", "val_acc", 0.7, False),
+        ("The accuracy on the test set is 0.97.", "accuracy", 0.97, False),
     ],
 )
 def test_a_value_is_found_by_its_name(line, name, value, percent):
@@ -31,7 +35,9 @@ def test_a_value_is_found_by_its_name(line, name, value, percent):
     assert (found.number, found.is_percent) == (pytest.approx(value, nan_ok=True), percent)
 
 
-@pytest.mark.parametrize("line", ["best_val_acc: 0.9", "val_acc_top5: 0.9", "val_acc", "0.9 val_acc", "val_acc: high"])
+@pytest.mark.parametrize(
+    "line", ["best_val_acc: 0.9", "val_acc_top5: 0.9", "val_acc", "0.9 val_acc", "val_acc: high", "val_acc 1.2.3"]
+)
 def test_other_names_are_not_the_name(line):
     assert named_value(line, "val_acc") is None
 
@@ -63,6 +69,53 @@ def test_per_cent_is_recognised_by_its_sign_by_its_size_and_by_earlier_trials():
     assert NamedValues("loss", is_score=False).read("loss 71.2") == (1, 71.2)
     with pytest.raises(ValueError, match=r"expected acc of at most 1, as in the trials before, got 71\.2"):
         NamedValues("acc", is_score=True, was_percent=False).read("acc 71.2")
+
+
+@pytest.mark.parametrize("line", ["acc" + " " * 10**6, "acc of" * 10**4, "1" * 10**6 + "acc", "epoch" + " " * 10**6])
+def test_a_long_line_takes_no_longer_than_its_length(line):
+    began = time.process_time()
+    assert NamedValues("acc", is_score=True).read(line) is None
+    assert time.process_time() - began < 5
+
+
+def test_each_match_of_a_pattern_is_a_report():
+    reader = MetricReader(Metric("regex:acc=([0-9.]+)", maximize=True))
+    lines = "acc=0.5", "loss 3", "acc=0.7", "acc=...", '{"step": 4, "score": 0.6}', "acc=0.8"
+    assert [reader.read(line) for line in lines] == [(1, 0.5), None, (2, 0.7), None, (4, 0.6), None]
+
+
+@pytest.mark.parametrize(
+    ("lines", "option", "name"),
+    [
+        (["epoch 1 loss 0.5 acc 0.7", "val acc: 0.6", "best_val_acc 0.9", "done 3"], "score", "val_acc"),
+        (["Train Loss: 0.5", "Test set: Average loss: 0.3, Accuracy: 90/100 (90%)"], "score", "Accuracy"),
+        (["{'eval_loss': 0.5, 'epoch': 1}", "{'train_loss': 0.4}"], "loss", "eval_loss"),
+        (["RMSE = 3.2", "R2 = 0.4"], "score", "R2"),
+    ],
+)
+def test_the_metric_of_unseen_data_is_guessed_from_what_is_printed(lines, option, name):
+    guess = functools.reduce(lambda guess, line: better_guess(line, guess), lines, None)
+    assert (guess.option, guess.name) == (option, name)
+    assert better_guess("epoch 3 of 10 took 2.5 s", None) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("m.json", '{"val": {"acc": 0.5}}', 0.5),
+        ("m.jsonl", '{"val": {"acc": 0.4}}\n{"val": {"acc": 0.5}}\n{"time": 3}\n', 0.5),
+        ("results.csv", "epoch,  val.acc, loss\n1, 0.4, 2\n2, 0.5, 1\n3, , 1\n", 0.5),
+        ("results.csv", "epoch,val.acc\n", "expected 'val.acc' in "),
+        ("results.csv", "epoch,loss\n1,2\n", "as CSV with that column, got"),
+        ("m.json", "", "as JSON, got"),
+    ],
+)
+def test_a_metric_in_a_file(tmp_path, name, text, value):
+    path = tmp_path / name
+    reader = MetricReader(Metric(f"file:{path}:val.acc", maximize=True), path)
+    path.write_text("\ufeff" + text, encoding="utf-8")
+    result = reader.result()
+    assert result.get("error") == value if isinstance(value, float) else value in result["note"]
 
 
 def test_a_reader_gives_the_last_value_as_the_result():

@@ -12,7 +12,7 @@ from PIL import Image
 
 import warmstart
 from warmstart.history_store.errors import MissingPathError, StorageError, UsageError
-from warmstart.studies.execution.trial_process import TRIAL_TITLE
+from warmstart.studies.execution.joined_log import TITLE as TRIAL_TITLE
 from warmstart.studies.output_paths import (
     check_distinct,
     check_log,

@@ -102,6 +102,7 @@ def test_a_study_without_a_result_is_begun_anew_under_its_name(tune, cli):
     assert (anew.code, "s: begun anew" in anew.err) == (0, True)
     assert tune("--seed", "3", objective="obj.py:fails").code == 5
     assert names(cli) == ["s", "obj.py-fails"]
+    assert "obj.py-fails: begun anew: all its trials failed." in tune("--seed", "3", objective="obj.py:fails").err
 
 
 def test_studies_are_renamed_and_deleted(tune, cli):

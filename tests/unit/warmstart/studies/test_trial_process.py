@@ -179,7 +179,7 @@ def test_a_log_keeps_what_trials_print(tmp_path):
         runner.run({"way": "raises"}, seed=0, title="the second")
     lines = log.read_text().splitlines()
     assert lines[:3] == ["from before", "the last words", "== the second =="]
-    assert any(line.startswith("Traceback") for line in lines)
+    assert any(line.startswith("the second | Traceback") for line in lines)
 
 
 def test_reports_come_as_they_are_made_and_end_in_the_curve():

@@ -363,11 +363,11 @@ def test_what_trials_print_is_beside_a_report_of_ones_own(tmp_path):
     (tmp_path / "out").mkdir()
     for study in ("a", "b"):
         tune(objective=speak, trials=1, study=study, report=tmp_path / "out" / f"{study}.md")
-    assert (tmp_path / "out" / "trials.log").read_text().splitlines() == ["== a, trial 0 ==", "spoken", "== b, trial 0 ==", "spoken"]  # fmt: skip
+    assert (tmp_path / "out" / "trials.log").read_text().splitlines() == ["== a, trial 0 ==", "a, trial 0 | spoken", "== b, trial 0 ==", "b, trial 0 | spoken"]  # fmt: skip
 
 
 def test_every_trial_failed():
-    with pytest.raises(AllTrialsFailedError, match=r"expected a trial that gives a result, got none of 2 \(2 crashed; the last: RuntimeError: never.*Correct the objective; begin"):  # fmt: skip
+    with pytest.raises(AllTrialsFailedError, match=r"expected a trial that gives a result, got none of 2 \(2 crashed; the last: RuntimeError: never.*Correct the objective, and do the same again"):  # fmt: skip
         tune(objective=fail, trials=2)
 
 
