@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +52,11 @@ def canonical(location: str, folder: str | os.PathLike[str] = ".") -> str:
 def without_arrangement(location: str) -> str:
     """Return a dataset's location without the table of its parts, for people."""
     return location.partition("::arranged=")[0]
+
+
+def home_path(text: str | os.PathLike[str]) -> Path:
+    """Return a path with the home folder in place of ``~``; as it is where there is no such user."""
+    return Path(os.path.expanduser(text))  # noqa: PTH111  that of Path raises an error
 
 
 def _real(text: str, folder: str | os.PathLike[str]) -> str:

@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import takewhile
 from pathlib import Path
 
 from warmstart.history_store.errors import DataError
-from warmstart.history_store.limits import UNPACKED
+from warmstart.history_store.limits import CELL_BYTES, UNPACKED, check_unpacked
 from warmstart.history_store.readers.base import printable
 from warmstart.history_store.wording import FaultError, in_words
 
@@ -21,9 +22,9 @@ csv.field_size_limit(2**31 - 1)
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _SEPARATOR = re.compile(r'"?sep=([,;\t])"?\r?\n', re.IGNORECASE)
 """First line by which a spreadsheet names the delimiter."""
-_COMMA_NUMBER = re.compile(r"\s*[+-]?\d+(,\d+)?(e[+-]?\d+)?\s*%?\s*", re.ASCII | re.IGNORECASE)
-_POINT_NUMBER = re.compile(r"\s*[+-]?\d*\.\d+(e[+-]?\d+)?\s*%?\s*", re.ASCII | re.IGNORECASE)
-_PERCENTAGE = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)\s*%\s*", re.ASCII)
+_COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)?(e[+-]?\d+)?(\s*%)?", re.ASCII | re.IGNORECASE)
+_POINT_NUMBER = re.compile(r"[+-]?\d*\.\d+(e[+-]?\d+)?(\s*%)?", re.ASCII | re.IGNORECASE)
+_PERCENTAGE = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)\s*%", re.ASCII)
 _QUOTED = re.compile(r'"[^"]*"')
 
 
@@ -44,22 +45,21 @@ class CsvTable:
     has_decimal_commas: bool
 
     def columns(self) -> dict[str, list[str]]:
-        """Return the cells by column; cells that a row lacks at its end are empty."""
-        return {
+        """Return the cells by column; cells that a row lacks at its end are empty, and numbers have points in place of decimal commas."""
+        columns = {
             name: [row[index] if index < len(row) else "" for row in self.rows] for index, name in enumerate(self.names)
         }
+        return {name: _with_points(cells) for name, cells in columns.items()} if self.has_decimal_commas else columns
 
     def numeric_columns(self) -> dict[str, list[str]]:
-        """Return the cells by column; numbers have points in place of decimal commas, and are fractions where all are per cent."""
-        columns = {
-            name: _with_points(cells) if self.has_decimal_commas else cells for name, cells in self.columns().items()
-        }
-        return {name: _as_fractions(cells) if name in self.percentages else cells for name, cells in columns.items()}
+        """Return the cells by column, as `columns`; numbers are fractions where all are per cent."""
+        percentages = self.percentages
+        return {name: _as_fractions(cells) if name in percentages else cells for name, cells in self.columns().items()}
 
     @property
     def percentages(self) -> frozenset[str]:
         """Return the names of columns in which every cell that is not empty is a number of per cent."""
-        columns = {name: [cell for cell in cells if cell.strip()] for name, cells in self.columns().items()}
+        columns = {name: list(filter(None, map(str.strip, cells))) for name, cells in self.columns().items()}
         return frozenset(name for name, cells in columns.items() if cells and all(map(_PERCENTAGE.fullmatch, cells)))
 
 
@@ -90,6 +90,8 @@ def read_csv(path: Path, content: str = "a CSV file in UTF-8 with a header") -> 
         if len(row) > len(names):
             msg = f"{location}: expected a CSV file whose rows are no longer than the header, got {len(row)} cells for {len(names)} names in line {line}. Save it anew as CSV."
             raise DataError(msg)
+    # Short rows are filled up.
+    check_unpacked(CELL_BYTES * len(names) * len(rows), len(data), location)
     return CsvTable(names, rows, lines, delimiter != "," and _has_decimal_commas(rows))
 
 
@@ -112,11 +114,8 @@ def _parse(data: bytes) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], t
         raise FaultError(msg)
     (_, padded), *below = numbered
     # Spreadsheets write columns of nothing beside a table; with a name, or a cell, a column stays.
-    used = [
-        index
-        for index, name in enumerate(padded)
-        if name.strip() or any("".join(row[index : index + 1]).strip() for _, row in below)
-    ]
+    filled = {index for _, row in below for index, cell in enumerate(row) if cell.strip()}
+    used = [index for index, name in enumerate(padded) if name.strip() or index in filled]
     rows = tuple(_cells(row, padded, used) for _, row in below)
     names = tuple(padded[index].strip() for index in used)
     return names, rows, tuple(line for line, _ in below), delimiter
@@ -125,7 +124,8 @@ def _parse(data: bytes) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], t
 def _cells(row: Sequence[str], head: Sequence[str], used: Sequence[int]) -> tuple[str, ...]:
     """Return the cells of the used columns, then those beyond the head; below a name with spaces around it, without spaces."""
     inside = (
-        row[index] if head[index] == head[index].strip() else row[index].strip() for index in used if index < len(row)
+        row[index] if head[index] == head[index].strip() else row[index].strip()
+        for index in takewhile(lambda index: index < len(row), used)
     )
     beyond = row[len(head) :]
     return (*inside, *(beyond if "".join(beyond).strip() else ()))
@@ -133,16 +133,16 @@ def _cells(row: Sequence[str], head: Sequence[str], used: Sequence[int]) -> tupl
 
 def _has_decimal_commas(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether some cell is a number with a decimal comma, and none is one with a point."""
-    cells = {cell for row in rows for cell in row}
+    cells = {cell.strip() for row in rows for cell in row}
     return any("," in cell and _COMMA_NUMBER.fullmatch(cell) for cell in cells) and not any(
         _POINT_NUMBER.fullmatch(cell) for cell in cells
     )
 
 
 def _with_points(cells: list[str]) -> list[str]:
-    is_numeric = all(not cell.strip() or _COMMA_NUMBER.fullmatch(cell) for cell in cells)
+    is_numeric = all(not cell.strip() or _COMMA_NUMBER.fullmatch(cell.strip()) for cell in cells)
     return [cell.replace(",", ".") for cell in cells] if is_numeric else cells
 
 
 def _as_fractions(cells: list[str]) -> list[str]:
-    return [str(Decimal(cell.strip().rstrip("% ")) / 100) if cell.strip() else cell for cell in cells]
+    return [str(Decimal(cell.replace(",", ".").strip().rstrip("% ")) / 100) if cell.strip() else cell for cell in cells]

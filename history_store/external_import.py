@@ -166,7 +166,7 @@ def _errors(
         msg = f"{runs.kind} does not say which values are best and worst. Give 0,1 for an error, 1,0 for an accuracy, 100,0 for per cent."
         raise UsageError(msg, param="error_range")
     best, worst = error_range or ((1.0, 0.0) if runs.maximised else (0.0, 1.0))
-    if best == worst or not math.isfinite(best) or not math.isfinite(worst):
+    if best == worst or not math.isfinite(worst - best):
         msg = f"expected two different numbers BEST,WORST, got {best:g},{worst:g}. Give 1,0 for an accuracy."
         raise UsageError(msg, param="error_range")
     if runs.maximised and best < worst:

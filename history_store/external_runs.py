@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import UsageError
+from warmstart.history_store.limits import CELL_BYTES, check_unpacked
 from warmstart.history_store.records import Status
 
 Curve = tuple[tuple[int, float], ...]
@@ -83,9 +85,14 @@ class ForeignRuns:
         return len(self.values)
 
 
-def as_columns(rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
-    """Turn one mapping a run into one list a name; None = the run lacks the name."""
+def as_columns(rows: Sequence[Mapping[str, Any]], location: str = "runs") -> dict[str, list[Any]]:
+    """Turn one mapping a row into one list a name; None = the row lacks the name.
+
+    Raises:
+        DataError: rows with so many names of their own that the lists would be far larger than the rows.
+    """
     names = dict.fromkeys(name for row in rows for name in row)
+    check_unpacked(CELL_BYTES * len(names) * len(rows), sum(map(len, rows)), location)
     return {name: [row.get(name) for row in rows] for name in names}
 
 

@@ -29,6 +29,7 @@ SAMPLED_FILES = 400
 _CHUNK_BYTES = 1 << 20
 """Rows are hashed in pieces that stay in the processor's cache."""
 _UNREADABLE = b"unreadable"
+_LONGEST_COMPOSED = 1000
 
 
 def file_fingerprint(kind: FingerprintKind, root: str, names: Sequence[str], *, largest: float = math.inf) -> str:
@@ -163,9 +164,15 @@ def _row_keys(rows: NDArray[Any], labels: NDArray[np.int64], salt: int) -> NDArr
     return keys ^ (keys >> np.uint64(31))
 
 
+def composed(name: str) -> str:
+    """Return a name in Unicode's composed form: a letter with its accent is one character."""
+    # The time of long runs of accents grows with their square.
+    return unicodedata.normalize("NFC", name) if len(name) <= _LONGEST_COMPOSED else name
+
+
 def _key(name: str) -> bytes:
     """Return a path as bytes that are the same on every machine: composed Unicode."""
-    return (name if name.isascii() else unicodedata.normalize("NFC", name)).encode("utf-8", "surrogateescape")
+    return (name if name.isascii() else composed(name)).encode("utf-8", "surrogateescape")
 
 
 def _join(root: str, name: str) -> str:

@@ -27,15 +27,12 @@ def plain_fault(value: object) -> str | None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON.
+    """Parse JSON: numbers may be of any size and none, every text is Unicode.
 
     Raises:
-        ValueError: it is none, or is nested deeper than Python follows.
+        ValueError: it is none, is nested deeper than Python follows, or has another text.
     """
-    try:
-        return json.loads(text)
-    except RecursionError as error:
-        raise FaultError(_TOO_DEEP) from error
+    return _decode(_LENIENT, text)
 
 
 def parse_stored_json(text: str | bytes | memoryview) -> Any:
@@ -66,7 +63,7 @@ def finite(value: Any) -> Any:
 
 
 def _decode(decoder: json.JSONDecoder, text: str | bytes | memoryview) -> Any:
-    plain = text if isinstance(text, str) else str(text, "utf-8-sig")
+    plain = text.removeprefix("\ufeff") if isinstance(text, str) else str(text, "utf-8-sig")
     try:
         value = decoder.decode(plain)
         if _ESCAPED_HALF.search(plain):
@@ -109,6 +106,7 @@ def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
+_LENIENT = json.JSONDecoder()
 _STORED = json.JSONDecoder(parse_constant=_finite, parse_float=_finite, parse_int=_whole)
 _STRICT = json.JSONDecoder(
     parse_constant=_finite, parse_float=_finite, parse_int=_whole, object_pairs_hook=_unique_names

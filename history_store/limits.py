@@ -9,6 +9,8 @@ from typing import Any
 
 from warmstart.history_store.errors import DataError, UsageError
 
+CELL_BYTES = 16
+"""Memory that a cell of a table takes at least."""
 RATIO = 100
 """Compressed data may always unpack to so many times their size."""
 

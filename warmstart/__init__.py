@@ -3,9 +3,11 @@
 Names load on first use: ``import warmstart`` does not import numpy, h5py or torch.
 """
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False
+# Nothing is imported here: with `python -m warmstart`, a file of the working folder may still stand first.
 if TYPE_CHECKING:
+    from typing import Any
+
     from warmstart.api import answer, neighbours, suggest
     from warmstart.classification.classify import classify
     from warmstart.client import Client
@@ -69,7 +71,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Load a public name from its module."""
     if name == "__version__":
         from importlib.metadata import version

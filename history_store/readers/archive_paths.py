@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.readers.base import printable
 from warmstart.history_store.readers.tree import split_of, walk_names
 
+_DEEPEST = 100
+
 
 def check_inside(name: str, location: str) -> None:
-    """Raise if a path leads out of its archive.
+    """Raise if a path leads out of its archive, or through more folders than file systems have.
 
     Raises:
         DataError: when it does.
     """
     if ".." in re.split(r"[/\\]", name) or name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name) or "\0" in name:
         msg = f"{location}: expected paths inside the archive, got {printable(name)!r}, which leads out of it. Do not trust it; make the archive anew."
+        raise DataError(msg)
+    if name.count("/") + name.count("\\") > _DEEPEST:
+        msg = f"{location}: expected paths of at most {_DEEPEST} folders, got {printable(name[:40])!r}…, which has more. Make the archive anew."
         raise DataError(msg)
 
 
@@ -33,19 +40,7 @@ def plain_name(name: str) -> str:
 
 def wrapping_folder(names: Sequence[str]) -> str:
     """Return the folders around all others, with their slash; empty if there is none, or it is a class or a split."""
-    around = ""
-    while outer := _outer_folder([name.removeprefix(around) for name in names if name.startswith(around)]):
-        around += outer
-    return around
-
-
-def _outer_folder(names: Sequence[str]) -> str:
-    content = walk_names(names)
-    tops = {folder.split("/")[0] for folder, pictures in content.pictures.items() if pictures}
-    if len(tops) != 1:
-        return ""
-    (top,) = tops
-    inner = {folder for folder, pictures in content.pictures.items() if pictures and folder.startswith(f"{top}/")}
-    if not top or not inner or content.pictures.get(top) or split_of(top) is not None:
-        return ""
-    return f"{top}/"
+    folders = [folder.split("/") for folder, pictures in walk_names(names).pictures.items() if pictures]
+    parts = os.path.commonprefix(folders)  # noqa: RUF071  of lists of folders
+    around = takewhile(lambda part: split_of(part) is None, parts[:-1] if parts in folders else parts)
+    return "".join(f"{part}/" for part in around)

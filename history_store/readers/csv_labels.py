@@ -11,7 +11,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,15 +19,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store.canonical import home_path
 from warmstart.history_store.csv_table import read_csv
 from warmstart.history_store.errors import DataError, LabelError, MissingPathError
-from warmstart.history_store.fingerprint import file_signature
+from warmstart.history_store.external_runs import as_columns
+from warmstart.history_store.fingerprint import composed, file_signature
 from warmstart.history_store.images import DatasetWarning
 from warmstart.history_store.json_text import parse_json
 from warmstart.history_store.limits import UNPACKED, check_picture_file
 from warmstart.history_store.readers.base import plural, printable
 from warmstart.history_store.readers.blobs import BlobSource
-from warmstart.history_store.readers.labels import composed, encode_labels
+from warmstart.history_store.readers.labels import encode_labels
 from warmstart.history_store.readers.registry import Place, Reader
 from warmstart.history_store.readers.table_labels import LABELS, choose_column, read_labels
 from warmstart.history_store.readers.tree import rows_without_foreign_splits, split_of, splits_by_name, walk
@@ -40,6 +42,7 @@ PICTURES = (
 """Columns that name pictures, the likeliest first."""
 _MARK = re.compile(r"^(?P<folder>.*?)::labels=(?P<labels>.*?)(?:::column=(?P<column>.*))?$", re.DOTALL)
 _MAX_NAMED = 5
+_MOST_LEVELS = 50
 _MAX_TRIED = 1000
 """Cells of a column of which one must name a picture."""
 
@@ -99,7 +102,7 @@ def labelled(folder: str, labels: str | None, column: str | None) -> str:
 
 def images_of(location: str) -> Path:
     """Return the folder or file of a location, without its labels."""
-    return Path(re.split(r"::(?:labels|column)=", location, maxsplit=1)[0]).expanduser()
+    return home_path(re.split(r"::(?:labels|column)=", location, maxsplit=1)[0])
 
 
 def resolved(location: str) -> str:
@@ -109,7 +112,7 @@ def resolved(location: str) -> str:
     if match is None:
         _, mark, column = location.partition("::column=")
         return images + mark + column
-    table = Path(match["labels"]).expanduser()
+    table = home_path(match["labels"])
     return labelled(images, str(table.resolve()) if table.is_file() else match["labels"], match["column"])
 
 
@@ -125,7 +128,7 @@ def open_labelled(location: str, folder: str, labels: str, column: str | None) -
         LabelError: no labels, several columns that could be them, or those of another task.
         DataError: rows whose pictures are not there, or that name several.
     """
-    root = Path(folder).expanduser()
+    root = home_path(folder)
     if not root.is_dir():
         msg = f"{printable(folder)}: expected a folder of pictures, got {'a file' if root.exists() else 'nothing there'}. Check the path."
         raise MissingPathError(msg)
@@ -165,7 +168,7 @@ def _tables_of(root: Path, labels: str) -> dict[str, Path]:
 
     Returns: file by folder whose pictures it names, ``""`` = the root.
     """
-    for path in (Path(labels).expanduser(), root / labels, root.parent / labels):
+    for path in (home_path(labels), root / labels, root.parent / labels):
         if path.is_file():
             return {"": path}
     in_splits = {
@@ -233,11 +236,11 @@ def _read_json_lines(path: Path, location: str) -> dict[str, list[Any]]:
     except (OSError, TypeError, ValueError) as error:
         msg = f"{location}: expected JSON lines, an object a picture, got {in_words(error)} in entry {len(rows) + 1}. Correct the line."
         raise DataError(msg) from error
-    names = dict.fromkeys(name for row in rows for name in row)
-    if not names:
+    columns = as_columns(rows, location)
+    if not columns:
         msg = f'{location}: expected JSON lines, an object a picture, got none. Write a line such as {{"file_name": "1.png", "label": "cat"}}.'
         raise DataError(msg)
-    return {name: [row.get(name) for row in rows] for name in names}
+    return columns
 
 
 def _resolve_pictures(
@@ -321,7 +324,8 @@ def _prefixes(cells: Sequence[str]) -> list[str]:
     A table written on another machine, or beside the folder, names all pictures with such folders before them.
     """
     folders = [_plain_path(cell.strip()).split("/")[:-1] for cell in cells]
-    shared = [level[0] for level in takewhile(lambda level: len(set(level)) == 1, zip(*folders, strict=False))]
+    levels = islice(zip(*folders, strict=False), _MOST_LEVELS)
+    shared = [level[0] for level in takewhile(lambda level: len(set(level)) == 1, levels)]
     return ["", *("/".join(shared[:count]) + "/" for count in range(1, len(shared) + 1))]
 
 
@@ -348,15 +352,16 @@ def _find_picture_column(columns: Mapping[str, Sequence[str]], files: Sequence[s
     likely = [
         name for name in likely if name.lower() not in LABELS
     ] or likely  # classes may be numbers, as pictures are
-    prefixes = {name: _prefixes(columns[name]) for name in likely}
+    pairs = sorted(
+        ((prefix, name) for name in likely for prefix in _prefixes(columns[name])), key=lambda pair: pair[0].count("/")
+    )
     best: tuple[int, _Pictures, str | None] = (0, _Pictures(files), None)
     for is_loose in (False, True):
         named = _Pictures(files, is_loose=is_loose)
-        for prefix in dict.fromkeys(prefix for name in likely for prefix in prefixes[name]):
+        for prefix, name in pairs:
             pictures = named.below(prefix)
-            for name in (name for name in likely if prefix in prefixes[name]):
-                hits = _count_hits(pictures, columns[name])
-                best = (hits, pictures, name) if hits > best[0] else best
+            hits = _count_hits(pictures, columns[name])
+            best = (hits, pictures, name) if hits > best[0] else best
         if best[2] is not None and best[0] == len(columns[best[2]]):
             break
     return best[1:]

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store.canonical import home_path
 from warmstart.history_store.errors import DataError, LabelError, MissingPathError, UsageError
 from warmstart.history_store.fingerprint import file_signature
 from warmstart.history_store.images import BrokenImage, DatasetWarning, FingerprintKind
 from warmstart.history_store.json_text import parse_json
-from warmstart.history_store.limits import check_parquet, check_picture_file
+from warmstart.history_store.limits import check_parquet, check_picture_file, check_unpacked
 from warmstart.history_store.parquet_file import arrow_errors, parquet_batches
 from warmstart.history_store.readers.base import plural, printable
 from warmstart.history_store.readers.blobs import BlobSource, check_blob
@@ -31,6 +32,8 @@ from warmstart.history_store.readers.tree import rows_without_foreign_splits, sp
 
 ENDINGS = (".parquet", ".arrow")
 PICTURES = ("image", "img", "picture", "jpg", "jpeg", "png", "webp", "pixel_values", "images")
+_ROW_BYTES = 100
+"""Memory that a row takes beside its picture: a column without values has no bytes in the file."""
 GROUP = 64
 """Rows of an Arrow file that are hashed together."""
 SAMPLED_GROUPS = 8
@@ -163,12 +166,15 @@ def _list_table(
             chosen = choose_column(
                 _label_like(other_columns, features) if column is None else other_columns, column, location
             )
-            names = _class_names(features.get(chosen))
+            names = _class_names(features.get(chosen, {}), location)
         elif not {image, chosen} <= set(schema.names):
             msg = f"{printable(str(path))}: expected the columns {image!r} and {chosen!r} of the files before it, got {', '.join(schema.names)}. Give one table."
             raise DataError(msg)
         files.append(_File(path, len(cells), starts, n))
         cells += _column(path, chosen)
+        if len(cells) != files[-1].first + n:
+            msg = f"{printable(str(path))}: expected {n:,} labels, got {len(cells) - files[-1].first:,}. Copy or download it again."
+            raise DataError(msg)
     if not files:
         msg = f"{location}: expected a table of pictures, got no row. Check the path."
         raise DataError(msg)
@@ -177,12 +183,12 @@ def _list_table(
 
 def _label_like(names: Sequence[str], features: Mapping[str, Any]) -> list[str]:
     """Return the columns that the table declares as classes, else all."""
-    classes = [name for name in names if (features.get(name) or {}).get("_type") == "ClassLabel"]
+    classes = [name for name in names if features.get(name, {}).get("_type") == "ClassLabel"]
     return classes or list(names)
 
 
 def _image_column(schema: Any, features: Mapping[str, Any], location: str) -> str:
-    declared = [name for name in schema.names if (features.get(name) or {}).get("_type") == "Image"]
+    declared = [name for name in schema.names if features.get(name, {}).get("_type") == "Image"]
     shaped = [field.name for field in schema if str(field.type).startswith(("struct", "binary", "large_binary")) and _holds_bytes(field.type)]  # fmt: skip
     usual = [name for name in PICTURES if name in schema.names]
     candidates = [name for name in usual if name in (*declared, *shaped)] + declared + shaped
@@ -201,7 +207,7 @@ def _holds_bytes(kind: Any) -> bool:
 def _check_task(schema: Any, features: Mapping[str, Any], image: str, location: str) -> None:
     """Raise if a table belongs to another task."""
     names = {name.lower() for name in schema.names}
-    pictures = [name for name in schema.names if name != image and (features.get(name) or {}).get("_type") == "Image"]
+    pictures = [name for name in schema.names if name != image and features.get(name, {}).get("_type") == "Image"]
     task = "a detection" if names & _BOXES else "a segmentation" if names & _MASKS or pictures else ""
     if task and not names & {"label", "labels"}:
         columns = ", ".join(schema.names)
@@ -219,14 +225,20 @@ def _features(schema: Any) -> dict[str, Any]:
         features = metadata["info"]["features"]
     except (ValueError, KeyError, TypeError):
         return {}
-    return features if isinstance(features, dict) else {}
+    # A sequence may be described by a list.
+    pairs = features.items() if isinstance(features, dict) else ()
+    return {name: feature for name, feature in pairs if isinstance(feature, dict)}
 
 
-def _class_names(feature: Any) -> list[str] | None:
-    names = feature.get("names") if isinstance(feature, dict) else None
-    if isinstance(names, dict):  # {"0": "cat", ...}
-        names = [names[key] for key in sorted(names, key=int)]
-    return [str(name) for name in names] if names else None
+def _class_names(feature: Mapping[str, Any], location: str) -> list[str] | None:
+    names = feature.get("names")
+    try:
+        if isinstance(names, dict):  # {"0": "cat", ...}
+            names = [names[key] for key in sorted(names, key=int)]
+        return [str(name) for name in names] if names else None
+    except (TypeError, ValueError) as error:
+        msg = f"{location}: expected names of classes, got {str(names)[:60]!r}. Save the dataset again."
+        raise DataError(msg) from error
 
 
 def _arrow() -> Any:
@@ -244,18 +256,21 @@ _CONTENT = "a Parquet or Arrow file"
 def _shape(path: Path) -> tuple[Any, int, tuple[int, ...]]:
     """Return schema, number of rows, and the first rows of the groups; an Arrow file is checked whole."""
     _arrow()
+    location, packed = printable(str(path)), path.stat().st_size
     with arrow_errors(path, _CONTENT):
         if path.suffix.lower() == ".parquet":
             import pyarrow.parquet as pq
 
             with pq.ParquetFile(path) as file:
                 metadata = file.metadata
-                check_parquet(metadata, printable(str(path)))
+                check_unpacked(_ROW_BYTES * metadata.num_rows, packed, location)
+                check_parquet(metadata, location)
                 counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
                 return file.schema_arrow, metadata.num_rows, tuple(np.cumsum([0, *counts])[:-1].tolist())
         table = _table(path)
         # Offsets that lead out of their buffer would read memory beside the file.
         table.validate(full=True)
+        check_unpacked(_ROW_BYTES * table.num_rows, packed, location)
         return table.schema, table.num_rows, tuple(range(0, table.num_rows, GROUP))
 
 
@@ -345,7 +360,7 @@ def _matches(location: Place) -> bool:
 
 def _open_location(location: Place) -> TableSource:
     text, _, column = location.text.partition(_MARK)
-    path = Path(text).expanduser()
+    path = home_path(text)
     if not path.exists():
         msg = f"{printable(text)}: expected a table of pictures, got nothing there. Check the path; `labels_column` needs a table or `labels`."
         raise MissingPathError(msg)

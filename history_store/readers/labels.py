@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import LabelError
+from warmstart.history_store.fingerprint import composed
 
 _DIGITS_READ = 1000
 """Python refuses to read a number of several thousand digits."""
@@ -34,11 +34,6 @@ def natural_key(name: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
     return tuple(
         (0, int(part[:_DIGITS_READ]), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts if part
     ), name
-
-
-def composed(name: str) -> str:
-    """Return a name in Unicode's composed form: a letter with its accent is one character."""
-    return unicodedata.normalize("NFC", name)
 
 
 def one_spelling(names: Iterable[str]) -> dict[str, str]:
@@ -66,13 +61,15 @@ def encode_labels(raw: Any, location: str, *, n: int, class_names: Sequence[str]
     if raw is None:
         msg = f"{location}: expected a label for each picture, got none. Give labels: the similarity of datasets rests on their classes."
         raise LabelError(msg)
-    values = _flat_labels(np.asarray(raw), location)
+    values = raw if _are_texts(raw) else _flat_labels(np.asarray(raw), location)
     if len(values) != n:
         msg = f"{location}: expected {n} labels, one a picture, got {len(values)}. Check that images and labels belong together."
         raise LabelError(msg)
+    if isinstance(values, list):
+        return _encode_names(values, class_names, location)
     kind = values.dtype.kind
     if kind in "US":
-        return _encode_names(as_texts(values, location), class_names, location)
+        return _encode_names(as_texts(values, location).tolist(), class_names, location)
     if kind == "f":
         values = _whole_numbers(values, location)
     elif kind not in "iub":
@@ -85,15 +82,21 @@ def as_texts(values: NDArray[Any], location: str) -> NDArray[np.str_]:
     """Return an array as text; bytes that are no UTF-8 become escapes, so that names stay different.
 
     Raises:
-        LabelError: characters that Unicode does not have, as a damaged file has them.
+        LabelError: characters that Unicode does not have, as a damaged file has them, or halves of surrogate pairs.
     """
     if values.dtype.kind == "S":
         return np.char.decode(values, "utf-8", "backslashreplace")
     texts = values.astype(str)
-    if texts.dtype.itemsize and np.any(texts.ravel().view(np.uint32) > sys.maxunicode):
+    codes = texts.ravel().view(np.uint32) if texts.dtype.itemsize else np.zeros(0, np.uint32)
+    if np.any((codes > sys.maxunicode) | ((codes >= 0xD800) & (codes < 0xE000))):
         msg = f"{location}: expected text, got characters that Unicode does not have. Save or copy the file again."
         raise LabelError(msg)
     return texts
+
+
+def _are_texts(raw: Any) -> bool:
+    """Return whether labels are a list of texts: in an array, each would take the room of the longest."""
+    return isinstance(raw, list) and bool(raw) and all(isinstance(label, str) for label in raw)
 
 
 def _flat_labels(values: NDArray[Any], location: str) -> NDArray[Any]:
@@ -139,26 +142,22 @@ def _encode_numbers(values: NDArray[np.int64], names: Sequence[str] | None, loca
     return Labelling(codes.astype(np.int64), tuple(chosen))
 
 
-def _encode_names(values: NDArray[np.str_], names: Sequence[str] | None, location: str) -> Labelling:
-    distinct, codes = np.unique(values, return_inverse=True)
-    spelled = one_spelling([*distinct.tolist(), *map(str, names or ())])
-    present = [spelled[name] for name in distinct.tolist()]
+def _encode_names(labels: Sequence[str], names: Sequence[str] | None, location: str) -> Labelling:
+    spelled = one_spelling([*dict.fromkeys(labels), *map(str, names or ())])
+    present_names = {spelled[label] for label in labels}
     if names is None:
-        ordered = sorted(set(present), key=natural_key)
+        ordered = sorted(present_names, key=natural_key)
     else:
-        present_names = set(present)
         ordered = [spelled[str(name)] for name in names if spelled[str(name)] in present_names]
         if unknown := present_names - set(ordered):
             msg = f"{location}: expected labels that are among the class names, got {min(unknown)!r}. Name all classes, or none."
             raise LabelError(msg)
         _check_distinct(ordered, location)
     rank = {name: position for position, name in enumerate(ordered)}
-    order = np.array([rank[name] for name in present], dtype=np.int64)
-    return Labelling(order[codes] if len(order) else codes.astype(np.int64), tuple(ordered))
+    return Labelling(np.array([rank[spelled[label]] for label in labels], dtype=np.int64), tuple(ordered))
 
 
 def _check_distinct(names: Sequence[str], location: str) -> None:
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if list(names).count(name) > 1)
+    if twice := next((name for name, count in Counter(names).items() if count > 1), None):
         msg = f"{location}: expected distinct class names, got {twice!r} twice. Rename one of the two."
         raise LabelError(msg)

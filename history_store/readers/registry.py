@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from warmstart.history_store.errors import DataError, LabelError, MissingPathError, UsageError
+from warmstart.history_store.canonical import home_path
+from warmstart.history_store.errors import DataError, LabelError, MissingPathError, UsageError, WarmstartError
 from warmstart.history_store.images import ImageSource
 from warmstart.history_store.picture import SUFFIXES
 from warmstart.history_store.readers.base import printable, unpacking
 from warmstart.history_store.registry import Registry
+from warmstart.history_store.wording import in_words
 
 _SCHEME = re.compile(r"^([a-z][a-z0-9+_-]+):(?!/)(.*)$")
 _HISTORIES = (".h5", ".hdf5")
@@ -133,8 +135,11 @@ def open_location(path: str | Path, *, download: bool = False) -> ImageSource:
             return _open_folder(location.path, location.entries)
         _refuse_file(location.path, location.file)
         raise AssertionError
-    except PermissionError as error:
-        msg = f"{printable(text)}: expected a path that can be read, got no permission. Check who may read it."
+    except WarmstartError:
+        raise
+    except OSError as error:
+        reason = "no permission" if isinstance(error, PermissionError) else in_words(error)
+        msg = f"{printable(text)}: expected a path that can be read, got {reason}. Check the path, and who may read it."
         raise DataError(msg) from error
 
 
@@ -151,7 +156,7 @@ def _with_common_classes(source: ImageSource) -> ImageSource:
 
 def _look_up(text: str, *, download: bool) -> Place:
     """Return the location of a text: a folder or a file, else a name."""
-    path = Path(text).expanduser()
+    path = home_path(text)
     if not os.path.lexists(path):
         return Place(text, download=download)
     if path.is_dir():
@@ -170,7 +175,7 @@ def _no_reader_error(location: Place) -> UsageError | MissingPathError:
         schemes = sorted({reader.scheme for reader in READERS.values()} - {""})
         msg = f"{text}: expected a path or one of the schemes {', '.join(schemes)}, got scheme {location.scheme!r}. Check the spelling."
         return UsageError(msg)
-    parent = Path(location.text).expanduser().parent
+    parent = home_path(location.text).parent
     step = "Check the path." if parent.is_dir() else f"Check the path: {printable(str(parent))} does not exist either."
     if (suggestion := _source_of_name(location.text)) is not None:
         step = f"Did you mean {suggestion}?"
@@ -238,7 +243,7 @@ def _open_stored(location: Place) -> ImageSource:
     from warmstart.history_store.readers.history import open_stored
 
     file, _, name = location.text.partition("::")
-    return open_stored(Path(file).expanduser(), name)
+    return open_stored(home_path(file), name)
 
 
 def _open_sklearn(location: Place) -> ImageSource:

@@ -6,7 +6,7 @@ import os
 import posixpath
 import re
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.history_store.errors import DataError, LabelError
+from warmstart.history_store.fingerprint import composed
 from warmstart.history_store.images import SPLITS, DatasetWarning
 from warmstart.history_store.limits import check_picture_file
 from warmstart.history_store.picture import HEAD_BYTES, SUFFIXES, is_picture
 from warmstart.history_store.readers.base import plural, printable, unpacking
-from warmstart.history_store.readers.labels import composed, natural_key, one_spelling
+from warmstart.history_store.readers.labels import natural_key, one_spelling
 from warmstart.history_store.wording import in_words
 
 _IGNORED = frozenset({"__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin"})
@@ -60,7 +61,6 @@ _COMPANIONS = frozenset(
     }
     | {".arrow", ".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".pdf", ".db", ".sqlite", ".lock"}
     | {
-        _SPECIAL,
         ".cls",
         ".xlsx",
         ".xls",
@@ -81,6 +81,7 @@ TABLES = (".csv", ".tsv", ".jsonl")
 _MAX_TRIED = 100
 """Files of an ending of which one must be a picture."""
 _MAX_NAMED = 5
+_MOST_WAYS = 100
 _SPELLINGS = {
     **dict.fromkeys(("train", "training", "trn", "trainval"), "train"),
     **dict.fromkeys(("val", "valid", "validation", "validate", "dev", "development"), "val"),
@@ -154,11 +155,15 @@ class FolderContent:
 
     def describe_others(self) -> list[str]:
         """Describe the files of unusual endings that are no pictures, such as ``90 files .heic``."""
+        kinds = sorted(
+            ((ending, paths) for ending, paths in self.others.items() if paths and ending not in _COMPANIONS),
+            key=lambda item: -len(item[1]),
+        )
+        more = sum(len(paths) for _, paths in kinds[_MAX_NAMED:])
         return [
             f"{plural(len(paths), 'file')} {ending or 'without an ending'} that cannot be read as pictures (such as {printable(max(paths))})"
-            for ending, paths in sorted(self.others.items(), key=lambda item: -len(item[1]))
-            if paths and ending not in _COMPANIONS
-        ][:_MAX_NAMED]
+            for ending, paths in kinds[:_MAX_NAMED]
+        ] + ([f"{plural(more, 'file')} of other endings"] if more else [])
 
 
 def split_of(folder: str) -> str | None:
@@ -235,6 +240,7 @@ def walk(root: str) -> FolderContent:
     """
     content = FolderContent()
     open_folders: list[tuple[str, tuple[str, ...]]] = [("", (os.path.realpath(root),))]
+    n_ways = Counter[str]()
     while open_folders:
         folder, chain = open_folders.pop()
         prefix = f"{folder}/" if folder else ""
@@ -248,7 +254,7 @@ def walk(root: str) -> FolderContent:
                     if name.lower() in _IGNORED:
                         continue
                     if entry.is_dir():
-                        open_folders.append((prefix + name, _extend_chain(entry, chain)))
+                        open_folders.append((prefix + name, _extend_chain(entry, chain, n_ways)))
                     elif entry.is_file() or _is_dangling(entry):
                         content.add(folder, name)
                     else:
@@ -291,11 +297,15 @@ def walk_names(names: Iterable[str], head_of: Callable[[str], bytes] | None = No
     return content
 
 
-def _extend_chain(entry: os.DirEntry[str], chain: tuple[str, ...]) -> tuple[str, ...]:
-    """Add a folder to the chain of real folders that lead to it."""
+def _extend_chain(entry: os.DirEntry[str], chain: tuple[str, ...], n_ways: Counter[str]) -> tuple[str, ...]:
+    """Add a folder to the chain of real folders that lead to it, and count the ways to each of them."""
     real = os.path.realpath(entry.path) if entry.is_symlink() else f"{chain[-1]}/{entry.name}"
     if entry.is_symlink() and any(above == real or above.startswith(f"{real.rstrip('/')}/") for above in chain):
         msg = f"{printable(entry.path)}: expected a folder below its parent, got a link back to {printable(real)}. Remove the link: it runs in a circle."
+        raise DataError(msg)
+    n_ways[real] += 1
+    if n_ways[real] > _MOST_WAYS:
+        msg = f"{printable(entry.path)}: expected at most {_MOST_WAYS} ways to one folder, got more to {printable(real)}. Remove links: each level of them multiplies the pictures."
         raise DataError(msg)
     return (*chain, real)
 
@@ -326,16 +336,16 @@ def _split_folders(content: FolderContent, location: str) -> dict[str, str]:
     loose = {top: split for top in classes if (split := split_of(re.split(r"[\s._-]+", top)[-1])) is not None} | spelled
     train_folders = [top for top, split in loose.items() if split == "train"]
     other_folders = [top for top, split in loose.items() if split != "train"]
-    if any(
-        classes[train_folder] & classes[other_folder]
-        for train_folder in train_folders
-        for other_folder in other_folders
-    ):
+    if _union(classes[top] for top in train_folders) & _union(classes[top] for top in other_folders):
         return loose
     if train_folders and other_folders:
         msg = f"{location}: expected splits that share classes (train/class, test/class), or classes, got {printable(train_folders[0])}/ and {printable(other_folders[0])}/ without a class in common. Put the class folders right into the splits, or rename what is no split."
         raise LabelError(msg)
     return {}
+
+
+def _union(sets: Iterable[set[str]]) -> set[str]:
+    return set().union(*sets)
 
 
 def _arrange(groups: Mapping[tuple[str, str], Sequence[str]], *, has_splits: bool) -> Listing:
@@ -390,19 +400,20 @@ def rows_without_foreign_splits(
 
 
 def _ask_about_classes(content: FolderContent, location: str) -> None:
-    """Warn if top folders hold several folders of the same names, as datasets or splits do."""
+    """Warn if top folders hold several folders: of the same names, as datasets do, or of the name of a split."""
     inner: dict[str, set[str]] = defaultdict(set)
     for folder, names in content.pictures.items():
         if names and "/" in folder:
             inner[folder.split("/")[0]].add(folder.rpartition("/")[2])
-    alike = [
-        top
-        for top, below in inner.items()
-        if any(len(below & other) > 1 for name, other in inner.items() if name != top)
-    ]
-    if len(alike) > 1:
+    counts = Counter(name for below in inner.values() for name in below)
+    alike = [top for top, below in inner.items() if sum(counts[name] > 1 for name in below) > 1]
+    splits = [top for top, below in inner.items() if len(below) > 1 and split_of(top) is not None]
+    if len(alike) > 1 or splits:
         named = ", ".join(printable(top) for top in sorted(alike)[:_MAX_NAMED])
-        msg = f"{location}: are {named} classes? They hold folders of the same names, as datasets do. If those are the classes, give one of the folders."
+        asked = f"are {named} classes? They hold folders of the same names, as datasets do"
+        if len(alike) < 2:
+            asked = f"is {printable(splits[0])} a class? It holds several folders, as a split does"
+        msg = f"{location}: {asked}. If those are the classes, give one of the folders."
         warnings.warn(msg, DatasetWarning, stacklevel=7)
 
 

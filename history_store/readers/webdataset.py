@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tarfile
 import warnings
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -15,7 +16,7 @@ from warmstart.history_store.errors import DataError, LabelError
 from warmstart.history_store.fingerprint import file_signature
 from warmstart.history_store.images import DatasetWarning
 from warmstart.history_store.json_text import parse_json
-from warmstart.history_store.picture import SUFFIXES
+from warmstart.history_store.picture import SUFFIXES, is_picture
 from warmstart.history_store.readers.base import plural, printable
 from warmstart.history_store.readers.blobs import BlobSource
 from warmstart.history_store.readers.labels import encode_labels
@@ -43,6 +44,7 @@ class _Shard:
         files: all files, in the order of the tar.
         pictures: all pictures, those of one sample too.
         n_with_others: samples with something but pictures.
+        unread: names of labelled samples without a picture that can be read, each by its first file.
     """
 
     samples: tuple[TarPicture, ...]
@@ -50,6 +52,7 @@ class _Shard:
     files: tuple[TarPicture, ...]
     pictures: tuple[TarPicture, ...]
     n_with_others: int
+    unread: tuple[str, ...]
 
     @property
     def is_class_folders(self) -> bool:
@@ -76,6 +79,8 @@ class TarSource(BlobSource):
         rows = [row for row in range(len(samples)) if has[row]]
         if len(rows) < len(samples):
             warnings.warn(f"{printable_location}: left out {plural(len(samples) - len(rows), 'picture')} without a label.", DatasetWarning, stacklevel=4)  # fmt: skip
+        if unread := [name for shard in shards for name in shard.unread]:
+            warnings.warn(f"{printable_location}: left out {plural(len(unread), 'sample')} without a picture that can be read (such as {printable(unread[0])}).", DatasetWarning, stacklevel=4)  # fmt: skip
         rows = rows_without_foreign_splits(rows, values, splits, printable_location)
         encoding = encode_labels([values[row] for row in rows], printable_location, n=len(rows))
         self._paths = tuple(str(path) for path in paths)
@@ -126,7 +131,7 @@ def _scan(path: Path, *, last_point: bool) -> _Shard:
     pictures: list[TarPicture] = []
     samples: dict[str, TarPicture] = {}
     labels: dict[str, Any] = {}
-    keys_with_others: set[str] = set()
+    others: dict[str, list[TarPicture]] = defaultdict(list)
     text, location = str(path), printable(str(path))
     for archive, member in tar_members(path):
         folder, _, base = member.name.rpartition("/")
@@ -140,11 +145,19 @@ def _scan(path: Path, *, last_point: bool) -> _Shard:
             if key not in samples or _is_first(ending):
                 samples[key] = pictures[-1]
             continue
-        keys_with_others.add(key)
+        others[key].append(files[-1])
         if (ending in CLASSES or ending == "json") and labels.get(key) is None and member.isfile():
             labels[key] = _label(archive, member, ending, location)
+    unread = []
+    for key in [key for key, label in labels.items() if label is not None and key not in samples]:
+        if picture := next((file for file in others[key] if is_picture(file.head())), None):
+            samples[key] = picture
+            pictures.append(picture)
+        else:
+            unread.append(others[key][0].name)
     cells = tuple(labels.get(key) for key in samples)
-    return _Shard(tuple(samples.values()), cells, tuple(files), tuple(pictures), len(keys_with_others & samples.keys()))
+    n_with_others = len(others.keys() & samples.keys())
+    return _Shard(tuple(samples.values()), cells, tuple(files), tuple(pictures), n_with_others, tuple(unread))
 
 
 def _unlabelled_message(location: str, n: int, *, n_shards: int) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
+from warmstart.history_store.canonical import home_path
 from warmstart.history_store.errors import DataError, MissingPathError, ModelError, UsageError
 from warmstart.history_store.extras import require_extra
 
@@ -92,7 +93,7 @@ def find_backbone(name: str) -> Backbone:
         msg = f"backbone: expected NAME or NAME@FILE, got {name!r}. Take a name of timm.list_models()."
         raise DataError(msg)
     if file:
-        path = Path(file).expanduser()
+        path = home_path(file)
         if not path.is_file():
             msg = f"{path}: expected a file of weights, got none. Check the backbone {name!r}."
             raise MissingPathError(msg)

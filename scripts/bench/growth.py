@@ -14,13 +14,18 @@ import io
 import json
 import math
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from warmstart.history_store.csv_table import read_csv
 from warmstart.history_store.errors import WarmstartError
+from warmstart.history_store.fingerprint import composed
 from warmstart.history_store.json_text import parse_strict_json
 from warmstart.history_store.quoting import in_csv, in_json, in_line, in_markdown, in_python, in_yaml
+from warmstart.history_store.readers.archive_paths import check_inside
+from warmstart.history_store.readers.labels import encode_labels
 from warmstart.history_store.space import load_space
 from warmstart.history_store.space_yaml import Source, build_space, parse_space
 from warmstart.service.shapes import TRIAL, check_shape
@@ -63,6 +68,13 @@ def _build(text: str) -> None:
     build_space(json.loads(text), Source("space"))
 
 
+def _read_table(text: str) -> None:
+    with tempfile.NamedTemporaryFile("w", suffix=".csv", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        read_csv(Path(file.name)).numeric_columns()
+
+
 def _print_program(text: str) -> None:
     for _ in printed_lines(io.BytesIO(text.encode()), io.StringIO()):
         pass
@@ -81,6 +93,20 @@ INPUTS: dict[str, tuple[Callable[[int], str], Callable[[str], object], int]] = {
     "space of a file, words": (lambda n: json.dumps({"x": [f"w{i}" for i in range(n)]}), parse_space, 2_000),
     "ConfigSpace JSON": (_configspace, load_space, 250),
     "trials of a server": (_trials, lambda text: check_shape(json.loads(text), [TRIAL]), 600),
+    "table, columns": (
+        lambda n: ",".join(f"c{i}" for i in range(n)) + "\n" + ",".join("1" * n) + "\n",
+        _read_table,
+        8_000,
+    ),
+    "table, short rows": (lambda n: "a" + "," * n + "\n" + "1\n" * n, _read_table, 20_000),
+    "table, spaces in a cell": (lambda n: f"a;b\n1{' ' * n}x;2\n", _read_table, 50_000),
+    "names of classes, accents": (lambda n: "a" + "\u0301\u0323" * n, composed, 20_000),
+    "names of classes, one long": (
+        lambda n: "x" * n,
+        lambda text: encode_labels([text, *"ab" * 2000], "", n=4001),
+        20_000,
+    ),
+    "paths of an archive, levels": (lambda n: "a/" * n + "1.png", lambda text: check_inside(text, "zip"), 20_000),
     "lines of a program": (lambda n: '{\n"a": 1,\n' * n, _print_program, 8_000),
     "lines of a program, brackets": (lambda n: "{\n" + "}\n" * n, _print_program, 1_000),
     "quoted for a line": (lambda n: TEXT * n, in_line, 20_000),

@@ -72,7 +72,7 @@ def test_without_class_information_the_portfolio_answers_and_json_says_why(digit
     document = found.to_dict()
     assert document["confidence"]["reasons"] == ["no_class_information"]
     assert "Are the labels right?" in document["confidence"]["note"]
-    assert document["confidence"]["note"].endswith("Ranges of expected errors are twice as wide for such images.")
+    assert document["confidence"]["note"].endswith("The ranges of expected errors are twice as wide for such images.")
     expected = document["expected_error"]
     assert expected["low"] < expected["value"] < expected["high"]
     assert any("No class information" in note for note in found.notes)

@@ -39,11 +39,16 @@ def project(tmp_path):
     return tmp_path
 
 
-def test_an_objective_in_a_package_of_that_name_is_tuned(project):
-    tune = ["tune", "--objective", "training.train:f", "--space", "space.yaml", "--trials", "1", "--format", "json"]
-    done = run(
-        project, "-m", "warmstart", *tune, "-q", "--storage", "s.journal"
-    )  # opened in half the time of a database
+MODULE = ("-m", "warmstart")  # with the working folder on Python's path
+COMMAND = ("-P", "-c", "from warmstart.cli import main; main()")
+
+
+@pytest.mark.parametrize(("name", "start"), [("training", COMMAND), ("training", MODULE)])
+def test_an_objective_in_a_package_of_that_name_is_tuned(project, name, start):
+    for module in ("select", "typing"):  # of Python, not of the working folder
+        (project / f"{module}.py").write_text("raise SystemExit(9)\n")
+    tune = ["tune", "--objective", f"{name}.train:f", "--space", "space.yaml", "--trials", "1", "--format", "json"]
+    done = run(project, *start, *tune, "-q", "--storage", "s.journal")  # opened in half the time of a database
     assert done.returncode == 0, done.stderr
     best = json.loads(done.stdout)["best"]
     assert best["error"] - best["config"]["x"] == pytest.approx(0.5)

@@ -351,3 +351,13 @@ def test_hard_links_of_a_tar_are_files(tmp_path):
     assert notes == ["left out 1 link, not followed, such as b/z.png"]
     with pytest.raises(DataError, match="expected at most 5 bytes unpacked"):
         unpack(archive, "tar", tmp_path / "other", most_bytes=5)
+
+
+def test_files_of_a_tar_that_are_no_pictures_count(tmp_path):
+    archive = tmp_path / "a.tar"
+    with tarfile.open(archive, "w:xz") as packed:
+        file = tarfile.TarInfo("a/notes.txt")
+        file.size = 5000
+        packed.addfile(file, io.BytesIO(bytes(5000)))
+    with pytest.raises(DataError, match="expected at most 4,000 bytes unpacked"):
+        unpack(archive, "tar", tmp_path / "out", most_bytes=4000)

@@ -26,6 +26,15 @@ def test_a_full_disk_is_told_in_one_line():
     error = json.loads(run.stderr)["error"]
     assert (run.returncode, error["type"]) == (4, "StorageFullError")
     assert error["message"].startswith("expected room for the result, got")
+    assert shell(f"{LIST} none.h5 2>/dev/full").returncode == 2
+
+
+def test_a_path_that_the_system_refuses_is_told_in_one_line(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    for path in (tmp_path / "loop", "x" * 5000):
+        run = shell(f"{LIST} {path}")
+        assert run.returncode == 4
+        assert "unexpected" not in run.stderr
 
 
 def test_what_libraries_write_does_not_stand_beside_json():

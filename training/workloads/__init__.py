@@ -8,7 +8,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from warmstart.history_store.errors import WarmstartError
 from warmstart.history_store.registry import Registry
+from warmstart.history_store.wording import FaultError
 from warmstart.training.workloads.base import (
     Budget,
     Classifier,
@@ -19,7 +23,7 @@ from warmstart.training.workloads.base import (
     TrainingResult,
     Workload,
 )
-from warmstart.training.workloads.classifier_file import read_header
+from warmstart.training.workloads.classifier_file import not_a_classifier, read_header
 from warmstart.training.workloads.dataset import Dataset, Sample, SampledDataset, SourceDataset, StoredDataset
 
 if TYPE_CHECKING:
@@ -96,8 +100,31 @@ def load_classifier(path: str | Path) -> Classifier:
     """
     header = read_header(path)
     classifier = get_workload(header["workload"]).load(Path(path))
+    try:
+        _check_answers(classifier)
+    except WarmstartError:
+        raise
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError) as error:
+        raise not_a_classifier(path, error) from error
     classifier.dataset = header.get("dataset")
     return classifier
+
+
+def _check_answers(classifier: Classifier) -> None:
+    """Check that a classifier that was read answers: one probability for each of its classes, whatever its file says.
+
+    Raises:
+        ValueError: it does not.
+    """
+    blank = np.zeros((1, classifier.size, classifier.size, classifier.channels), dtype=np.uint8)
+    probabilities, _ = classifier.answer(blank)
+    classes = classifier.classes
+    if len({*classes}) < len(classes) or not all(isinstance(name, str) for name in classes):
+        msg = "classes that are not distinct texts"
+        raise FaultError(msg)
+    if probabilities.shape != (1, len(classes)) or not np.isfinite(probabilities).all():
+        msg = "answers that are no probabilities of its classes"
+        raise FaultError(msg)
 
 
 __all__ = [

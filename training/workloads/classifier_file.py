@@ -12,7 +12,7 @@ from typing import Any
 
 from warmstart.history_store.errors import MissingPathError, ModelError
 from warmstart.history_store.json_text import parse_json
-from warmstart.history_store.wording import in_words
+from warmstart.history_store.wording import FaultError, in_words
 
 METADATA_KEY = "warmstart-networks"
 SCHEMA = 1
@@ -79,6 +79,9 @@ def read_header(path: str | Path) -> dict[str, Any]:
         version = header["schema_version"]
     except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
         raise not_a_classifier(path, error) from error
+    if not isinstance(header.get("workload", FIRST), str):
+        msg = "a workload without a name"
+        raise not_a_classifier(path, FaultError(msg))
     if version != SCHEMA:
         msg = f"{path}: expected networks of version {SCHEMA}, got {version!r}. Upgrade warmstart."
         raise ModelError(msg)

@@ -9,7 +9,7 @@ from warmstart.history_store.errors import MissingPathError, UsageError
 from warmstart.locations import PathLike
 from warmstart.metafeat.files import replace_file
 from warmstart.training.workloads import load_classifier
-from warmstart.training.workloads.classifier_file import card_of, read_header
+from warmstart.training.workloads.classifier_file import card_of, not_a_classifier, read_header
 
 SUFFIXES = (".onnx", ".json")
 
@@ -37,7 +37,10 @@ def export_classifier(model: PathLike, out: PathLike) -> list[Path]:
         raise MissingPathError(msg)
     header = read_header(Path(model))
     if path.suffix.lower() == ".json":
-        card = {"card": card_of(header), **{name: value for name, value in header.items() if name != "members"}}
+        try:
+            card = {"card": card_of(header), **{name: value for name, value in header.items() if name != "members"}}
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise not_a_classifier(Path(model), error) from error
         replace_file(path, (json.dumps(card, indent=2, ensure_ascii=False) + "\n").encode(), durable=False)
         return [path]
     load_classifier(Path(model)).write_onnx(path)

@@ -14,8 +14,8 @@ from warmstart.prediction import Prediction, Predictions
 
 UNSURE = "unsure"
 USUAL_THRESHOLD = 0.8
-_FORBIDDEN = str.maketrans(dict.fromkeys('/\\:*?"<>|\0', "_"))
-"""Characters that some file system refuses in a name."""
+_FORBIDDEN = str.maketrans(dict.fromkeys([*'/\\:*?"<>|', *map(chr, range(32))], "_"))
+"""Characters that some file system refuses in a name, and those that act on a terminal."""
 
 
 @dataclass(frozen=True, slots=True)

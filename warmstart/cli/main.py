@@ -13,13 +13,14 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from typing import TextIO
 
 from warmstart.cli.errors import error_text
 from warmstart.cli.record_run import plain_call, record_run
 from warmstart.cli.shell import columns, wrapped
 from warmstart.cli.spelling import FORMER_NAMES, with_hint, with_near
 from warmstart.cli.table import escape_unencodable
-from warmstart.history_store.errors import StorageFullError, WarmstartError
+from warmstart.history_store.errors import StorageError, StorageFullError, WarmstartError
 from warmstart.history_store.extras import extra_of
 from warmstart.history_store.quoting import in_line
 from warmstart.history_store.wording import in_words
@@ -75,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return SUCCESS
         # The reader of our output left (`| head`), which Typer turns into an exit: nothing is wrong, and the
         # interpreter must not flush into the void.
-        _write_to_nowhere()
+        _write_to_nowhere(sys.stdout)
         return SUCCESS
     except KeyboardInterrupt:
         return _report_interrupt(argv, as_json=as_json)
@@ -91,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             import traceback
 
             traceback.print_exc()
-        return _report_error(_as_full(error), args, as_json=as_json)
+        return _report_error(_in_our_words(error), args, as_json=as_json)
     # Typer turns Ctrl-C into this exit code.
     if code == INTERRUPTED:
         return _report_interrupt(argv, as_json=as_json)
@@ -115,17 +116,22 @@ def _keep_libraries_out() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
-def _write_to_nowhere() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _write_to_nowhere(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _as_full(error: Exception) -> Exception:
-    """Return the error of a result that cannot be written, as on a full disk; any other error as it is."""
-    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-    if isinstance(error, WarmstartError) or not is_full:
+def _in_our_words(error: Exception) -> Exception:
+    """Return an error of the system as one of ours: a full disk, a path that cannot be used; any other error as it is."""
+    if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop"):  # of pathlib before Python 3.13
+        error = OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if isinstance(error, WarmstartError) or not isinstance(error, OSError) or error.errno is None:
         return error
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        head = "" if error.filename is None else f"{error.filename}: "
+        msg = f"{head}expected what can be opened here, got {in_words(error)}. Check the path, and who may use it."
+        return StorageError(msg)
     # What is left in the buffer must not be tried again at the end.
-    _write_to_nowhere()
+    _write_to_nowhere(sys.stdout)
     msg = f"expected room for the result, got {in_words(error)}. Make room, or write it elsewhere."
     return StorageFullError(msg)
 
@@ -245,15 +251,19 @@ def _ignore_interrupts(argv: Sequence[str] | None) -> None:
 def _report(
     kind: str, message: str, code: int, *, as_json: bool, prelude: str = "", params: Sequence[str] = ()
 ) -> None:
-    """Write one error to stderr, wrapped at the width of a terminal."""
+    """Write one error to stderr, wrapped at the width of a terminal; without room there, the exit code alone tells."""
     message = with_hint(" ".join(message.split()))
     if as_json:
         about = {"params": list(params)} if params else {}
-        sys.stderr.write(json.dumps({"error": {"type": kind, "message": message, "exit_code": code, **about}}) + "\n")
+        text = json.dumps({"error": {"type": kind, "message": message, "exit_code": code, **about}})
     else:
         text = wrapped(in_line(f"error: {message}"), columns(sys.stderr))
-        sys.stderr.write(f"{prelude}\n{text}\n" if prelude else f"{text}\n")
-    sys.stderr.flush()
+        text = f"{prelude}\n{text}" if prelude else text
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        _write_to_nowhere(sys.stderr)
 
 
 def _wants_json(args: Sequence[str]) -> bool:

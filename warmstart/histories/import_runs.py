@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from warmstart.arguments import parse_pairs
 from warmstart.histories.add import import_into
 from warmstart.histories.import_request import ImportRequest
+from warmstart.history_store.canonical import home_path
 from warmstart.history_store.errors import MissingPathError, UsageError
 from warmstart.history_store.external_runs import ForeignRuns
 from warmstart.history_store.records import DatasetInfo
@@ -111,7 +112,7 @@ def _dataset_name(history: "History", dataset: str) -> str:
     Raises:
         UsageError: images that the history does not have.
     """
-    there = ("/" in dataset or "::" in dataset) and Path(dataset.partition("::")[0]).expanduser().exists()
+    there = ("/" in dataset or "::" in dataset) and home_path(dataset.partition("::")[0]).exists()
     is_path = there or dataset.startswith(("sklearn:", "torchvision:"))
     if dataset in history.names or not is_path:
         return dataset

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from warmstart.history_store.canonical import home_path
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.plots.read_report import read_json
 from warmstart.studies.results.study_record import (
@@ -33,7 +34,7 @@ def read_run_or_study(source: str, *, study: str | None = None) -> StudyRecord |
     head, separator, tail = source.partition("::")
     if separator and not Path(source).exists():
         source, study = head, study or tail
-    path = Path(source).expanduser()
+    path = home_path(source)
     if "://" in source or (path.is_file() and is_storage(path)):
         with open_to_read(source) as store:
             return read_study_record(store, choose_study(store, study))

@@ -45,7 +45,7 @@ def unpack(archive: Path, kind: str, folder: Path, *, most_bytes: int) -> tuple[
     skipped: list[str] = []
     links: list[str] = []
     try:
-        for name, opened in _members(archive, kind):
+        for name, opened in _members(archive, kind, most_bytes):
             listing = walk_names([_without_parents(name)])
             if not any(listing.pictures.values()):
                 # Hidden files do not count: `n_other_files` is 0 for them.
@@ -67,8 +67,7 @@ def unpack(archive: Path, kind: str, folder: Path, *, most_bytes: int) -> tuple[
                 while part := opened.read(_PART):
                     left -= len(part)
                     if left < 0:
-                        msg = f"expected at most {most_bytes:,} bytes unpacked, got more. Send a sample: 400 pictures are looked at."
-                        raise DataError(msg)
+                        raise DataError(_too_many_bytes(most_bytes))
                     file.write(part)
     except _UNREADABLE as error:
         if isinstance(error, WarmstartError):
@@ -166,8 +165,15 @@ def _client_names(text: str, folder: str, file: str) -> str:
     return text.replace(folder + "/", "").replace(folder, "the archive").replace(file, "the file")
 
 
-def _members(archive: Path, kind: str) -> Iterator[tuple[str, IO[bytes] | None]]:
-    """Iterate over the files of an archive, opened; None for links and devices. A hard link of a tar is its target."""
+def _too_many_bytes(most: int) -> str:
+    return f"expected at most {most:,} bytes unpacked, got more. Send a sample: 400 pictures are looked at."
+
+
+def _members(archive: Path, kind: str, most_bytes: int) -> Iterator[tuple[str, IO[bytes] | None]]:
+    """Iterate over the files of an archive, opened; None for links and devices. A hard link of a tar is its target.
+
+    A tar is unpacked up to the files of it that are read: what lies before them counts, too.
+    """
     if kind == "zip":
         with zipfile.ZipFile(archive) as opened:
             for entry in opened.infolist():
@@ -176,9 +182,12 @@ def _members(archive: Path, kind: str) -> Iterator[tuple[str, IO[bytes] | None]]
                     is_file = (entry.external_attr >> 28) in (0, 8)
                     yield entry.filename, opened.open(entry) if is_file else None
         return
-    files: dict[str, tarfile.TarInfo] = {}
+    files, n_bytes = dict[str, tarfile.TarInfo](), 0
     with tarfile.open(archive) as packed:
         for member in packed:
+            n_bytes += member.size
+            if n_bytes > most_bytes:
+                raise DataError(_too_many_bytes(most_bytes))
             target = files.get(member.linkname) if member.islnk() else member if member.isreg() else None
             if target is not None:
                 files[member.name] = target

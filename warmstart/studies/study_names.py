@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warmstart.history_store.canonical import canonical
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.json_text import plain_fault
 from warmstart.studies.output_paths import remove_trials
 from warmstart.studies.state.removal import begins_anew, count_trials, remove_study
 from warmstart.studies.state.spec import StudySpec
@@ -53,7 +55,14 @@ def study_name(dataset: str | None, options: TuneOptions) -> str:
 
 
 def explicit_names(paths: Sequence[str | None], study: str) -> tuple[str, ...]:
-    """Return the names of the studies of a call that names them: with each dataset's name, where there are several."""
+    """Return the names of the studies of a call that names them: with each dataset's name, where there are several.
+
+    Raises:
+        UsageError: a name that no storage keeps.
+    """
+    if fault := plain_fault(study):
+        msg = f"expected a name in Unicode, got {fault}. Write it in UTF-8."
+        raise UsageError(msg, param="study")
     if len(paths) == 1:
         return (study,)
     return tuple(f"{study}-{label}" for label in dataset_labels([path or "" for path in paths]))

@@ -35,7 +35,7 @@ from warmstart.studies.objectives.workload import WorkloadObjective
 from warmstart.studies.options import GROUPS, Group, pick_from
 from warmstart.studies.results.classifier_record import classifier_record
 from warmstart.studies.results.comparison import Comparison, compare_with_uniform
-from warmstart.studies.results.progress import shown_in_notebook
+from warmstart.studies.results.live_progress import shown_in_notebook
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
 from warmstart.studies.results.saved_networks import seconds_of_best
 from warmstart.studies.results.summary import JointResult, TuneResult, summarise

@@ -75,5 +75,5 @@ def judge_query(
     if not NO_EXPECTED_ERROR.isdisjoint(codes):
         texts.append("No expected error is given for such images.")
     elif not UNCERTAIN_ERROR.isdisjoint(codes):
-        texts.append("Ranges of expected errors are twice as wide for such images.")
+        texts.append("The ranges of expected errors are twice as wide for such images.")
     return Confidence(typical=False, distance_percentile=verdict.percentile, note=" ".join(texts), reasons=codes)

@@ -26,6 +26,7 @@ COLUMNS = {"lr": ["0.001", "0.1"], "opt": ["adam", "sgd, fast"]}
         b'lr,opt,,\n0.001,adam,,\n0.1,"sgd, fast",,\n,,,\n\n',
         b'lr,opt\r0.001,adam\r0.1,"sgd, fast"\r',
         b"lr;opt\n0,1%;adam\n10%;sgd, fast\n",
+        b'lr,opt\n"0,1%",adam\n"10%","sgd, fast"\n',
     ],
 )
 def test_one_table_in_many_forms(tmp_path: Path, data: bytes) -> None:

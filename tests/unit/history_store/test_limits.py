@@ -7,12 +7,14 @@ import struct
 import time
 import zipfile
 import zlib
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from warmstart.history_store.errors import BrokenImagesError, DataError, UsageError
+from warmstart.history_store.images import DatasetWarning
 from warmstart.history_store.limits import PIXELS
 from warmstart.history_store.readers.registry import open_location
 
@@ -81,11 +83,54 @@ def test_links_to_what_is_no_picture(folder, target):
         os.mkfifo(folder / "pipe")
         target = folder / "pipe"
     (folder / "a" / "odd.png").symlink_to(target)
-    source = open_location(str(folder))
+    is_file = "proc" in str(target)
+    told = (
+        nullcontext() if is_file else pytest.warns(DatasetWarning, match=r"left out \d files? \(a pipe or a device\)")
+    )
+    with told:
+        source = open_location(str(folder))
     images = source.read(range(len(source)), skip_broken=True)
     assert len(images.images) == 2
-    assert len(images.broken) == ("proc" in str(target))  # the others are not listed at all
+    assert len(images.broken) == is_file
     source.fingerprint("content")
+
+
+TABLES = {
+    "short rows": ("a" + "," * 100_000 + "\n" + "1\n" * 100_000, "expected a picture for each|column that names"),
+    "names and short rows": (",".join(map(str, range(50_000))) + "\n" + "1\n" * 100_000, "unpacked bytes"),
+    "columns": (",".join(f"c{n}" for n in range(3000)) + "\n" + "x/y," * 2999 + "x/y\n", "column that names"),
+    "spaces": (f'image;label\na/good.png;"1{" " * 100_000}x"\nb/good.png;2\n', None),
+    "accents": ("image,label\na/good.png,1\nb/good.png,a" + "\u0301\u0323" * 100_000 + "\n", None),
+    "levels": ("image,label\n" + f"{'a/' * 100_000}x.png,1\n" * 2, "column that names"),
+    "a long label": ("image,label\n" + f"a/good.png,{'x' * 500_000}\nb/good.png,2\n", None),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_small_table_takes_little(folder, name):
+    text, told = TABLES[name]
+    (folder / "l.csv").write_text(text, encoding="utf-8")
+    with nullcontext() if told is None else pytest.raises(DataError, match=told):
+        open_location(f"{folder}::labels=l.csv")
+
+
+def test_rows_with_names_of_their_own_are_refused(folder):
+    (folder / "l.jsonl").write_text("".join(f'{{"file": "a/good.png", "k{n}": 1}}\n' for n in range(20_000)))
+    with pytest.raises(DataError, match="unpacked bytes"):
+        open_location(f"{folder}::labels=l.jsonl")
+
+
+def test_paths_and_links_that_multiply_are_refused(folder):
+    with zipfile.ZipFile(folder / "x.zip", "w") as archive:
+        archive.writestr("a/" * 30_000 + "1.png", (folder / "a" / "good.png").read_bytes())
+    with pytest.raises(DataError, match="paths of at most 100 folders"):
+        open_location(str(folder / "x.zip"))
+    for level in range(30):
+        (folder / f"{level}").mkdir()
+        (folder / f"{level}" / "left").symlink_to(folder / f"{level + 1}")
+        (folder / f"{level}" / "right").symlink_to(folder / f"{level + 1}")
+    with pytest.raises(DataError, match=r"at most 100 ways to one folder, got more to .*\d\. Remove links"):
+        open_location(str(folder))
 
 
 def npz(path, *, images, labels):

@@ -19,6 +19,7 @@ from warmstart.history_store.csv_table import read_csv
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.external_runs import Curve, ForeignRuns, as_columns
 from warmstart.history_store.records import Status
+from warmstart.history_store.wording import FaultError
 from warmstart.studies.objectives.metric import LARGER, SMALLER
 
 DEPTH = 4
@@ -251,20 +252,28 @@ def _check_size(document: Any) -> None:
 
 
 def flatten(values: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a flat mapping with nested names joined by `/`; lists become text."""
+    """Return a flat mapping with nested names joined by `/`; lists become text.
+
+    Raises:
+        FaultError: two values have one name, as of ``{"a/b": 1, "a": {"b": 2}}``.
+    """
     flat: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
-            flat.update(flatten(value, f"{prefix}{name}/"))
+            inside = flatten(value, f"{prefix}{name}/")
         else:
-            flat[f"{prefix}{name}"] = value if value is None or isinstance(value, str | int | float) else json.dumps(value, default=str)  # fmt: skip
+            inside = {f"{prefix}{name}": value if value is None or isinstance(value, str | int | float) else json.dumps(value, default=str)}  # fmt: skip
+        if twice := next((key for key in inside if str(flat.get(key, inside[key])) != str(inside[key])), None):
+            msg = f"two values of {twice!r}"
+            raise FaultError(msg)
+        flat |= inside
     return flat
 
 
 def to_number(text: Any) -> float:
-    """Convert a value to a number; NaN if that is impossible."""
+    """Convert a value to a number; NaN if that is impossible, as of a truth value."""
     try:
-        return float(text)
+        return math.nan if isinstance(text, bool) else float(text)
     except (TypeError, ValueError, OverflowError):
         return math.nan
 
@@ -354,7 +363,7 @@ def as_foreign_runs(
     status = {index: run.status for index, run in enumerate(runs) if run.status is not None}
     without = len(runs) - len(status)
     runs = [runs[index] for index in status]
-    params = as_columns([run.params for run in runs])
+    params = as_columns([run.params for run in runs], kind)
     seeds = [take_seed(run.params) for run in runs]
     settings = {
         name: values

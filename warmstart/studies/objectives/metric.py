@@ -19,7 +19,7 @@ Scale = Literal["fraction", "percent", "any"]
 """Range of a metric: 0 to 1, 0 to 100, or any number."""
 LAST = "last"
 LAST_HINT = "`metric` last takes the last number printed; add `maximize` where larger is better"
-_DIGITS = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_DIGITS = r"(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?"
 NUMBER = re.compile(rf"(?<![\w.])[-+]?{_DIGITS}(?![\w.]*\w)")
 """A number in a line of text."""
 _ANY_NUMBER = re.compile(rf"(?<![\w.])[-+]?(?:{_DIGITS}|(?i:nan|inf(?:inity)?))(?![\w.]*\w)")

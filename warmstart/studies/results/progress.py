@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.history_store.wording import in_short
-from warmstart.notebook import live_line
-from warmstart.studies.options import Outputs
 from warmstart.studies.results.expectations import StudyExpectations
 from warmstart.studies.results.trial import Trial
 
 if TYPE_CHECKING:
     from warmstart.bar import Show
     from warmstart.studies.objectives.metric import Metric
-
-OptionsT = TypeVar("OptionsT", bound=Outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,26 +93,6 @@ def show_progress(show: Show, now: StudyProgress, prefix: str, metric: Metric) -
     # Infinity: the bar has no better estimate than the study.
     left_s = math.inf if math.isnan(now.left_s) else now.left_s
     show(now.done + parts, total, text, left_s=left_s, since=since, more=", ".join(details), ended=now.done)
-
-
-@contextmanager
-def shown_in_notebook(options: OptionsT, metric: Metric, *, is_joint: bool = False) -> Iterator[OptionsT]:
-    """Yield the options of a call, whose progress a notebook shows where they have no callback of their own.
-
-    Args:
-        options: of the call.
-        metric: of its trials.
-        is_joint: whether it has several studies, each of which is named.
-    """
-    with live_line("tuning") if options.progress is None else nullcontext(None) as show:
-        if show is None:
-            yield options
-            return
-
-        def update(now: StudyProgress) -> None:
-            show_progress(show, now, f"{now.study}, " if is_joint else "", metric)
-
-        yield replace(options, progress=update)
 
 
 def in_metric(expected: ExpectedError, metric: Metric) -> str:

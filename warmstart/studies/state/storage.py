@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warmstart.history_store import system
+from warmstart.history_store.canonical import home_path
 from warmstart.history_store.errors import MissingPathError, StorageError, StorageFullError, UsageError, WarmstartError
 from warmstart.history_store.file.durable import open_companion
 from warmstart.history_store.wording import in_words
@@ -171,7 +172,7 @@ def local_path(text: str | os.PathLike[str] | None = None) -> Path | None:
 
 def _typed_path(text: str) -> Path:
     """Return a path with `~/` expanded, which no shell does in `--storage=~/x.db`."""
-    return Path(text).expanduser() if text.startswith("~/") and not Path("~").is_dir() else Path(text)
+    return home_path(text) if text.startswith("~/") and not Path("~").is_dir() else Path(text)
 
 
 def _path_of_url(url: str, url_path: str) -> Path:

@@ -364,6 +364,26 @@ def test_a_zip_that_unpacks_to_far_more_is_refused_before_it_is_unpacked(tmp_pat
         open_images(tmp_path / "x.zip")
 
 
+def test_samples_of_a_shard_are_pictures_by_content_or_told(tmp_path):
+    files = {
+        "a.jpg_1": png(IMAGES[0]),
+        "a.cls": b"0",
+        "b.png": png(IMAGES[1]),
+        "b.cls": b"1",
+        "c.heic": b"-",
+        "c.cls": b"1",
+    }
+    with tarfile.open(tmp_path / "x.tar", "w") as shard:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            shard.addfile(member, io.BytesIO(data))
+    with pytest.warns(
+        DatasetWarning, match=r"left out 1 sample without a picture that can be read \(such as c\.heic\)"
+    ):
+        assert sorted(open_images(tmp_path / "x.tar").names) == ["x.tar/a.jpg_1", "x.tar/b.png"]
+
+
 def test_samples_of_a_shard_may_have_points_in_their_names(tmp_path):
     with tarfile.open(tmp_path / "x.tar", "w") as shard:
         for number in range(4):
@@ -388,6 +408,22 @@ def test_offsets_that_lead_out_of_an_arrow_file_are_refused(tmp_path):
     (tmp_path / "x.arrow").write_bytes(data)
     with pytest.raises(DataError, match=r"expected a Parquet or Arrow file, got a damaged one or another"):
         open_images(tmp_path / "x.arrow")
+
+
+def test_descriptions_of_columns_are_checked(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for names, told in (({"0": "x", "1": "y"}, None), ({"a": "x"}, "expected names of classes"), (5, "expected names")):
+        features = {"tags": [{"_type": "Value"}], "label": {"_type": "ClassLabel", "names": names}}
+        table = pa.table({"image": [png(IMAGES[0])] * 2, "label": [0, 1], "tags": [["t"]] * 2})
+        table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+        pq.write_table(table, tmp_path / "x.parquet")
+        if told is None:
+            assert open_images(tmp_path / "x.parquet").class_names == ("x", "y")
+        else:
+            with pytest.raises(DataError, match=told):
+                open_images(tmp_path / "x.parquet")
 
 
 def test_a_value_that_stands_in_many_rows_of_a_parquet_file_counts_in_each(tmp_path, monkeypatch):

@@ -182,6 +182,17 @@ def test_a_broken_picture_is_named(root, damage, reason):
     assert source.fingerprint("content") == open_images(root).fingerprint("content")
 
 
+def test_a_split_among_classes_is_asked_about_and_every_file_counts(tmp_path):
+    for name in ("train/a/1.png", "train/b/2.png", "unlabelled/3.png"):
+        save_picture(tmp_path / "set" / name, PIXELS)
+    for number in range(7):
+        (tmp_path / "set" / "unlabelled" / f"x.raw{number}").write_bytes(b"x")
+    with pytest.warns(DatasetWarning) as told:
+        open_images(tmp_path / "set")
+    assert any("is train a class? It holds several folders" in str(warning.message) for warning in told)
+    assert any("; 2 files of other endings." in str(warning.message) for warning in told)
+
+
 # Links
 
 

@@ -415,3 +415,17 @@ def test_values_of_any_kind_are_an_error_of_the_file(tmp_path, file, value):
     (tmp_path / file).write_text(json.dumps(value))
     with pytest.raises(DataError, match=r"expected (runs as their tool writes them|a run history)"):
         read_source(str(tmp_path))
+
+
+def test_two_values_of_one_name_and_truths_are_no_values(tmp_path):
+    runs = [
+        {"id": f"{n}", "state": "finished", "config": {"lr": 0.1}, "summary": {"val_error": value}}
+        for n, value in enumerate([0.5, True])
+    ]
+    (tmp_path / "runs.json").write_text("\ufeff" + json.dumps(runs), encoding="utf-8")
+    read, _ = read_source(str(tmp_path / "runs.json"))
+    assert [status.value for status in read.status] == ["ok", "crashed"]
+    runs[0]["config"] = {"optimizer/lr": 0.1, "optimizer": {"lr": 0.2}}
+    (tmp_path / "runs.json").write_text(json.dumps(runs))
+    with pytest.raises(DataError, match="two values of 'optimizer/lr'"):
+        read_source(str(tmp_path / "runs.json"))

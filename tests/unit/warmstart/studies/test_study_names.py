@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from warmstart.history_store.canonical import Place, canonical
-from warmstart.studies.study_names import names_of_0_2, study_name
+from warmstart.history_store.errors import UsageError
+from warmstart.studies.study_names import explicit_names, names_of_0_2, study_name
 from warmstart.studies.tune_options import TuneOptions
 
 OBJECTIVE = "def f(config, dataset=None):\n    return 0.1 + (config['x'] - 0.3) ** 2\n\ndef fails(config):\n    1 / 0\n"
@@ -114,3 +115,8 @@ def test_studies_are_renamed_and_deleted(tune, cli):
     assert cli("studies", "delete", "t").code == 2  # nobody to ask
     assert cli("studies", "delete", "--study", "t", "--yes", "--format", "json").json()["trials"] == 2
     assert names(cli) == []
+
+
+def test_a_name_that_is_no_text_is_refused():
+    with pytest.raises(UsageError, match=r"^study: expected a name in Unicode, got half of a surrogate pair"):
+        explicit_names([None], "\udcff")
