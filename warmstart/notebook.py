@@ -90,5 +90,5 @@ def frame_of(rows: Iterable[Mapping[str, Any]]) -> Any:
         import pandas as pd
     except ImportError as error:
         msg = "expected pandas for a table, got none installed. Install it: pip install pandas."
-        raise MissingExtraError(msg, param="to_frame") from error
+        raise MissingExtraError(msg) from error
     return pd.DataFrame([dict(row) for row in rows])

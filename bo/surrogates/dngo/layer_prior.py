@@ -41,7 +41,7 @@ class LayerPrior:
     ) -> Self:
         """Estimate the prior from `N x D` features, the last one constant, and `N` targets of T tasks, each with noise.
 
-        w_t ~ N(w0, I/α) and w0 ~ N(0, I/α0); precisions by MacKay's fixed point of the evidence.
+        w_t ~ N(w0, I/α) and w0 ~ N(0, I/α0); precisions by the fixed point of the evidence [MacKay1992bayesian].
 
         Args:
             features: of all points.

@@ -133,7 +133,9 @@ def _history(tiny, tmp_path, monkeypatch):
 @pytest.mark.parametrize("what", CALLS)
 def test_a_bad_argument_is_told_by_an_error_of_ours(what):
     for i, call in enumerate(CALLS[what]):
-        with pytest.raises(WarmstartError, match=r"expected .*, got .*\. [A-Z`]|cannot be used|needs? `") as told:
+        with pytest.raises(
+            WarmstartError, match=r"expected .*, got .*\. [A-Z`]|cannot be used|needs? `|^Give your"
+        ) as told:
             call()
         assert not isinstance(told.value.__cause__, AttributeError | NameError), f"{what}[{i}]"
     assert not [file for file in Path.cwd().iterdir() if not file.name.startswith("warmstart-studies")]

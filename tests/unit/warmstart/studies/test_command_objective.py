@@ -225,7 +225,7 @@ def test_one_kind_of_objective_is_named():
     assert isinstance(load_objective(command="echo {config}", names=NAMES), CommandObjective)
     with pytest.raises(UsageError, match=r"^tune: `objective` and `command` cannot be used together"):
         load_objective("a:b", command="c", names=NAMES)
-    with pytest.raises(UsageError, match=r"^tune: expected `dataset`, `objective` or `command`, got none"):
+    with pytest.raises(UsageError, match=r"^Give your script with `command`"):
         load_objective(names=NAMES)
 
 

@@ -300,7 +300,7 @@ def test_failures_that_configurations_may_cause_do_not_end_a_call():
 @pytest.mark.parametrize(
     ("changes", "error", "told"),
     [
-        ({"objective": None}, UsageError, "expected `dataset`, `objective` or `command`, got none"),
+        ({"objective": None}, UsageError, "Give your script with `command`"),
         ({"command": "true {config}"}, UsageError, "`objective` and `command` cannot be used together"),
         ({"trials": 0}, UsageError, "trials: expected a whole number of at least 1, got 0"),
         ({"surrogate": "gpp"}, UsageError, "expected surrogate among"),
