@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -15,8 +15,8 @@ from warmstart.metafeat.pretrained.depths import Features
 from warmstart.metafeat.pretrained.torch_file import read_tensors
 
 ARCHITECTURE = "tf_efficientnet_lite0"
-BATCH = 8
-"""Images of one pass: their largest feature maps stay in the processor's cache."""
+BATCHES = (4, 32)
+"""Images of one pass, before and after an eighth of the side: their feature maps stay in the processor's cache."""
 _EPSILON = 1e-3
 _STAGES = ((1, 1), (2, 2), (2, 2), (3, 2), (3, 1), (4, 2), (1, 1))
 """Blocks of each stage, and the stride of its first one."""
@@ -65,11 +65,12 @@ class _Layer:
         filtered = np.empty((len(maps), height, width, maps.shape[3]), dtype=np.float32)
         product = np.empty_like(filtered)
         filtered[:] = self.bias
+        # Repeated over the row, so that numpy multiplies whole rows at a time.
+        weight = np.repeat(self.weight[:, :, None], width, axis=2)
         for row in range(side):
             for column in range(side):
                 part = padded[:, row : row + stride * height : stride, column : column + stride * width : stride]
-                # Repeated over the row, so that numpy multiplies whole rows at a time.
-                np.multiply(part[:, :height, :width], np.tile(self.weight[row, column], (width, 1)), out=product)
+                np.multiply(part[:, :height, :width], weight[row, column], out=product)
                 filtered += product
         return filtered
 
@@ -89,8 +90,10 @@ class PlainLite0:
         try:
             self._stem = next(layers)
             # The blocks of the first stage do not expand their maps.
-            sizes = [2 if stage == 0 else 3 for stage, (repeats, _) in enumerate(_STAGES) for _ in range(repeats)]
-            self._blocks = [[next(layers) for _ in range(size)] for size in sizes]
+            self._blocks = [
+                [[next(layers) for _ in range(2 if stage == 0 else 3)] for _ in range(repeats)]
+                for stage, (repeats, _) in enumerate(_STAGES)
+            ]
             self._head = next(layers)
         except (StopIteration, ValueError, IndexError) as error:
             msg = f"{weights}: expected the weights of {ARCHITECTURE}, got others. Install its package anew."
@@ -103,24 +106,27 @@ class PlainLite0:
             images: `n x s x s x c` uint8, c = 1 or 3.
             progress: called after each batch with the number of images that are done.
         """
-        batches = []
-        for start in range(0, len(images), BATCH):
-            batch = images[start : start + BATCH]
+        n = len(images)
+        early, late = [], []
+        for start in range(0, n, BATCHES[0]):
+            batch = images[start : start + BATCHES[0]]
             pixels = np.broadcast_to(batch, (*batch.shape[:3], 3)).astype(np.float32)
-            batches.append(self._pooled(pixels / 127.5 - 1))
+            early.append(self._stages(_relu6(self._stem.convolve(pixels / 127.5 - 1, 3, 2)), 0, _AT_8))
             if progress is not None:
                 progress(start + len(batch))
-        return Features(*(np.concatenate([getattr(b, part.name) for b in batches]) for part in fields(Features)))
+        maps = np.concatenate(early)
+        for start in range(0, n, BATCHES[1]):
+            middle = self._stages(maps[start : start + BATCHES[1]], _AT_8 + 1, _AT_16)
+            last = self._stages(middle, _AT_16 + 1, len(_STAGES) - 1)
+            late.append((middle.mean((1, 2)), _relu6(self._head.mix(last)).mean((1, 2))))
+        return Features(maps.mean((1, 2)), *(np.concatenate(part) for part in zip(*late, strict=True)))
 
-    def _pooled(self, pixels: Maps) -> Features:
-        """Compute the features of pixels `n x s x s x 3` in [-1, 1]."""
-        maps = _relu6(self._stem.convolve(pixels, 3, 2))
-        blocks, at = iter(self._blocks), dict[int, NDArray[np.float32]]()
-        for stage, (repeats, stride) in enumerate(_STAGES):
-            for number in range(repeats):
-                maps = _block(next(blocks), maps, stride if number == 0 else 1)
-            at[stage] = maps.mean((1, 2))
-        return Features(at[_AT_8], at[_AT_16], _relu6(self._head.mix(maps)).mean((1, 2)))
+    def _stages(self, maps: Maps, first: int, last: int) -> Maps:
+        """Apply stages, the last one included."""
+        for stage in range(first, last + 1):
+            for number, block in enumerate(self._blocks[stage]):
+                maps = _block(block, maps, _STAGES[stage][1] if number == 0 else 1)
+        return maps
 
 
 def _block(layers: list[_Layer], maps: Maps, stride: int) -> Maps:

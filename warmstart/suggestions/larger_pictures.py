@@ -37,7 +37,7 @@ def larger_pictures_note(
     if side is None or measured is None or (larger := workload.space_for_larger(side, measured)) is None:
         return None
     _, largest = larger
-    step = f"`classify` and `tune` try {largest}."
+    step = f"`warmstart classify` and `warmstart tune` try {largest}."
     if space is not None:
         here = workload.largest_image(space)
         if here is None or here <= measured:
