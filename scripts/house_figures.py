@@ -4,7 +4,6 @@ python scripts/house_figures.py
 """
 
 import ast
-import subprocess
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
@@ -30,15 +29,14 @@ class File:
     tree: ast.Module
 
 
-def tracked(*patterns: str) -> list[str]:
-    """List tracked files by git's patterns; links are not followed."""
-    done = subprocess.run(["git", "ls-files", "--", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [name for name in done.stdout.splitlines() if not (ROOT / name).is_symlink()]
+def python_files(folder: str) -> list[str]:
+    """List the Python files of a folder by their paths from the root; links to folders are not followed."""
+    return sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*.py") if not path.is_symlink())
 
 
 def product_files() -> list[File]:
     """Read the files of the product."""
-    names = tracked(*(f"{folder}/*.py" for folder in PRODUCT))
+    names = [name for folder in PRODUCT for name in python_files(folder)]
     return [File(name, ast.parse((ROOT / name).read_bytes())) for name in names]
 
 
@@ -107,18 +105,18 @@ def small_helpers(file: File) -> Iterator[str]:
 def main() -> None:
     """Print the figures."""
     files = product_files()
-    docs = tracked("docs/*.md")
+    docs = sorted((ROOT / "docs").glob("*.md"))
     figures = {
         "files of the product": len(files),
         "lines of code in them": sum(code_lines(file.path) for file in files),
-        "lines of code in tests": sum(code_lines(name) for name in tracked("tests/*.py")),
+        "lines of code in tests": sum(code_lines(name) for name in python_files("tests")),
         "circles of imports": len(circles()),
         "imports inside functions": sum(lazy_imports(file.tree) for file in files),
         "private functions of one or two statements with one caller": sum(
             len([*small_helpers(file)]) for file in files
         ),
         "pages of the documentation": len(docs),
-        "words in them": sum(len((ROOT / name).read_text(encoding="utf-8").split()) for name in docs),
+        "words in them": sum(len(path.read_text(encoding="utf-8").split()) for path in docs),
     }
     for name, figure in figures.items():
         print(f"{figure:8,}  {name}")
