@@ -31,7 +31,8 @@ class File:
 
 def python_files(folder: str) -> list[str]:
     """List the Python files of a folder by their paths from the root; links to folders are not followed."""
-    return sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*.py") if not path.is_symlink())
+    paths = (path for path in (ROOT / folder).rglob("*.py") if path.is_file() and not path.is_symlink())
+    return sorted(path.relative_to(ROOT).as_posix() for path in paths)
 
 
 def product_files() -> list[File]:
