@@ -36,20 +36,6 @@ from warmstart.history_store.records import Evaluation
 from warmstart.history_store.verify import restore, verify
 
 
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("filled")
-    with histories.to_be_copied():
-        histories.filled(folder / "h.h5").close()
-    return folder
-
-
-@pytest.fixture
-def path(filled: Path, tmp_path: Path) -> Path:
-    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
-    return tmp_path / "h.h5"
-
-
 @pytest.fixture
 def history(path: Path) -> Iterator[History]:
     with History.open(path, write=True) as history:

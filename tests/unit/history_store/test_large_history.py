@@ -1,7 +1,6 @@
 """Large histories are read where they are looked at; what is answered is what a small one answers."""
 
 import os
-import shutil
 import subprocess
 import sys
 import zlib
@@ -30,20 +29,6 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every history count as large."""
     monkeypatch.setattr(dataset_list, "INDEXED", 1)
     monkeypatch.setattr(table, "LAZY_ROWS", 1)
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("filled")
-    with histories.to_be_copied():
-        histories.filled(folder / "h.h5").close()
-    return folder
-
-
-@pytest.fixture
-def path(filled: Path, tmp_path: Path) -> Path:
-    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
-    return tmp_path / "h.h5"
 
 
 def run(seed: int | None, name: str = "digits", row: int = 0, origin: str = "here") -> Evaluation:

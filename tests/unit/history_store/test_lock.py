@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -20,20 +19,6 @@ from warmstart.history_store.file.lock import WriterLock
 from warmstart.history_store.history import History
 from warmstart.history_store.records import Evaluation
 from warmstart.history_store.verify import verify
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("filled")
-    with histories.to_be_copied():
-        histories.filled(folder / "h.h5").close()
-    return folder
-
-
-@pytest.fixture
-def path(filled: Path, tmp_path: Path) -> Path:
-    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
-    return tmp_path / "h.h5"
 
 
 def test_the_second_writer_is_told_who_holds_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

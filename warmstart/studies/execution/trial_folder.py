@@ -21,6 +21,8 @@ RECORD, OUTPUT = "trial.json", "output.log"
 """Files in a trial's folder: what the trial is, and what it printed."""
 LAST = 5
 """Last lines of a trial that are shown."""
+_TAIL = 20_000
+"""Bytes at the end of a log in which they are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,9 @@ class TrialOutputs:
         candidates = self._candidates(self.path, study, number)
         paths = itertools.takewhile(lambda path: (path / RECORD).is_file(), candidates)
         with contextlib.suppress(OSError, IndexError):
-            text = (list(paths)[-1] / OUTPUT).read_bytes()[-100 * 200 :].decode(errors="replace")
+            with (list(paths)[-1] / OUTPUT).open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+                text = file.read().decode(errors="replace")
             return [line.rstrip().expandtabs()[:200] for line in text.splitlines() if line.strip()][-LAST:]
         return []
 
