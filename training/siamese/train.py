@@ -21,6 +21,7 @@ from torch import Tensor
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.metafeat.handcrafted import centre_and_scale
 from warmstart.metafeat.images import check_images
+from warmstart.metafeat.index import distances_to
 from warmstart.metafeat.labels import check_labels, label_codes
 from warmstart.metafeat.model import MetaFeatureModel, random_network
 from warmstart.metafeat.siamese_network import SiameseNetwork
@@ -312,7 +313,7 @@ def compare(
     """
     from scipy.stats import spearmanr
 
-    distances = np.linalg.norm(points[queries, None].astype(np.float64) - points[None, references], axis=2)
+    distances = np.stack([distances_to(point, points[references]) for point in points[queries]])
     targets = target[np.ix_(queries, references)]
     is_finite = np.isfinite(targets)
 

@@ -146,17 +146,15 @@ def _centres(history: "History", name: str) -> tuple[dict[str, float | None], di
 
 def _nearest(history: "History", name: str, model_hash: str | None) -> list[dict[str, Any]]:
     """Return the datasets with the nearest stored embeddings, siblings included; empty without embeddings."""
-    vectors = history.embeddings(model_hash) if model_hash is not None else {}
-    if name not in vectors:
+    from warmstart.metafeat.index import DatasetIndex
+
+    names, vectors = history.vectors(model_hash) if model_hash is not None else ([], np.zeros((0, 0), np.float32))
+    if name not in names:
         return []
-    groups = dict(zip(history.names, history.groups, strict=True))
-    far = {
-        candidate: float(np.linalg.norm(vector.astype(np.float64) - vectors[name]))
-        for candidate, vector in vectors.items()
-        if candidate != name
-    }
-    order = sorted(far, key=lambda candidate: (far[candidate], candidate))[:_NEAREST]
+    row, groups = names.index(name), dict(zip(history.names, history.groups, strict=True))
+    others = np.delete(np.arange(len(names)), row)
+    near = zip(*DatasetIndex(vectors).nearest(vectors[row], _NEAREST, among=others), strict=True)
     return [
-        {"name": candidate, "distance": far[candidate], "sibling": groups[candidate] == groups[name]}
-        for candidate in order
+        {"name": names[other], "distance": float(distance), "sibling": groups[names[other]] == groups[name]}
+        for other, distance in near
     ]

@@ -261,7 +261,7 @@ class Advisor:
         Raises:
             UsageError: the history has no runs.
         """
-        if not location.embedded.has_runs[location.rows].any() and location.has_distances:
+        if not location.has_runs and location.has_distances:
             embedded = self._load(location.embedded.path, None)
             query_name = None if location.query is None else name_in_history(location.query.source, embedded)
             rows = embedded.rows_without(self.excluded, query_name)
@@ -270,8 +270,8 @@ class Advisor:
             # Notes on datasets that are left out now.
             stale = (*location.embedded.notes, location.confidence.note)
             location = replace(bare, notes=(*(note for note in location.notes if note not in stale), *bare.notes))
-        if not location.embedded.has_runs[location.rows].any():
-            msg = f"{location.embedded.path}: expected a history with runs, got none on the {len(location.rows)} datasets that are not left out. Add some with `warmstart history record`, `import` or `collect`."
+        if not location.has_runs:
+            msg = f"{location.embedded.path}: expected a history with runs, got none on the {len(location.among)} datasets that are not left out. Add some with `warmstart history record`, `import` or `collect`."
             raise UsageError(msg)
         return location.with_runs
 

@@ -15,10 +15,11 @@ from warmstart.history_store.file.dataset_list import DatasetList
 from warmstart.history_store.records import Config
 from warmstart.history_store.wording import counted, in_shell, some_of, suggest_names
 from warmstart.measured_with import MeasuredWith, measured_with
+from warmstart.metafeat.index import DatasetIndex, Distances, Rows, distances_to
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
 from warmstart.metafeat.sample import SAMPLE
 from warmstart.suggestions.embeddings import Embeddings, embed_missing, fits_model, incomparable_names
-from warmstart.suggestions.norms import MANY, Norms, spread_rows
+from warmstart.suggestions.norms import Norms, spread_rows
 from warmstart.suggestions.references import (
     References,
     join_references,
@@ -53,7 +54,7 @@ class EmbeddedHistory:
         about: `m` records of the datasets.
         configs: `c` configurations.
         space_json: ConfigSpace JSON.
-        vectors: `m x 256` float32 embeddings; `m x 0` without a model.
+        index: of the embeddings; of `m x 0` without a model.
         calibration: of the distances, where the history holds one for this model.
         notes: for people, shown once.
         references: statistics of the datasets for this model, where the history holds them.
@@ -75,7 +76,7 @@ class EmbeddedHistory:
     about: DatasetList
     configs: tuple[Config, ...]
     space_json: str
-    vectors: NDArray[np.float32]
+    index: DatasetIndex
     calibration: Calibration | None = None
     notes: tuple[str, ...] = ()
     references: References | None = None
@@ -87,23 +88,32 @@ class EmbeddedHistory:
         default_factory=RowMemory, init=False, compare=False, repr=False
     )
 
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        """Return the `m x d` embeddings."""
+        return self.index.vectors
+
     def rows_without(self, groups: Collection[str], query_name: str | None) -> NDArray[np.int64]:
         """Return the rows of all datasets outside some groups, without the query itself.
 
         Raises:
             UsageError: a group that the history does not know, or nothing left.
         """
-        unknown = sorted(set(groups) - set(self.groups) - self.all_groups) if groups else []
+        unknown = sorted(group for group in set(groups) if group not in self.all_groups and group not in self.groups)
         if unknown:
             step = suggest_names(
                 unknown, {*self.groups, *self.all_groups}, otherwise="`warmstart history list` shows them."
             )
             msg = f"expected groups of {self.path}, got {', '.join(unknown)}. {step}"
             raise UsageError(msg, param="exclude_group")
-        pairs = zip(self.names, self.groups, strict=True)
-        rows = np.arange(len(self.names))
-        if groups or query_name is not None:
-            rows = np.flatnonzero([name != query_name and group not in groups for name, group in pairs])
+        if not groups and query_name is None:
+            return np.arange(len(self.names))
+        is_left = np.ones(len(self.names), np.bool_)
+        for group in set(groups) & set(self.groups) if groups else ():
+            is_left &= self.group_numbers != self.group_numbers[self.groups.index(group)]
+        if query_name is not None and query_name in self.names:
+            is_left[self.names.index(query_name)] = False
+        rows = np.flatnonzero(is_left)
         if not len(rows):
             msg = f"{self.path}: expected at least one dataset to learn from, got none that is not left out. Exclude fewer groups or add datasets."
             raise UsageError(msg)
@@ -111,8 +121,20 @@ class EmbeddedHistory:
 
     def with_runs(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Keep the rows with runs; all rows if none has any."""
+        if self.has_runs.all():
+            return rows
         has_runs = self.has_runs[rows]
         return rows[has_runs] if has_runs.any() else rows
+
+    def nearest(self, vector: NDArray[np.float32], rows: NDArray[np.int64], k: int) -> tuple[Rows, Distances]:
+        """Return the k nearest of some datasets, in order of rows, and their distances; all if there are no more."""
+        near, distances = self.index.nearest(vector, k, among=rows)
+        order = np.argsort(near)
+        return near[order], distances[order]
+
+    def distances_to(self, vector: NDArray[np.float32], rows: NDArray[np.int64]) -> Distances:
+        """Compute the distances to some datasets; NaN without a model."""
+        return np.full(len(rows), np.nan) if self.model is None else distances_to(vector, self.vectors[rows])
 
     def norms_of(self, rows: NDArray[np.int64]) -> Norms:
         """Return the norms of the datasets in some rows, computed once for the same rows."""
@@ -120,14 +142,18 @@ class EmbeddedHistory:
 
     def _norms_of(self, rows: NDArray[np.int64]) -> Norms:
         is_whole = len(rows) == len(self.names)
-        sampled = rows[spread_rows(len(rows))].tolist()
-        draw_sizes = () if self.references is None else self.references.sizes
-        return Norms.of(
-            self.vectors if is_whole else self.vectors[rows],
-            groups=self.groups if is_whole else [self.groups[row] for row in rows.tolist()],
-            names=self.names if is_whole else [self.names[row] for row in rows.tolist()],
-            fewest_images=min(*(info.n_train for info in self.about.at(sampled)), *draw_sizes, SAMPLE),
-            references=self.references,
+        index, groups = (self.index if is_whole else DatasetIndex(self.vectors[rows])), self.group_numbers[rows]
+        sampled, references = spread_rows(len(rows)), self.references
+        return Norms(
+            len(rows),
+            len(np.unique(groups)),
+            index.nearest_of_another_group(sampled, groups),
+            min(
+                *(info.n_train for info in self.about.at(rows[sampled].tolist())),
+                *(() if references is None else references.sizes),
+                SAMPLE,
+            ),
+            None if references is None else references.of([self.names[row] for row in rows.tolist()]),
         )
 
 
@@ -257,7 +283,7 @@ def _assemble(
         history.records().part(order),
         tuple(history.configs),
         history.space_json,
-        embeddings.of(names),
+        DatasetIndex(embeddings.of(names)),
         read_calibration(history, header.hash),
         tuple(notes),
         _read_references(history, header),
@@ -302,7 +328,7 @@ def _load_runs_only(history: "History") -> EmbeddedHistory:
         history.records().part(order),
         tuple(history.configs),
         history.space_json,
-        np.zeros((len(order), 0), dtype=np.float32),
+        DatasetIndex(np.zeros((len(order), 0), dtype=np.float32)),
         measured_with=measured_with(history.origins, stored_size=history.stored_size),
     )
 
@@ -311,14 +337,6 @@ def _sorted_rows(history: "History", left_out: Collection[str]) -> list[int]:
     """Return the rows of a history's datasets in order of names, without some names."""
     names = history.names
     return [row for row in sorted(range(len(names)), key=names.__getitem__) if names[row] not in left_out]
-
-
-def nearest_positions(distances: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the positions of the `MANY` smallest distances, ascending; all if there are no more."""
-    if len(distances) <= MANY:
-        return np.arange(len(distances))
-    nearest = np.argpartition(distances, MANY - 1)[:MANY]
-    return np.sort(nearest).astype(np.int64)
 
 
 def spread_positions(m: int) -> NDArray[np.int64]:

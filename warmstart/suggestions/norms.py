@@ -1,12 +1,10 @@
 """Reference statistics of a history's datasets, against which a query is judged."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.bo.transfer.novelty import nearest_other_group_of
 from warmstart.suggestions.references import References
 
 MANY = 2000
@@ -20,33 +18,18 @@ class Norms:
     """Reference statistics of the history's datasets.
 
     Attributes:
-        names: `m` datasets.
+        n_datasets: how many.
         n_groups: of siblings among them.
         nearest: distances of datasets (of a sample of a large history) to the nearest one of another group.
         fewest_images: fewest pictures of any dataset (of a sample of a large history), or of the draws that measured the movement of distances.
         references: their statistics, where the history holds them.
     """
 
-    names: tuple[str, ...]
+    n_datasets: int
     n_groups: int
     nearest: NDArray[np.float64]
     fewest_images: int
     references: References | None
-
-    @classmethod
-    def of(
-        cls,
-        vectors: NDArray[np.float32],
-        *,
-        groups: Sequence[str],
-        names: Sequence[str],
-        fewest_images: int,
-        references: References | None,
-    ) -> "Norms":
-        """Compute the norms of `m` datasets with `m x d` vectors; references may be of others too."""
-        statistics = None if references is None else references.of(names)
-        nearest = nearest_other_group_of(vectors, groups, asked=spread_rows(len(groups)))
-        return cls(tuple(names), len(set(groups)), nearest, fewest_images, statistics)
 
 
 def spread_rows(m: int) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from warmstart.history_store.bundle.records import LARGEST
 from warmstart.history_store.errors import HistoryDamagedError
 from warmstart.history_store.wording import in_shell
 from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.index import distances_to
 from warmstart.metafeat.model_file import ModelHeader
 from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 
@@ -385,7 +386,7 @@ def _movement(
             drawn = np.sort(np.random.default_rng(seed).choice(rows, size, replace=False))
             images = to_size(stored.take(drawn), model.spec)
             points.append(embed_images(images, labels[drawn], model, seed=seed, device=device, threads=threads))
-        first, second = (np.linalg.norm(np.stack(distant) - point, axis=1) for point in points)
+        first, second = (distances_to(point, np.stack(distant)) for point in points)
         near = np.argsort(first, kind="stable")[:NEAREST]
         moved.append(np.abs(first - second)[near])
     return float(np.percentile(np.concatenate(moved), COVERED)) if len(moved) >= LEAST_DATASETS else None

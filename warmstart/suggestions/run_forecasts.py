@@ -86,8 +86,7 @@ def fit_run_forecasts(
     from warmstart.suggestions.translation import translate
 
     embedded, near = location.embedded, location.with_runs
-    order = np.argsort(near.distances, kind="stable") if near.has_distances else np.arange(len(near.rows))
-    rows = np.sort(near.rows[order[:MANY]])
+    rows = near.rows[:MANY]
     with History.open(embedded.path) as history:
         curves = read_curves(history, [embedded.names[row] for row in rows])
     measured = np.asarray(~np.isnan(curves).any(axis=2))
