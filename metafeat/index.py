@@ -1,4 +1,8 @@
-"""The index of meta-features: which datasets are near. FAISS searches; the order of the nearest is that of float64."""
+"""The index of meta-features: which datasets are near. FAISS searches; the order of the nearest is that of float64.
+
+The search is exact, except where cells of very many vectors are stored (`warmstart.metafeat.index_file`): then it looks into
+the cells nearest to the query.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ from warmstart.history_store.errors import DataError, UsageError
 if TYPE_CHECKING:
     import faiss
 
+    from warmstart.metafeat.index_file import IndexFile, StoredIndex
+
 Distances = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
@@ -24,6 +30,8 @@ AT_ONCE = 256
 """Queries per call of FAISS."""
 SIBLINGS = 8
 """Nearest datasets among which one of another group is looked for first."""
+FEW = 8
+"""A search among at most one in so many datasets is made in an index of these alone."""
 
 
 def distances_to(point: NDArray[Any], points: NDArray[Any]) -> Distances:
@@ -39,22 +47,35 @@ class DatasetIndex:
 
     Args:
         vectors: `m x d` float32.
+        file: of their cells, which may be there.
+        cells: of them, instead of a file.
 
     Raises:
         UsageError: vectors of another shape.
     """
 
-    def __init__(self, vectors: NDArray[np.float32]) -> None:
+    def __init__(
+        self, vectors: NDArray[np.float32], *, file: IndexFile | None = None, cells: Any | None = None
+    ) -> None:
         if vectors.ndim != 2:
             msg = f"index: expected `m x d` vectors, got shape {vectors.shape}. Give each dataset a row."
             raise UsageError(msg)
         self.vectors = vectors
+        self.file, self._cells = file, cells
+        self._stored: StoredIndex | None = None
         self._flat: faiss.IndexFlatL2 | None = None
         self._centre = np.zeros(0, np.float32)
         self._longest = 0.0
 
     def __len__(self) -> int:
         return len(self.vectors)
+
+    @property
+    def stored(self) -> StoredIndex | None:
+        """Return what the file holds for these vectors; None while it does not."""
+        if self._stored is None and self.file is not None:
+            self._stored = self.file.read()
+        return self._stored
 
     def nearest(
         self, vector: NDArray[np.floating[Any]], k: int, *, among: Rows | None = None
@@ -74,6 +95,9 @@ class DatasetIndex:
         """
         query = np.asarray(vector, dtype=np.float32)[None]
         self._check(query, k)
+        if among is not None and FEW * len(among) <= len(self):
+            near, distances = DatasetIndex(self.vectors[among]).nearest(vector, k)
+            return among[near], distances
         rows, distances = self._search(query, min(k, len(self) if among is None else len(among)), among)
         return rows[0], distances[0]
 
@@ -90,14 +114,14 @@ class DatasetIndex:
         if not len(rows):
             return result
         near, distances = self._search(self.vectors[rows], min(SIBLINGS, len(self)), None)
-        is_other = groups[near] != groups[rows][:, None]
-        settled = is_other.any(axis=1)
-        result[settled] = distances[settled, is_other[settled].argmax(axis=1)]
+        is_of_another = groups[near] != groups[rows][:, None]
+        settled = is_of_another.any(axis=1)
+        result[settled] = distances[settled, is_of_another[settled].argmax(axis=1)]
         for group in np.unique(groups[rows[~settled]]).tolist():
             among = np.flatnonzero(groups != group)
-            asked = np.flatnonzero(~settled & (groups[rows] == group))
+            unsettled = np.flatnonzero(~settled & (groups[rows] == group))
             if len(among):
-                result[asked] = self._search(self.vectors[rows[asked]], 1, among)[1][:, 0]
+                result[unsettled] = self._search(self.vectors[rows[unsettled]], 1, among)[1][:, 0]
         return result
 
     def _search(self, queries: NDArray[np.float32], k: int, among: Rows | None) -> tuple[Rows, Distances]:
@@ -128,6 +152,19 @@ class DatasetIndex:
         """Return rows and rounded squared distances of the k nearest of each query, and the error of these squares."""
         import faiss
 
+        parameters = {}
+        if among is not None and len(among) < len(self):
+            is_among = np.zeros(len(self), np.bool_)
+            is_among[among] = True
+            parameters = {"sel": faiss.IDSelectorBitmap(np.packbits(is_among, bitorder="little"))}
+        stored = self.stored
+        cells = self._cells if stored is None else stored.cells
+        if cells is not None:
+            squares, rows = cells.search(
+                queries, k, params=faiss.SearchParametersIVF(nprobe=cells.nprobe, **parameters)
+            )
+            if (rows >= 0).all():
+                return rows, squares, 0.0
         if self._flat is None:
             # Centred, because |a|² + |b|² - 2ab cancels badly far from the origin.
             centre = self.vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -136,12 +173,7 @@ class DatasetIndex:
             self._centre, self._longest = centre, float(np.einsum("ij,ij->i", central, central).max(initial=0.0))
             self._flat = flat
         central = queries - self._centre
-        parameters = None
-        if among is not None and len(among) < len(self):
-            is_among = np.zeros(len(self), np.bool_)
-            is_among[among] = True
-            parameters = faiss.SearchParameters(sel=faiss.IDSelectorBitmap(np.packbits(is_among, bitorder="little")))
-        squares, rows = self._flat.search(central, k, params=parameters)
+        squares, rows = self._flat.search(central, k, params=faiss.SearchParameters(**parameters))
         length = float(np.einsum("ij,ij->i", central, central).max()) + self._longest
         is_by_product = len(queries) >= faiss.cvar.distance_compute_blas_threshold
         return rows, squares, (CANCELLATION if is_by_product else CENTRING) * length

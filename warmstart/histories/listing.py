@@ -8,6 +8,7 @@ import numpy as np
 
 from warmstart.history_store.error_tables import least_error
 from warmstart.history_store.space import natural, space_names
+from warmstart.metafeat.index import DatasetIndex
 
 if TYPE_CHECKING:
     from warmstart.history_store.history import History
@@ -146,15 +147,13 @@ def _centres(history: "History", name: str) -> tuple[dict[str, float | None], di
 
 def _nearest(history: "History", name: str, model_hash: str | None) -> list[dict[str, Any]]:
     """Return the datasets with the nearest stored embeddings, siblings included; empty without embeddings."""
-    from warmstart.metafeat.index import DatasetIndex
-
     names, vectors = history.vectors(model_hash) if model_hash is not None else ([], np.zeros((0, 0), np.float32))
     if name not in names:
         return []
     row, groups = names.index(name), dict(zip(history.names, history.groups, strict=True))
-    others = np.delete(np.arange(len(names)), row)
-    near = zip(*DatasetIndex(vectors).nearest(vectors[row], _NEAREST, among=others), strict=True)
+    candidates = np.delete(np.arange(len(names)), row)
+    near = zip(*DatasetIndex(vectors).nearest(vectors[row], _NEAREST, among=candidates), strict=True)
     return [
-        {"name": names[other], "distance": float(distance), "sibling": groups[names[other]] == groups[name]}
-        for other, distance in near
+        {"name": names[candidate], "distance": float(distance), "sibling": groups[names[candidate]] == groups[name]}
+        for candidate, distance in near
     ]

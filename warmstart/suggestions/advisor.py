@@ -38,7 +38,7 @@ from warmstart.locations import PathLike, history_path, model_path, never_measur
 from warmstart.metafeat.embed import SourceEmbedding, embed_source, feature_names
 from warmstart.metafeat.model_file import ModelHeader, read_header
 from warmstart.suggestions.answer import Answer
-from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
+from warmstart.suggestions.embedded_history import EmbeddedHistory, keep_index, load_embedded_history
 from warmstart.suggestions.embeddings import store_embeddings
 from warmstart.suggestions.larger_pictures import typical_picture_side
 from warmstart.suggestions.location import Location, locate_vector, locate_without_distances, name_in_history
@@ -454,7 +454,9 @@ class Advisor:
         """
         history = history_path(self.history)
         model = usual_model(history, self.model)
-        return store_embeddings(history, model, device=self.device, threads=self.threads, progress=self.progress)
+        names = store_embeddings(history, model, device=self.device, threads=self.threads, progress=self.progress)
+        keep_index(history, model)
+        return names
 
 
 def _unknown_extractor(extractor: str, accepted: tuple[str, ...]) -> UnknownExtractorError:

@@ -15,7 +15,7 @@ from warmstart.suggestions.doubts import (
     Doubt,
     find_doubts,
 )
-from warmstart.suggestions.embedded_history import SPREAD, EmbeddedHistory
+from warmstart.suggestions.embedded_history import EmbeddedHistory
 from warmstart.suggestions.records import Confidence
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def judge_query(
         sample: statistics of the query's pictures; None = the distance alone counts.
         class_names: of the query.
     """
-    # Compare only with datasets near the query: all pairs would take too long.
-    norms = embedded.norms_of(near if len(rows) > SPREAD else rows)
+    norms = embedded.norms_of(rows)
     names = [embedded.names[row] for row in near.tolist()]
     # Between two groups there is one distance, which says nothing of how far others may lie.
     verdict = judge_novelty(float(distances.min()), norms.nearest if norms.n_groups >= LEAST_GROUPS else ())

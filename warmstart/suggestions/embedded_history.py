@@ -3,7 +3,8 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,9 @@ from warmstart.history_store.file.dataset_list import DatasetList
 from warmstart.history_store.records import Config
 from warmstart.history_store.wording import counted, in_shell, some_of, suggest_names
 from warmstart.measured_with import MeasuredWith, measured_with
+from warmstart.metafeat import index_file
 from warmstart.metafeat.index import DatasetIndex, Distances, Rows, distances_to
+from warmstart.metafeat.index_file import IndexFile
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
 from warmstart.metafeat.sample import SAMPLE
 from warmstart.suggestions.embeddings import Embeddings, embed_missing, fits_model, incomparable_names
@@ -137,17 +140,24 @@ class EmbeddedHistory:
         return np.full(len(rows), np.nan) if self.model is None else distances_to(vector, self.vectors[rows])
 
     def norms_of(self, rows: NDArray[np.int64]) -> Norms:
-        """Return the norms of the datasets in some rows, computed once for the same rows."""
-        return self.norms.recall(rows, lambda: self._norms_of(rows))
+        """Return the norms of the datasets in some rows, computed once for the same rows.
+
+        Those of more than `SPREAD` datasets are those of all: a few that are left out change none of them.
+        """
+        m = len(self.names)
+        is_whole = SPREAD < len(rows) <= m or len(rows) == m
+        selection = np.arange(m) if is_whole else rows
+        return self.norms.recall(None if is_whole else rows, lambda: self._norms_of(selection))
 
     def _norms_of(self, rows: NDArray[np.int64]) -> Norms:
         is_whole = len(rows) == len(self.names)
         index, groups = (self.index if is_whole else DatasetIndex(self.vectors[rows])), self.group_numbers[rows]
         sampled, references = spread_rows(len(rows)), self.references
+        stored = self.index.stored if is_whole else None
         return Norms(
             len(rows),
             len(np.unique(groups)),
-            index.nearest_of_another_group(sampled, groups),
+            index.nearest_of_another_group(sampled, groups) if stored is None else stored.norms,
             min(
                 *(info.n_train for info in self.about.at(rows[sampled].tolist())),
                 *(() if references is None else references.sizes),
@@ -155,6 +165,16 @@ class EmbeddedHistory:
             ),
             None if references is None else references.of([self.names[row] for row in rows.tolist()]),
         )
+
+    def store_index(self) -> None:
+        """Store the index of a very large history in the cache folder, or extend the one that is there."""
+        if self.index.file is not None:
+            self.index.file.write(self.vectors, self._nearest_of_another_group)
+
+    def _nearest_of_another_group(self, cells: Any) -> Distances:
+        """Return the nearest distances that norms are made of, searched in cells."""
+        index = DatasetIndex(self.vectors, cells=cells)
+        return index.nearest_of_another_group(spread_rows(len(self.names)), self.group_numbers)
 
 
 def load_embedded_history(
@@ -190,6 +210,11 @@ def load_embedded_history(
     new_notes = tuple(pending_notes)
     pending_notes.clear()
     return replace(embedded, notes=(*embedded.notes, *new_notes)) if new_notes else embedded
+
+
+def keep_index(history: Path, model: Path) -> None:
+    """Store the index of a very large history for a model in the cache folder, or extend the one that is there."""
+    load_embedded_history(history, model).store_index()
 
 
 def file_state(path: Path) -> tuple[int, ...]:
@@ -258,7 +283,10 @@ def _load(
                 pending_notes.append(
                     f"{path}: embedded {counted(n_computed, 'dataset')} with this model. `warmstart history embed {in_shell(path)}` stores that."
                 )
-        return _assemble(history, header, embeddings, incomparable=incomparable, notes=notes), pending_notes
+        embedded = _assemble(
+            history, header, embeddings, are_computed=bool(to_embed), incomparable=incomparable, notes=notes
+        )
+        return embedded, pending_notes
 
 
 def _assemble(
@@ -266,24 +294,26 @@ def _assemble(
     header: ModelHeader,
     embeddings: Embeddings,
     *,
+    are_computed: bool,
     incomparable: Collection[str],
     notes: Sequence[str],
 ) -> EmbeddedHistory:
-    """Build the record of a history's embedded datasets."""
+    """Build the record of a history's embedded datasets; some embeddings may be computed, not stored."""
     order = _sorted_rows(history, incomparable)
     all_names, groups = history.names, history.groups
     names, siblings = [all_names[row] for row in order], tuple(groups[row] for row in order)
+    numbers, vectors = number_groups(siblings), embeddings.of(names)
     return EmbeddedHistory(
         history.path,
         header,
         tuple(names),
         siblings,
-        number_groups(siblings),
+        numbers,
         *_runs_of(history, order),
         history.records().part(order),
         tuple(history.configs),
         history.space_json,
-        DatasetIndex(embeddings.of(names)),
+        DatasetIndex(vectors) if are_computed else _index_of(history, header, vectors, numbers),
         read_calibration(history, header.hash),
         tuple(notes),
         _read_references(history, header),
@@ -291,6 +321,16 @@ def _assemble(
         frozenset(history.groups),
         measured_with(history.origins, stored_size=history.stored_size),
     )
+
+
+def _index_of(
+    history: "History", header: ModelHeader, vectors: NDArray[np.float32], groups: NDArray[np.int64]
+) -> DatasetIndex:
+    """Return the index of a history's stored embeddings, with its file where there are very many."""
+    if len(vectors) <= index_file.LEAST:
+        return DatasetIndex(vectors)
+    mark = f"{history.embeddings_mark(header.hash)}-{crc32(groups.tobytes()):08x}"
+    return DatasetIndex(vectors, file=IndexFile.of(history.id, header.hash, (vectors.shape[0], vectors.shape[1]), mark))
 
 
 def _read_references(history: "History", header: ModelHeader) -> References | None:

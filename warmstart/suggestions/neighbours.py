@@ -18,12 +18,12 @@ def list_neighbours(location: Location, least: int, *, used: Collection[int] = (
     listed = [*range(min(least, len(rows))), *(least + np.flatnonzero(np.isin(rows[least:], list(used)))).tolist()]
     return tuple(
         Neighbour(
-            location.embedded.names[rows[place]],
-            distance := float(distances[place]),
-            least_error(location.embedded.errors[rows[place]]),
+            location.embedded.names[rows[position]],
+            distance := float(distances[position]),
+            least_error(location.embedded.errors[rows[position]]),
             None
             if location.movement is None
             else (max(0.0, distance - location.movement), distance + location.movement),
         )
-        for place in listed
+        for position in listed
     )

@@ -9,8 +9,9 @@ from warmstart.suggestions.references import References
 
 MANY = 2000
 """Datasets above which some computations take a part of them."""
-MAX_SAMPLED = 1000
-"""Datasets, evenly spread over a history larger than `MANY`, whose nearest distances are computed."""
+MOST_SAMPLED, LEAST_SAMPLED, MOST_PAIRS = 1000, 200, 20_000_000
+"""Of a history larger than `MANY`, the nearest distances of some datasets are computed, evenly spread over it: of the most, or
+of fewer, so that they are compared with all others in so many pairs, but never of fewer than the least."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,4 +35,6 @@ class Norms:
 
 def spread_rows(m: int) -> NDArray[np.int64]:
     """Return the positions sampled of `m` datasets: all of up to `MANY`, else some, evenly spread."""
-    return np.arange(m) if m <= MANY else np.linspace(0, m - 1, MAX_SAMPLED).astype(np.int64)
+    if m <= MANY:
+        return np.arange(m)
+    return np.linspace(0, m - 1, min(MOST_SAMPLED, max(LEAST_SAMPLED, MOST_PAIRS // m))).astype(np.int64)

@@ -14,7 +14,7 @@ def test_of_a_large_history_some_that_are_evenly_spread_say_what_is_usual(monkey
     whole = embedded.norms_of(every)
     assert (whole.n_datasets, whole.n_groups) == (len(embedded.names), len(set(embedded.groups)))
     monkeypatch.setattr(norms, "MANY", 20)
-    monkeypatch.setattr(norms, "MAX_SAMPLED", 10)
+    monkeypatch.setattr(norms, "MOST_SAMPLED", 10)
     few = replace(embedded).norms_of(every)  # which begins with nothing remembered
     np.testing.assert_array_equal(few.nearest, whole.nearest[norms.spread_rows(len(every))])
     assert (few.nearest.shape, few.n_datasets) == ((10,), whole.n_datasets)
