@@ -132,7 +132,7 @@ class DatasetIndex:
     def _block(self, queries: NDArray[np.float32], k: int, among: Rows | None) -> tuple[Rows, Distances]:
         most = len(self) if among is None else len(among)
         rows, distances = np.zeros((len(queries), k), np.int64), np.zeros((len(queries), k))
-        waiting, n_candidates = np.arange(len(queries)), min(k + 1, most)
+        waiting, n_candidates = np.arange(len(queries)), min(k + k // 16 + 8, most)
         # FAISS rounds to float32. Candidates within its error of the k-th compete: search on until none can.
         while len(waiting) and k:
             candidates, squares, slack = self._candidates(queries[waiting], n_candidates, among)

@@ -1,6 +1,6 @@
 """What a history of many datasets costs, simulated: CPU seconds and memory of whole processes, answers, the index.
 
-``python scripts/bench/size.py --datasets 100 10000 100000 --checkouts . ../warmstart-0.2 --folder size --out scripts/bench/results/size.json``
+``python scripts/bench/size.py --datasets 100 10000 100000 --beside ../warmstart-0.2 --folder size --out scripts/bench/results/size.json``
 
 **The simulation.** Datasets come in groups of three. A group is drawn at random around a dataset of the shipped history,
 its members around the group, in the shipped model's space: by normal noise that leaves the median distances of the shipped
@@ -38,6 +38,7 @@ from warmstart.history_store.history import History
 from warmstart.history_store.records import DatasetInfo
 from warmstart.locations import history_path
 
+ROOT, OURS = Path(__file__).resolve().parents[2], "ours"
 CONFIGS = 50
 SIBLINGS = 3
 IMAGES = (300, 8, 8)
@@ -54,7 +55,7 @@ from warmstart.descriptor import Descriptor
 from warmstart.metafeat.model_file import read_header
 from warmstart.locations import model_path
 from warmstart.suggestions.advisor import Advisor
-points = np.load(sys.argv[2])
+points = np.load(sys.argv[2])[:60]
 advisor, model = Advisor(sys.argv[1], threads=1), read_header(model_path())
 took = []
 for point in points:
@@ -219,7 +220,7 @@ def figures(program: str, path: Path, checkout: Path) -> Any:
     return json.loads(done.stdout)
 
 
-def measure(path: Path, query: Path, checkouts: list[Path], repeats: int, *, long: bool) -> dict[str, Any]:
+def measure(path: Path, query: Path, checkouts: dict[str, Path], repeats: int, *, long: bool) -> dict[str, Any]:
     """Measure the commands on one history, by each checkout in turn."""
     with History.open(path) as history:
         name, config = history.names[len(history.names) // 2], json.dumps(dict(history.configs[7]))
@@ -227,8 +228,8 @@ def measure(path: Path, query: Path, checkouts: list[Path], repeats: int, *, lon
     here, there = ["--history", str(path.resolve())], [str(path.resolve())]
     suggest = ["suggest", "--dataset", str(query.resolve()), *here, "--format", "json"]
     record = ["history", "record", *there, "-d", name, "--config", config, "--error", "0.5", "-q"]
-    cost(suggest, checkouts[0], 1)  # embeds the query
-    cost(record, checkouts[0], 1)  # makes the backup
+    cost(suggest, checkouts[OURS], 1)  # embeds the query
+    cost(record, checkouts[OURS], 1)  # makes the backup
     commands = {
         "suggest": suggest,
         "neighbours": ["neighbours", "--dataset", str(query.resolve()), *here, "--format", "json"],
@@ -240,10 +241,10 @@ def measure(path: Path, query: Path, checkouts: list[Path], repeats: int, *, lon
         commands |= {"list": ["history", "list", *there, "--format", "json"], "verify": ["history", "verify", *there]}
     found: dict[str, Any] = {"datasets": m, "file_mb": round(path.stat().st_size / 2**20, 1)}
     for label, command in commands.items():
-        found[label] = {str(each): cost(command, each, repeats) for each in checkouts}
-    found["answers"] = {str(each): figures(ANSWERS, path.resolve(), each) for each in checkouts}
+        found[label] = {which: cost(command, folder, repeats) for which, folder in checkouts.items()}
+    found["answers"] = {which: figures(ANSWERS, path.resolve(), folder) for which, folder in checkouts.items()}
     if m >= INDEXED:
-        found["index"] = figures(INDEX, path.resolve(), checkouts[0])
+        found["index"] = figures(INDEX, path.resolve(), checkouts[OURS])
     return found
 
 
@@ -251,12 +252,13 @@ def main() -> None:
     """Simulate, measure and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datasets", type=int, nargs="+", default=[124, 2000])
-    parser.add_argument("--checkouts", type=Path, nargs="+", default=[Path()], metavar="FOLDER")
+    parser.add_argument("--beside", type=Path, metavar="FOLDER", help="another checkout, measured in turn")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--long", action="store_true", help="list and verify too, which read everything")
     parser.add_argument("--folder", type=Path, help="where histories are kept between calls")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    checkouts = {OURS: ROOT} | ({} if options.beside is None else {"beside": options.beside})
     os.environ |= {"OMP_NUM_THREADS": "1", "WARMSTART_THREADS": "1"}
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # modules are compiled once, as in an installed package
     with tempfile.TemporaryDirectory() as temporary:
@@ -270,7 +272,7 @@ def main() -> None:
         images = np.clip(rng.normal(20 * labels[:, None, None], 25, IMAGES), 0, 255).astype(np.uint8)
         np.savez(query, images=images, labels=labels)
         found: dict[str, Any] = {"python": platform.python_version(), "cpus": os.cpu_count()}
-        found["help"] = {str(each): cost(["--help"], each, options.repeats) for each in options.checkouts}
+        found["help"] = {which: cost(["--help"], where, options.repeats) for which, where in checkouts.items()}
         sizes = []
         for m in options.datasets:
             path = folder / f"{m}.h5"
@@ -278,7 +280,7 @@ def main() -> None:
                 apart = multiprocessing.get_context("spawn").Process(target=simulate, args=(path, m))
                 apart.start()
                 apart.join()
-            sizes.append(measure(path, query, options.checkouts, options.repeats, long=options.long))
+            sizes.append(measure(path, query, checkouts, options.repeats, long=options.long))
         text = json.dumps(found | {"sizes": sizes}, indent=1) + "\n"
     sys.stdout.write(text)
     if options.out is not None:
