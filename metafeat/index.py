@@ -63,6 +63,7 @@ class DatasetIndex:
         self.vectors = vectors
         self.file, self._cells = file, cells
         self._stored: StoredIndex | None = None
+        self._state = -1
         self._flat: faiss.IndexFlatL2 | None = None
         self._centre = np.zeros(0, np.float32)
         self._longest = 0.0
@@ -73,8 +74,8 @@ class DatasetIndex:
     @property
     def stored(self) -> StoredIndex | None:
         """Return what the file holds for these vectors; None while it does not."""
-        if self._stored is None and self.file is not None:
-            self._stored = self.file.read()
+        if self._stored is None and self.file is not None and (state := self.file.state()) != self._state:
+            self._state, self._stored = state, self.file.read()
         return self._stored
 
     def nearest(

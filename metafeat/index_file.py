@@ -69,6 +69,13 @@ class IndexFile:
         name = hashlib.sha256(f"{history_id}\0{model_hash}".encode()).hexdigest()[:40]
         return cls(cache_folder() / FOLDER / f"{name}{SUFFIX}", shape, mark)
 
+    def state(self) -> int:
+        """Return when the file was written; 0 where there is none."""
+        try:
+            return self.path.stat().st_mtime_ns
+        except OSError:
+            return 0
+
     def read(self) -> StoredIndex | None:
         """Read the index of these vectors; None where there is none."""
         try:
