@@ -55,7 +55,7 @@ from warmstart.descriptor import Descriptor
 from warmstart.metafeat.model_file import read_header
 from warmstart.locations import model_path
 from warmstart.suggestions.advisor import Advisor
-points = np.load(sys.argv[2])[:60]
+points = np.load(sys.argv[2])[:25]
 advisor, model = Advisor(sys.argv[1], threads=1), read_header(model_path())
 took = []
 for point in points:
@@ -234,11 +234,14 @@ def measure(path: Path, query: Path, checkouts: dict[str, Path], repeats: int, *
         "suggest": suggest,
         "neighbours": ["neighbours", "--dataset", str(query.resolve()), *here, "--format", "json"],
         "record": record,
-        "show": ["history", "show", name, *here, "--format", "json"],
-        "list_20": ["history", "list", *there, "--limit", "20"],
     }
     if long:
-        commands |= {"list": ["history", "list", *there, "--format", "json"], "verify": ["history", "verify", *there]}
+        commands |= {
+            "show": ["history", "show", name, *here, "--format", "json"],
+            "list_20": ["history", "list", *there, "--limit", "20"],
+            "list": ["history", "list", *there, "--format", "json"],
+            "verify": ["history", "verify", *there],
+        }
     found: dict[str, Any] = {"datasets": m, "file_mb": round(path.stat().st_size / 2**20, 1)}
     for label, command in commands.items():
         found[label] = {which: cost(command, folder, repeats) for which, folder in checkouts.items()}
@@ -254,7 +257,7 @@ def main() -> None:
     parser.add_argument("--datasets", type=int, nargs="+", default=[124, 2000])
     parser.add_argument("--beside", type=Path, metavar="FOLDER", help="another checkout, measured in turn")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--long", action="store_true", help="list and verify too, which read everything")
+    parser.add_argument("--long", action="store_true", help="show, list and verify too")
     parser.add_argument("--folder", type=Path, help="where histories are kept between calls")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()

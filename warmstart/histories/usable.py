@@ -26,7 +26,9 @@ def unusable_parts(history: "History") -> list[str]:
     header = read_header(shipped_model())
     _, vectors = history.vectors(header.hash)
     if len(vectors) and not fits_model(vectors.shape[1], header):
-        problems.append(f"expected embeddings as the model {header.hash} gives them, got some of {vectors.shape[1]} numbers")
+        problems.append(
+            f"expected embeddings as the model {header.hash} gives them, got some of {vectors.shape[1]} numbers"
+        )
     return problems
 
 

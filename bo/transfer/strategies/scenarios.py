@@ -16,8 +16,8 @@ from warmstart.history_store.error_tables import min_max_normalised
 Matrix = NDArray[np.float64]
 MOST = 12
 """Most scenarios of an incomplete row, one for each of its most similar datasets."""
-DONORS = 256
-"""Most rows that lend values, evenly spread over a larger table."""
+DONORS = 128
+"""Most rows that lend values, evenly spread over a larger table, and with those that have gaps make the profile."""
 ROUNDS = 20
 """Rounds of the fit of levels and spreads to the common profile of all rows."""
 FEW_CELLS = 3.0
@@ -82,16 +82,20 @@ def _completed(table: bytes, c: int) -> Scenarios:
         return Scenarios(errors[rows], _regrets(errors[rows]), rows, np.ones(len(rows))).read_only()
     measured = present.sum(axis=0) > 0
     gaps = (measured & ~present).any(axis=1)
-    level, spread = _levels(errors)
-    values = _on_profile(errors, level, spread)
+    # Of a large table a part: rows without gaps need no profile.
+    part = np.arange(len(errors))
+    if len(rows) > DONORS:
+        part = np.union1d(rows[np.linspace(0, len(rows) - 1, DONORS).astype(np.int64)], np.flatnonzero(gaps))
+    level, spread = _levels(errors[part])
+    values = _on_profile(errors[part], level, spread)
     donors = np.flatnonzero(~np.isnan(values).all(axis=1))
     if len(donors) > DONORS:
         donors = donors[np.linspace(0, len(donors) - 1, DONORS).astype(np.int64)]
-    completed, shares = [errors[[row]] for row in rows], [np.ones(1)] * len(rows)
+    completed, shares = list(errors[rows, None]), [np.ones(1)] * len(rows)
     for position in np.flatnonzero(gaps[rows]).tolist():
-        row = rows[position]
-        borrowed, shares[position] = _borrowed_values(values, row, donors)
-        guess = level[row] + spread[row] * np.nan_to_num(borrowed)
+        row, number = rows[position], int(np.searchsorted(part, rows[position]))
+        borrowed, shares[position] = _borrowed_values(values, number, donors)
+        guess = level[number] + spread[number] * np.nan_to_num(borrowed)
         completed[position] = np.where(present[row], errors[row], np.where(measured, guess, np.nan))
     all_rows = np.concatenate(completed)
     datasets = np.repeat(rows, [len(share) for share in shares])
