@@ -3,6 +3,7 @@
 import ssl
 
 from warmstart.history_store.errors import StorageError
+from warmstart.history_store.wording import counted
 from warmstart.service.auth import read_tokens
 from warmstart.service.core import Service
 from warmstart.service.settings import ServiceSettings
@@ -19,20 +20,20 @@ def check_config(settings: ServiceSettings) -> dict[str, str]:
     """
     service = Service(settings, StudyBook(settings.storage))
     embedded = service.embedded_or_empty()
-    found = {"history": "empty" if embedded is None else f"{embedded.path}: {len(embedded.names)} datasets"}
+    found = {"history": "empty" if embedded is None else f"{embedded.path}: {counted(len(embedded.names), 'dataset')}"}
     try:
         service.studies.check()
         if service.studies.is_empty:
             found["studies"] = "none yet; the storage is made with the first"
         else:
             with service.studies.store() as store:
-                found["studies"] = f"{store.display_name}: {len(store.optuna.get_all_studies())} studies"
+                found["studies"] = f"{store.display_name}: {counted(len(store.optuna.get_all_studies()), 'study')}"
     finally:
         service.studies.close()
     if settings.token_file is not None:
         found["tokens"] = f"{settings.token_file}: {len(read_tokens(settings.token_file))}"
     if settings.classifier is not None:
-        found["classifier"] = f"{settings.classifier}: {len(service.classifier().classes)} classes"
+        found["classifier"] = f"{settings.classifier}: {counted(len(service.classifier().classes), 'class')}"
     if settings.tls_cert is not None:
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key)
