@@ -11,22 +11,21 @@ import sqlite3
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import optuna
 
 from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from warmstart.history_store.file import durable
 from warmstart.history_store.file.writing import check_free, check_writable
 from warmstart.history_store.history import History
 from warmstart.locations import HISTORY_VARIABLE, PathLike
-from warmstart.option import option, option_of
-from warmstart.suggestions.lookup import Sources
-
-if TYPE_CHECKING:
-    from warmstart.studies.state.storage import Store
+from warmstart.studies.state.reading import open_to_read
+from warmstart.studies.state.sqlite_file import is_sqlite, study_names
+from warmstart.studies.state.storage import JOURNALS, Store, is_new_storage, local_path, open_store, quiet_optuna
 
 SCHEMA_VERSION = 1
 _ABOUT, _HISTORY, _STUDIES, _TOKENS = "about.json", "history.h5", "studies.db", "tokens"
@@ -37,18 +36,9 @@ _PRIVATE = 0o600
 _CHUNK = 2**20
 
 
-@dataclass(frozen=True, kw_only=True)
-class BackupOptions:
-    """What a backup holds, or where its parts go."""
-
-    history: PathLike | None = option_of(Sources, "history", is_main=True)
-    storage: PathLike | None = option(
-        None, "Studies: path or URL; $WARMSTART_STORAGE or warmstart-studies.db when left out.", is_main=True
-    )
-    token_file: PathLike | None = option(None, "The tokens of a server.", is_main=True)
-
-
-def write_backup(path: Path, options: BackupOptions) -> dict[str, Any]:
+def write_backup(
+    path: Path, *, history: PathLike | None = None, storage: PathLike | None = None, token_file: PathLike | None = None
+) -> dict[str, Any]:
     """Write an archive of all that is there; the shipped history is part of the program, and stays out.
 
     The history and the studies of a file are each those of one moment. A database's studies are copied one after another.
@@ -65,9 +55,9 @@ def write_backup(path: Path, options: BackupOptions) -> dict[str, Any]:
         msg = f"{path}: expected a name that is free, got a file. Name another: a backup is never overwritten."
         raise UsageError(msg)
     with _folder_beside(path) as folder:
-        counts = _save_history(options, folder) | _save_studies(options, folder)
-        if options.token_file is not None:
-            shutil.copyfile(options.token_file, folder / _TOKENS)
+        counts = _save_history(history, folder) | _save_studies(storage, folder)
+        if token_file is not None:
+            shutil.copyfile(token_file, folder / _TOKENS)
         parts = {part.name: _digest(part) for part in sorted(folder.iterdir())}
         if not parts:
             msg = "expected a history or studies to save, got none. Name them with `history` and `storage`."
@@ -91,7 +81,9 @@ def write_backup(path: Path, options: BackupOptions) -> dict[str, Any]:
     return about
 
 
-def restore_backup(path: Path, options: BackupOptions) -> dict[str, Any]:
+def restore_backup(
+    path: Path, *, history: PathLike | None = None, storage: PathLike | None = None, token_file: PathLike | None = None
+) -> dict[str, Any]:
     """Put the parts of an archive in their places, where nothing may be yet; the same call goes on after a kill.
 
     Returns: the description in the archive.
@@ -101,19 +93,19 @@ def restore_backup(path: Path, options: BackupOptions) -> dict[str, Any]:
         DataError: a damaged archive, or another file.
         StorageError: a part cannot be written.
     """
-    with _folder_beside(Path(options.history or options.storage or path)) as folder:
+    with _folder_beside(Path(history or storage or path)) as folder:
         about = _unpack(path, folder)
         parts = about["parts"]
-        history = options.history or os.environ.get(HISTORY_VARIABLE)
+        history = history or os.environ.get(HISTORY_VARIABLE)
         if _HISTORY in parts and history is None:
             msg = f"needs `history`, the place of the {about.get('n_datasets', 0)} datasets in {path}."
             raise UsageError(msg)
-        if _TOKENS in parts and options.token_file is not None:
-            _place(folder / _TOKENS, Path(options.token_file), parts[_TOKENS])
+        if _TOKENS in parts and token_file is not None:
+            _place(folder / _TOKENS, Path(token_file), parts[_TOKENS])
         if _HISTORY in parts and history is not None:
             _place(folder / _HISTORY, Path(history), parts[_HISTORY])
         if _STUDIES in parts:
-            _restore_studies(folder / _STUDIES, options.storage, parts[_STUDIES])
+            _restore_studies(folder / _STUDIES, storage, parts[_STUDIES])
     return about
 
 
@@ -126,29 +118,23 @@ def _folder_beside(path: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _save_history(options: BackupOptions, folder: Path) -> dict[str, int]:
-    name = options.history or os.environ.get(HISTORY_VARIABLE)
+def _save_history(history: PathLike | None, folder: Path) -> dict[str, int]:
+    name = history or os.environ.get(HISTORY_VARIABLE)
     if name is None:
         return {}
-    with History.open(Path(name)) as history:
-        history.compact(path=folder / _HISTORY)
-        return {"n_datasets": len(history.names)}
+    with History.open(Path(name)) as opened:
+        opened.compact(path=folder / _HISTORY)
+        return {"n_datasets": len(opened.names)}
 
 
-def _save_studies(options: BackupOptions, folder: Path) -> dict[str, int]:
-    from warmstart.studies.state.reading import open_to_read
-    from warmstart.studies.state.sqlite_file import is_sqlite, study_names
-    from warmstart.studies.state.storage import is_new_storage, open_store
-
-    if is_new_storage(options.storage):
-        if options.storage is not None:
-            msg = (
-                f"expected a storage of studies, got {os.fspath(options.storage)!r}, where nothing is. Check the path."
-            )
+def _save_studies(storage: PathLike | None, folder: Path) -> dict[str, int]:
+    if is_new_storage(storage):
+        if storage is not None:
+            msg = f"expected a storage of studies, got {os.fspath(storage)!r}, where nothing is. Check the path."
             raise MissingPathError(msg, param="storage")
         return {}
     target = folder / _STUDIES
-    with open_to_read(options.storage) as store:
+    with open_to_read(storage) as store:
         if store.path is not None and is_sqlite(store.path):
             with (
                 store.guard(),
@@ -171,10 +157,6 @@ def _copy_studies(source: Store, target: Store) -> None:
     Raises:
         UsageError: the target has a study of that name with other trials.
     """
-    import optuna
-
-    from warmstart.studies.state.storage import quiet_optuna
-
     with source.guard(), target.guard(), quiet_optuna():
         present = set(optuna.get_all_study_names(target.optuna))
         for name in optuna.get_all_study_names(source.optuna):
@@ -243,9 +225,6 @@ def _place(part: Path, target: Path, digest: str) -> None:
 
 def _restore_studies(part: Path, storage: PathLike | None, digest: str) -> None:
     """Put the studies into a file that is not there yet, or copy them into a storage."""
-    from warmstart.studies.state.reading import open_to_read
-    from warmstart.studies.state.storage import JOURNALS, is_new_storage, local_path, open_store
-
     path = local_path(storage)
     if path is not None and is_new_storage(storage) and path.suffix not in JOURNALS:
         _place(part, path, digest)

@@ -9,6 +9,8 @@ import typer
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, write
 from warmstart.history_store import system
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.extras import require_extra
 from warmstart.service.options import ServiceOptions
 
 
@@ -43,8 +45,6 @@ def serve(
     shell: Shell,
 ) -> None:
     """Serve suggestions and studies over HTTP. Pictures stay with the clients; no code of theirs runs here."""
-    from warmstart.history_store.extras import require_extra
-
     system.check_process_trees()
     require_extra("serve", "`warmstart serve`")
     if new_token is not None:
@@ -85,8 +85,6 @@ def serve(
 
 def _token_file(options: ServiceOptions, param: str) -> Path:
     """Return the file of digests; raises `UsageError` without one."""
-    from warmstart.history_store.errors import UsageError
-
     if options.token_file is None:
         msg = "needs `token_file`, which keeps the digests."
         raise UsageError(msg, param=param)
@@ -95,7 +93,6 @@ def _token_file(options: ServiceOptions, param: str) -> Path:
 
 def _new_token(name: str, scope: str, token_file: Path) -> str:
     """Add a token to the token file and return its secret; raises `UsageError` for another scope."""
-    from warmstart.history_store.errors import UsageError
     from warmstart.service.auth import SCOPES, add_token
 
     valid_scope = next((candidate for candidate in SCOPES if candidate == scope), None)
