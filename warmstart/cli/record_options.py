@@ -22,7 +22,8 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of its records.
 
     A parameter annotated with a record of `warmstart.option.option` fields gets an instance of it. Records that share a
-    name share the option. The group of an option in help is the `TITLE` of the class that states it.
+    name share the option. The group of an option in help is the `TITLE` of the class that states it. With `VARIABLES`, a
+    prefix, each option can be given as an environment variable.
     """
     parameters = inspect.signature(command, eval_str=True).parameters
     records: dict[str, Any] = {
@@ -72,13 +73,15 @@ def _parameter(item: Field[Any], record: type[Any]) -> inspect.Parameter:
     option, kind = about(item), _type(item)
     owner = next(base for base in record.__mro__ if item.name in inspect.get_annotations(base))
     is_choice = isinstance(option.choices, tuple) and bool(option.choices)
+    flags = option.flags or ("--" + item.name.replace("_", "-"),)
     info = typer.Option(
-        *(option.flags or ("--" + item.name.replace("_", "-"),)),
+        *flags,
         help=_with_choices(option) if is_choice else option.help,
         metavar=option.metavar or ("NAME" if is_choice else _word(item, kind)),
         min=option.least,
         max=option.most,
         count=option.is_counted,
+        envvar=_variable(record, flags[0]),
         show_default=not (option.is_counted or isinstance(item.default, bool)),
         autocompletion=None if isinstance(option.choices, tuple) else _completion(option.choices),
         rich_help_panel=None if option.is_main else getattr(owner, "TITLE", "More"),
@@ -103,6 +106,12 @@ def _type(item: Field[Any]) -> Any:
     if isinstance(item.default, tuple):
         return list[str]
     return str if item.default in (None, MISSING) else type(item.default)
+
+
+def _variable(record: type[Any], flag: str) -> str | None:
+    """Return the environment variable of a flag, if those of the record have any."""
+    prefix: str | None = getattr(record, "VARIABLES", None)
+    return None if prefix is None else prefix + flag.lstrip("-").replace("-", "_").upper()
 
 
 def _with_choices(option: Option) -> str:
