@@ -73,6 +73,7 @@ def _parameter(item: Field[Any], record: type[Any]) -> inspect.Parameter:
     option, kind = about(item), _type(item)
     owner = next(base for base in record.__mro__ if item.name in inspect.get_annotations(base))
     is_choice = isinstance(option.choices, tuple) and bool(option.choices)
+    prefix: str | None = getattr(record, "VARIABLES", None)
     flags = option.flags or ("--" + item.name.replace("_", "-"),)
     info = typer.Option(
         *flags,
@@ -81,7 +82,7 @@ def _parameter(item: Field[Any], record: type[Any]) -> inspect.Parameter:
         min=option.least,
         max=option.most,
         count=option.is_counted,
-        envvar=_variable(record, flags[0]),
+        envvar=None if prefix is None else prefix + flags[0].lstrip("-").replace("-", "_").upper(),
         show_default=not (option.is_counted or isinstance(item.default, bool)),
         autocompletion=None if isinstance(option.choices, tuple) else _completion(option.choices),
         rich_help_panel=None if option.is_main else getattr(owner, "TITLE", "More"),
@@ -106,12 +107,6 @@ def _type(item: Field[Any]) -> Any:
     if isinstance(item.default, tuple):
         return list[str]
     return str if item.default in (None, MISSING) else type(item.default)
-
-
-def _variable(record: type[Any], flag: str) -> str | None:
-    """Return the environment variable of a flag, if those of the record have any."""
-    prefix: str | None = getattr(record, "VARIABLES", None)
-    return None if prefix is None else prefix + flag.lstrip("-").replace("-", "_").upper()
 
 
 def _with_choices(option: Option) -> str:

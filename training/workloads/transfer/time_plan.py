@@ -78,7 +78,8 @@ class TransferPlan(RunPlan):
         self.seconds, self.pictures = seconds, pictures
         least = fitting_size(pictures.side)
         sizes = [least] if pictures.is_drawn else [size for size in SIZES if size >= least]
-        samples = [Sample(_most_pictures(size, core_share * seconds), size) for size in sizes]
+        first_s = _FIRST_SHARE * core_share * seconds
+        samples = [Sample(max(_FEWEST, int(first_s / _picture_seconds(size))), size) for size in sizes]
         self.sample = next((sample for sample in samples[::-1] if sample.most >= pictures.count), samples[0])
         self.size = self.sample.size
         smaller = [size for size in SIZES if size < self.size][::-1][:2]
@@ -126,11 +127,6 @@ class TransferPlan(RunPlan):
 
 def _picture_seconds(size: int) -> float:
     return _PICTURE_S * (size / SIZES[-1]) ** 2
-
-
-def _most_pictures(size: int, seconds: float) -> int:
-    """Return the number of pictures whose features at a size take the first head's share of the time."""
-    return max(_FEWEST, int(_FIRST_SHARE * seconds / _picture_seconds(size)))
 
 
 def _features(backbone: str, size: int) -> dict[str, str | int | bool | float]:
