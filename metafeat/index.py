@@ -26,8 +26,8 @@ ROUNDING = 1e-4
 CENTRING, CANCELLATION = 1e-9, 1e-5
 """Errors of squared distances as shares of the largest squared length: of vectors that are centred, and of many queries
 at once, for which FAISS computes |a|² + |b|² - 2ab."""
-AT_ONCE = 256
-"""Queries per call of FAISS."""
+AT_ONCE = 1024
+"""Queries per call of FAISS, which is seven times as fast with 500 or more."""
 SIBLINGS = 8
 """Nearest datasets among which one of another group is looked for first."""
 FEW = 8

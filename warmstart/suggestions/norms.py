@@ -9,7 +9,7 @@ from warmstart.suggestions.references import References
 
 MANY = 2000
 """Datasets above which some computations take a part of them."""
-MOST_SAMPLED, LEAST_SAMPLED, MOST_PAIRS = 1000, 100, 10_000_000
+MOST_SAMPLED, LEAST_SAMPLED, MOST_PAIRS = 1000, 500, 10_000_000
 """Of a history larger than `MANY`, the nearest distances of some datasets are computed, evenly spread over it: of the most, or
 of fewer, so that they are compared with all others in so many pairs, but never of fewer than the least."""
 
