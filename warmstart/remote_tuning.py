@@ -54,6 +54,7 @@ _LOCAL_ONLY = {
     "storage": "The server has its own storage",
     "history": "The server has its own history",
     "cluster": "Run the same command on each machine instead",
+    "gpus": "Run the same command once a GPU, with another CUDA_VISIBLE_DEVICES each",
     "record": "Record runs with `warmstart history record --server URL`, or tune without `server`",
 }
 """Options that need a local study, with a reason or an alternative."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 
 from warmstart.history_store.errors import AllTrialsFailedError, WarmstartError
+from warmstart.studies.execution.gpus import only_gpus
 from warmstart.studies.execution.worker import Job
 from warmstart.studies.objectives.pickling import hidden_main
 from warmstart.training.processes.supervisor import GRACE_S, SupervisedProcess, describe_end, end_all
@@ -16,25 +17,25 @@ LOSSES = 5
 """Deaths of workers without an ended trial in between, before the call fails."""
 
 
-def run_workers(job: Job, workers: int, look: Callable[[], int]) -> None:
+def run_workers(job: Job, gpus: Sequence[str | None], look: Callable[[], int]) -> None:
     """Run a job in several processes; one that dies is replaced, and its trial runs again.
 
     Args:
         job: of every worker.
-        workers: processes at a time.
+        gpus: the one that each worker sees; None = all.
         look: called about twice a second; returns the number of ended trials.
 
     Raises:
         AllTrialsFailedError: workers die again and again.
         WarmstartError: raised by a worker; the others are ended.
     """
-    running = [_begin(job) for _ in range(workers)]
+    running = {_begin(job, gpu): gpu for gpu in gpus}
     losses, ended = 0, look()
     try:
         while running:
             news = wait([member.pipe for member in running], LOOK_S)
             for member in [process for process in running if process.pipe in news]:
-                running.remove(member)
+                gpu = running.pop(member)
                 problem = _final_message(member)
                 if isinstance(problem, WarmstartError):
                     raise problem
@@ -43,7 +44,7 @@ def run_workers(job: Job, workers: int, look: Callable[[], int]) -> None:
                     if losses >= LOSSES:
                         msg = f"tune: expected workers that keep running, got {losses} that {problem}. Look at their trials with -v, or start fewer."
                         raise AllTrialsFailedError(msg)
-                    running.append(_begin(job))
+                    running[_begin(job, gpu)] = gpu
             now = look()
             # Only deaths without progress count: any ended trial resets the number.
             losses, ended = (losses, ended) if now == ended else (0, now)
@@ -51,8 +52,8 @@ def run_workers(job: Job, workers: int, look: Callable[[], int]) -> None:
         end_all(running)
 
 
-def _begin(job: Job) -> SupervisedProcess:
-    with hidden_main():
+def _begin(job: Job, gpu: str | None) -> SupervisedProcess:
+    with hidden_main(), only_gpus(None if gpu is None else [gpu]):
         return SupervisedProcess(_serve, job)
 
 
