@@ -290,6 +290,8 @@ def _print(shell: Shell, result: "TuneResult") -> None:
             shell.say(result.comparison_line)
         if result.expected is not None:
             shell.say(result.expected_line)
+        for line in result.tracked_lines:
+            shell.say(line)
         if result.report is not None:
             shell.say(_report_line(result.report))
 

@@ -69,6 +69,12 @@ def _surrogates() -> Iterable[str]:
     return (name for name in SURROGATES if not name.startswith("mt-"))
 
 
+def _trackers() -> Iterable[str]:
+    from warmstart.integrations.trackers.registry import TRACKERS
+
+    return TRACKERS
+
+
 def _strategies() -> Iterable[str]:
     from warmstart.bo.transfer.strategies import STRATEGIES
 
@@ -319,6 +325,13 @@ class Outputs:
         None,
         "At the end, train the workload's best network again and save it to this file.",
         check=check_path,
+    )
+    track: tuple[str, ...] = option(
+        (),
+        "Also write trials and curves while they run: wandb, mlflow, tensorboard or jsonl; may be repeated.",
+        check=check_names,
+        metavar="NAME",
+        choices=_trackers,
     )
     ensemble: int = option(1, "Number of the best networks that the saved file has.", least=1)
     progress: Callable[[StudyProgress], None] | None = option(

@@ -383,7 +383,13 @@ def _run_studies(
         _announce_study(title, store, n_before, limits, options)
         if n_before < limits.trials:
             _run(group, job, options, store, watch, runners)
-        outcomes = [(summarise(queue), _local_plan(queue, paths, options)) for queue in group.queues]
+        outcomes = [
+            (
+                replace(summarise(queue), tracked=trial_outputs.tracking.where(queue.name)),
+                _local_plan(queue, paths, options),
+            )
+            for queue in group.queues
+        ]
     warn_early_end([result for result, _ in outcomes], limits, options)
     warn_unrun_plan(timed, *outcomes[0], trials=limits.trials)
     compared = [(_with_comparison(result, plan, timed, limits), plan) for result, plan in outcomes]
@@ -489,10 +495,14 @@ def _run(
 
         run_on_cluster(job, options.cluster, store, workers=options.workers, look=watch.look)
     elif options.has_processes:
-        run_workers(job, options.places, watch.look)
+        names = job.outputs.heard_by(options.on_message).tracking.prepared(job.studies)
+        tracking = replace(job.outputs.tracking, names=names)
+        job = replace(job, outputs=replace(job.outputs, tracking=tracking))
+        run_workers(job, options.places, watch.look, options.on_message)
     else:
         callbacks = {"on_end": watch.look, "on_begin": watch.look, "on_report": watch.glance}
-        work(group, job.objectives, job.limits, outputs=job.outputs, runners=runners, **callbacks)
+        outputs = job.outputs.heard_by(options.on_message)
+        work(group, job.objectives, job.limits, outputs=outputs, runners=runners, **callbacks)
 
 
 def _announce_study(study: str, store: Store, trials: int, limits: Limits, options: TuneOptions) -> None:

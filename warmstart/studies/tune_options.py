@@ -20,6 +20,7 @@ from warmstart.history_store import system
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import dump_space, load_space, same_space
 from warmstart.history_store.wording import counted
+from warmstart.integrations.trackers.registry import find_tracker
 from warmstart.locations import history_path
 from warmstart.option import check_keywords
 from warmstart.studies.execution.gpus import chosen_gpus, visible_gpus
@@ -89,6 +90,8 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
                 msg = f"cannot be used with `{custom}`, which trains in its own way."
                 raise UsageError(msg, param=name)
         check_not_none(options, *(option.name for option in fields(cls) if option.default is not None))
+        for name in options.trackers:
+            find_tracker(name)
         return options._with_gpus()
 
     def _with_gpus(self) -> Self:
@@ -127,6 +130,11 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
                 "may run out of memory."
             )
         return replace(self, gpus=gpus)
+
+    @property
+    def trackers(self) -> tuple[str, ...]:
+        """Return the distinct names of trackers."""
+        return tuple(dict.fromkeys([self.track] if isinstance(self.track, str) else self.track))
 
     @property
     def places(self) -> tuple[str | None, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 
 from warmstart.history_store.errors import AllTrialsFailedError, WarmstartError
@@ -17,26 +18,32 @@ LOSSES = 5
 """Deaths of workers without an ended trial in between, before the call fails."""
 
 
-def run_workers(job: Job, gpus: Sequence[str | None], look: Callable[[], int]) -> None:
+def run_workers(job: Job, gpus: Sequence[str | None], look: Callable[[], int], say: Callable[[str], object]) -> None:
     """Run a job in several processes; one that dies is replaced, and its trial runs again.
 
     Args:
         job: of every worker.
         gpus: the one that each worker sees; None = all.
         look: called about twice a second; returns the number of ended trials.
+        say: called with each line of the workers, once.
 
     Raises:
         AllTrialsFailedError: workers die again and again.
         WarmstartError: raised by a worker; the others are ended.
     """
     running = {_begin(job, gpu): gpu for gpu in gpus}
-    losses, ended = 0, look()
+    losses, ended, said = 0, look(), set[str]()
     try:
         while running:
             news = wait([member.pipe for member in running], LOOK_S)
             for member in [process for process in running if process.pipe in news]:
+                problem = _message(member)
+                if isinstance(problem, Line):
+                    if problem.text not in said:
+                        say(problem.text)
+                    said.add(problem.text)
+                    continue
                 gpu = running.pop(member)
-                problem = _final_message(member)
                 if isinstance(problem, WarmstartError):
                     raise problem
                 if problem is not None:
@@ -57,22 +64,35 @@ def _begin(job: Job, gpu: str | None) -> SupervisedProcess:
         return SupervisedProcess(_serve, job)
 
 
-def _final_message(member: SupervisedProcess) -> WarmstartError | str | None:
-    """Return the error of an ended worker, or how it died; None after a success."""
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line for people, from a worker that goes on."""
+
+    text: str
+
+
+def _message(member: SupervisedProcess) -> Line | WarmstartError | str | None:
+    """Return a line of a worker, or of one that ended its error, or how it died; None after a success."""
     try:
-        error: WarmstartError | None = member.pipe.recv()
+        message: Line | WarmstartError | None = member.pipe.recv()
     except (EOFError, OSError):
         member.end(GRACE_S)
         return describe_end(member.code)
-    member.end(GRACE_S)
-    return error
+    if not isinstance(message, Line):
+        member.end(GRACE_S)
+    return message
 
 
 def _serve(pipe: Connection, job: Job) -> None:
     """Run a job in this process, and send its error, or None, to the parent."""
+
+    def say(line: str) -> None:
+        with contextlib.suppress(OSError):
+            pipe.send(Line(line))
+
     problem: WarmstartError | None = None
     try:
-        job()
+        replace(job, outputs=job.outputs.heard_by(say))()
     except WarmstartError as error:
         problem = error
     with contextlib.suppress(OSError):
