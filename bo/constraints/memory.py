@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,16 +43,17 @@ def points_beyond(encoding: Encoding, observation: Observation, point: Floats) -
         here = observation.config.get(name)
         if meanings[k] != GROWING or not _is_number(here):
             continue
-        by_value = dict(zip(encoding.values(k, _GRID), _GRID.tolist(), strict=True)) | {here: float(point[k])}
-        values = sorted(value for value in by_value if _is_number(value) and value >= here)
-        for i in sorted(set(np.linspace(0, len(values) - 1, min(len(values), MOST), dtype=np.int64).tolist())):
+        values = {value: u for u in _GRID.tolist() for value in encoding.values(k, np.array([u])) if _is_number(value)}
+        values[here] = float(point[k])
+        larger = sorted(value for value in values if value >= here)
+        for i in sorted(set(np.linspace(0, len(larger) - 1, min(len(larger), MOST), dtype=np.int64).tolist())):
             row = point.copy()
             row[harmless] = (point[harmless] + (len(rows) + 1) * _GOLDEN) % 1.0
-            row[k] = by_value[values[i]]
+            row[k] = values[larger[i]]
             rows.append(row)
     allowed = encoding.valid(np.array(rows)) if rows else ()
     return [row for row, ok in zip(rows, allowed, strict=True) if ok]
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -326,7 +326,7 @@ class Outputs:
         "At the end, train the workload's best network again and save it to this file.",
         check=check_path,
     )
-    track: tuple[str, ...] = option(
+    track: str | tuple[str, ...] = option(
         (),
         "Also write trials and curves while they run: wandb, mlflow, tensorboard or jsonl; may be repeated.",
         check=check_names,

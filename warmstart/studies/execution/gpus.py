@@ -64,11 +64,11 @@ def chosen_gpus(choice: str | Sequence[str | int]) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def only_gpus(gpus: Sequence[str] | None) -> Iterator[None]:
+def only_gpus(gpus: Sequence[str | int] | None) -> Iterator[None]:
     """Let this process and those that it starts see some GPUs alone; all where there are none to choose."""
     before = os.environ.get(VISIBLE)
     if gpus:
-        os.environ[VISIBLE] = ",".join(gpus)
+        os.environ[VISIBLE] = ",".join(map(str, gpus))
     try:
         yield
     finally:

@@ -236,10 +236,10 @@ class TuneResult:
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "report": self.report,
             "saved_model": None if self.saved_model is None else self.saved_model.to_dict(),
+            "tracked": dict(self.tracked),
             "seconds": self.seconds,
             "expected_error": None if self.expected is None else self.expected.best.to_dict(),
             "expectation": None if self.expected is None else self.expected.to_dict(),
-            **({"tracked": dict(self.tracked)} if self.tracked else {}),
             **({} if self.plan is None else {"plan": self._plan_record(self.plan)}),
             **({} if self.unfinished is None else {"unfinished": self._unfinished_record(self.unfinished)}),
         }
