@@ -15,7 +15,16 @@ class WandbRuns:
     """Runs in a project; what is set in the environment (`WANDB_MODE`, `WANDB_PROJECT`, `WANDB_ENTITY`) is heeded."""
 
     def __init__(self, place: Place) -> None:
-        """Set up the tracker."""
+        """Set up the tracker.
+
+        Raises:
+            ConnectionError: nobody is logged in; without this, the first run would wait for an answer in the terminal.
+        """
+        import wandb
+
+        if os.environ.get("WANDB_MODE") not in (*_OFFLINE, "disabled") and not wandb.login(timeout=1):
+            msg = "nobody is logged in: `wandb login`, or WANDB_MODE=offline"
+            raise ConnectionError(msg)
         self._place = place
         self._run: Any = None
         self._metric = ""

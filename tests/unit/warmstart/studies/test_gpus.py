@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import subprocess
 import sys
 
 import pytest
@@ -99,3 +100,30 @@ def test_each_worker_sees_one_gpu_and_the_study_does_not_keep_it(three, tmp_path
     assert (len(found.trials), len(again.trials)) == (6, 7)
     assert (tmp_path / "seen").read_text().split()[-1] == "1"
     assert not {"gpus", "per_gpu"} & set(StudySpec.__dataclass_fields__)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_tasks_of_a_slurm_array_share_a_study(tmp_path):
+    """Each task is a process of its own, whose environment names its GPU."""
+    (tmp_path / "train.py").write_text(
+        "import os, sys, time\n"
+        "time.sleep(3)\n"
+        f"line = os.environ['{VISIBLE}'] + ' ' + sys.argv[1]\n"
+        "open('seen', 'a').write(line + '\\n')\n"
+        "print(abs(float(sys.argv[1]) - 0.3))\n"
+    )
+    (tmp_path / "space.yaml").write_text("x: [0.0, 1.0]\n")
+    words = f"tune --space space.yaml --study s --storage s.journal --trials 9 --gpus auto --command '{sys.executable} train.py {{x}}'"
+    tasks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "warmstart", *shlex.split(words)],
+            cwd=tmp_path,
+            env={**os.environ, VISIBLE: f"GPU-{task}", "SLURM_ARRAY_TASK_ID": str(task)},
+        )
+        for task in range(3)
+    ]
+    assert [task.wait() for task in tasks] == [0, 0, 0]
+    seen = [line.split() for line in (tmp_path / "seen").read_text().splitlines()]
+    assert (len(seen), len({x for _, x in seen})) == (9, 9)
+    assert {gpu for gpu, _ in seen} == {"GPU-0", "GPU-1", "GPU-2"}
