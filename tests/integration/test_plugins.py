@@ -19,7 +19,7 @@ from warmstart.history_store.readers import READERS, open_images
 from warmstart.history_store.registry import Registry
 from warmstart.integrations.importers.registry import IMPORTERS, read_source
 from warmstart.integrations.trackers.registry import TRACKERS, find_tracker
-from warmstart.integrations.trackers.tracker import Place, TrackedEnd, TrackedTrial
+from warmstart.integrations.trackers.tracker import Destination, TrackedEnd, TrackedTrial
 from warmstart.testing import WorkloadContract
 from warmstart.training.workloads import WORKLOADS, get_workload, load_classifier
 
@@ -71,7 +71,7 @@ def test_a_reader_and_a_strategy_and_an_importer_are_used(plugin, photos, tmp_pa
 
 
 def test_a_tracker_is_used_by_name(plugin, tmp_path):
-    tracker = find_tracker("table")(Place("s", tmp_path))
+    tracker = find_tracker("table")(Destination("s", tmp_path))
     tracker.begin(TrackedTrial(4, 0, {"lr": 0.1}, "error", maximize=False))
     tracker.end(TrackedEnd("ok", 0.25, 1.5, "", {}))
     assert (tmp_path / "ended.csv").read_text().split() == ["4,ok,0.25,1.5"]

@@ -4,6 +4,7 @@ import contextlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args
 
 import typer
@@ -102,8 +103,6 @@ def tune(
 
     Run the same command again to resume after any interruption.
     """
-    from time import monotonic
-
     began = monotonic()
 
     from warmstart.studies.objectives.load import nothing_to_tune

@@ -31,6 +31,7 @@ from warmstart.arguments import (
     check_text,
     parse_pairs,
 )
+from warmstart.integrations.trackers.registry import TRACKERS
 from warmstart.locations import PathLike
 from warmstart.option import MOST_SEED, option
 from warmstart.studies.objectives.metric import Scale
@@ -67,12 +68,6 @@ def _surrogates() -> Iterable[str]:
     from warmstart.bo.surrogates import SURROGATES
 
     return (name for name in SURROGATES if not name.startswith("mt-"))
-
-
-def _trackers() -> Iterable[str]:
-    from warmstart.integrations.trackers.registry import TRACKERS
-
-    return TRACKERS
 
 
 def _strategies() -> Iterable[str]:
@@ -331,7 +326,7 @@ class Outputs:
         "Also write trials and curves while they run: wandb, mlflow, tensorboard or jsonl; may be repeated.",
         check=check_names,
         metavar="NAME",
-        choices=_trackers,
+        choices=lambda: TRACKERS,
     )
     ensemble: int = option(1, "Number of the best networks that the saved file has.", least=1)
     progress: Callable[[StudyProgress], None] | None = option(

@@ -155,7 +155,8 @@ def outputs_of_trials(options: TuneOptions, name: str, members: Sequence[str] = 
     """Return where the trials of a call write: they have folders with a report, or if their command names them."""
     is_named = options.command is not None and DIR in placeholders(options.command)
     folder = study_folder(local_path(options.storage), name, members).absolute()
-    beside = folder if options.report in (None, True) else Path(options.report or "").absolute().parent
+    report = options.report
+    beside = Path(report).absolute().parent if isinstance(report, str | os.PathLike) else folder
     tracking = Tracking(options.trackers, beside, is_shared=bool(members))
     without_folders = TrialOutputs(log_file(options), tracking=tracking)
     if not is_named and (options.report is None or options.cluster is not None):

@@ -113,8 +113,8 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
                 else len(visible_gpus())
             )
             if n:
-                seen = "the only GPU" if n == 1 else f"the same {n} GPUs"
-                self.on_message(f"All {self.workers} workers see {seen}; `gpus` auto gives each one of its own.")
+                same = "the only GPU" if n == 1 else f"the same {n} GPUs"
+                self.on_message(f"All {self.workers} workers see {same}; `gpus` auto gives each one of its own.")
             return self
         for problem, is_there in {
             "Ray: `gpus_per_trial` says how many a trial takes": self.cluster is not None,

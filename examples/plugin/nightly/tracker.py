@@ -3,19 +3,19 @@
 import csv
 from pathlib import Path
 
-from warmstart.integrations.trackers.tracker import Place, TrackedEnd, TrackedTrial
+from warmstart.integrations.trackers.tracker import Destination, TrackedEnd, TrackedTrial
 
 
 class Table:
     """The number, the result and the seconds of each trial."""
 
-    def __init__(self, place: Place) -> None:
-        self._path, self._number = Path(self.where(place)), 0
+    def __init__(self, destination: Destination) -> None:
+        self._path, self._number = Path(self.where(destination)), 0
         self._path.parent.mkdir(parents=True, exist_ok=True)
 
     @staticmethod
-    def where(place: Place) -> str:
-        return str(place.folder / "ended.csv")
+    def where(destination: Destination) -> str:
+        return str(destination.folder / "ended.csv")
 
     def begin(self, trial: TrackedTrial) -> None:
         self._number = trial.number

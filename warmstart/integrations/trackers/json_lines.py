@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from warmstart.integrations.trackers.tracker import Place, TrackedEnd, TrackedTrial
+from warmstart.integrations.trackers.tracker import Destination, TrackedEnd, TrackedTrial
 
 
 class JsonLines:
@@ -18,16 +18,16 @@ class JsonLines:
     Lines of several workers do not mix: each is one write at the end of the file.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, destination: Destination) -> None:
         """Set up the tracker; the file is made with its folder."""
-        self._place, self._path = place, self.where(place)
+        self._destination, self._path = destination, self.where(destination)
         self._number = 0
-        place.folder.mkdir(parents=True, exist_ok=True)
+        destination.folder.mkdir(parents=True, exist_ok=True)
 
     @staticmethod
-    def where(place: Place) -> str:
+    def where(destination: Destination) -> str:
         """Return the path of the file."""
-        return str(place.folder / "events.jsonl")
+        return str(destination.folder / "events.jsonl")
 
     def begin(self, trial: TrackedTrial) -> None:
         """Write a trial's beginning."""
@@ -43,7 +43,7 @@ class JsonLines:
         self._write("end", **asdict(end))
 
     def _write(self, event: str, **values: Any) -> None:
-        about = {"event": event, "time": time.time(), "study": self._place.study, "trial": self._number}
+        about = {"event": event, "time": time.time(), "study": self._destination.study, "trial": self._number}
         line = json.dumps(about | values) + "\n"
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         try:

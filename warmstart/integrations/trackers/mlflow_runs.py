@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from warmstart.integrations.trackers.tracker import Place, TrackedEnd, TrackedTrial
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
+
+from warmstart.integrations.trackers.tracker import Destination, TrackedEnd, TrackedTrial
 
 _URI, _EXPERIMENT = "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"
 
@@ -13,32 +16,29 @@ _URI, _EXPERIMENT = "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"
 class MlflowRuns:
     """Runs in an experiment, in the store that MLflow itself would take."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, destination: Destination) -> None:
         """Set up the tracker: connect to the store, and make the experiment unless it is there."""
-        from mlflow import MlflowClient
-        from mlflow.exceptions import MlflowException
-
-        self._place, self._client = place, MlflowClient()
-        name = os.environ.get(_EXPERIMENT) or place.study
+        self._destination, self._client = destination, MlflowClient()
+        name = os.environ.get(_EXPERIMENT) or destination.study
         try:
             self._experiment = self._client.create_experiment(name)
         except MlflowException:  # it is there, perhaps since a moment ago, from another worker
-            found = self._client.get_experiment_by_name(name)
-            if found is None:
+            experiment = self._client.get_experiment_by_name(name)
+            if experiment is None:
                 raise
-            self._experiment = found.experiment_id
+            self._experiment = experiment.experiment_id
         self._run = self._metric = ""
 
     @staticmethod
-    def where(place: Place) -> str:
+    def where(destination: Destination) -> str:
         """Return the store and the experiment."""
-        name = os.environ.get(_EXPERIMENT) or place.study
+        name = os.environ.get(_EXPERIMENT) or destination.study
         store = os.environ.get(_URI) or "the store of the working folder (`mlflow ui`)"
         return f"{store}, experiment {name}"
 
     def begin(self, trial: TrackedTrial) -> None:
         """Begin the run of a trial."""
-        run = self._client.create_run(self._experiment, run_name=f"{self._place.study}-{trial.number}")
+        run = self._client.create_run(self._experiment, run_name=f"{self._destination.study}-{trial.number}")
         self._run, self._metric = run.info.run_id, _key(trial.metric)
         for name, value in {**trial.config, "seed": trial.seed}.items():
             self._client.log_param(self._run, _key(name), value)

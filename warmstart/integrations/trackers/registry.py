@@ -31,7 +31,6 @@ def find_tracker(name: str) -> type[Tracker]:
         UsageError: there is none of that name.
         MissingExtraError: its package is not installed.
     """
-    tracker = TRACKERS.find(name, param="track")
-    if name in EXTRAS:
+    if name in TRACKERS and name in EXTRAS:
         require_extra(name, f"`track` {name}")
-    return tracker
+    return TRACKERS.find(name, param="track")

@@ -5,29 +5,32 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from warmstart.integrations.trackers.tracker import Place, TrackedEnd, TrackedTrial
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+from tensorboard.plugins.hparams.api_pb2 import Status
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo, SessionStartInfo
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+from warmstart.integrations.trackers.tracker import Destination, TrackedEnd, TrackedTrial
 
 
 class TensorboardEvents:
     """A folder a trial below one a study: scalars by step, and the session of the hyperparameters' dashboard."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, destination: Destination) -> None:
         """Set up the tracker."""
-        self._place = place
+        self._destination = destination
         self._writer: Any = None
         self._metric, self._last = "", 0
 
     @staticmethod
-    def where(place: Place) -> str:
+    def where(destination: Destination) -> str:
         """Return the folder for ``tensorboard --logdir``."""
-        return str(place.folder / "tensorboard")
+        return str(destination.folder / "tensorboard")
 
     def begin(self, trial: TrackedTrial) -> None:
         """Begin the run of a trial, with its hyperparameters."""
-        from tensorboard.plugins.hparams.plugin_data_pb2 import SessionStartInfo
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
-
-        self._writer = EventFileWriter(f"{self.where(self._place)}/trial-{trial.number}")
+        self._writer = EventFileWriter(f"{self.where(self._destination)}/trial-{trial.number}")
         self._metric, self._last = trial.metric, 0
         info = SessionStartInfo(start_time_secs=time.time())
         for name, value in {**trial.config, "seed": trial.seed}.items():
@@ -46,9 +49,6 @@ class TensorboardEvents:
 
     def end(self, end: TrackedEnd) -> None:
         """Write the result after the last report, and close the run."""
-        from tensorboard.plugins.hparams.api_pb2 import Status
-        from tensorboard.plugins.hparams.plugin_data_pb2 import SessionEndInfo
-
         results = dict(end.numbers) | ({} if end.value is None else {f"result/{self._metric}": end.value})
         for name, value in {**results, "seconds": end.seconds}.items():
             self._add_scalar(name, value, self._last)
@@ -57,20 +57,13 @@ class TensorboardEvents:
         self._writer.close()
 
     def _add_scalar(self, tag: str, value: float, step: int) -> None:
-        from tensorboard.compat.proto.summary_pb2 import Summary
-
         self._add(Summary(value=[Summary.Value(tag=tag, simple_value=value)]), step)
 
     def _add_session(self, name: str, info: Any) -> None:
-        from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
-        from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
-
         content = HParamsPluginData(version=0, **{name: info}).SerializeToString()
         about = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="hparams", content=content))
         self._add(Summary(value=[Summary.Value(tag=f"_hparams_/{name}", metadata=about)]), 0)
 
     def _add(self, summary: Any, step: int) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
-
         self._writer.add_event(Event(summary=summary, step=step, wall_time=time.time()))
         self._writer.flush()

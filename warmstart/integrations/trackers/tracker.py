@@ -11,7 +11,7 @@ from warmstart.history_store.records import Value
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Destination:
     """Where a tracker writes.
 
     Attributes:
@@ -69,15 +69,15 @@ class TrackedEnd:
 class Tracker(Protocol):
     """Writer of one study's trials, one at a time; whatever it raises ends it alone.
 
-    It is made in each worker with its `Place`, when the first trial begins. A package is imported there, not before.
+    It is made in each worker with its `Destination`, when the first trial begins. Its module is imported where it is asked for.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, destination: Destination) -> None:
         """Set up the tracker."""
 
     @staticmethod
-    def where(place: Place) -> str:
-        """Return where people find what it writes: a path, or a link; its package may not be imported for this."""
+    def where(destination: Destination) -> str:
+        """Return where people find what it writes: a path, or a link."""
         ...
 
     def begin(self, trial: TrackedTrial) -> None:

@@ -6,7 +6,9 @@ import os
 import re
 from typing import Any
 
-from warmstart.integrations.trackers.tracker import Place, TrackedEnd, TrackedTrial
+import wandb
+
+from warmstart.integrations.trackers.tracker import Destination, TrackedEnd, TrackedTrial
 
 _OFFLINE = ("offline", "dryrun")
 
@@ -14,42 +16,38 @@ _OFFLINE = ("offline", "dryrun")
 class WandbRuns:
     """Runs in a project; what is set in the environment (`WANDB_MODE`, `WANDB_PROJECT`, `WANDB_ENTITY`) is heeded."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, destination: Destination) -> None:
         """Set up the tracker.
 
         Raises:
             ConnectionError: nobody is logged in; without this, the first run would wait for an answer in the terminal.
         """
-        import wandb
-
         if os.environ.get("WANDB_MODE") not in (*_OFFLINE, "disabled") and not wandb.login(timeout=1):
             msg = "nobody is logged in: `wandb login`, or WANDB_MODE=offline"
             raise ConnectionError(msg)
-        self._place = place
+        self._destination = destination
         self._run: Any = None
         self._metric = ""
 
     @staticmethod
-    def where(place: Place) -> str:
+    def where(destination: Destination) -> str:
         """Return the link to the project, or the folder of runs that are not sent."""
         if os.environ.get("WANDB_MODE") in _OFFLINE:
-            return f"{place.folder / 'wandb'} (`wandb sync` sends it)"
+            return f"{destination.folder / 'wandb'} (`wandb sync` sends it)"
         base = os.environ.get("WANDB_BASE_URL", "https://wandb.ai").rstrip("/")
         owner = os.environ.get("WANDB_ENTITY")
-        return f"{base}/{owner}/{_project(place)}" if owner else f"{base}, project {_project(place)}"
+        return f"{base}/{owner}/{_project(destination)}" if owner else f"{base}, project {_project(destination)}"
 
     def begin(self, trial: TrackedTrial) -> None:
         """Begin the run of a trial."""
-        import wandb
-
-        self._place.folder.mkdir(parents=True, exist_ok=True)
+        self._destination.folder.mkdir(parents=True, exist_ok=True)
         self._metric = trial.metric
         self._run = wandb.init(
-            project=_project(self._place),
-            group=self._place.study,
-            name=f"{self._place.study}-{trial.number}",
+            project=_project(self._destination),
+            group=self._destination.study,
+            name=f"{self._destination.study}-{trial.number}",
             config={**trial.config, "seed": trial.seed},
-            dir=str(self._place.folder),
+            dir=str(self._destination.folder),
             reinit="create_new",
             settings=wandb.Settings(silent=True, console="off"),
         )
@@ -70,6 +68,6 @@ class WandbRuns:
         self._run.finish(exit_code=0 if end.is_success else 1)
 
 
-def _project(place: Place) -> str:
+def _project(destination: Destination) -> str:
     """Return the project: as the environment says, else the study's name in the letters that a project may have."""
-    return os.environ.get("WANDB_PROJECT") or re.sub(r"[^\w.-]+", "-", place.study)[:128]
+    return os.environ.get("WANDB_PROJECT") or re.sub(r"[^\w.-]+", "-", destination.study)[:128]

@@ -32,16 +32,16 @@ def run_workers(job: Job, gpus: Sequence[str | None], look: Callable[[], int], s
         WarmstartError: raised by a worker; the others are ended.
     """
     running = {_begin(job, gpu): gpu for gpu in gpus}
-    losses, ended, said = 0, look(), set[str]()
+    losses, ended, lines = 0, look(), set[str]()
     try:
         while running:
             news = wait([member.pipe for member in running], LOOK_S)
             for member in [process for process in running if process.pipe in news]:
                 problem = _message(member)
                 if isinstance(problem, Line):
-                    if problem.text not in said:
+                    if problem.text not in lines:
                         say(problem.text)
-                    said.add(problem.text)
+                    lines.add(problem.text)
                     continue
                 gpu = running.pop(member)
                 if isinstance(problem, WarmstartError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from warmstart.history_store.quoting import in_line
 from warmstart.history_store.space import shown
 from warmstart.integrations.trackers.registry import find_tracker
-from warmstart.integrations.trackers.tracker import Place, TrackedEnd, TrackedTrial, Tracker
+from warmstart.integrations.trackers.tracker import Destination, TrackedEnd, TrackedTrial, Tracker
 from warmstart.studies.objectives.base import Outcome
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ class Tracking:
     is_shared: bool = False
     say: Callable[[str], object] = field(default=_log.warning, compare=False)
 
-    def place(self, study: str) -> Place:
+    def destination(self, study: str) -> Destination:
         """Return where a study's trials are written."""
-        return Place(study, self.folder / study if self.is_shared else self.folder)
+        return Destination(study, self.folder / study if self.is_shared else self.folder)
 
     def prepared(self, studies: Sequence[str]) -> tuple[str, ...]:
         """Open every tracker once, so that what it makes is there for all workers; return the names of those that work."""
@@ -51,7 +51,7 @@ class Tracking:
 
     def where(self, study: str) -> dict[str, str]:
         """Return where people find a study's trials, by tracker."""
-        return {name: find_tracker(name).where(self.place(study)) for name in self.names}
+        return {name: find_tracker(name).where(self.destination(study)) for name in self.names}
 
 
 NO_TRACKING = Tracking()
@@ -116,7 +116,7 @@ class Trackers:
             try:
                 key = name, self._study
                 if key not in self._open:
-                    self._open[key] = find_tracker(name)(self.tracking.place(self._study))
+                    self._open[key] = find_tracker(name)(self.tracking.destination(self._study))
                 write(self._open[key])
             except Exception as error:  # noqa: BLE001  a tracker may raise anything, and no study ends with it
                 self._broken.add(name)

@@ -103,7 +103,7 @@ class TuneResult:
     @property
     def tracked_lines(self) -> list[str]:
         """Return a line a tracker: where the trials are there."""
-        return [f"Tracked by {name}: {place}" for name, place in self.tracked.items()]
+        return [f"Tracked by {name}: {location}" for name, location in self.tracked.items()]
 
     @property
     def shown_metric(self) -> Metric:

@@ -9,16 +9,16 @@ import warmstart
 from warmstart.history_store.errors import UsageError
 from warmstart.integrations.importers.registry import read_source
 from warmstart.integrations.trackers.registry import TRACKERS
-from warmstart.integrations.trackers.tracker import Place, TrackedEnd, TrackedTrial
+from warmstart.integrations.trackers.tracker import Destination, TrackedEnd, TrackedTrial
 from warmstart.studies.tune_options import TuneOptions
 
 CONFIGS = ({"lr": 0.01, "optimizer": "adam", "augment": True}, {"lr": 0.1, "optimizer": "sgd", "augment": False})
 CURVES = ((0.5, 0.75), (0.25,))
 
 
-def play(name, place):
+def play(name, destination):
     """Let a tracker see a trial that ends well and one that crashes."""
-    tracker = TRACKERS[name](place)
+    tracker = TRACKERS[name](destination)
     for number, (config, curve) in enumerate(zip(CONFIGS, CURVES, strict=True)):
         tracker.begin(TrackedTrial(number, 7, config, "val_acc", maximize=True))
         for step, value in enumerate(curve, 1):
@@ -27,12 +27,12 @@ def play(name, place):
             TrackedEnd("ok", 0.8, 2.5, "", {"f1": 0.7}) if number == 0 else TrackedEnd("crashed", None, 1.0, "boom", {})
         )
         tracker.end(ended)
-    return tracker.where(place)
+    return tracker.where(destination)
 
 
 def test_tensorboard_reads_scalars_and_hyperparameters(tmp_path):
     pytest.importorskip("tensorboard", reason="TensorBoard is not installed")
-    runs, _ = read_source(play("tensorboard", Place("s", tmp_path)), metric="val_acc")
+    runs, _ = read_source(play("tensorboard", Destination("s", tmp_path)), metric="val_acc")
     assert sorted(runs.params["lr"]) == [0.01, 0.1]
     assert sorted(runs.params["optimizer"]) == ["adam", "sgd"]
     row = list(runs.params["lr"]).index(0.01)
@@ -42,7 +42,7 @@ def test_tensorboard_reads_scalars_and_hyperparameters(tmp_path):
 def test_runs_of_weights_and_biases_are_written_offline(tmp_path, monkeypatch):
     wandb = pytest.importorskip("wandb", reason="wandb is not installed")
     monkeypatch.setenv("WANDB_MODE", "offline")
-    where = play("wandb", Place("my study", tmp_path))
+    where = play("wandb", Destination("my study", tmp_path))
     wandb.teardown()
     assert str(tmp_path / "wandb") in where
     runs = sorted((tmp_path / "wandb").glob("offline-run-*/*.wandb"))
@@ -57,8 +57,8 @@ def test_runs_of_mlflow_have_their_curves(tmp_path, monkeypatch):
     mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/m.db")
     monkeypatch.chdir(tmp_path)
-    where = play("mlflow", Place("s", tmp_path))
-    play("mlflow", Place("s", tmp_path))  # another worker finds the experiment
+    where = play("mlflow", Destination("s", tmp_path))
+    play("mlflow", Destination("s", tmp_path))  # another worker finds the experiment
     assert where == f"sqlite:///{tmp_path}/m.db, experiment s"
     client = mlflow.MlflowClient()
     runs = client.search_runs([client.get_experiment_by_name("s").experiment_id])
@@ -73,12 +73,12 @@ class Broken:
 
     reports = 0
 
-    def __init__(self, place):
-        self.place = place
+    def __init__(self, destination):
+        self.destination = destination
 
     @staticmethod
-    def where(place):
-        return f"nowhere, {place.study}"
+    def where(destination):
+        return f"nowhere, {destination.study}"
 
     def begin(self, trial):
         pass
