@@ -11,7 +11,7 @@ from ConfigSpace import ConfigurationSpace
 
 from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.records import Config, Value
-from warmstart.studies.execution.pace import Pace, PacedRun
+from warmstart.studies.execution.pace import Pace, PacedRun, has_result
 from warmstart.studies.state.attributes import OUTCOME, RUN
 from warmstart.studies.state.trial_queue import Run, TrialQueue
 from warmstart.training.workloads.time_plan import EndedRun, RunPlan
@@ -61,9 +61,10 @@ class PlannedPace(Pace):
         return [key == wanted for key in keys]
 
     def watch(self, queue: TrialQueue, space: ConfigurationSpace, run: Run) -> PacedRun:
-        """Return the observer of a trial that begins now."""
+        """Return the observer of a trial that begins now; the first may use the time of saving, as it is all there is to save."""
         self.began[run.number] = time.monotonic()
-        return PacedRun(self, queue, space, run, None, float("inf"))
+        pace = self if has_result(queue.trials()) else replace(self, ends=self.over)
+        return PacedRun(pace, queue, space, run, None, float("inf"))
 
     def _runs(self, queue: TrialQueue) -> tuple[Mapping[int, EndedRun], set[object]]:
         """Return the plan's runs so far by index, and the keys of configurations that are running."""
