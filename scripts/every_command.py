@@ -153,6 +153,8 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
     "evaluate": (
         Sample("--methods random,portfolio,average-rank --only semeion --out report.json", "semeion", ("report.json",)),
     ),
+    "backup": (Sample("all.tar --storage warmstart-studies.db", "studies.db", ("all.tar",)),),
+    "restore-backup": (Sample("all.tar --storage restored.db", "studies.db", ("restored.db",)),),
     "cache": (Sample("", "features"), Sample("--clear")),
     "plot map": (
         Sample("--out map.svg", leaves=("map.svg",)),

@@ -75,6 +75,11 @@ class LineSteps:
     latest: float = -math.inf
     _value: float | None = None
 
+    def pass_over(self, line: str) -> None:
+        """Take note of a line without the value: after the head of an epoch, the same value again is another one."""
+        if _EPOCH.search(line):
+            self._value = None
+
     def report(self, line: str, value: float) -> tuple[float, float] | None:
         """Return step and value of a line that has a value.
 
@@ -120,6 +125,7 @@ class NamedValues:
         """
         printed = named_value(line, self.name)
         if printed is None:
+            self.steps.pass_over(line)
             return None
         self.latest = self._fraction(printed)
         return self.steps.report(line, self.latest)

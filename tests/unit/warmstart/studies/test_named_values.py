@@ -128,3 +128,10 @@ def test_a_reader_gives_the_last_value_as_the_result():
     assert in_percent.read("val_acc 50") == (2, 50)
     assert in_percent.result() == {"val_acc": 50, "error": 0.5}
     assert "expected 'val_acc' and its value" in MetricReader(Metric("named:val_acc", maximize=True)).result()["note"]
+
+
+def test_the_same_value_after_the_head_of_an_epoch_is_another_report():
+    values = NamedValues("val_accuracy", is_score=True)
+    bar = "12/12 ━━━━━━━━━━━━━━━━━━━━ 0s 5ms/step - accuracy: 0.9 - val_accuracy: 0.75"
+    reports = [values.read(line) for line in ("Epoch 1/2", bar, bar, "Epoch 2/2", bar)]
+    assert reports == [None, (1, 0.75), None, None, (2, 0.75)]
