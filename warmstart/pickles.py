@@ -14,6 +14,8 @@ MOVED = {
     "bo.calibration": "warmstart.bo.transfer.calibration",
     "bo.designs": "warmstart.bo.transfer.designs",
     "bo.paper_spaces": "warmstart.bo.space.papers",
+    "bo.space.axes": "warmstart.history_store.axes",
+    "bo.space.clauses": "warmstart.history_store.clauses",
     "bo.strategies": "warmstart.bo.transfer.strategies",
     "history_store": "warmstart.history_store",
     "history_store.foreign_import": "warmstart.history_store.external_import",

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.file.content import unit_rows
+from warmstart.history_store.numbering import sobol_configs
 from warmstart.history_store.records import Config
-from warmstart.history_store.space import load_space, sobol_configs, space_names, with_logarithms
+from warmstart.history_store.space import load_space, space_names, with_logarithms
 from warmstart.training.workloads import Workload, get_workload
 
 

@@ -19,10 +19,10 @@ from warmstart.bo.transfer.duration_forecast import (
 )
 from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.file.table import STATUSES
+from warmstart.history_store.numbering import coordinates
 from warmstart.history_store.one_thread import one_thread
 from warmstart.history_store.records import Config, Status
 from warmstart.measured_with import bare_origin, workload_of
-from warmstart.suggestions.coordinates import coordinates
 from warmstart.suggestions.reading_time import seconds_to_read
 
 if TYPE_CHECKING:

@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from ConfigSpace import Categorical, Constant, Float, Integer, Normal, OrdinalHyperparameter
+from ConfigSpace import Categorical, ConfigurationSpace, Constant, Float, Integer, Normal, OrdinalHyperparameter
+from scipy.stats import qmc
 
-from warmstart.bo.space import axes
-from warmstart.bo.space.axes import MAX_UNIT, Choice, Real, axis_of
-from warmstart.history_store.space import _value_at
+from warmstart.history_store import axes
+from warmstart.history_store.axes import MAX_UNIT, Choice, Real, axis_of
+from warmstart.history_store.numbering import sobol_configs
 
 HYPERPARAMETERS = [
     Float("a", (-5.0, 0.0)),
@@ -31,11 +32,12 @@ def hyperparameter(request):
 
 
 def test_values_are_those_of_shared_configurations(hyperparameter):
-    axis = axis_of(hyperparameter)
-    u = np.random.default_rng(0).random(500)
-    for x, number in zip(u, axis.numbers(u), strict=True):
-        value, other = axis.native(number), _value_at(hyperparameter, x)
-        assert value == (pytest.approx(other, rel=1e-11, abs=1e-13) if isinstance(other, float) else other)
+    space = ConfigurationSpace()
+    space.add(hyperparameter)
+    axis, points = axis_of(hyperparameter), qmc.Sobol(1, scramble=True, rng=np.random.default_rng(0)).random(64)
+    values = [axis.native(number) for number in axis.numbers(points[:, 0])]
+    for config in sobol_configs(space, min(64, int(axis.size)) if axis.size < 100 else 64):
+        assert any(value == pytest.approx(config[axis.name], rel=1e-11, abs=1e-13) for value in values)
 
 
 def test_numbers_come_back_from_their_coordinates(hyperparameter):
