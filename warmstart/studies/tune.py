@@ -23,9 +23,9 @@ from warmstart.option import show_options
 from warmstart.prediction import predict_validation
 from warmstart.studies.execution.first_failures import ALIKE, fail_alike
 from warmstart.studies.execution.local_workers import run_workers
-from warmstart.studies.execution.planned_pace import planned_key
+from warmstart.studies.execution.pace import planned_key
 from warmstart.studies.execution.worker import Job, Limits, Runners, work
-from warmstart.studies.history.time_plan import BUSY_SHARE, TimedCall, plan_lines, warn_idle_cores, warn_unrun_plan
+from warmstart.studies.history.timed_call import BUSY_SHARE, TimedCall, plan_lines, warn_idle_cores, warn_unrun_plan
 from warmstart.studies.history.warm_start import check_history
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.best_networks import BestNetworks
@@ -72,7 +72,7 @@ from warmstart.training.workloads.classifier_file import read_header
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
     from warmstart.suggestions.query import Query
-    from warmstart.training.workloads.time_plan import RunPlan
+    from warmstart.training.workloads.run_plan import RunPlan
 
 
 def tune(  # noqa: D417  the texts of the options are put in below

@@ -7,27 +7,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from warmstart.bo.transfer.duration_forecast import UNKNOWN, TimedRun
 from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.history_store.records import Config
 from warmstart.history_store.space import load_space, same_space, shown
 from warmstart.history_store.wording import counted, exact_duration
 from warmstart.locations import history_path
 from warmstart.measured_with import workload_of
-from warmstart.studies.execution.pace import Pace, finished_here
-from warmstart.studies.execution.planned_pace import PlannedPace
+from warmstart.studies.execution.pace import Pace, PlannedPace, finished_here
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.execution.worker import Runners
 from warmstart.studies.objectives.base import Objective, TrialStatus
 from warmstart.studies.own_workload import OwnScript
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.trial_queue import TrialQueue
-from warmstart.suggestions.durations import Durations, fit_history, no_durations
 from warmstart.suggestions.lookup import Sources
-from warmstart.suggestions.short_run import LONGER_SHARE, ShortRun, short_run_by
-from warmstart.suggestions.time_plan import TimeLimit, TimePlan
+from warmstart.timing.durations import Durations, fit_history, no_durations
+from warmstart.timing.forecast import UNKNOWN, TimedRun
+from warmstart.timing.plan import TimeLimit, TimePlan
+from warmstart.timing.short_run import LONGER_SHARE, ShortRun, short_run_by
 from warmstart.training.workloads import get_workload
-from warmstart.training.workloads.time_plan import RunPlan
+from warmstart.training.workloads.run_plan import RunPlan
 
 if TYPE_CHECKING:
     from warmstart.studies.results.summary import TuneResult
@@ -206,7 +205,7 @@ def has_durations_of(spec: StudySpec, location: Location) -> bool:
 def can_plan(spec: StudySpec, location: Location) -> bool:
     """Tell whether a history can plan the first trials of a study: over its space, with durations of its objective."""
     from warmstart.history_store.history import History
-    from warmstart.suggestions.durations import read_durations
+    from warmstart.timing.durations import read_durations
 
     if spec.rename or not has_durations_of(spec, location):
         return False
