@@ -17,16 +17,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.conversion import Converted, choice_among, convert, describe, read_numbers
+from warmstart.history_store.conversion import (
+    Column,
+    Converted,
+    Match,
+    Wishes,
+    choice_among,
+    convert,
+    describe,
+    read_numbers,
+)
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.external_runs import ForeignParameter
-from warmstart.history_store.hyperparameter_names import in_names, pair_names
-from warmstart.history_store.matching import Column, Match, Wishes
+from warmstart.history_store.hyperparameter_names import in_names, join_spellings, pair_names
 from warmstart.history_store.numbering import Numbering
 from warmstart.history_store.records import Value
 from warmstart.history_store.rescaling import inside
 from warmstart.history_store.space import with_logarithms
-from warmstart.history_store.spellings import join_spellings
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

@@ -11,11 +11,15 @@ from typing import Any, BinaryIO, ClassVar
 
 MOVED = {
     "bo": "warmstart.bo",
+    "bo.acquisition.cost": "warmstart.bo.acquisition.function",
     "bo.calibration": "warmstart.bo.transfer.calibration",
+    "bo.checkpointed_model": "warmstart.bo.models",
+    "bo.constraints.logistic_head": "warmstart.bo.constraints.network_classifier",
     "bo.designs": "warmstart.bo.transfer.designs",
     "bo.paper_spaces": "warmstart.bo.space.papers",
     "bo.space.axes": "warmstart.history_store.axes",
     "bo.space.clauses": "warmstart.history_store.clauses",
+    "bo.surrogates.info": "warmstart.bo.surrogates.base",
     "bo.transfer.duration_forecast": "warmstart.timing.forecast",
     "bo.strategies": "warmstart.bo.transfer.strategies",
     "history_store": "warmstart.history_store",

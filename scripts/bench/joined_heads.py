@@ -18,7 +18,7 @@ from ten_minutes import LITE, features
 from warmstart.history_store.readers import open_images
 from warmstart.history_store.subsample import stratified_split
 from warmstart.metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs
-from warmstart.training.workloads.transfer.members import choose_members, error_interval, wrong_answers
+from warmstart.training.workloads.transfer.prepared import choose_members, error_interval, wrong_answers
 
 SIZES, NETWORKS, SPLITS = (224, 160, 128), (0, 2), 3
 KINDS = ("logistic", "ridge", "knn", "centroid")

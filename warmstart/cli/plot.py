@@ -31,8 +31,7 @@ def map_(
     from warmstart.plots.style import check_target
 
     check_target(Path(out))
-    from warmstart.plots.dataset_map import map_history
-    from warmstart.plots.map import draw_map
+    from warmstart.plots.map import draw_map, map_history
     from warmstart.suggestions.advisor import Advisor
 
     advisor = Advisor(**vars(lookup)).of_workload(source.workload)
@@ -152,7 +151,7 @@ def regret(
     """
     from pathlib import Path
 
-    from warmstart.plots.read_report import read_reports, table_stems
+    from warmstart.plots.read_study import read_reports, table_stems
     from warmstart.plots.regret import draw_regret
     from warmstart.plots.style import check_target
 

@@ -9,7 +9,7 @@ import typer
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, write
 from warmstart.history_store import system
-from warmstart.service.options import ServiceOptions
+from warmstart.service.settings import ServiceOptions
 
 
 @takes_options

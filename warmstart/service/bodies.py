@@ -1,10 +1,23 @@
 """Base class of request bodies, shared field types, and problems in the OpenAPI document."""
 
-from typing import Annotated, Any
+import json
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
+from fastapi import Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 
-from warmstart.service.problems import MEDIA_TYPE
+from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.json_text import parse_strict_json
+from warmstart.history_store.wording import in_words
+from warmstart.service.problems import MEDIA_TYPE, ProblemError
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+    from warmstart.spaces import SpaceLike
 
 
 class Body(BaseModel):
@@ -68,3 +81,85 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     every = {400, 401, 403, 408, 413, 415, 422, 429, 503, *statuses}
     schema = {"schema": {"$ref": "#/components/schemas/ProblemBody"}}
     return {status: {"description": _TEXTS[status], "content": {MEDIA_TYPE: schema}} for status in sorted(every)}
+
+
+def space_to_wire(space: "SpaceLike") -> dict[str, Any]:
+    """Return a space as a ConfigSpace JSON object, reading its file on the client; raises as `read_space`."""
+    from warmstart.spaces import space_text
+
+    document: dict[str, Any] = json.loads(space_text(space))
+    return document
+
+
+def space_from_wire(space: Mapping[str, Any] | str) -> "ConfigurationSpace":
+    """Parse a space from a request: an object or a name, never a file.
+
+    Raises:
+        UsageError: an unknown name.
+        DataError: an invalid space.
+    """
+    from warmstart.history_store.space_yaml import Source, build_space
+    from warmstart.training.workloads import named_space, space_names
+
+    if not isinstance(space, str):
+        try:
+            return build_space(space, Source("space"))
+        except DataError as error:
+            raise DataError(error.message.removeprefix("space: "), param="space") from error
+    named = named_space(space)
+    if named is None:
+        msg = f"expected {', '.join(space_names())} or an object, got {space[:80]!r}. Send the space itself."
+        raise UsageError(msg, param="space")
+    return named
+
+
+_MAX_CHARS = 40
+_MOST_IN_LOOP = 20_000
+"""Bytes of the longest body that is parsed in the event loop, which waits some milliseconds for it."""
+
+
+class StrictRoute(APIRoute):
+    """A route that refuses unknown query parameters and bodies that are not strict JSON."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of a request."""
+        answer = super().get_route_handler()
+        parameters = sorted(field.alias for field in self.dependant.query_params)
+
+        async def strictly(request: Request) -> Response:
+            for name in request.query_params:
+                if name not in parameters:
+                    raise _unknown(name, parameters)
+            return await answer(_StrictRequest(request.scope, request.receive))
+
+        return strictly
+
+
+class _StrictRequest(Request):
+    async def json(self) -> Any:
+        """Parse the body; raises `json.JSONDecodeError`."""
+        if not hasattr(self, "_json"):
+            body = await self.body()
+            is_long = len(body) > _MOST_IN_LOOP
+            self._json = await run_in_threadpool(parse_strictly, body) if is_long else parse_strictly(body)
+        return self._json
+
+
+def parse_strictly(body: bytes) -> Any:
+    """Parse the body of a request.
+
+    Raises:
+        json.JSONDecodeError: it is no strict JSON.
+    """
+    try:
+        return parse_strict_json(body)
+    except json.JSONDecodeError:
+        raise
+    except ValueError as error:
+        raise json.JSONDecodeError(in_words(error), "", 0) from error
+
+
+def _unknown(name: str, parameters: list[str]) -> ProblemError:
+    expected = " or ".join(parameters) if parameters else "no query parameter"
+    detail = f"expected {expected} after the question mark, got {name[:_MAX_CHARS]!r}. Leave it out."
+    return ProblemError(422, "Unknown parameter", detail, pointer=f"/query/{name[:_MAX_CHARS]}")

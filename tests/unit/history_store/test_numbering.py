@@ -103,7 +103,8 @@ def test_activity_and_clauses_by_hand() -> None:
 
 
 def test_a_clause_about_lesser_values_forbids_these() -> None:
-    space_ = ConfigurationSpace({"x": (0.0, 1.0)})
+    space_ = ConfigurationSpace()
+    space_.add(Float("x", (0.0, 1.0), default=0.75))
     space_.add(ForbiddenLessThanEqualsClause(space_["x"], 0.5))
     assert to_unit(space_, [{"x": 0.75}]).tolist() == [[0.75]]
     with pytest.raises(DataError, match="got one that is forbidden by"):

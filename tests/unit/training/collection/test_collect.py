@@ -19,10 +19,17 @@ from warmstart.history_store.records import Status
 from warmstart.history_store.shards import read_shards
 from warmstart.history_store.space import dump_space
 from warmstart.training.collection.add_sources import rebuild
-from warmstart.training.collection.cells import cell_seed
 from warmstart.training.collection.collect import collect
 from warmstart.training.collection.measure import Measure, Measured
-from warmstart.training.collection.plan import Cell, blocks, parse_time, plan_block, seconds_left, wall_seconds_left
+from warmstart.training.collection.plan import (
+    Cell,
+    blocks,
+    cell_seed,
+    parse_time,
+    plan_block,
+    seconds_left,
+    wall_seconds_left,
+)
 from warmstart.training.processes.executor import Lost
 from warmstart.training.workloads.cnn.space import target_space
 
