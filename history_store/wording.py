@@ -21,7 +21,11 @@ class FaultError(ValueError):
 
 def counted(n: int, noun: str) -> str:
     """Return a number with its noun: `1 trial`, `2 trials`."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}es" if noun.endswith("s") else f"{n} {noun}s"
+    if n == 1:
+        return f"{n} {noun}"
+    if noun.endswith("y"):
+        return f"{n} {noun[:-1]}ies"
+    return f"{n} {noun}es" if noun.endswith("s") else f"{n} {noun}s"
 
 
 def in_short(value: object) -> str:

@@ -1,12 +1,15 @@
 """The mean of several heads on frozen features beside one of them, on pictures kept aside, and the error that is told.
 
-    OMP_NUM_THREADS=1 python scripts/bench/joined_heads.py FOLDER_OF_ZIPS --features CACHE --sets NAME [...] [--out FILE.json]
+    OMP_NUM_THREADS=1 python scripts/bench/joined_heads.py FOLDER --features CACHE --sets FILE [...] [--sizes 224 160 128] [--out FILE.json]
 
-Of each set two thirds of the pictures are given and a third is asked, three times. Heads are those of a plan of `classify`:
-two networks at three sizes, and one at two depths. The features of a set are computed once, and lie in CACHE.
+Of each set two thirds of the pictures are given and a third is asked, three times. Heads are on two networks, at each
+three sizes that follow one another, on the features of the whole network or beside those at a sixteenth, as in a plan of
+`classify`. The features of a set are computed once, and lie in CACHE; of more than 400 pictures some are drawn.
 """
 
 import argparse
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,51 +20,53 @@ from ten_minutes import LITE, features
 
 from warmstart.history_store.readers import open_images
 from warmstart.history_store.subsample import stratified_split
+from warmstart.metafeat.pretrained.depths import Depth
 from warmstart.metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs
 from warmstart.training.workloads.transfer.prepared import choose_members, error_interval, wrong_answers
 
-SIZES, NETWORKS, SPLITS = (224, 160, 128), (0, 2), 3
+NETWORKS, SPLITS, MOST = (0, 2), 3, 400
+DEPTHS: tuple[Depth, ...] = ("full", "s16+full")
 KINDS = ("logistic", "ridge", "knn", "centroid")
 Z = 1.2816
 """Of a range that holds eight times of ten."""
 
 
-def features_of(archive: Path, cache: Path) -> dict[str, NDArray[Any]]:
-    """Return labels and features by network and size, from the cache or computed."""
-    path = cache / f"{archive.stem}.npz"
+def features_of(file: Path, cache: Path, sizes: Sequence[int]) -> dict[str, NDArray[Any]]:
+    """Return labels and features by network, size and depth, from the cache or computed."""
+    path = cache / f"{file.stem}.npz"
     if not path.exists():
-        source = open_images(str(archive))
-        arrays: dict[str, NDArray[Any]] = {"labels": np.asarray(source.labels)}
-        for size in SIZES:
-            images = source.read(range(len(source)), size=size).images
-            for number in NETWORKS:
-                (computed,) = features(LITE.format(number), [images], all_depths=True)
-                arrays |= {f"full-{number}-{size}": computed.full, f"s16-{number}-{size}": computed.s16}
+        source = open_images(str(file))
+        labels = np.asarray(source.labels)
+        drawn = np.sort(np.random.default_rng(0).permutation(len(labels))[:MOST])
+        arrays: dict[str, NDArray[Any]] = {"y": labels[drawn]}
+        for size, number in product(sizes, NETWORKS):
+            (computed,) = features(LITE.format(number), [source.read(drawn, size=size).images], all_depths=True)
+            arrays |= {f"{number}-{size}-{part}": getattr(computed, part) for part in ("s16", "full")}
         cache.mkdir(parents=True, exist_ok=True)
         np.savez(path, **arrays)
     with np.load(path) as stored:
         return {name: stored[name] for name in stored}
 
 
-def play(arrays: dict[str, NDArray[Any]], seed: int) -> dict[str, dict[str, int]]:
+def play(arrays: dict[str, NDArray[Any]], seed: int, sizes: Sequence[int]) -> dict[str, dict[str, int]]:
     """Fit all heads to the pictures that are given; count wrong answers, told and asked, by rule."""
-    labels = arrays["labels"].astype(np.int64)
+    labels = arrays["y"].astype(np.int64)
     codes = stratified_split(labels, (2 / 3, 1 / 3, 0.0), seed=seed)
     given, asked = np.flatnonzero(codes == 0), np.flatnonzero(codes == 1)
-    rows = [arrays[f"full-{number}-{size}"] for size in SIZES for number in NETWORKS]
-    rows.append(np.hstack([arrays[f"s16-0-{SIZES[0]}"], rows[0]]))
-    left_out, answers, best_counts = [], [], []
-    for each in rows:
-        data = TrainingFeatures(each[given], labels[given], int(labels.max()) + 1)
-        search = HeadSearch(data, head_specs(KINDS))
+    keys = list(product(DEPTHS, sizes, NETWORKS))
+    left_out, answers = [], []
+    for depth, size, number in keys:
+        rows = np.hstack([arrays[f"{number}-{size}-{part}"] for part in depth.split("+")])
+        search = HeadSearch(TrainingFeatures(rows[given], labels[given], int(labels.max()) + 1), head_specs(KINDS))
         left_out.append(search.cross_fitted())
-        answers.append(search.fit().probabilities(each[asked]))
-        best_counts.append(int(search.error_counts().min()))
-    rules = {
-        "all but clearly worse ones": choose_members(left_out, [False] * len(rows), labels[given], most=len(rows)),
-        "the best by left-out answers": [int(np.argmin(best_counts))],
-        "the first": [0],
-    }
+        answers.append(search.fit().probabilities(rows[asked]))
+    rules = {}
+    for depth, first in product(DEPTHS, range(len(sizes) - 2)):
+        window = sizes[first : first + 3]
+        heads = [index for index, key in enumerate(keys) if key[0] == depth and key[1] in window]
+        chosen = choose_members([left_out[index] for index in heads], [False] * 6, labels[given], most=6)
+        rules[f"{depth}, {max(window)} to {min(window)}"] = [heads[index] for index in chosen]
+    rules |= {f"{depth}, {sizes[0]}, the first network": [keys.index((depth, sizes[0], 0))] for depth in DEPTHS}
     found = {}
     for rule, members in rules.items():
         told, came = (np.mean([each[index] for index in members], axis=0) for each in (left_out, answers))
@@ -102,14 +107,15 @@ def summary(runs: list[dict[str, dict[str, int]]]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("zips", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--sizes", nargs="+", type=int, default=[224, 160, 128])
     parser.add_argument("--features", type=Path, required=True)
     parser.add_argument("--sets", nargs="+", required=True)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     played = {}
     for name in options.sets:
-        arrays = features_of(options.zips / f"{name}.zip", options.features)
-        played[name] = [play(arrays, seed) for seed in range(SPLITS)]
+        arrays = features_of(options.folder / name, options.features, options.sizes)
+        played[name] = [play(arrays, seed, options.sizes) for seed in range(SPLITS)]
     everything = [run for runs in played.values() for run in runs]
     write_report({"sets": played, "sums": summary(everything)}, options.out)

@@ -3,9 +3,12 @@
 Names the wheel: ``WARMSTART_WHEEL=dist/warmstart-….whl pytest tests/installed``; CI does, once it has built one.
 """
 
+import json
 import os
+import socket
 import subprocess
 import sys
+import time
 import venv
 import zipfile
 from collections import Counter
@@ -117,3 +120,26 @@ def test_another_wheel_shares_no_file_with_it(wheel):
     """Those of a wheel that brings all of our folders' names would have replaced ours, and their removal deleted them."""
     theirs = {f"{folder}/__init__.py" for folder in FOLDERS}
     assert not theirs & set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_the_image_of_the_service_gets_healthy_and_ends(pythons, tmp_path):
+    """What the Dockerfile sets, runs and checks, without docker."""
+    lines = (Path(__file__).parents[2] / "deploy/Dockerfile").read_text().replace("/data", str(tmp_path)).splitlines()
+    ends = {line.partition(" ")[0]: line.partition(" ")[2] for line in lines}
+    check, python = json.loads(ends["HEALTHCHECK"].partition("CMD ")[2]), str(pythons[True])
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    env = os.environ | dict(pair.split("=", 1) for pair in ends["ENV"].split() if "PATH" not in pair)
+    env |= {"WARMSTART_PORT": port}
+    serve = [python, "-m", *json.loads(ends["CMD"])]
+    subprocess.run([*serve, "--new-token", "ann"], cwd=tmp_path, env=env, check=True)
+    with subprocess.Popen(serve, cwd=tmp_path, env=env) as server:
+        for _ in range(300):
+            health = subprocess.run([python, *check[1:-1], check[-1].replace("8383", port)], capture_output=True)
+            if health.returncode == 0:
+                break
+            time.sleep(1)
+        assert server.poll() is None
+        assert health.returncode == 0, health.stderr
+        server.terminate()
+        assert server.wait(60) == 0

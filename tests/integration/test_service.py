@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import tarfile
 import tempfile
 import zipfile
@@ -22,10 +23,11 @@ from starlette.testclient import TestClient
 
 from warmstart.client import Client
 from warmstart.descriptor import MOST_BYTES
-from warmstart.history_store.errors import DataError, MissingPathError, UsageError
+from warmstart.history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from warmstart.history_store.history import History
 from warmstart.service.app import create_app
-from warmstart.service.auth import add_token
+from warmstart.service.auth import add_token, remove_token
+from warmstart.service.check_config import check_config
 from warmstart.service.settings import ServiceSettings
 from warmstart.service.upload_file import check_pixels, unpack
 from warmstart.suggestions.advisor import Advisor
@@ -361,3 +363,50 @@ def test_files_of_a_tar_that_are_no_pictures_count(tmp_path):
         packed.addfile(file, io.BytesIO(bytes(5000)))
     with pytest.raises(DataError, match="expected at most 4,000 bytes unpacked"):
         unpack(archive, "tar", tmp_path / "out", most_bytes=4000)
+
+
+def test_is_not_ready_without_its_studies(tiny, tmp_path):
+    storage = tmp_path / "s.db"
+    settings = {"history": tiny.history, "model": tiny.model, "storage": storage}
+    assert "none yet" in check_config(ServiceSettings(**settings))["studies"]
+    assert not storage.exists()
+    storage.write_bytes(b"no database" * 100)
+    with opened(**settings) as client:
+        assert client.get("/readyz").status_code == 503
+        assert client.get("/healthz").status_code == 200
+    with pytest.raises(StorageError, match=r"s\.db: expected a storage of studies"):
+        check_config(ServiceSettings(**settings))
+
+
+def test_the_page_of_the_interface_has_all_of_it_and_needs_no_other_server(client):
+    page = client.get("/docs")
+    document = client.get("/v1/openapi.json").json()
+    for name in (*document["paths"], *document["components"]["schemas"]):
+        assert f"{name}</code>" in page.text
+    assert not re.findall(r"(?:src|href)=\"(?!\./|#|data:)", page.text)
+    assert "<script" not in page.text
+
+
+def test_a_revoked_token_opens_nothing(tiny, tmp_path):
+    file = tmp_path / "tokens"
+    secrets = {name: add_token(file, name, "read") for name in ("ann", "bob")}
+    with opened(history=tiny.history, model=tiny.model, token_file=file) as client:
+
+        def status(name):
+            return client.get("/v1", headers={"authorization": f"Bearer {secrets[name]}"}).status_code
+
+        assert (status("ann"), status("bob")) == (200, 200)
+        remove_token(file, "ann")
+        assert (status("ann"), status("bob")) == (401, 200)
+    with pytest.raises(UsageError, match="expected one of bob, got 'ann'"):
+        remove_token(file, "ann")
+
+
+def test_options_of_the_server_are_environment_variables(tiny, tmp_path, monkeypatch, cli):
+    for name, value in (("HISTORY", tiny.history), ("MODEL", tiny.model), ("STORAGE", tmp_path / "s.db")):
+        monkeypatch.setenv(f"WARMSTART_{name}", str(value))
+    monkeypatch.setenv("WARMSTART_RATE", "-1")
+    refused = cli("serve", "--check-config")
+    assert (refused.code, "--rate: expected requests a second above 0" in refused.err) == (2, True)
+    monkeypatch.setenv("WARMSTART_RATE", "5")
+    assert "none yet" in cli("serve", "--check-config").out

@@ -27,7 +27,7 @@ TITLES = {
     "Pictures": ("classify", "example", "predict", "export"),
     "Your own training script": ("tune", "suggest", "studies"),
     "Past runs": ("history", "neighbours", "plot", "evaluate", "fit-similarity"),
-    "More": ("serve", "cache"),
+    "More": ("serve", "backup", "restore-backup", "cache"),
 }
 """Commands and groups by the titles of the help."""
 GROUPS = {
@@ -128,6 +128,20 @@ COMMANDS = (
             "warmstart serve --new-token ann --token-file tokens",
             "warmstart serve --host 0.0.0.0 --token-file tokens --history ours.h5",
         ),
+    ),
+    Entry(
+        "",
+        "backup",
+        "backup:backup",
+        "Save a history and studies in one archive, also while they are in use.",
+        ("warmstart backup monday.tar --history ours.h5 --storage runs.db",),
+    ),
+    Entry(
+        "",
+        "restore-backup",
+        "backup:restore",
+        "Put the parts of a backup in their places.",
+        ("warmstart restore-backup monday.tar --history ours.h5 --storage runs.db",),
     ),
     Entry(
         "",

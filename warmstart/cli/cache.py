@@ -1,5 +1,8 @@
 """`cache`: show or clear cached meta-features and features, and what killed calls left behind."""
 
+import shutil
+import tempfile
+import time
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -63,9 +66,6 @@ def _cached(folder: Path) -> list[Stored]:
 
 def _leftovers() -> list[Stored]:
     """List the temporary folders of calls that were killed: those that nothing was written to for a week."""
-    import tempfile
-    import time
-
     folders = [path for pattern in _LEFTOVERS for path in Path(tempfile.gettempdir()).glob(pattern) if path.is_dir()]
     leftovers = []
     for folder in folders:
@@ -98,8 +98,6 @@ def _remove(path: Path) -> None:
     Raises:
         StorageError: it cannot be removed.
     """
-    import shutil
-
     from warmstart.history_store.errors import StorageError
 
     try:
@@ -114,8 +112,6 @@ def _remove(path: Path) -> None:
 
 def _rows(stored: list[Stored]) -> list[dict[str, object]]:
     """Return a row a kind: files or folders, and megabytes."""
-    import tempfile
-
     from warmstart.metafeat.cache import cache_folder
 
     folders = {kind: str(cache_folder() / subfolder) for kind, (_, subfolder) in _KINDS.items()}

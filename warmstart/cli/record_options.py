@@ -22,7 +22,8 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of its records.
 
     A parameter annotated with a record of `warmstart.option.option` fields gets an instance of it. Records that share a
-    name share the option. The group of an option in help is the `TITLE` of the class that states it.
+    name share the option. The group of an option in help is the `TITLE` of the class that states it. With `VARIABLES`, a
+    prefix, each option can be given as an environment variable.
     """
     parameters = inspect.signature(command, eval_str=True).parameters
     records: dict[str, Any] = {
@@ -72,13 +73,16 @@ def _parameter(item: Field[Any], record: type[Any]) -> inspect.Parameter:
     option, kind = about(item), _type(item)
     owner = next(base for base in record.__mro__ if item.name in inspect.get_annotations(base))
     is_choice = isinstance(option.choices, tuple) and bool(option.choices)
+    prefix: str | None = getattr(record, "VARIABLES", None)
+    flags = option.flags or ("--" + item.name.replace("_", "-"),)
     info = typer.Option(
-        *(option.flags or ("--" + item.name.replace("_", "-"),)),
+        *flags,
         help=_with_choices(option) if is_choice else option.help,
         metavar=option.metavar or ("NAME" if is_choice else _word(item, kind)),
         min=option.least,
         max=option.most,
         count=option.is_counted,
+        envvar=None if prefix is None else prefix + flags[0].lstrip("-").replace("-", "_").upper(),
         show_default=not (option.is_counted or isinstance(item.default, bool)),
         autocompletion=None if isinstance(option.choices, tuple) else _completion(option.choices),
         rich_help_panel=None if option.is_main else getattr(owner, "TITLE", "More"),

@@ -9,6 +9,8 @@ import typer
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell, write
 from warmstart.history_store import system
+from warmstart.history_store.errors import UsageError
+from warmstart.history_store.extras import require_extra
 from warmstart.service.settings import ServiceOptions
 
 
@@ -18,28 +20,58 @@ def serve(
     options: ServiceOptions,
     new_token: Annotated[
         str | None,
-        typer.Option("--new-token", metavar="NAME", help="Make a token in --token-file, show it once, and end."),
+        typer.Option(
+            "--new-token",
+            metavar="NAME",
+            rich_help_panel="Tokens",
+            help="Make a token in --token-file, show it once, and end.",
+        ),
     ] = None,
-    scope: Annotated[str, typer.Option("--scope", help="With --new-token: read, run or admin.")] = "run",
+    scope: Annotated[
+        str, typer.Option("--scope", rich_help_panel="Tokens", help="With --new-token: read, run or admin.")
+    ] = "run",
+    revoke_token: Annotated[
+        str | None,
+        typer.Option(
+            "--revoke-token",
+            metavar="NAME",
+            rich_help_panel="Tokens",
+            help="Take a token out of --token-file, and end.",
+        ),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check-config", help="Check that all of it can be used, and end.", show_default=False)
+    ] = False,
     shell: Shell,
 ) -> None:
     """Serve suggestions and studies over HTTP. Pictures stay with the clients; no code of theirs runs here."""
-    from warmstart.history_store.extras import require_extra
-
     system.check_process_trees()
     require_extra("serve", "`warmstart serve`")
     if new_token is not None:
-        secret = _new_token(new_token, scope, options.token_file)
+        secret = _new_token(new_token, scope, _token_file(options, "new_token"))
         if shell.format == "table":
             write(secret)
         else:
             shell.result({"schema_version": 1, "name": new_token, "scope": scope, "token": secret}, [{"token": secret}])
         return
-    from warmstart.service.logs import log_to_stderr
-    from warmstart.service.server import run_server
+    if revoke_token is not None:
+        from warmstart.service.auth import remove_token
+
+        remove_token(_token_file(options, "revoke_token"), revoke_token)
+        shell.note(f"{revoke_token} may no longer; a server that runs knows it with the next request.")
+        return
     from warmstart.service.settings import ServiceSettings
 
     settings = ServiceSettings(**vars(options))
+    if check:
+        from warmstart.service.check_config import check_config
+
+        state = check_config(settings)
+        shell.result({"schema_version": 1, **state}, [{"part": part, "state": text} for part, text in state.items()])
+        return
+    from warmstart.service.logs import log_to_stderr
+    from warmstart.service.server import run_server
+
     log_to_stderr(quiet=shell.quiet)
 
     def announce(url: str) -> None:
@@ -51,18 +83,18 @@ def serve(
     run_server(settings, on_message=announce)
 
 
-def _new_token(name: str, scope: str, token_file: Path | None) -> str:
-    """Add a token to the token file and return its secret.
+def _token_file(options: ServiceOptions, param: str) -> Path:
+    """Return the file of digests; raises `UsageError` without one."""
+    if options.token_file is None:
+        msg = "needs `token_file`, which keeps the digests."
+        raise UsageError(msg, param=param)
+    return options.token_file
 
-    Raises:
-        UsageError: no file to keep its digest in, or no such scope.
-    """
-    from warmstart.history_store.errors import UsageError
+
+def _new_token(name: str, scope: str, token_file: Path) -> str:
+    """Add a token to the token file and return its secret; raises `UsageError` for another scope."""
     from warmstart.service.auth import SCOPES, add_token
 
-    if token_file is None:
-        msg = "needs `token_file`, which keeps the digests."
-        raise UsageError(msg, param="new_token")
     valid_scope = next((candidate for candidate in SCOPES if candidate == scope), None)
     if valid_scope is None:
         msg = f"expected one of {', '.join(SCOPES)}, got {scope!r}. Leave it out for run."

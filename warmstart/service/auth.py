@@ -136,6 +136,23 @@ def add_token(path: Path, name: str, scope: Scope) -> str:
     return secret
 
 
+def remove_token(path: Path, name: str) -> None:
+    """Take the line of a token out of a file.
+
+    Raises:
+        UsageError: the file has no such name.
+        DataError: a file that is no token file.
+        StorageError: a file or a folder that cannot be written.
+    """
+    with _locked(path) as real:
+        names = [token.name for token in read_tokens(real)]
+        if name not in names:
+            msg = f"expected one of {', '.join(names) or 'its names, of which there are none'}, got {name!r}. Take it from {path}."
+            raise UsageError(msg, param="revoke_token")
+        lines = real.read_text(encoding="utf-8").splitlines(keepends=True)
+        _write_private(real, "".join(line for line in lines if line.split()[:1] != [name]))
+
+
 def bearer(headers: Mapping[bytes, bytes]) -> str | None:
     """Return the bearer token of a request; None without one."""
     kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")

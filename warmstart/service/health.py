@@ -52,14 +52,15 @@ async def healthz() -> Health:
 @monitoring.get("/readyz")
 @router.get("/readyz", responses=problems(503))
 def readyz(service: Shared) -> Health:
-    """Return ready if history and model can be read and the server is not stopping; the history may be empty."""
+    """Return ready if history, model and studies can be used and the server is not stopping; the history may be empty."""
     if service.is_stopping:
         raise ProblemError(503, "Stopping", "expected a running server, got one that is shutting down. Ask another.")
     try:
         service.embedded_or_empty()
+        service.studies.check()
     except WarmstartError as error:
         _log.warning("not ready", extra={FIELDS: {"reason": str(error)}})
-        detail = "expected a history and a model that can be read, got others. The server's log says more."
+        detail = "expected a history, a model and a storage of studies that can be used, got others. The server's log says more."
         raise ProblemError(503, "Not ready", detail) from error
     return Health(status="ready")
 

@@ -19,6 +19,7 @@ class ServiceOptions:
     """Address, history, storage, tokens and limits of a server."""
 
     TITLE: ClassVar[str] = "Server"
+    VARIABLES: ClassVar[str] = "WARMSTART_"
     host: str = option(
         "127.0.0.1", "Address to listen on; another than this machine's needs --token-file.", is_main=True
     )

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Request
 from fastapi.responses import HTMLResponse, Response
 
 from warmstart.histories.listing import dataset_rows
 from warmstart.history_store.quoting import in_markup
 from warmstart.history_store.wording import in_short
+from warmstart.service.api_page import api_page
 from warmstart.service.core import Service, Shared
 from warmstart.service.history import open_history
 from warmstart.service.problems import ProblemError
@@ -30,6 +31,12 @@ def index() -> Response:
 def static(name: Annotated[str, Path(pattern=r"^[a-z]+\.(js|css)$")]) -> Response:
     """Return a static file of the web page."""
     return _file(name)
+
+
+@router.get("/docs")
+def interface(request: Request) -> HTMLResponse:
+    """Return a page of all requests and bodies."""
+    return HTMLResponse(api_page(request.app.openapi()))
 
 
 @router.get("/tables/datasets")

@@ -130,6 +130,18 @@ class StudyBook:
         with self._use_storage() as store, store.guard():
             yield store
 
+    def check(self) -> None:
+        """Check that the storage answers; one that no study was begun in is not made.
+
+        Raises:
+            WarmstartError: as `warmstart.studies.state.storage.open_store`.
+        """
+        if not self.is_empty:
+            with self.store() as store:
+                store.check()
+                with contextlib.suppress(KeyError):
+                    store.optuna.get_study_id_from_name("")
+
     def begin(self, name: str, spec: StudySpec, complete: Callable[[StudySpec], StudySpec]) -> bool:
         """Begin a study, or check an existing one; return whether it is new.
 

@@ -27,7 +27,7 @@ def bowl_columns(X: Floats) -> Floats:
 
 
 def bowl_coefficients(eta: Floats) -> Floats:
-    """Convert η = (λ, c_1..d, log Λ_1..d), `... x (1 + 2d)`, to coefficients of `bowl_columns` columns, `... x (1 + 3d)`."""
+    """Convert η = (λ, c_1..d, log Λ_1..d), `... x (1 + 2d)`, to coefficients of the columns of `bowl_columns`, `... x (1 + 3d)`."""
     d = eta.shape[-1] // 2
     centre, curvature = eta[..., 1 : 1 + d], np.exp(eta[..., 1 + d :])
     return np.concatenate([eta[..., :1], curvature * np.square(centre), -2.0 * curvature * centre, curvature], axis=-1)
@@ -153,7 +153,7 @@ class LinearHead:
         result: Floats = bowl_coefficients(self.eta) @ bowl_columns(X).T
         return result
 
-    def bowl_slopes(self, X: Floats) -> Floats:
+    def slopes(self, X: Floats) -> Floats:
         """Compute the gradients of the prior means at `m x d` points: `S x m x d`."""
         return bowl_slopes(X, self.eta)
 
@@ -184,7 +184,7 @@ class LinearHead:
         regression = self._regression
         explained = regression.explained(self._combination(state[2:]))
 
-        def log_bowl_density(k: int) -> float:
+        def log_density(k: int) -> float:
             if k < 2:
                 if not LOWER[k] <= state[k] <= UPPER[k]:
                     return -math.inf
@@ -201,9 +201,9 @@ class LinearHead:
 
             def along(offset: float, k: int = k, start: float = start) -> float:
                 state[k] = start + offset
-                return log_bowl_density(k)
+                return log_density(k)
 
-            offset, _ = slice_step(along, log_bowl_density(k), rng=rng, width=float(widths[k]))
+            offset, _ = slice_step(along, log_density(k), rng=rng, width=float(widths[k]))
             state[k] = start + offset
             if k >= 2:
                 explained = regression.explained(self._combination(state[2:]))

@@ -18,6 +18,9 @@ DRAWN_SIZE = 128
 """Largest size of a fine-tuning of drawn pictures: at 224 digits lost 4 points, for want of steps."""
 _NEARLY = 0.9
 """Share of the pictures' side at which a size is large enough."""
+DEPTH = "s16+full"
+"""Features of all heads. On 13 sets of photographs of 128 to 224 pixels the mean of such heads had .6 points less error
+than that of heads on the whole network alone, on four sets of small pictures 2 to 9 points."""
 _FIRST_SHARE = 0.15
 """Share of the time that the first head may take: it bounds the number of pictures."""
 _PICTURE_S = 0.035
@@ -59,6 +62,9 @@ def fitting_size(side: int | None) -> int:
 class TransferPlan(RunPlan):
     """Plan of one call.
 
+    Heads see photographs at 224 pixels if all can be seen there, else at the size that fits, as drawings: enlarged, three
+    sets of photographs of 32 to 100 pixels had 1 to 6 points less error, digits 3 points more.
+
     Args:
         pictures: of the dataset.
         backbones: of the space, the first one for the first head and the fine-tuning.
@@ -70,22 +76,24 @@ class TransferPlan(RunPlan):
         self, pictures: PictureFacts, backbones: Sequence[str], *, seconds: float, core_share: float = 1.0
     ) -> None:
         self.seconds, self.pictures = seconds, pictures
-        self.size = fitting_size(pictures.side)
+        least = fitting_size(pictures.side)
+        sizes = [least] if pictures.is_drawn else [size for size in SIZES if size >= least]
+        first_s = _FIRST_SHARE * core_share * seconds
+        samples = [Sample(max(_FEWEST, int(first_s / _picture_seconds(size))), size) for size in sizes]
+        self.sample = next((sample for sample in samples[::-1] if sample.most >= pictures.count), samples[0])
+        self.size = self.sample.size
         smaller = [size for size in SIZES if size < self.size][::-1][:2]
         first, last = backbones[0], backbones[-1]
-        heads = [(first, self.size, "full"), (first, self.size, "s16+full"), (last, self.size, "full")]
-        heads += [(network, size, "full") for size, network in product(smaller, (first, last))]
-        self._heads = list(dict.fromkeys(heads))
-        top = min(self.size, DRAWN_SIZE) if pictures.is_drawn else self.size
-        sizes = [size for size in SIZES if size <= top][::-1][:_TUNED_SIZES]
-        self._tunings = list(product(sizes, ("full", "s16+full")))
+        self._heads = list(
+            dict.fromkeys((network, size) for size, network in product((self.size, *smaller), (first, last)))
+        )
+        top = min(least, DRAWN_SIZE) if pictures.is_drawn else least
+        self._tunings = [size for size in SIZES if size <= top][::-1][:_TUNED_SIZES]
         tuning = {**RECIPE, "random_flip": not pictures.is_drawn}
         self.configs = (
             *(_features(*head) | {"steps": 0} for head in self._heads),
-            *(_features(first, size, depth) | tuning for size, depth in self._tunings),
+            *(_features(first, size) | tuning for size in self._tunings),
         )
-        of_picture = _PICTURE_S * (self.size / SIZES[-1]) ** 2
-        self.sample = Sample(max(_FEWEST, int(_FIRST_SHARE * core_share * seconds / of_picture)), self.size)
         count = "all pictures" if self.sample.most >= pictures.count else f"{self.sample.most} of the pictures"
         self.line = f"classifiers on the features of {count} at up to {self.size} pixels, then one fine-tuning at up to {top} pixels until the time is over"
 
@@ -104,25 +112,22 @@ class TransferPlan(RunPlan):
 
     def _head_seconds(self, index: int, runs: Mapping[int, EndedRun]) -> float:
         """Estimate the seconds of a head by those of the first."""
-        network, size, depth = self._heads[index]
-        if depth != "full":  # only the head is new
-            return 0.3 * runs[0].seconds
+        network, size = self._heads[index]
         ratio = 1.0 if network == self._heads[0][0] else _OTHER_NETWORK
         return ratio * (size / self.size) ** 2 * runs[0].seconds
 
     def _tuning(self, runs: Mapping[int, EndedRun], left: float) -> int | None:
-        """Choose the largest size that leaves enough steps, at the depth whose head was better."""
-        usual = _PICTURE_S * (self.size / SIZES[-1]) ** 2
-        step = _STEP_PASSES * BATCH_SIZE * runs[0].metrics.get("picture_seconds", usual)
-        errors = [runs[index].error if index in runs else None for index in (0, 1)]
-        is_deep = errors[1] is None or (errors[0] is not None and errors[0] <= errors[1])
-        for number, (size, depth) in enumerate(self._tunings):
-            index = len(self._heads) + number
-            enough = left >= _LEAST_STEPS * step * (size / self.size) ** 2
-            if enough and index not in runs and (depth == "full") == is_deep:
+        """Choose the largest size that leaves enough steps."""
+        step = _STEP_PASSES * BATCH_SIZE * runs[0].metrics.get("picture_seconds", _picture_seconds(self.size))
+        for index, size in enumerate(self._tunings, start=len(self._heads)):
+            if index not in runs and left >= _LEAST_STEPS * step * (size / self.size) ** 2:
                 return index
         return None
 
 
-def _features(backbone: str, size: int, depth: str) -> dict[str, str | int | bool | float]:
-    return {"backbone": backbone, "image_size": size, "depth": depth, "flip_copies": False}
+def _picture_seconds(size: int) -> float:
+    return _PICTURE_S * (size / SIZES[-1]) ** 2
+
+
+def _features(backbone: str, size: int) -> dict[str, str | int | bool | float]:
+    return {"backbone": backbone, "image_size": size, "depth": DEPTH, "flip_copies": False}

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 DEFAULT = "warmstart-studies.db"
+VARIABLE = "WARMSTART_STORAGE"
+"""Environment variable of the usual storage: a URL with a password does not belong on a command line."""
 JOURNALS = (".journal", ".jsonl", ".log")
 """Suffixes of journal files; any other path is an SQLite file."""
 SERVERS = ("postgresql", "mysql", "mariadb")
@@ -116,14 +118,14 @@ def open_store(text: str | os.PathLike[str] | None = None) -> Store:
 
     Args:
         text: a path (``.journal``, ``.jsonl`` or ``.log``: a journal file, else SQLite), or a URL of SQLite, PostgreSQL
-            or MySQL; None = `DEFAULT` in the working folder.
+            or MySQL; None = what `WARMSTART_STORAGE` says, else `DEFAULT` in the working folder.
 
     Raises:
         UsageError: a URL of another kind, or a driver that is not installed.
         MissingPathError: a path in a folder that does not exist.
         StorageError: a storage that cannot be opened or is something else.
     """
-    name = DEFAULT if text is None else os.fspath(text)
+    name = _name(text)
     kind, separator, _ = name.partition("://")
     path = local_path(name)
     if path is not None:
@@ -137,6 +139,10 @@ def open_store(text: str | os.PathLike[str] | None = None) -> Store:
         raise UsageError(msg, param="storage")
     with translate_errors(name):
         return _server(name)
+
+
+def _name(text: str | os.PathLike[str] | None) -> str:
+    return os.environ.get(VARIABLE) or DEFAULT if text is None else os.fspath(text)
 
 
 @contextlib.contextmanager
@@ -163,7 +169,7 @@ def is_new_storage(text: str | os.PathLike[str] | None = None) -> bool:
 
 def local_path(text: str | os.PathLike[str] | None = None) -> Path | None:
     """Return the file of a storage by its name; None = on a server."""
-    name = DEFAULT if text is None else os.fspath(text)
+    name = _name(text)
     kind, separator, url_path = name.partition("://")
     if separator and kind.split("+")[0] != "sqlite":
         return None

@@ -35,7 +35,14 @@ def of_size(config):
 )
 def test_the_size_fits_the_pictures(side, size):
     assert fitting_size(side) == size
-    assert plan_of(side=side).configs[0]["image_size"] == size
+    assert plan_of(side=side, is_drawn=True).configs[0]["image_size"] == size
+
+
+def test_photographs_are_enlarged_for_heads_unless_there_are_too_many():
+    few, many = plan_of(side=32), plan_of(side=32, count=12_000)
+    assert {config["image_size"] for config in few.configs if not config["steps"]} == {128, 160, 224}
+    assert {config["image_size"] for config in few.configs if config["steps"]} == {96, 128}
+    assert (few.sample.size, many.sample.size) == (224, 128)
 
 
 def test_heads_come_first_and_one_fine_tuning_last():
@@ -126,7 +133,7 @@ def test_all_models_join_but_the_clearly_worse_ones():
     like = np.where(np.arange(300)[:, None] < 240, np.nan, heads[1])
     mixed = choose_members([*heads, like], [*frozen, True], labels, most=8)
     assert sorted(mixed) == [0, 1, 2, 3, 4]
-    assert votes([False, True, False]) == [0.5, 1.0, 0.5]
+    assert votes([False, True, False]) == [1.0, 1.0, 1.0]
 
 
 def test_the_interval_of_an_error_may_begin_at_0():
