@@ -22,7 +22,7 @@ from nonsense_families import FAMILIES, Case, halves
 from warmstart.history_store.readers import open_arrays
 from warmstart.locations import history_path, model_path
 from warmstart.metafeat.embed import embed_source
-from warmstart.suggestions.doubts import judge_query
+from warmstart.suggestions.confidence import judge_query
 from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
 from warmstart.suggestions.location import distances_to
 from warmstart.suggestions.records import Confidence

@@ -12,7 +12,7 @@ from warmstart.history_store.errors import WarmstartError
 from warmstart.history_store.history import History
 from warmstart.history_store.records import Evaluation, Status
 from warmstart.training.collection.plan import Cell
-from warmstart.training.processes.usage import out_of_memory
+from warmstart.training.processes.memory import out_of_memory
 from warmstart.training.workloads import Budget, Prepared, StoredDataset, Workload, get_workload
 
 

@@ -31,7 +31,8 @@ def map_(
     from warmstart.plots.style import check_target
 
     check_target(Path(out))
-    from warmstart.plots.map import draw_map, map_history
+    from warmstart.plots.dataset_map import map_history
+    from warmstart.plots.map import draw_map
     from warmstart.suggestions.advisor import Advisor
 
     advisor = Advisor(**vars(lookup)).of_workload(source.workload)

@@ -6,22 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
-from warmstart.bo.transfer.novelty import (
-    CHANCE_SCORE,
-    FEW_GROUPS,
-    TYPICAL_PERCENTILE,
-    judge_novelty,
-    signal_limit,
-    white_limit,
-)
+from warmstart.bo.transfer.novelty import CHANCE_SCORE, FEW_GROUPS, signal_limit, white_limit
 from warmstart.history_store.readers.tree import split_of
 from warmstart.history_store.wording import some_of
 from warmstart.metafeat.sample_statistics import SampleStatistics
-from warmstart.suggestions.embedded_history import SPREAD, EmbeddedHistory, nearest_positions
 from warmstart.suggestions.norms import Norms
-from warmstart.suggestions.records import Confidence
 from warmstart.suggestions.references import References
 
 LEAST_DISTINCT = 0.5
@@ -262,61 +252,3 @@ def _plain_names(names: str) -> frozenset[str]:
     """Reduce many names at once, one per line; as `_plain_name`."""
     letters = re.sub(r"[^a-z0-9\n]", "", names.lower())
     return frozenset(re.sub(r"(dataset|data|images)$", "", letters, flags=re.MULTILINE).split("\n"))
-
-
-LEAST_GROUPS = 3
-"""With fewer groups nothing is called far."""
-
-
-def judge_query(
-    embedded: EmbeddedHistory,
-    rows: NDArray[np.int64],
-    distances: NDArray[np.float64],
-    *,
-    sample: "SampleStatistics | None",
-    class_names: Sequence[str],
-) -> Confidence:
-    """Judge how typical a query is for a history, by its nearest distance and its picture statistics.
-
-    Without picture statistics the distance alone counts.
-    """
-    # Compare only with datasets near the query: all pairs would take too long.
-    if len(rows) > SPREAD:
-        near = nearest_positions(distances)
-        rows, distances = rows[near], distances[near]
-    norms = embedded.norms_of(rows)
-    # Between two groups there is one distance, which says nothing of how far others may lie.
-    verdict = judge_novelty(float(distances.min()), norms.nearest if norms.n_groups >= LEAST_GROUPS else ())
-    nearest = f"{norms.names[int(distances.argmin())]!r} at distance {verdict.nearest:.3g}"
-    doubts = find_doubts(sample, class_names, norms)
-    slack = embedded.references.slack(sample.n_images) if embedded.references and sample else 0.0
-    if verdict.limit is not None and verdict.nearest > verdict.limit + slack:
-        allowed = f", and so few images may add {slack:.2g} to a distance" if slack else ""
-        text = (
-            f"Far from everything: the nearest dataset is {nearest}. Of the history's own, "
-            f"{TYPICAL_PERCENTILE:.0f} % have one nearer than {verdict.limit:.3g}{allowed}."
-        )
-        doubts = (Doubt(Code.FAR, text), *doubts)
-    if not doubts:
-        is_within = verdict.limit is None or verdict.nearest <= verdict.limit
-        allowed = "" if is_within else f" where so few images may add {slack:.2g} to a distance"
-        note = (
-            f"Typical: in how configurations fare, the nearest dataset, {nearest}, is as near as the history's own are to "
-            f"each other{allowed} (percentile {verdict.percentile:.0f})."
-        )
-        return Confidence(typical=True, distance_percentile=verdict.percentile, note=note)
-    codes = tuple(doubt.code.value for doubt in doubts)
-    texts = [doubt.text for doubt in doubts]
-    if verdict.percentile is None:
-        texts.append(
-            f"Confidence unknown: it takes {LEAST_GROUPS} groups to tell what is far; the nearest dataset is {nearest}."
-        )
-    elif not DISTANCES_UNRELIABLE.isdisjoint(codes):
-        texts.append("Its neighbours' configurations say little; the portfolio does well on all datasets.")
-    else:
-        texts.append(f"The nearest dataset is {nearest} (percentile {verdict.percentile:.0f} of the history's own).")
-    if not NO_EXPECTED_ERROR.isdisjoint(codes):
-        texts.append("No expected error is given for such images.")
-    elif not UNCERTAIN_ERROR.isdisjoint(codes):
-        texts.append("The ranges of expected errors are twice as wide for such images.")
-    return Confidence(typical=False, distance_percentile=verdict.percentile, note=" ".join(texts), reasons=codes)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,37 +25,12 @@ from warmstart.suggestions.references import (
     read_features,
     read_references,
 )
+from warmstart.suggestions.row_memory import RowMemory
 from warmstart.suggestions.smaller_parts import SmallerParts, read_smaller_parts
 
 if TYPE_CHECKING:
     from warmstart.bo.transfer.expected_error import ErrorForecaster
     from warmstart.history_store.history import History
-
-CAPACITY = 8
-"""Row selections held by a cache."""
-
-Computed = TypeVar("Computed")
-
-
-class RowMemory(Generic[Computed]):
-    """A cache of values computed from rows alone, for the last few row selections."""
-
-    def __init__(self) -> None:
-        self._values: dict[bytes, Computed] = {}
-
-    def recall(self, rows: NDArray[np.int64], compute: Callable[[], Computed]) -> Computed:
-        """Return the value of a row selection; compute it if it is not cached."""
-        key = rows.tobytes()
-        try:
-            return self._values[key]
-        except KeyError:
-            # Without a lock: two threads may both compute, and the later value stays.
-            value = compute()
-        while len(self._values) >= CAPACITY:
-            self._values.pop(next(iter(self._values)), None)
-        self._values[key] = value
-        return value
-
 
 CACHE_SIZE = 4
 """Histories kept in memory."""

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from warmstart.history_store.images import ImageSource
 from warmstart.metafeat.sample import SAMPLE
-from warmstart.suggestions.doubts import DISTANCES_UNRELIABLE, Code, judge_query
+from warmstart.suggestions.confidence import judge_query
+from warmstart.suggestions.doubts import DISTANCES_UNRELIABLE, Code
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 from warmstart.suggestions.norms import MANY
 from warmstart.suggestions.query import Query

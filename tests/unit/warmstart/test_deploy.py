@@ -5,9 +5,9 @@ from dataclasses import fields
 from pathlib import Path
 
 import yaml
-from warmstart.service.settings import ServiceOptions
 
 from warmstart.option import about
+from warmstart.service.settings import ServiceOptions
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 

@@ -21,7 +21,7 @@ from warmstart.studies.execution.trial_folder import set_variables
 from warmstart.studies.objectives.base import Objective, Outcome, Pruned, TrialStatus
 from warmstart.studies.objectives.metric import plain_number
 from warmstart.studies.objectives.result import one_line, read_result, safe_repr
-from warmstart.training.processes.usage import out_of_memory
+from warmstart.training.processes.memory import out_of_memory
 
 STEPS = 2.0**63
 """Upper limit of steps, since storages have 64 bits."""

@@ -12,7 +12,7 @@ from warmstart.history_store.errors import WarmstartError
 from warmstart.history_store.records import Config
 from warmstart.studies.objectives.base import Report
 from warmstart.studies.objectives.best_networks import BestNetworks
-from warmstart.training.processes.usage import reuse_freed_memory
+from warmstart.training.processes.memory import reuse_freed_memory
 from warmstart.training.workloads import (
     DEFAULT,
     Member,

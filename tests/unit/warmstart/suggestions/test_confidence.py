@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from warmstart.bo.transfer.novelty import judge_novelty
-from warmstart.suggestions import doubts as confidence
+from warmstart.suggestions import confidence
 from warmstart.suggestions.advisor import Advisor
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from warmstart.suggestions.embedded_history import CAPACITY, RowMemory
+from warmstart.suggestions.row_memory import CAPACITY, RowMemory
 
 
 def test_a_thing_is_computed_once_for_the_same_rows_even_where_it_is_nothing():
