@@ -13,7 +13,6 @@ MOVED = {
     "bo": "warmstart.bo",
     "bo.acquisition.cost": "warmstart.bo.acquisition.function",
     "bo.calibration": "warmstart.bo.transfer.calibration",
-    "bo.checkpointed_model": "warmstart.bo.models",
     "bo.constraints.logistic_head": "warmstart.bo.constraints.network_classifier",
     "bo.designs": "warmstart.bo.transfer.designs",
     "bo.paper_spaces": "warmstart.bo.space.papers",

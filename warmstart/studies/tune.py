@@ -23,7 +23,7 @@ from warmstart.option import show_options
 from warmstart.prediction import predict_validation
 from warmstart.studies.execution.first_failures import ALIKE, fail_alike
 from warmstart.studies.execution.local_workers import run_workers
-from warmstart.studies.execution.pace import planned_key
+from warmstart.studies.execution.planned_pace import planned_key
 from warmstart.studies.execution.worker import Job, Limits, Runners, work
 from warmstart.studies.history.timed_call import BUSY_SHARE, TimedCall, plan_lines, warn_idle_cores, warn_unrun_plan
 from warmstart.studies.history.warm_start import check_history
