@@ -2,31 +2,60 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
+
+_MOST_NAMES, _HEAD = 10_000, 2**20
+"""Files of a folder, and bytes of a file, that tell a dataset."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
     """A location as a person wrote it, with the folder in which that was: equal to the same in other spellings.
 
-    The same text is the same place too: a study may have moved with its folder.
+    The same text is the same place too, and so is the same content: a study may have moved with its folder.
     """
 
     text: str
     folder: str
+    content: str | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Place):
             return NotImplemented
-        return self.text == other.text or canonical(self.text, self.folder) == canonical(other.text, other.folder)
+        if self.text == other.text or (self.content is not None and self.content == other.content):
+            return True
+        return canonical(self.text, self.folder) == canonical(other.text, other.folder)
 
     def __hash__(self) -> int:
         return 0  # equal ones may have different texts
 
     def __str__(self) -> str:
         return self.text
+
+
+def content_digest(location: str) -> str | None:
+    """Compute a digest of a folder's first 10,000 names and sizes, or of a file's size and first megabyte; None for anything else."""
+    path, digest, count = Path(location), hashlib.sha256(), 0
+    try:
+        if path.is_file():
+            with path.open("rb") as file:
+                digest.update(f"{path.stat().st_size}\0".encode() + file.read(_HEAD))
+            return digest.hexdigest()
+        for folder, subfolders, names in os.walk(path):
+            subfolders.sort()
+            if count == _MOST_NAMES:
+                break
+            for name in sorted(names)[: _MOST_NAMES - count]:
+                file_path = Path(folder, name)
+                text = f"{file_path.relative_to(path)}\0{file_path.stat().st_size}\0"
+                digest.update(text.encode(errors="surrogateescape"))
+                count += 1
+    except OSError:
+        return None
+    return digest.hexdigest() if count else None
 
 
 def canonical(location: str, folder: str | os.PathLike[str] = ".") -> str:

@@ -22,7 +22,7 @@ from warmstart.history_store.readers import open_images
 from warmstart.history_store.subsample import stratified_split
 from warmstart.metafeat.pretrained.depths import Depth
 from warmstart.metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs
-from warmstart.training.workloads.transfer.prepared import choose_members, error_interval, wrong_answers
+from warmstart.training.workloads.transfer.members import choose_members, error_interval, wrong_answers
 
 NETWORKS, SPLITS, MOST = (0, 2), 3, 400
 DEPTHS: tuple[Depth, ...] = ("full", "s16+full")

@@ -17,6 +17,7 @@ from warmstart.bo.transfer.strategies import STRATEGIES
 from warmstart.default_workload import default_workload, is_history_named, measured_workload
 from warmstart.glance import glance
 from warmstart.history_store import system
+from warmstart.history_store.canonical import content_digest
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import dump_space, load_space, same_space
 from warmstart.locations import history_path
@@ -172,6 +173,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
             objective=_objective_text(self.objective, self.command, self.own_workload, self.target_budget),
             dataset=dataset,
             fingerprint=dataset if query is None else query.fingerprint,
+            content=content_digest(dataset) if query is None and dataset is not None else None,
             pictures=0 if query is None else len(query.source),
             classes=() if query is None else tuple(query.source.class_names)[:_NAMED_CLASSES],
             folder=str(Path.cwd()),

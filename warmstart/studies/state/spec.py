@@ -35,6 +35,7 @@ _FIELDS_SINCE_0_2 = (
     "expected_error",
     "expectation",
     "skip_broken",
+    "content",
     "pictures",
     "classes",
     "has_metric_values",
@@ -105,6 +106,7 @@ class StudySpec(Search, WarmStart):
             `target_budget`.
         dataset: path, as in the call; other machines may have another one.
         fingerprint: of the dataset, if it has images.
+        content: digest of a dataset whose images were not read, so that it is known where it moved to.
         pictures: number of the images; 0 = unknown.
         classes: of the images.
         skip_broken: without images that cannot be decoded: all (True), none (False) or a few (None).
@@ -135,6 +137,7 @@ class StudySpec(Search, WarmStart):
     )
     dataset: str | None
     fingerprint: str | None = field(metadata=identity((_DATASET, lambda plan: plan.identity_of_dataset)))
+    content: str | None = None
     pictures: int = 0
     classes: tuple[str, ...] = ()
     skip_broken: SkipBroken = field(default=None, metadata=identity(lambda plan: bool(plan.skip_broken)))
@@ -201,11 +204,11 @@ class StudySpec(Search, WarmStart):
     def identity_of_dataset(self) -> str | Place | None:
         """Return the fingerprint of the dataset's images, else its place."""
         is_of_images = self.has_images or self.dataset is None  # a server keeps no path
-        return self.fingerprint if is_of_images else self.place(self.fingerprint)
+        return self.fingerprint if is_of_images else self.place(self.fingerprint, self.content)
 
-    def place(self, location: str | None) -> Place | None:
+    def place(self, location: str | None, content: str | None = None) -> Place | None:
         """Return a location, which was written in the folder in which the study was begun."""
-        return None if location is None else Place(location, self.folder)
+        return None if location is None else Place(location, self.folder, content)
 
     def to_json(self) -> str:
         """Return the plan as JSON; fields that version 0.1 does not know are left out if empty."""

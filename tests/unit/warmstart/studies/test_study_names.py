@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from warmstart.history_store.canonical import Place, canonical
+from warmstart.history_store.canonical import Place, canonical, content_digest
 from warmstart.history_store.errors import UsageError
 from warmstart.studies.study_names import explicit_names, names_of_0_2, study_name
 from warmstart.studies.tune_options import TuneOptions
@@ -120,3 +120,16 @@ def test_studies_are_renamed_and_deleted(tune, cli):
 def test_a_name_that_is_no_text_is_refused():
     with pytest.raises(UsageError, match=r"^study: expected a name in Unicode, got half of a surrogate pair"):
         explicit_names([None], "\udcff")
+
+
+def test_a_dataset_is_known_by_its_content_where_it_moved_to(tmp_path):
+    (tmp_path / "a" / "cats").mkdir(parents=True)
+    (tmp_path / "a" / "cats" / "1.png").write_bytes(b"12")
+    before = Place("a", str(tmp_path), content_digest(str(tmp_path / "a")))
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert Place("b", str(tmp_path), content_digest(str(tmp_path / "b"))) == before
+    (tmp_path / "b" / "cats" / "2.png").write_bytes(b"")
+    assert Place("b", str(tmp_path), content_digest(str(tmp_path / "b"))) != before
+    assert content_digest(str(tmp_path / "b" / "cats" / "1.png")) is not None
+    assert content_digest("sklearn:digits") is content_digest(str(tmp_path / "none")) is None
+    assert Place("sklearn:digits", "/", None) != Place("sklearn:wine", "/", None)
