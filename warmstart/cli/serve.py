@@ -11,7 +11,7 @@ from warmstart.cli.shell import Shell, write
 from warmstart.history_store import system
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.extras import require_extra
-from warmstart.service.settings import ServiceOptions
+from warmstart.service.options import ServiceOptions
 
 
 @takes_options

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from warmstart.option import about
-from warmstart.service.settings import ServiceOptions
+from warmstart.service.options import ServiceOptions
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 
