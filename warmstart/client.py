@@ -102,7 +102,7 @@ class Client:
             UsageError: a workload that the server's history never measured; else as `Advisor.suggest`.
             StorageError: no server, or one that fails.
         """
-        from warmstart.service.bodies import space_to_wire
+        from warmstart.service.spaces import space_to_wire
 
         default = None
         if workload is None and not isinstance(dataset, Descriptor):

@@ -451,7 +451,7 @@ def _holder(trial: Mapping[str, Any]) -> str:
 
 def _request(name: str, query: Query | None, options: TuneOptions, client: Client) -> dict[str, Any]:
     """Return the HTTP body of a new study."""
-    from warmstart.service.bodies import space_to_wire
+    from warmstart.service.spaces import space_to_wire
     from warmstart.suggestions.initial_configs import read_initial
 
     is_custom = options.objective is not None or options.command is not None

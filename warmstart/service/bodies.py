@@ -1,23 +1,17 @@
 """Base class of request bodies, shared field types, and problems in the OpenAPI document."""
 
 import json
-from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
 
 from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 
-from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.json_text import parse_strict_json
 from warmstart.history_store.wording import in_words
 from warmstart.service.problems import MEDIA_TYPE, ProblemError
-
-if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
-
-    from warmstart.spaces import SpaceLike
 
 
 class Body(BaseModel):
@@ -81,36 +75,6 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     every = {400, 401, 403, 408, 413, 415, 422, 429, 503, *statuses}
     schema = {"schema": {"$ref": "#/components/schemas/ProblemBody"}}
     return {status: {"description": _TEXTS[status], "content": {MEDIA_TYPE: schema}} for status in sorted(every)}
-
-
-def space_to_wire(space: "SpaceLike") -> dict[str, Any]:
-    """Return a space as a ConfigSpace JSON object, reading its file on the client; raises as `read_space`."""
-    from warmstart.spaces import space_text
-
-    document: dict[str, Any] = json.loads(space_text(space))
-    return document
-
-
-def space_from_wire(space: Mapping[str, Any] | str) -> "ConfigurationSpace":
-    """Parse a space from a request: an object or a name, never a file.
-
-    Raises:
-        UsageError: an unknown name.
-        DataError: an invalid space.
-    """
-    from warmstart.history_store.space_yaml import Source, build_space
-    from warmstart.training.workloads import named_space, space_names
-
-    if not isinstance(space, str):
-        try:
-            return build_space(space, Source("space"))
-        except DataError as error:
-            raise DataError(error.message.removeprefix("space: "), param="space") from error
-    named = named_space(space)
-    if named is None:
-        msg = f"expected {', '.join(space_names())} or an object, got {space[:80]!r}. Send the space itself."
-        raise UsageError(msg, param="space")
-    return named
 
 
 _MAX_CHARS = 40
