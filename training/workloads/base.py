@@ -275,6 +275,7 @@ class Workload(ABC):
             count only after a first success, since it may be wrong.
         network: description of the model for display; empty = the name suffices.
         chooses_image_size: whether configurations set the image size; else it is that of the history.
+        plan_space: name of the space that has all configurations of its plans; None = the first, or no plans.
         optimiser: of the weights, for display; empty = a hyperparameter, or none.
     """
 
@@ -285,6 +286,7 @@ class Workload(ABC):
     is_own: ClassVar[bool] = False
     network: ClassVar[str] = ""
     chooses_image_size: ClassVar[bool] = False
+    plan_space: ClassVar[str | None] = None
     optimiser: ClassVar[str] = ""
 
     @abstractmethod

@@ -204,7 +204,8 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
     def _space_text(self, stored_plan: StudySpec | None, query: Query | None) -> str:
         """Return the space of the call, the study or the history; the workload's default if the history's is another's.
 
-        Pictures with more pixels than the images of the workload's usual space get its larger one.
+        Pictures with more pixels than the images of the workload's usual space get its larger one, and so does a plan of
+        limited time.
         """
         from warmstart.spaces import space_text
 
@@ -222,7 +223,8 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
             return history_space
         if not measures(history_space, workload):
             return dump_space(get_workload(workload).space())
-        return _space_of_pictures(history_space, get_workload(workload), query) or history_space
+        is_planned = self.time is not None
+        return _space_of_pictures(history_space, get_workload(workload), query, is_planned=is_planned) or history_space
 
     def _initial(self, space: str, *, is_new: bool) -> tuple[Mapping[str, Any], ...]:
         """Read the initial configurations and translate them into the space; for a new study, print the changes."""
@@ -395,12 +397,14 @@ def _check_space(space: SpaceLike | None, workload: str | None) -> None:
         raise UsageError(msg, param="space")
 
 
-def _space_of_pictures(history_space: str, workload: Workload, query: Query | None) -> str | None:
-    """Return a larger space for larger pictures; None if the history's fits, or is not the workload's usual one."""
+def _space_of_pictures(history_space: str, workload: Workload, query: Query | None, *, is_planned: bool) -> str | None:
+    """Return a larger space for larger pictures or a plan of time; None if the history's fits, or is not the usual one."""
     from warmstart.suggestions.larger_pictures import typical_picture_side
 
     if query is None or not same_space(history_space, dump_space(workload.space())):
         return None
+    if is_planned and workload.plan_space is not None:
+        return dump_space(workload.space(workload.plan_space))
     largest, side = workload.largest_image(load_space(history_space)), typical_picture_side(query.source)
     larger = None if largest is None or side is None else workload.space_for_larger(side, largest)
     return None if larger is None else dump_space(workload.space(larger[0].partition(":")[2]))

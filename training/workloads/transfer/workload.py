@@ -67,6 +67,7 @@ class Transfer(Workload):
     recipes: ClassVar[tuple[str, ...]] = RECIPES
     network: ClassVar[str] = "classifiers on the features of pretrained networks"
     chooses_image_size: ClassVar[bool] = True
+    plan_space: ClassVar[str | None] = "large"
 
     def __init__(self, backbones: Sequence[str] = BACKBONES, image_sizes: Sequence[int] = IMAGE_SIZES) -> None:
         self.backbones, self.image_sizes = tuple(backbones), tuple(image_sizes)

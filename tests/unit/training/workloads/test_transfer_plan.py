@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from warmstart.bo.space.encoding import Encoding
 from warmstart.training.workloads import Sample, SampledDataset, SourceDataset
 from warmstart.training.workloads.run_plan import EndedRun, PictureFacts, are_drawn
 from warmstart.training.workloads.transfer import Transfer
@@ -43,6 +44,9 @@ def test_photographs_are_enlarged_for_heads_unless_there_are_too_many():
     assert {config["image_size"] for config in few.configs if not config["steps"]} == {128, 160, 224}
     assert {config["image_size"] for config in few.configs if config["steps"]} == {96, 128}
     assert (few.sample.size, many.sample.size) == (224, 128)
+    workload = Transfer()
+    for plan in (few, many, plan_of(), plan_of(is_drawn=True)):
+        assert all(Encoding(workload.space(workload.plan_space)).fits(plan.configs))
 
 
 def test_heads_come_first_and_one_fine_tuning_last():
