@@ -9,6 +9,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.bo.constraints import MEMORY
+from warmstart.bo.constraints.memory import points_beyond
 from warmstart.bo.models import TrialData
 from warmstart.bo.observation import Observation
 from warmstart.bo.space.encoding import Encoding
@@ -165,7 +167,20 @@ class EvaluationLog:
     def data(self) -> TrialData:
         """Return the data of the models."""
         X, pending = self.columns(self.points), self.columns(self.pending_points)
-        return TrialData(tuple(self.observations), X, pending, self.revision, n_taken=len(self.taken))
+        beyond = [
+            row
+            for observation, point in zip(self.observations, self.points, strict=True)
+            if observation.constraints.get(MEMORY) is False
+            for row in points_beyond(self._encoding, observation, point)
+        ]
+        return TrialData(
+            tuple(self.observations),
+            X,
+            pending,
+            self.revision,
+            n_taken=len(self.taken),
+            beyond_memory=self.columns(beyond) if beyond else None,
+        )
 
     def _begin(self, point: Floats, key: str, *, since: float) -> None:
         self.pending[key] = Pending(self._encoding.decode([point])[0], point, since)

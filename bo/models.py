@@ -22,6 +22,7 @@ from warmstart.bo.acquisition.pending import Fantasies, Observed, fantasise
 from warmstart.bo.acquisition.registry import ACQUISITIONS
 from warmstart.bo.acquisition.scores import log_expected_improvement
 from warmstart.bo.checkpointed_model import CheckpointedModel
+from warmstart.bo.constraints import MEMORY
 from warmstart.bo.constraints.classifier import CLASSIFIERS, Classifier
 from warmstart.bo.error_units import MANY_FAIL, ErrorUnits, preferred_logarithms
 from warmstart.bo.forecasts import STALLED, Forecast, Forecasts, has_stalled, moments
@@ -65,6 +66,7 @@ class TrialData:
         revision: grows with every change of the observations.
         of_errors: rows that models of errors may use; None = all. Constraints and durations are learned from all.
         n_taken: distinct configurations among observations and pending ones; None = all are distinct.
+        beyond_memory: `m x d` model columns at which the memory runs out, as it did with smaller batches.
     """
 
     observations: Sequence[Observation]
@@ -73,6 +75,7 @@ class TrialData:
     revision: int
     of_errors: Collection[int] | None = None
     n_taken: int | None = None
+    beyond_memory: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -503,7 +506,10 @@ def _constraints(data: TrialData) -> list[_Constraint]:
             i for i, row_labels in enumerate(labels) if name in row_labels or (never_met and data.observations[i].valid)
         ]
         met = np.array([labels[i].get(name, True) for i in rows], dtype=np.float64)
-        constraints.append(_Constraint(name, data.X[rows], met))
+        X, more = data.X[rows], data.beyond_memory if name == MEMORY else None
+        if more is not None:
+            X, met = np.vstack([X, more]), np.concatenate([met, np.zeros(len(more))])
+        constraints.append(_Constraint(name, X, met))
     return constraints
 
 

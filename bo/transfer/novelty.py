@@ -5,15 +5,12 @@ about two or three in a hundred of them.
 """
 
 import math
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from warmstart.bo.transfer.strategies.sources import number_groups
-from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.errors import DataError
 
 TYPICAL_PERCENTILE = 98.0
 """Percentile of the history's nearest distances up to which a new dataset is typical."""
@@ -32,13 +29,6 @@ WHITE = 0.1
 WHITE_MARGIN = 0.9
 """Share of the least fall in the history that is the limit: falls vary by a tenth with the sample of pictures."""
 
-BLOCK = 256
-"""Rows of distances in memory at a time."""
-MANY = 4000
-"""Number of datasets above which candidates are searched in single precision."""
-CANDIDATES = 4
-"""Nearest candidates with exact distances: rounding may change their order."""
-
 
 @dataclass(frozen=True, slots=True)
 class Novelty:
@@ -56,64 +46,12 @@ class Novelty:
     limit: float | None
 
 
-def nearest_other_group_of(
-    vectors: ArrayLike, groups: Sequence[Hashable], *, asked: NDArray[np.int64] | None = None
-) -> NDArray[np.float64]:
-    """Compute each dataset's distance to the nearest dataset of another sibling group.
-
-    Memory holds `BLOCK` rows of the `m x m` distances at a time.
-
-    Args:
-        vectors: `m x d`; distances are Euclidean.
-        groups: `m` sibling groups.
-        asked: `n` rows of the result; None = all.
-
-    Returns: `n` float64; NaN without another group.
-
-    Raises:
-        UsageError: when the shapes do not fit.
-        DataError: when a number is not finite.
-    """
-    points = np.asarray(vectors)
-    if points.ndim != 2 or len(points) != len(groups):
-        msg = f"nearest_other_group_of: expected `m x d` vectors for {len(groups)} groups, got shape {points.shape}. Give one group a dataset."
-        raise UsageError(msg)
-    if not np.isfinite(points).all():
-        msg = (
-            "nearest_other_group_of: expected finite vectors, got NaN or inf. Leave datasets without an embedding out."
-        )
-        raise DataError(msg)
-    codes, rows = number_groups(groups), np.arange(len(points)) if asked is None else asked
-    # A matrix product finds the nearest few by rounded distances; their exact distances follow.
-    rounded = "f8" if len(points) <= MANY else "f4"
-    central: NDArray[np.floating[Any]] = points.astype(rounded)
-    # Centred, because |a|² - 2ab cancels badly far from the origin.
-    if len(points):
-        central -= points.mean(axis=0, dtype=np.float64).astype(rounded)
-    lengths = np.einsum("ij,ij->i", central, central)
-    result = np.full(len(rows), np.nan)
-    for start in range(0, len(rows), BLOCK):
-        block = rows[start : start + BLOCK]
-        # Without the length of the row itself, which does not change the order in a row.
-        squared = lengths - 2.0 * (central[block] @ central.T)
-        squared[codes[block, None] == codes] = np.inf
-        nearest = np.full(len(block), np.inf)
-        for _ in range(min(CANDIDATES, len(points))):
-            candidate = squared.argmin(axis=1)
-            exact = np.linalg.norm(points[candidate].astype(np.float64) - points[block].astype(np.float64), axis=1)
-            cells = np.arange(len(block)), candidate
-            nearest = np.minimum(nearest, np.where(np.isinf(squared[cells]), np.inf, exact))
-            squared[cells] = np.inf
-        result[start : start + BLOCK] = np.where(np.isfinite(nearest), nearest, np.nan)
-    return result
-
-
 def judge_novelty(nearest: float, reference: ArrayLike) -> Novelty:
     """Rank a new dataset's nearest distance among those of the history's datasets.
 
     Args:
         nearest: the distance, ≥ 0.
-        reference: nearest distances of the history's datasets, from `nearest_other_group_of`; NaN are left out. Without
+        reference: nearest distances of the history's datasets, each to the nearest of another sibling group; NaN are left out. Without
             any, percentile and limit are None.
 
     Returns: the rank; percentiles interpolate linearly between the reference's values.

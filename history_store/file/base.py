@@ -179,6 +179,15 @@ def read_vectors(file: h5py.File, location: str, model_hash: str) -> tuple[list[
         return names, vectors
 
 
+def read_embeddings_mark(file: h5py.File, location: str, model_hash: str) -> str:
+    """Read the checksums of the names and vectors of one model's embeddings; empty for an unknown model."""
+    with damage_errors(Path(location)):
+        if model_hash not in file["embeddings"]:
+            return ""
+        group = file["embeddings"][model_hash]
+        return "-".join(f"{int(group[key].attrs['crc32']):08x}" for key in ("names", "vectors"))
+
+
 def read_embeddings(file: h5py.File, location: str, model_hash: str) -> Embeddings:
     """Read the embeddings of one model by dataset name; none for an unknown model."""
     names, vectors = read_vectors(file, location, model_hash)
@@ -244,8 +253,10 @@ def write_base(
             for model_hash, by_name in embeddings.items():
                 group = vectors.create_group(model_hash)
                 mark_element(group, "embeddings")
-                write_json(group, "names", list(by_name))
-                rows: list[Any] = [np.asarray(vector, dtype="<f4") for vector in by_name.values()]
+                # In the order in which a question reads them, so that it need not copy them.
+                names = sorted(by_name)
+                write_json(group, "names", names)
+                rows: list[Any] = [np.asarray(by_name[name], dtype="<f4") for name in names]
                 write_array(group, "vectors", np.stack(rows) if rows else np.zeros((0, 0), "<f4"))
         sink.check()
     finally:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Self, overload
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 
 from warmstart.history_store.errors import HistoryDamagedError
 from warmstart.history_store.file.codec import decode_info, encode_info
@@ -32,11 +32,12 @@ class DatasetList(Sequence[DatasetInfo]):
     """Datasets in order, decoded at their first use.
 
     Args:
-        items: records, or spans of their JSON in `text`: the end of the record before, and the end of this one.
+        items: records, or the numbers of those in `text`.
         names: of the datasets; None = those of the records.
         groups: likewise.
         location: file name, for errors.
         text: JSON of many records.
+        ends: where each of them ends in it.
 
     Attributes:
         names: of all.
@@ -45,14 +46,15 @@ class DatasetList(Sequence[DatasetInfo]):
 
     def __init__(
         self,
-        items: Iterable[DatasetInfo | tuple[int, int]] = (),
+        items: Iterable[DatasetInfo | int] = (),
         *,
         names: list[str] | None = None,
         groups: list[str] | None = None,
         location: str = "",
         text: bytes | memoryview = b"",
+        ends: Sequence[int] | NDArray[np.int64] = (),
     ) -> None:
-        self._items, self._location, self._text = list(items), location, text
+        self._items, self._location, self._text, self._ends = list(items), location, text, ends
         self.names = [info.name for info in self] if names is None else names
         self.groups = [info.group for info in self] if groups is None else groups
 
@@ -67,7 +69,7 @@ class DatasetList(Sequence[DatasetInfo]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         item = self._items[index]
-        if isinstance(item, tuple):
+        if isinstance(item, int):
             item = self._items[index] = decode_info(parse_stored_json(self._json(item)), self._location)
             if (item.name, item.group) != (self.names[index], self.groups[index]):
                 msg = f"{self._location}: expected dataset {self.names[index]!r} as the index of datasets has it, got {item.name!r}. {restore_hint(self._location)}"
@@ -89,12 +91,15 @@ class DatasetList(Sequence[DatasetInfo]):
             groups=[self.groups[row] for row in rows],
             location=self._location,
             text=self._text,
+            ends=self._ends,
         )
 
     def copy(self) -> Self:
         """Copy the list; records are shared."""
         names, groups = list(self.names), list(self.groups)
-        return type(self)(self._items, names=names, groups=groups, location=self._location, text=self._text)
+        return type(self)(
+            self._items, names=names, groups=groups, location=self._location, text=self._text, ends=self._ends
+        )
 
     def append(self, info: DatasetInfo) -> None:
         """Add a dataset at the end."""
@@ -108,13 +113,14 @@ class DatasetList(Sequence[DatasetInfo]):
     def __delitem__(self, index: int) -> None:
         del self._items[index], self.names[index], self.groups[index]
 
-    def _json(self, span: tuple[int, int]) -> bytes:
-        return bytes(self._text[span[0] + 2 : span[1]])
+    def _json(self, number: int) -> bytes:
+        # Records stand in brackets, with a comma and a space between them.
+        return bytes(self._text[int(self._ends[number - 1]) + 2 if number else 1 : int(self._ends[number])])
 
     def texts(self) -> list[bytes]:
         """Return the JSON of each record."""
         return [
-            self._json(item) if isinstance(item, tuple) else json.dumps(encode_info(item), allow_nan=False, ensure_ascii=False).encode()
+            self._json(item) if isinstance(item, int) else json.dumps(encode_info(item), allow_nan=False, ensure_ascii=False).encode()
             for item in self._items
         ]  # fmt: skip
 
@@ -153,13 +159,11 @@ def read_datasets(file: h5py.File, location: str, *, lazy: bool) -> DatasetList:
     numbers, ends = read_element(group, "group", "array", location), read_element(group, "end", "array", location)
     inside = len(numbers) == 0 or (int(numbers.min()) >= 0 and int(numbers.max()) < len(groups))
     grow = bool(np.all(np.diff(ends, prepend=-1) > 0)) and (not len(ends) or int(ends[-1]) == len(text) - 1)
-    if not (len(names) == len(numbers) == len(ends) and inside and grow and all(isinstance(n, str) for n in names)):
+    if not (len(names) == len(numbers) == len(ends) and inside and grow and set(map(type, names)) <= {str}):
         msg = f"{location}:/{INDEX}: expected the place of each dataset, got {len(names)} names, {len(numbers)} groups and {len(ends)} places that do not fit. {restore_hint(location)}"
         raise HistoryDamagedError(msg)
-    # Records stand in brackets, with a comma and a space between them.
-    items = list(pairwise([-1, *ends.tolist()]))
-    in_order = [groups[number] for number in numbers.tolist()]
-    return DatasetList(items, names=names, groups=in_order, location=location, text=text)
+    in_order = list(map(groups.__getitem__, numbers.tolist()))
+    return DatasetList(range(len(names)), names=names, groups=in_order, location=location, text=text, ends=ends)
 
 
 def _check_index(indexed: DatasetList, expected: DatasetList, location: str) -> None:

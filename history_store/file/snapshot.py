@@ -25,7 +25,7 @@ from warmstart.history_store.errors import (
     UsageError,
 )
 from warmstart.history_store.file import journal
-from warmstart.history_store.file.base import read_content, read_embeddings, read_vectors
+from warmstart.history_store.file.base import read_content, read_embeddings, read_embeddings_mark, read_vectors
 from warmstart.history_store.file.codec import Operation
 from warmstart.history_store.file.content import Content, quoted
 from warmstart.history_store.file.dataset_list import DatasetList
@@ -257,6 +257,10 @@ class Snapshot:
     def vectors(self, model_hash: str) -> tuple[list[str], NDArray[np.float32]]:
         """Return a model's embeddings of the datasets: `m` names and `m x d` vectors, none for an unknown model."""
         return read_vectors(self._h5, str(self._real), model_hash)
+
+    def embeddings_mark(self, model_hash: str) -> str:
+        """Return the checksums of the names and vectors of a model's embeddings; empty for an unknown model."""
+        return read_embeddings_mark(self._h5, str(self._real), model_hash)
 
     def embeddings(self, model_hash: str) -> dict[str, NDArray[np.float32]]:
         """Return a model's embeddings of the datasets by name; empty for an unknown model."""

@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.bo.transfer.novelty import judge_novelty, nearest_other_group_of
+from warmstart.bo.transfer.novelty import judge_novelty
 from warmstart.history_store.history import History
 from warmstart.metafeat.handcrafted import centre_and_scale, scaled
+from warmstart.metafeat.index import DatasetIndex
 from warmstart.training.evaluation.fold_models import FoldModels, make_folder, shared_features
 from warmstart.training.siamese.settings import preset
 
@@ -87,8 +88,10 @@ def auroc(points: dict[int, NDArray[np.float64]], parts: NDArray[np.int64], grou
     for part, place in points.items():
         seen = ~np.isin(parts, (FAR, SIBLING, part))
         known = place[seen]
-        limit = judge_novelty(0.0, nearest_other_group_of(known, groups[seen].tolist())).limit
-        score = np.linalg.norm(place[:, None] - known[None], axis=2).min(axis=1) / limit
+        numbers = np.unique(groups[seen], return_inverse=True)[1]
+        index = DatasetIndex(known.astype(np.float32))
+        limit = judge_novelty(0.0, index.nearest_of_another_group(np.arange(len(known)), numbers)).limit
+        score = np.array([index.nearest(point, 1)[1][0] for point in place]) / limit
         far, near = score[parts == FAR], score[parts == part]
         won.append((far[:, None] > near).ravel() + 0.5 * (far[:, None] == near).ravel())
     return float(np.concatenate(won).mean())

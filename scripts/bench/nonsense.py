@@ -24,7 +24,6 @@ from warmstart.locations import history_path, model_path
 from warmstart.metafeat.embed import embed_source
 from warmstart.suggestions.confidence import judge_query
 from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
-from warmstart.suggestions.location import distances_to
 from warmstart.suggestions.records import Confidence
 
 DRAWS = (50, 200, None)
@@ -98,7 +97,8 @@ def judge(case: Case, embedded: EmbeddedHistory, *, without: str | None = None) 
     if without is not None:
         rows = np.array([row for row in rows if embedded.groups[row] != without])
     seen = embed_source(source, embedded.model, fingerprint="", cache=False)
-    return judge_query(embedded, rows, distances_to(seen.vector, embedded, rows), sample=seen.sample, class_names=names)
+    near = embedded.nearest(seen.vector, rows, len(rows))
+    return judge_query(embedded, rows, *near, sample=seen.sample, class_names=names)
 
 
 def summary(judged: Sequence[Confidence]) -> dict[str, object]:
@@ -139,7 +139,7 @@ def covered(sources: Sequence[tuple[str, str, Case]], size: int | None, embedded
             part = case if size is None else draw(case, size, rng)
             source = open_arrays(part.images, part.labels)
             seen = embed_source(source, embedded.model, fingerprint="", seed=seed, cache=False)
-            distances.append(distances_to(seen.vector, embedded, rows))
+            distances.append(embedded.distances_to(seen.vector, rows))
         near = np.argsort(distances[0])[:5]
         movement = embedded.references.movement(seen.sample.n_images)
         within.append(np.abs(distances[0] - distances[1])[near] <= movement)

@@ -18,6 +18,8 @@ from warmstart.history_store.history import History
 from warmstart.history_store.readers import READERS, open_images
 from warmstart.history_store.registry import Registry
 from warmstart.integrations.importers.registry import IMPORTERS, read_source
+from warmstart.integrations.trackers.registry import TRACKERS, find_tracker
+from warmstart.integrations.trackers.tracker import Destination, TrackedEnd, TrackedTrial
 from warmstart.testing import WorkloadContract
 from warmstart.training.workloads import WORKLOADS, get_workload, load_classifier
 
@@ -34,7 +36,7 @@ def plugin(tmp_path, monkeypatch):
 def forget():
     """Forget the package after each test, whichever imported it."""
     yield
-    for table in (ACQUISITIONS, READERS, STRATEGIES, SURROGATES, IMPORTERS, WORKLOADS):
+    for table in (ACQUISITIONS, READERS, STRATEGIES, SURROGATES, IMPORTERS, TRACKERS, WORKLOADS):
         table._loaded.clear()
     for name in [name for name in sys.modules if name.split(".")[0] == "nightly"]:
         del sys.modules[name]
@@ -66,6 +68,13 @@ def test_a_reader_and_a_strategy_and_an_importer_are_used(plugin, photos, tmp_pa
     assert runs.params == {"lr": [0.1, 0.3]}
     with pytest.raises(UsageError, match=r"study cannot be used with .*runs\.jsonl"):
         read_source(str(tmp_path / "runs.jsonl"), study="s")
+
+
+def test_a_tracker_is_used_by_name(plugin, tmp_path):
+    tracker = find_tracker("table")(Destination("s", tmp_path))
+    tracker.begin(TrackedTrial(4, 0, {"lr": 0.1}, "error", maximize=False))
+    tracker.end(TrackedEnd("ok", 0.25, 1.5, "", {}))
+    assert (tmp_path / "ended.csv").read_text().split() == ["4,ok,0.25,1.5"]
 
 
 def test_a_surrogate_is_used_by_name_and_as_an_object(plugin):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from warmstart.history_store.errors import DataError
+from warmstart.metafeat.index import distances_to
 from warmstart.training.evaluation.protocol import Fold
 
 Matrix = NDArray[np.float64]
@@ -81,7 +82,7 @@ def euclidean(vectors: ArrayLike) -> Matrix:
         msg = f"embeddings: expected one row of finite numbers a dataset, got shape {points.shape}. Embed the datasets again."
         raise DataError(msg)
     # Row by row: all differences at once would take m * m * p numbers.
-    matrix: Matrix = np.array([np.linalg.norm(points - point, axis=1) for point in points])
+    matrix: Matrix = np.array([distances_to(point, points) for point in points])
     return matrix
 
 

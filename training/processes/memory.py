@@ -1,21 +1,28 @@
 """Memory of a process: detection of out-of-memory errors, and reuse of what is freed."""
 
 import ctypes
+import re
 import sys
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Names of the settings in malloc.h of the GNU C library."""
 _LARGEST_BLOCK = 1 << 30
+_NO_MEMORY = re.compile(
+    r"(?:CUDA|HIP|MPS backend|XPU) (?:error: )?out of memory|OutOfMemoryError|RESOURCE_EXHAUSTED|ResourceExhausted"
+    r"|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|CU\w+_STATUS_ALLOC_FAILED|can't allocate memory|^MemoryError",
+    re.IGNORECASE,
+)
+"""What torch (also of AMD and Apple), TensorFlow, JAX, CuPy and Python say where memory runs out."""
 
 
 def out_of_memory(error: BaseException) -> bool:
     """Tell whether an error means that memory ran out."""
-    # By name, without loading torch; torch's CPU allocator raises a plain RuntimeError.
-    return (
-        isinstance(error, MemoryError)
-        or type(error).__name__ == "OutOfMemoryError"
-        or "can't allocate memory" in str(error)
-    )
+    return isinstance(error, MemoryError) or says_out_of_memory(f"{type(error).__name__}: {error}")
+
+
+def says_out_of_memory(line: str) -> bool:
+    """Tell whether a line that a program printed says that memory ran out, that of a GPU too."""
+    return _NO_MEMORY.search(line) is not None
 
 
 def reuse_freed_memory() -> None:

@@ -116,7 +116,8 @@ def _target(history: "History", names: Sequence[str], settings: SiameseSettings)
 
     A configuration is common when at least half of the datasets have it.
     """
-    rows = [list(history.names).index(name) for name in names]
+    row_of = {name: row for row, name in enumerate(history.names)}
+    rows = [row_of[name] for name in names]
     errors = fill_failed(history.errors, history.failed)[rows]
     common = errors[:, np.isfinite(errors).mean(0) >= 0.5]
     target = target_distance(common, settings.spec.target, partial=True)

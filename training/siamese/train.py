@@ -21,6 +21,7 @@ from torch import Tensor
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.metafeat.handcrafted import centre_and_scale
 from warmstart.metafeat.images import check_images
+from warmstart.metafeat.index import distances_to
 from warmstart.metafeat.labels import check_labels, label_codes
 from warmstart.metafeat.model import MetaFeatureModel, random_network
 from warmstart.metafeat.siamese_network import SiameseNetwork
@@ -108,10 +109,9 @@ class SiameseRun:
         self.held_out = np.array([self.names.index(name) for name in held_out], dtype=np.int64)
         self.training = np.setdiff1d(np.arange(len(self.names)), self.held_out)
         has_target = np.isfinite(self.target) & ~np.eye(len(self.names), dtype=bool)
-        self.pairs = np.array(
-            [(i, j) for i in self.training for j in self.training if has_target[i, j]], dtype=np.int64
-        )
-        if not len(self.pairs):
+        self.has_target = has_target[np.ix_(self.training, self.training)]
+        self.pair_ends = np.cumsum(self.has_target.sum(axis=1))
+        if not self.has_target.any():
             msg = f"siamese: expected a pair of training datasets with a known target distance, got none among {len(self.training)}. Add datasets or evaluations."
             raise UsageError(msg)
         self.device = torch.device(device)
@@ -249,13 +249,22 @@ class SiameseRun:
         """Draw the datasets of a step's networks, and its pairs as `P x 2` indices into them."""
         batch = self.settings.batch
         if self.settings.sampling == "pairs":
-            chosen = self.pairs[rng.integers(len(self.pairs), size=batch)]
-            return chosen.ravel(), np.arange(2 * batch).reshape(batch, 2)
+            numbers = rng.integers(int(self.pair_ends[-1]), size=batch)
+            return self._pairs(numbers).ravel(), np.arange(2 * batch).reshape(batch, 2)
         while True:
             networks = rng.choice(self.training, size=min(batch, len(self.training)), replace=False)
             pairs = np.argwhere(np.triu(np.isfinite(self.target[np.ix_(networks, networks)]), k=1))
             if len(pairs):
                 return networks, pairs
+
+    def _pairs(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return training pairs with a target by their numbers, `P x 2` datasets; all are never listed."""
+        firsts = np.searchsorted(self.pair_ends, numbers, side="right")
+        pairs = np.empty((len(numbers), 2), np.int64)
+        for row, (first, number) in enumerate(zip(firsts.tolist(), numbers.tolist(), strict=True)):
+            partners = np.flatnonzero(self.has_target[first])
+            pairs[row] = first, partners[number - self.pair_ends[first] + len(partners)]
+        return self.training[pairs]
 
     def _check(self, held_out: Sequence[str]) -> None:
         m = len(self.names)
@@ -311,7 +320,7 @@ def compare(
     """
     from scipy.stats import spearmanr
 
-    distances = np.linalg.norm(points[queries, None].astype(np.float64) - points[None, references], axis=2)
+    distances = np.stack([distances_to(point, points[references]) for point in points[queries]])
     targets = target[np.ix_(queries, references)]
     is_finite = np.isfinite(targets)
 

@@ -11,7 +11,11 @@ import typer
 from warmstart.cli.record_options import takes_options
 from warmstart.cli.shell import Shell
 
-_KINDS = {"meta-features": ("*.emb", "embeddings"), "features": ("*.features", "features")}
+_KINDS = {
+    "meta-features": ("*.emb", "embeddings"),
+    "features": ("*.features", "features"),
+    "indexes": ("*.index", "indexes"),
+}
 """Kinds of cached files: name, pattern, folder below the cache folder."""
 _LEFTOVERS = ("warmstart-networks-*", "warmstart-rehearsal-*", "warmstart-upload-*")
 """Temporary folders, which calls remove at their end unless they are killed."""

@@ -100,8 +100,9 @@ def verify(
     named = one_of("history", path, history)
     location = history_path(named) if not restore else Path(named or history_path())
     report = bring_back(location) if restore else check(location)
+    remarks = list(report.remarks)
     if report.ok:
-        _check_answers(location, mend_them=restore)
+        remarks += _check_answers(location, mend_them=restore)
     else:
         # Every problem may end with it; the message says it once.
         advice = restore_hint(report.path)
@@ -112,15 +113,15 @@ def verify(
         msg = f"{location}: expected a sound history, got {counted(len(report.problems), 'problem')}: {problems}. {restore_hint(str(location))}"
         raise HistoryDamagedError(msg)
     counts = {name: getattr(report, name) for name in ("n_datasets", "n_configs", "n_evaluations", "n_images")}
-    document = {"history": str(location), "ok": True, **counts, "remarks": list(report.remarks)}
-    for remark in report.remarks:
+    document = {"history": str(location), "ok": True, **counts, "remarks": remarks}
+    for remark in remarks:
         shell.detail(remark) if not restore else shell.note(remark)
     shell.result({"schema_version": 1, **document}, [{"history": str(location), "ok": True, **counts}])
 
 
-def _check_answers(path: Path, *, mend_them: bool) -> None:
-    """Raise if a sound history holds what a suggestion would stumble over, or leave that out of its answers."""
-    from warmstart.histories.usable import mend, unusable_parts
+def _check_answers(path: Path, *, mend_them: bool) -> list[str]:
+    """Raise if a sound history holds what a suggestion would stumble over, or leave that out of its answers; return remarks."""
+    from warmstart.histories.usable import index_remarks, mend, unusable_parts
 
     with History.open(path) as history:
         problems = unusable_parts(history)
@@ -131,6 +132,7 @@ def _check_answers(path: Path, *, mend_them: bool) -> None:
     if problems:
         msg = f"{path}: expected a history that can be answered with, got {'; '.join(problems)}. {restore_hint(str(path))}"
         raise HistoryDamagedError(msg)
+    return index_remarks(path)
 
 
 @takes_options

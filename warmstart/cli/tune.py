@@ -4,6 +4,7 @@ import contextlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args
 
 import typer
@@ -102,8 +103,6 @@ def tune(
 
     Run the same command again to resume after any interruption.
     """
-    from time import monotonic
-
     began = monotonic()
 
     from warmstart.studies.objectives.load import nothing_to_tune
@@ -290,6 +289,8 @@ def _print(shell: Shell, result: "TuneResult") -> None:
             shell.say(result.comparison_line)
         if result.expected is not None:
             shell.say(result.expected_line)
+        for line in result.tracked_lines:
+            shell.say(line)
         if result.report is not None:
             shell.say(_report_line(result.report))
 

@@ -51,7 +51,8 @@ def centres_of(history: "History", names: Sequence[str]) -> Centres:
         DataError: no dataset, or a history without configurations.
     """
     hyperparameters = tuple(space_names(history.space_json))
-    rows = [history.names.index(history.dataset(name).name) for name in names]
+    row_of = {name: row for row, name in enumerate(history.names)}
+    rows = [row_of[history.dataset(name).name] for name in names]
     if not rows or not len(history.configs):
         msg = f"{history.path}: expected datasets and configurations, got {len(rows)} and {len(history.configs)}. Collect or record some."
         raise DataError(msg)

@@ -8,6 +8,7 @@ import numpy as np
 
 from warmstart.history_store.error_tables import least_error
 from warmstart.history_store.space import natural, space_names
+from warmstart.metafeat.index import DatasetIndex
 
 if TYPE_CHECKING:
     from warmstart.history_store.history import History
@@ -146,17 +147,13 @@ def _centres(history: "History", name: str) -> tuple[dict[str, float | None], di
 
 def _nearest(history: "History", name: str, model_hash: str | None) -> list[dict[str, Any]]:
     """Return the datasets with the nearest stored embeddings, siblings included; empty without embeddings."""
-    vectors = history.embeddings(model_hash) if model_hash is not None else {}
-    if name not in vectors:
+    names, vectors = history.vectors(model_hash) if model_hash is not None else ([], np.zeros((0, 0), np.float32))
+    if name not in names:
         return []
-    groups = dict(zip(history.names, history.groups, strict=True))
-    far = {
-        candidate: float(np.linalg.norm(vector.astype(np.float64) - vectors[name]))
-        for candidate, vector in vectors.items()
-        if candidate != name
-    }
-    order = sorted(far, key=lambda candidate: (far[candidate], candidate))[:_NEAREST]
+    row, groups = names.index(name), dict(zip(history.names, history.groups, strict=True))
+    candidates = np.delete(np.arange(len(names)), row)
+    near = zip(*DatasetIndex(vectors).nearest(vectors[row], _NEAREST, among=candidates), strict=True)
     return [
-        {"name": candidate, "distance": far[candidate], "sibling": groups[candidate] == groups[name]}
-        for candidate in order
+        {"name": names[candidate], "distance": float(distance), "sibling": groups[names[candidate]] == groups[name]}
+        for candidate, distance in near
     ]

@@ -16,6 +16,7 @@ from warmstart.history_store.wording import some_of, suggest_names
 from warmstart.metafeat.model_file import ModelHeader, read_header
 from warmstart.models.recipe import Recipe
 from warmstart.option import MOST_SEED, option, option_of
+from warmstart.suggestions.embedded_history import keep_index
 from warmstart.suggestions.lookup import Lookup
 from warmstart.training.collection.plan import parse_time
 from warmstart.training.siamese.settings import SiameseSettings
@@ -143,7 +144,8 @@ def _train(
     limit = None if run.budget is None else parse_time(run.budget, param="budget")
     with History.open(history) as opened, cpu_threads(run.threads):
         names, notes = choose_datasets(opened)
-        groups = [group for name, group in zip(opened.names, opened.groups, strict=True) if name in set(names)]
+        chosen = set(names)
+        groups = [group for name, group in zip(opened.names, opened.groups, strict=True) if name in chosen]
         trained = train_from_history(
             opened,
             settings,
@@ -184,6 +186,7 @@ def _store_embeddings(history: Path, header: "ModelHeader", run: TrainingRun) ->
                 store_references(opened, references, header.hash)
     except StorageError as error:
         return [f"The embeddings were not stored: {error}"]
+    keep_index(history, header.path)
     return []
 
 
@@ -220,7 +223,8 @@ def choose_datasets(history: "History") -> tuple[list[str], list[str]]:
         )
         if names
     ]
-    chosen = [name for name in history.names if name not in missing | unmeasured | few]
+    left_out = missing | unmeasured | few
+    chosen = [name for name in history.names if name not in left_out]
     if len(chosen) < 2:
         msg = f"{history.path}: expected at least two datasets with images and runs to learn from, got {len(chosen)}. {' '.join(notes)} `warmstart history collect` measures them."
         raise UsageError(msg)

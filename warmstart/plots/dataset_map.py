@@ -72,7 +72,8 @@ def _parts_and_pictures(path: Path) -> tuple[frozenset[str], dict[str, NDArray[n
     """Return the names of datasets that are parts of others, and thumbnails of the rest with stored images."""
     pictures = {}
     with History.open(path) as history:
-        parts = frozenset(info.name for info in history.datasets if info.parent in history.names)
+        names = set(history.names)
+        parts = frozenset(info.name for info in history.datasets if info.parent in names)
         for name in history.names:
             if name not in parts and history.has_images(name):
                 stored = history.images(name)

@@ -31,7 +31,9 @@ def fit_plane(points: ArrayLike) -> Plane:
     """Fit the plane to points `m x d`, m ≥ 1; the largest loading of an axis is positive."""
     wide = np.asarray(points, dtype=np.float64)
     origin = wide.mean(axis=0)
-    _, scales, directions = np.linalg.svd(wide - origin, full_matrices=False)
+    # Of many points the triangle of a QR decomposition has the same singular values and directions.
+    central = np.linalg.qr(wide - origin, mode="r") if len(wide) > wide.shape[1] else wide - origin
+    _, scales, directions = np.linalg.svd(central, full_matrices=False)
     axes = np.zeros((2, wide.shape[1]))
     for row, (scale, direction) in enumerate(zip(scales[:2], directions[:2], strict=True)):
         if scale > 1e-9 * scales[0]:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from warmstart.arguments import (
     check_callable,
     check_flag,
+    check_gpus,
     check_length,
     check_names,
     check_objective,
@@ -30,6 +31,7 @@ from warmstart.arguments import (
     check_text,
     parse_pairs,
 )
+from warmstart.integrations.trackers.registry import TRACKERS
 from warmstart.locations import PathLike
 from warmstart.option import MOST_SEED, option
 from warmstart.studies.objectives.metric import Scale
@@ -272,11 +274,19 @@ class Execution:
     )
     workers: int | None = option(
         None,
-        "Processes that run trials: 1 when left out; with Ray, as many as fit.",
+        "Processes that run trials: 1 when left out, or one a GPU; with Ray, as many as fit.",
         type=int,
         least=1,
         is_main=True,
     )
+    gpus: str | Sequence[str | int] | None = option(
+        None,
+        "A worker for each of these GPUs, which sees no other: 0,1,2,3, or auto for all.",
+        check=check_gpus,
+        metavar="LIST",
+        is_main=True,
+    )
+    per_gpu: int = option(1, "Number of workers on each of the GPUs.", least=1)
     cluster: Cluster | None = option(
         None, "Of Ray, for the trials; its workers need the storage and the objective.", on_command_line=False
     )
@@ -310,6 +320,13 @@ class Outputs:
         None,
         "At the end, train the workload's best network again and save it to this file.",
         check=check_path,
+    )
+    track: str | tuple[str, ...] = option(
+        (),
+        "Also write trials and curves while they run: wandb, mlflow, tensorboard or jsonl; may be repeated.",
+        check=check_names,
+        metavar="NAME",
+        choices=lambda: TRACKERS,
     )
     ensemble: int = option(1, "Number of the best networks that the saved file has.", least=1)
     progress: Callable[[StudyProgress], None] | None = option(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
-import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -18,6 +16,7 @@ from typing import Any
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import load_space, shown
 from warmstart.history_store.wording import counted, duration, in_short
+from warmstart.studies.execution.gpus import nvidia_smi
 from warmstart.studies.execution.trial_folder import TrialFolder
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.objectives.base import Outcome, TrialStatus
@@ -33,7 +32,6 @@ LIMIT_S = 60.0
 """Seconds after which a rehearsed trial is stopped, where `trial_timeout` names no other time."""
 SAMPLE_S = 0.3
 _MOST_FILES, _SHOWN_FILES, _LAST_LINES = 20_000, 5, 5
-_GPU_QUERY = "nvidia-smi --query-gpu=index,memory.used --format=csv,noheader,nounits"
 _GPU_MB = 50.0
 """Growth of a GPU's used memory that counts as the trial's."""
 
@@ -232,14 +230,9 @@ def _sampled(runner: TrialRunner) -> Iterator[Usage]:
 
 def gpu_memory() -> dict[int, float]:
     """Return the used megabytes of each GPU by number; none where there is no `nvidia-smi`."""
-    words = _GPU_QUERY.split()
-    if shutil.which(words[0]) is None:
-        return {}
     try:
-        text = subprocess.run(words, capture_output=True, text=True, timeout=10, check=True).stdout  # noqa: S603
-        pairs = [line.split(",") for line in text.splitlines() if line.strip()]
-        return {int(number): float(mb) for number, mb in pairs}
-    except (OSError, subprocess.SubprocessError, ValueError):
+        return {int(number): float(mb) for number, mb in nvidia_smi("index", "memory.used")}
+    except ValueError:
         return {}
 
 

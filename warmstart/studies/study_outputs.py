@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from warmstart.locations import PathLike, history_path
+from warmstart.studies.execution.tracking import Tracking
 from warmstart.studies.execution.trial_folder import TrialOutputs
 from warmstart.studies.history.record import check_recordable, record_study
 from warmstart.studies.objectives.base import Objective
@@ -153,13 +154,18 @@ def with_log(options: TuneOptions, storage: Path | None, name: str, members: Seq
 def outputs_of_trials(options: TuneOptions, name: str, members: Sequence[str] = ()) -> TrialOutputs:
     """Return where the trials of a call write: they have folders with a report, or if their command names them."""
     is_named = options.command is not None and DIR in placeholders(options.command)
+    folder = study_folder(local_path(options.storage), name, members).absolute()
+    report = options.report
+    beside = Path(report).absolute().parent if isinstance(report, str | os.PathLike) else folder
+    tracking = Tracking(options.trackers, beside, is_shared=bool(members))
+    without_folders = TrialOutputs(log_file(options), tracking=tracking)
     if not is_named and (options.report is None or options.cluster is not None):
-        return TrialOutputs(log_file(options))
-    folder = study_folder(local_path(options.storage), name, members).absolute() / TRIALS
-    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        return without_folders
+    trials = folder / TRIALS
+    existing = next(parent for parent in (trials, *trials.parents) if parent.exists())
     if not is_named and not (existing.is_dir() and os.access(existing, os.W_OK)):
-        return TrialOutputs(log_file(options))  # a message says that there is no folder
-    return TrialOutputs(log_file(options), folder, is_shared=bool(members))
+        return without_folders  # a message says that there is no folder
+    return replace(without_folders, path=trials, is_shared=bool(members))
 
 
 def log_file(options: TuneOptions) -> Path | None:

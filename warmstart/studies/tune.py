@@ -22,6 +22,7 @@ from warmstart.notebook import is_notebook
 from warmstart.option import show_options
 from warmstart.prediction import predict_validation
 from warmstart.studies.execution.first_failures import ALIKE, fail_alike
+from warmstart.studies.execution.gpus import only_gpus
 from warmstart.studies.execution.local_workers import run_workers
 from warmstart.studies.execution.planned_pace import planned_key
 from warmstart.studies.execution.worker import Job, Limits, Runners, work
@@ -169,7 +170,7 @@ def tune_dataset(dataset: str | None, options: TuneOptions, *, began: float | No
     began = time.monotonic() if began is None else began
     options.check_time()
     (name,), datasets, options = _named([dataset], options)
-    with ExitStack() as stack:
+    with only_gpus(options.gpus), ExitStack() as stack:
         save = None if options.save_model is None else Path(options.save_model)
         output = StudyOutputs(options.record, save, network_folder(options, stack))
         return _tune_single(name, dataset, output, options, datasets, began)
@@ -258,7 +259,7 @@ def tune_datasets(paths: Sequence[str], options: TuneOptions, *, split: Split) -
     began = time.monotonic()
     options.check_time(datasets=len(paths))
     check_different(paths, [canonical(path) for path in paths])
-    with ExitStack() as stack:
+    with only_gpus(options.gpus), ExitStack() as stack:
         return _tune_several(paths, options, split, began, stack)
 
 
@@ -374,7 +375,7 @@ def _run_studies(
         if timed is not None:
             networks = outputs[title].networks
             limits = _with_time_limits(timed, limits, group.queues[0], options, query=queries[title], networks=networks)
-        if options.workers not in (None, 1):  # each has processes of its own
+        if options.has_processes:  # each has processes of its own
             trial_stack.close()
         trial_outputs = outputs_of_trials(options, title, members)
         watch = Watch(group, limits, options.progress, options.on_message, trial_outputs.last_lines)
@@ -382,7 +383,13 @@ def _run_studies(
         _announce_study(title, store, n_before, limits, options)
         if n_before < limits.trials:
             _run(group, job, options, store, watch, runners)
-        outcomes = [(summarise(queue), _local_plan(queue, paths, options)) for queue in group.queues]
+        outcomes = [
+            (
+                replace(summarise(queue), tracked=trial_outputs.tracking.where(queue.name)),
+                _local_plan(queue, paths, options),
+            )
+            for queue in group.queues
+        ]
     warn_early_end([result for result, _ in outcomes], limits, options)
     warn_unrun_plan(timed, *outcomes[0], trials=limits.trials)
     compared = [(_with_comparison(result, plan, timed, limits), plan) for result, plan in outcomes]
@@ -445,7 +452,7 @@ def _with_time_limits(
         pace = replace(pace, ends=pace.ends - reserved, over=pace.over - reserved)
     for line in plan_lines(timed, pace, queue.plan, n_ended=len(ended_trials(queue.trials()))):
         options.on_message(line)
-    if queue.plan.workload is not None and options.workers is None:
+    if queue.plan.workload is not None and options.workers is None and options.gpus is None:
         warn_idle_cores(timed, device=options.device)
     return replace(limits, until=min(limits.until, pace.ends), pace=pace)
 
@@ -487,11 +494,15 @@ def _run(
         from warmstart.integrations.ray.studies import run_on_cluster
 
         run_on_cluster(job, options.cluster, store, workers=options.workers, look=watch.look)
-    elif options.workers in (None, 1):
-        callbacks = {"on_end": watch.look, "on_begin": watch.look, "on_report": watch.glance}
-        work(group, job.objectives, job.limits, outputs=job.outputs, runners=runners, **callbacks)
+    elif options.has_processes:
+        names = job.outputs.heard_by(options.on_message).tracking.prepared(job.studies)
+        tracking = replace(job.outputs.tracking, names=names)
+        job = replace(job, outputs=replace(job.outputs, tracking=tracking))
+        run_workers(job, options.places, watch.look, options.on_message)
     else:
-        run_workers(job, options.workers, watch.look)
+        callbacks = {"on_end": watch.look, "on_begin": watch.look, "on_report": watch.glance}
+        outputs = job.outputs.heard_by(options.on_message)
+        work(group, job.objectives, job.limits, outputs=outputs, runners=runners, **callbacks)
 
 
 def _announce_study(study: str, store: Store, trials: int, limits: Limits, options: TuneOptions) -> None:
@@ -559,4 +570,4 @@ def compare_study(result: TuneResult, plan: StudySpec) -> Comparison:
 
 def _timed_call(options: TuneOptions, target: Objective, began: float) -> TimedCall:
     """Return the time of a call, whose options limit it."""
-    return TimedCall(began, options.check_time(), options.workers or 1, target, options.on_message)
+    return TimedCall(began, options.check_time(), len(options.places), target, options.on_message)

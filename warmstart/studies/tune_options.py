@@ -20,8 +20,11 @@ from warmstart.history_store import system
 from warmstart.history_store.canonical import content_digest
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.space import dump_space, load_space, same_space
+from warmstart.history_store.wording import counted
+from warmstart.integrations.trackers.registry import find_tracker
 from warmstart.locations import history_path
 from warmstart.option import check_keywords
+from warmstart.studies.execution.gpus import chosen_gpus, visible_gpus
 from warmstart.studies.execution.worker import Limits
 from warmstart.studies.history.warm_start import ask_history
 from warmstart.studies.objectives.base import Objective
@@ -88,7 +91,63 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
                 msg = f"cannot be used with `{custom}`, which trains in its own way."
                 raise UsageError(msg, param=name)
         check_not_none(options, *(option.name for option in fields(cls) if option.default is not None))
-        return options
+        for name in options.trackers:
+            find_tracker(name)
+        return options._with_gpus()
+
+    def _with_gpus(self) -> Self:
+        """Return options with the GPUs that `gpus` stands for; warn where several workers share what may be a GPU each.
+
+        Raises:
+            UsageError: no such GPUs, or options that exclude each other.
+        """
+        for name in ("workers", "per_gpu"):
+            if (number := getattr(self, name)) is not None:
+                check_count(name, number)
+        if self.gpus is None:
+            if self.per_gpu != Execution.per_gpu:
+                msg = "needs `gpus`."
+                raise UsageError(msg, param="per_gpu")
+            n = (
+                0
+                if self.cluster is not None or self.device == "cpu" or self.workers in (None, 1)
+                else len(visible_gpus())
+            )
+            if n:
+                same = "the only GPU" if n == 1 else f"the same {n} GPUs"
+                self.on_message(f"All {self.workers} workers see {same}; `gpus` auto gives each one of its own.")
+            return self
+        for problem, is_there in {
+            "Ray: `gpus_per_trial` says how many a trial takes": self.cluster is not None,
+            f"`device` {self.device}": self.device not in ("auto", "cuda"),
+        }.items():
+            if is_there:
+                msg = f"cannot be used with {problem}."
+                raise UsageError(msg, param="gpus")
+        gpus = chosen_gpus(self.gpus)
+        if self.workers is not None and self.workers > len(gpus) * self.per_gpu:
+            self.on_message(
+                f"{self.workers} workers share {counted(len(gpus), 'GPU')}, more than `per_gpu` {self.per_gpu}: trials "
+                "may run out of memory."
+            )
+        return replace(self, gpus=gpus)
+
+    @property
+    def trackers(self) -> tuple[str, ...]:
+        """Return the distinct names of trackers."""
+        return tuple(dict.fromkeys([self.track] if isinstance(self.track, str) else self.track))
+
+    @property
+    def places(self) -> tuple[str | None, ...]:
+        """Return the GPU of each worker; None for one that sees all."""
+        gpus: Sequence[Any] = self.gpus or (None,)
+        n = self.workers or len(gpus) * self.per_gpu
+        return tuple(gpus[i % len(gpus)] for i in range(n))
+
+    @property
+    def has_processes(self) -> bool:
+        """Tell whether workers are processes of their own, as several are, and those of a GPU."""
+        return self.places != (None,)
 
     def limits(self) -> Limits:
         """Return the limits of the call, counted from now, and check all numbers.
@@ -102,10 +161,10 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs, Calle
             "neighbours": self.neighbours,
             "ensemble": self.ensemble,
         }
-        for name, number in {**numbers, "trials": self.trials, "workers": self.workers}.items():
+        for name, number in {**numbers, "trials": self.trials}.items():
             if number is not None:
                 check_count(name, number)
-        if self.workers not in (None, 1):
+        if self.has_processes:
             system.check_process_trees()
         if self.ensemble > 1 and self.save_model is None:
             msg = f"{self.ensemble} networks need `save_model`."

@@ -38,7 +38,7 @@ from warmstart.locations import PathLike, history_path, model_path, never_measur
 from warmstart.metafeat.embed import SourceEmbedding, embed_source, feature_names
 from warmstart.metafeat.model_file import ModelHeader, read_header
 from warmstart.suggestions.answer import Answer
-from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
+from warmstart.suggestions.embedded_history import EmbeddedHistory, keep_index, load_embedded_history
 from warmstart.suggestions.embeddings import store_embeddings
 from warmstart.suggestions.larger_pictures import typical_picture_side
 from warmstart.suggestions.location import Location, locate_vector, locate_without_distances, name_in_history
@@ -261,7 +261,7 @@ class Advisor:
         Raises:
             UsageError: the history has no runs.
         """
-        if not location.embedded.has_runs[location.rows].any() and location.has_distances:
+        if not location.has_runs and location.has_distances:
             embedded = self._load(location.embedded.path, None)
             query_name = None if location.query is None else name_in_history(location.query.source, embedded)
             rows = embedded.rows_without(self.excluded, query_name)
@@ -270,8 +270,8 @@ class Advisor:
             # Notes on datasets that are left out now.
             stale = (*location.embedded.notes, location.confidence.note)
             location = replace(bare, notes=(*(note for note in location.notes if note not in stale), *bare.notes))
-        if not location.embedded.has_runs[location.rows].any():
-            msg = f"{location.embedded.path}: expected a history with runs, got none on the {len(location.rows)} datasets that are not left out. Add some with `warmstart history record`, `import` or `collect`."
+        if not location.has_runs:
+            msg = f"{location.embedded.path}: expected a history with runs, got none on the {len(location.among)} datasets that are not left out. Add some with `warmstart history record`, `import` or `collect`."
             raise UsageError(msg)
         return location.with_runs
 
@@ -454,7 +454,9 @@ class Advisor:
         """
         history = history_path(self.history)
         model = usual_model(history, self.model)
-        return store_embeddings(history, model, device=self.device, threads=self.threads, progress=self.progress)
+        names = store_embeddings(history, model, device=self.device, threads=self.threads, progress=self.progress)
+        keep_index(history, model)
+        return names
 
 
 def _unknown_extractor(extractor: str, accepted: tuple[str, ...]) -> UnknownExtractorError:

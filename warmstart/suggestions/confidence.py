@@ -15,7 +15,7 @@ from warmstart.suggestions.doubts import (
     Doubt,
     find_doubts,
 )
-from warmstart.suggestions.embedded_history import SPREAD, EmbeddedHistory, nearest_positions
+from warmstart.suggestions.embedded_history import EmbeddedHistory
 from warmstart.suggestions.records import Confidence
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ LEAST_GROUPS = 3
 def judge_query(
     embedded: EmbeddedHistory,
     rows: NDArray[np.int64],
+    near: NDArray[np.int64],
     distances: NDArray[np.float64],
     *,
     sample: "SampleStatistics | None",
@@ -35,17 +36,20 @@ def judge_query(
 ) -> Confidence:
     """Judge how typical a query is for a history, by its nearest distance and its picture statistics.
 
-    Without picture statistics the distance alone counts.
+    Args:
+        embedded: the history.
+        rows: its datasets that count.
+        near: the nearest of them.
+        distances: to these.
+        sample: statistics of the query's pictures; None = the distance alone counts.
+        class_names: of the query.
     """
-    # Compare only with datasets near the query: all pairs would take too long.
-    if len(rows) > SPREAD:
-        near = nearest_positions(distances)
-        rows, distances = rows[near], distances[near]
     norms = embedded.norms_of(rows)
+    names = [embedded.names[row] for row in near.tolist()]
     # Between two groups there is one distance, which says nothing of how far others may lie.
     verdict = judge_novelty(float(distances.min()), norms.nearest if norms.n_groups >= LEAST_GROUPS else ())
-    nearest = f"{norms.names[int(distances.argmin())]!r} at distance {verdict.nearest:.3g}"
-    doubts = find_doubts(sample, class_names, norms)
+    nearest = f"{names[int(distances.argmin())]!r} at distance {verdict.nearest:.3g}"
+    doubts = find_doubts(sample, class_names, names, norms)
     slack = embedded.references.slack(sample.n_images) if embedded.references and sample else 0.0
     if verdict.limit is not None and verdict.nearest > verdict.limit + slack:
         allowed = f", and so few images may add {slack:.2g} to a distance" if slack else ""

@@ -125,12 +125,15 @@ class Doubt:
     text: str
 
 
-def find_doubts(sample: SampleStatistics | None, class_names: Sequence[str], norms: Norms) -> tuple[Doubt, ...]:
+def find_doubts(
+    sample: SampleStatistics | None, class_names: Sequence[str], names: Collection[str], norms: Norms
+) -> tuple[Doubt, ...]:
     """Return the reasons to doubt an answer, other than its distances.
 
     Args:
         sample: statistics of the query's pictures; None = unknown, without doubts about them.
         class_names: of the query.
+        names: of datasets, which are no classes.
         norms: of the datasets used; without references generic limits hold, and pixels are compared with noise alone.
 
     Returns: the reasons, in the order of `Code`.
@@ -144,12 +147,12 @@ def find_doubts(sample: SampleStatistics | None, class_names: Sequence[str], nor
             _doubt_signal(sample, norms.references),
             _doubt_pixels(sample, norms.references),
         )
-    doubts = (_small_history(norms), *of_pictures, *doubt_class_names(class_names, norms.names))
+    doubts = (_small_history(norms), *of_pictures, *doubt_class_names(class_names, names))
     return tuple(doubt for doubt in doubts if doubt is not None)
 
 
 def _small_history(norms: Norms) -> Doubt | None:
-    n, m = norms.n_groups, len(norms.names)
+    n, m = norms.n_groups, norms.n_datasets
     if n >= FEW_GROUPS:
         return None
     text = f"The history is small: {m} {'dataset' if m == 1 else 'datasets'} of {n} {'group' if n == 1 else 'groups'}, fewer than the {FEW_GROUPS} groups it takes to tell what is typical."

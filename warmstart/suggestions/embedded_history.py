@@ -3,7 +3,8 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,13 @@ from warmstart.history_store.file.dataset_list import DatasetList
 from warmstart.history_store.records import Config
 from warmstart.history_store.wording import counted, in_shell, some_of, suggest_names
 from warmstart.measured_with import MeasuredWith, measured_with
+from warmstart.metafeat import index_file
+from warmstart.metafeat.index import DatasetIndex, Distances, Rows, distances_to
+from warmstart.metafeat.index_file import IndexFile
 from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_trained_on, read_header
 from warmstart.metafeat.sample import SAMPLE
 from warmstart.suggestions.embeddings import Embeddings, embed_missing, fits_model, incomparable_names
-from warmstart.suggestions.norms import MANY, Norms, spread_rows
+from warmstart.suggestions.norms import Norms, spread_rows
 from warmstart.suggestions.references import (
     References,
     join_references,
@@ -53,7 +57,7 @@ class EmbeddedHistory:
         about: `m` records of the datasets.
         configs: `c` configurations.
         space_json: ConfigSpace JSON.
-        vectors: `m x 256` float32 embeddings; `m x 0` without a model.
+        index: of the embeddings; of `m x 0` without a model.
         calibration: of the distances, where the history holds one for this model.
         notes: for people, shown once.
         references: statistics of the datasets for this model, where the history holds them.
@@ -75,7 +79,7 @@ class EmbeddedHistory:
     about: DatasetList
     configs: tuple[Config, ...]
     space_json: str
-    vectors: NDArray[np.float32]
+    index: DatasetIndex
     calibration: Calibration | None = None
     notes: tuple[str, ...] = ()
     references: References | None = None
@@ -87,23 +91,32 @@ class EmbeddedHistory:
         default_factory=RowMemory, init=False, compare=False, repr=False
     )
 
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        """Return the `m x d` embeddings."""
+        return self.index.vectors
+
     def rows_without(self, groups: Collection[str], query_name: str | None) -> NDArray[np.int64]:
         """Return the rows of all datasets outside some groups, without the query itself.
 
         Raises:
             UsageError: a group that the history does not know, or nothing left.
         """
-        unknown = sorted(set(groups) - set(self.groups) - self.all_groups) if groups else []
+        unknown = sorted(group for group in set(groups) if group not in self.all_groups and group not in self.groups)
         if unknown:
             step = suggest_names(
                 unknown, {*self.groups, *self.all_groups}, otherwise="`warmstart history list` shows them."
             )
             msg = f"expected groups of {self.path}, got {', '.join(unknown)}. {step}"
             raise UsageError(msg, param="exclude_group")
-        pairs = zip(self.names, self.groups, strict=True)
-        rows = np.arange(len(self.names))
-        if groups or query_name is not None:
-            rows = np.flatnonzero([name != query_name and group not in groups for name, group in pairs])
+        if not groups and query_name is None:
+            return np.arange(len(self.names))
+        is_left = np.ones(len(self.names), np.bool_)
+        for group in set(groups) & set(self.groups) if groups else ():
+            is_left &= self.group_numbers != self.group_numbers[self.groups.index(group)]
+        if query_name is not None and query_name in self.names:
+            is_left[self.names.index(query_name)] = False
+        rows = np.flatnonzero(is_left)
         if not len(rows):
             msg = f"{self.path}: expected at least one dataset to learn from, got none that is not left out. Exclude fewer groups or add datasets."
             raise UsageError(msg)
@@ -111,24 +124,57 @@ class EmbeddedHistory:
 
     def with_runs(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Keep the rows with runs; all rows if none has any."""
+        if self.has_runs.all():
+            return rows
         has_runs = self.has_runs[rows]
         return rows[has_runs] if has_runs.any() else rows
 
+    def nearest(self, vector: NDArray[np.float32], rows: NDArray[np.int64], k: int) -> tuple[Rows, Distances]:
+        """Return the k nearest of some datasets, in order of rows, and their distances; all if there are no more."""
+        near, distances = self.index.nearest(vector, k, among=rows)
+        order = np.argsort(near)
+        return near[order], distances[order]
+
+    def distances_to(self, vector: NDArray[np.float32], rows: NDArray[np.int64]) -> Distances:
+        """Compute the distances to some datasets; NaN without a model."""
+        return np.full(len(rows), np.nan) if self.model is None else distances_to(vector, self.vectors[rows])
+
     def norms_of(self, rows: NDArray[np.int64]) -> Norms:
-        """Return the norms of the datasets in some rows, computed once for the same rows."""
-        return self.norms.recall(rows, lambda: self._norms_of(rows))
+        """Return the norms of the datasets in some rows, computed once for the same rows.
+
+        Those of more than `SPREAD` datasets are those of all: a few that are left out change none of them.
+        """
+        m = len(self.names)
+        is_whole = SPREAD < len(rows) <= m or len(rows) == m
+        selection = np.arange(m) if is_whole else rows
+        return self.norms.recall(None if is_whole else rows, lambda: self._norms_of(selection))
 
     def _norms_of(self, rows: NDArray[np.int64]) -> Norms:
         is_whole = len(rows) == len(self.names)
-        sampled = rows[spread_rows(len(rows))].tolist()
-        draw_sizes = () if self.references is None else self.references.sizes
-        return Norms.of(
-            self.vectors if is_whole else self.vectors[rows],
-            groups=self.groups if is_whole else [self.groups[row] for row in rows.tolist()],
-            names=self.names if is_whole else [self.names[row] for row in rows.tolist()],
-            fewest_images=min(*(info.n_train for info in self.about.at(sampled)), *draw_sizes, SAMPLE),
-            references=self.references,
+        index, groups = (self.index if is_whole else DatasetIndex(self.vectors[rows])), self.group_numbers[rows]
+        sampled, references = spread_rows(len(rows)), self.references
+        stored = self.index.stored if is_whole else None
+        return Norms(
+            len(rows),
+            len(np.unique(groups)),
+            index.nearest_of_another_group(sampled, groups) if stored is None else stored.norms,
+            min(
+                *(info.n_train for info in self.about.at(rows[sampled].tolist())),
+                *(() if references is None else references.sizes),
+                SAMPLE,
+            ),
+            None if references is None else references.of([self.names[row] for row in rows.tolist()]),
         )
+
+    def store_index(self) -> None:
+        """Store the index of a very large history in the cache folder, or extend the one that is there."""
+        if self.index.file is not None:
+            self.index.file.write(self.vectors, self._nearest_of_another_group)
+
+    def _nearest_of_another_group(self, cells: Any) -> Distances:
+        """Return the nearest distances that norms are made of, searched in cells."""
+        index = DatasetIndex(self.vectors, cells=cells)
+        return index.nearest_of_another_group(spread_rows(len(self.names)), self.group_numbers)
 
 
 def load_embedded_history(
@@ -164,6 +210,11 @@ def load_embedded_history(
     new_notes = tuple(pending_notes)
     pending_notes.clear()
     return replace(embedded, notes=(*embedded.notes, *new_notes)) if new_notes else embedded
+
+
+def keep_index(history: Path, model: Path) -> None:
+    """Store the index of a very large history for a model in the cache folder, or extend the one that is there."""
+    load_embedded_history(history, model).store_index()
 
 
 def file_state(path: Path) -> tuple[int, ...]:
@@ -232,7 +283,10 @@ def _load(
                 pending_notes.append(
                     f"{path}: embedded {counted(n_computed, 'dataset')} with this model. `warmstart history embed {in_shell(path)}` stores that."
                 )
-        return _assemble(history, header, embeddings, incomparable=incomparable, notes=notes), pending_notes
+        embedded = _assemble(
+            history, header, embeddings, are_computed=bool(to_embed), incomparable=incomparable, notes=notes
+        )
+        return embedded, pending_notes
 
 
 def _assemble(
@@ -240,24 +294,26 @@ def _assemble(
     header: ModelHeader,
     embeddings: Embeddings,
     *,
+    are_computed: bool,
     incomparable: Collection[str],
     notes: Sequence[str],
 ) -> EmbeddedHistory:
-    """Build the record of a history's embedded datasets."""
+    """Build the record of a history's embedded datasets; some embeddings may be computed, not stored."""
     order = _sorted_rows(history, incomparable)
     all_names, groups = history.names, history.groups
     names, siblings = [all_names[row] for row in order], tuple(groups[row] for row in order)
+    numbers, vectors = number_groups(siblings), embeddings.of(names)
     return EmbeddedHistory(
         history.path,
         header,
         tuple(names),
         siblings,
-        number_groups(siblings),
+        numbers,
         *_runs_of(history, order),
         history.records().part(order),
         tuple(history.configs),
         history.space_json,
-        embeddings.of(names),
+        DatasetIndex(vectors) if are_computed else _index_of(history, header, vectors, numbers),
         read_calibration(history, header.hash),
         tuple(notes),
         _read_references(history, header),
@@ -265,6 +321,16 @@ def _assemble(
         frozenset(history.groups),
         measured_with(history.origins, stored_size=history.stored_size),
     )
+
+
+def _index_of(
+    history: "History", header: ModelHeader, vectors: NDArray[np.float32], groups: NDArray[np.int64]
+) -> DatasetIndex:
+    """Return the index of a history's stored embeddings, with its file where there are very many."""
+    if len(vectors) <= index_file.LEAST:
+        return DatasetIndex(vectors)
+    mark = f"{history.embeddings_mark(header.hash)}-{crc32(groups.tobytes()):08x}"
+    return DatasetIndex(vectors, file=IndexFile.of(history.id, header.hash, (vectors.shape[0], vectors.shape[1]), mark))
 
 
 def _read_references(history: "History", header: ModelHeader) -> References | None:
@@ -302,7 +368,7 @@ def _load_runs_only(history: "History") -> EmbeddedHistory:
         history.records().part(order),
         tuple(history.configs),
         history.space_json,
-        np.zeros((len(order), 0), dtype=np.float32),
+        DatasetIndex(np.zeros((len(order), 0), dtype=np.float32)),
         measured_with=measured_with(history.origins, stored_size=history.stored_size),
     )
 
@@ -311,14 +377,6 @@ def _sorted_rows(history: "History", left_out: Collection[str]) -> list[int]:
     """Return the rows of a history's datasets in order of names, without some names."""
     names = history.names
     return [row for row in sorted(range(len(names)), key=names.__getitem__) if names[row] not in left_out]
-
-
-def nearest_positions(distances: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the positions of the `MANY` smallest distances, ascending; all if there are no more."""
-    if len(distances) <= MANY:
-        return np.arange(len(distances))
-    nearest = np.argpartition(distances, MANY - 1)[:MANY]
-    return np.sort(nearest).astype(np.int64)
 
 
 def spread_positions(m: int) -> NDArray[np.int64]:

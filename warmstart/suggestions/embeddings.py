@@ -129,7 +129,8 @@ def _store(
 ) -> None:
     """Add computed embeddings and references to a history, for datasets that have not changed meanwhile."""
     if added:
-        stored = {name: vector for name, vector in stored_embeddings(history, header).items() if name in history.names}
+        names = set(history.names)
+        stored = {name: vector for name, vector in stored_embeddings(history, header).items() if name in names}
         history.set_embeddings(header.hash, {**stored, **added})
     if references is not None:
         earlier = read_references(history, header.hash)

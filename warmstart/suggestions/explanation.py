@@ -13,10 +13,12 @@ from warmstart.bo.transfer.strategies.noise import USUAL_NOISE
 from warmstart.history_store.records import Value
 from warmstart.history_store.space import shown
 from warmstart.history_store.wording import in_short
-from warmstart.suggestions.embedded_history import EmbeddedHistory, nearest_positions
+from warmstart.metafeat.index import distances_to
+from warmstart.suggestions.embedded_history import EmbeddedHistory
 
 if TYPE_CHECKING:
-    from warmstart.suggestions.records import InitialDesign
+    from warmstart.suggestions.location import Location
+    from warmstart.suggestions.records import InitialDesign, Neighbour
 
 NEIGHBOURHOOD = 5
 BY_SECONDS = "In this order each lowers the expected best error most per second, after those before it."
@@ -129,49 +131,47 @@ class Explanation:
 
 
 def explain_answer(
-    embedded: EmbeddedHistory,
+    near: "Location",
     rows: NDArray[np.int64],
-    distances: NDArray[np.float64],
     *,
     errors: NDArray[np.float64],
     choices: Sequence[Choice],
-    listed: Sequence[str],
+    listed: Sequence["Neighbour"],
 ) -> Explanation:
     """Collect the reasons for an answer.
 
     Args:
-        embedded: the history.
+        near: the nearest datasets.
         rows: `m` datasets used.
-        distances: `m` from the query to them.
         errors: `m x c`, as given to the strategy.
         choices: of the strategy.
         listed: neighbours to describe.
     """
+    embedded = near.embedded
     groups = [embedded.groups[row] for row in rows]
     choices_of_all = designs(errors, None, len(choices), strategy="portfolio", groups=groups, noise=USUAL_NOISE)
     portfolio = [choice.row for choice in choices_of_all]
-    nearest = np.argsort(distances, kind="stable")[:NEIGHBOURHOOD]
+    nearest = np.argsort(near.distances, kind="stable")[:NEIGHBOURHOOD]
     # Distances are NaN for a history of runs alone.
-    nearest = nearest[np.isfinite(distances[nearest])]
-    measured = embedded.errors[rows]
-    pair_distances = _distances_between_groups(embedded, rows[nearest_positions(distances)])
-    positions = {embedded.names[row]: number for number, row in enumerate(rows)}
+    nearest = near.rows[nearest[np.isfinite(near.distances[nearest])]]
+    pair_distances = _distances_between_groups(embedded, near.rows)
+    row_of = {embedded.names[row]: row for row in near.rows.tolist()}
     return Explanation(
         tuple(
             NeighbourReason(
-                name,
-                embedded.about[rows[positions[name]]].what,
-                float(distances[positions[name]]),
-                float(100 * np.mean(pair_distances < distances[positions[name]])) if pair_distances.size else None,
+                neighbour.name,
+                embedded.about[row_of[neighbour.name]].what,
+                neighbour.distance,
+                float(100 * np.mean(pair_distances < neighbour.distance)) if pair_distances.size else None,
             )
-            for name in listed
+            for neighbour in listed
         ),
         tuple(
             ConfigReason(
                 None if choice.neighbour is None else embedded.names[rows[choice.neighbour]],
                 choice.source_error,
-                None if choice.neighbour is None else _rank(measured[choice.neighbour], choice.row),
-                tuple(rank for near in nearest if (rank := _rank(measured[near], choice.row)) is not None),
+                None if choice.neighbour is None else _rank(embedded.errors[rows[choice.neighbour]], choice.row),
+                tuple(rank for row in nearest if (rank := _rank(embedded.errors[row], choice.row)) is not None),
                 errors.shape[1],
                 portfolio.index(choice.row) + 1 if choice.row in portfolio else None,
             )
@@ -190,10 +190,9 @@ def _distances_between_groups(embedded: EmbeddedHistory, rows: NDArray[np.int64]
     """Return the distances between datasets of different groups; empty without a model."""
     if embedded.model is None:
         return np.zeros(0)
-    groups = np.array([embedded.groups[row] for row in rows], dtype=object)
-    wide = embedded.vectors[rows].astype(np.float64)
-    pairs = zip(wide, groups, strict=True)
-    return np.concatenate([np.linalg.norm(wide[groups != group] - row, axis=1) for row, group in pairs])
+    vectors, groups = embedded.vectors[rows], embedded.group_numbers[rows]
+    pairs = zip(vectors, groups, strict=True)
+    return np.concatenate([distances_to(vector, vectors[groups != group]) for vector, group in pairs])
 
 
 def _nearness(near: NeighbourReason) -> str:

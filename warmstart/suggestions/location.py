@@ -19,11 +19,6 @@ from warmstart.suggestions.records import Confidence, DatasetSummary
 if TYPE_CHECKING:
     from warmstart.metafeat.sample_statistics import SampleStatistics
 
-EXACT = 256
-"""Of more than `MANY` datasets, this many nearest distances are computed in double precision."""
-AT_ONCE = 1024
-"""Vectors per block of distances."""
-
 
 @dataclass(frozen=True, slots=True)
 class Location:
@@ -32,7 +27,8 @@ class Location:
     Attributes:
         query: the opened dataset; None for a descriptor.
         vector: its meta-feature, `d` float32; empty where the embedded has no model.
-        rows: `m` rows of the history to answer from.
+        among: rows of the history that may answer.
+        rows: the `m` nearest of them, at most `MANY`, ascending; all where the embedded has no model.
         distances: `m` from the dataset to them; NaN where the embedded has no model.
         confidence: how typical the dataset is for the history.
         notes: for people.
@@ -44,6 +40,7 @@ class Location:
 
     query: Query | None
     vector: NDArray[np.float32] = field(repr=False)
+    among: NDArray[np.int64] = field(repr=False)
     rows: NDArray[np.int64] = field(repr=False)
     distances: NDArray[np.float64] = field(repr=False)
     confidence: Confidence
@@ -69,14 +66,26 @@ class Location:
         return self.embedded.model is not None
 
     @property
+    def has_runs(self) -> bool:
+        """Tell whether any of the datasets that may answer has runs."""
+        return bool(self.embedded.has_runs[self.among].any())
+
+    @property
     def with_runs(self) -> "Location":
         """Return the location among the datasets with runs; see `EmbeddedHistory.with_runs`."""
-        rows = self.embedded.with_runs(self.rows)
-        return replace(self, rows=rows, distances=self.distances[np.isin(self.rows, rows)])
+        among = self.embedded.with_runs(self.among)
+        return self if len(among) == len(self.among) else self.within(among)
 
-    def at(self, positions: NDArray[np.int64]) -> "Location":
-        """Return the location among the datasets at some positions."""
-        return replace(self, rows=self.rows[positions], distances=self.distances[positions])
+    def within(self, among: NDArray[np.int64], k: int = MANY) -> "Location":
+        """Return the location at the `k` nearest of some datasets, ascending; without distances at all of them."""
+        if not self.has_distances:
+            return replace(self, among=among, rows=among, distances=np.full(len(among), np.nan))
+        rows, distances = self.embedded.nearest(self.vector, among, k)
+        return replace(self, among=among, rows=rows, distances=distances)
+
+    def at(self, rows: NDArray[np.int64]) -> "Location":
+        """Return the location at some datasets, ascending, near or not."""
+        return replace(self, rows=rows, distances=self.embedded.distances_to(self.vector, rows))
 
     @property
     def is_blind(self) -> bool:
@@ -94,22 +103,21 @@ def locate_vector(
     sample: "SampleStatistics | None",
     notes: tuple[str, ...] = (),
 ) -> Location:
-    """Locate a meta-feature in a history with a model: compute and judge its distances."""
-    distances = distances_to(vector, embedded, rows)
+    """Locate a meta-feature among some rows of a history with a model, and judge its distances."""
+    near, distances = embedded.nearest(vector, rows, MANY)
     # Only measured datasets count for the confidence.
-    has_runs = embedded.has_runs[rows]
-    counted = has_runs if has_runs.any() else slice(None)
+    counted = embedded.with_runs(rows)
     confidence = judge_query(
         embedded,
-        rows[counted],
-        distances[counted],
+        counted,
+        *((near, distances) if len(counted) == len(rows) else embedded.nearest(vector, counted, MANY)),
         sample=sample,
         class_names=() if query is None else query.source.class_names,
     )
     all_notes = (*embedded.notes, *notes, *(() if confidence.typical else (confidence.note,)))
     looked_at = min(SAMPLE, summary.n_images) if sample is None else sample.n_images
     movement = None if embedded.references is None else embedded.references.movement(looked_at)
-    return Location(query, vector, rows, distances, confidence, all_notes, embedded, summary, movement)
+    return Location(query, vector, rows, near, distances, confidence, all_notes, embedded, summary, movement)
 
 
 def locate_without_distances(
@@ -122,7 +130,7 @@ def locate_without_distances(
     note = f"Nothing of the history could be compared with your images: {why}. Its configurations are those that do well on all of its datasets."
     confidence = Confidence(typical=False, distance_percentile=None, note=note, reasons=(Code.NOT_COMPARED.value,))
     distances, vector = np.full(len(rows), np.nan), np.zeros(0, np.float32)
-    return Location(query, vector, rows, distances, confidence, (*embedded.notes, note), embedded, summary)
+    return Location(query, vector, rows, rows, distances, confidence, (*embedded.notes, note), embedded, summary)
 
 
 def name_in_history(source: ImageSource, embedded: EmbeddedHistory) -> str | None:
@@ -135,24 +143,3 @@ def name_in_history(source: ImageSource, embedded: EmbeddedHistory) -> str | Non
     except OSError:
         return None
     return name if same else None
-
-
-def distances_to(
-    vector: NDArray[np.float32], embedded: EmbeddedHistory, rows: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Compute the Euclidean distances from a meta-feature to rows of a history with a model.
-
-    Of more than `MANY` rows, the nearest are as exact as of fewer; the others are rounded to seven digits.
-    """
-    squares, nearest = np.empty(len(rows)), np.arange(len(rows))
-    if len(rows) > MANY:
-        is_whole = len(rows) == len(embedded.vectors) and np.array_equal(rows, nearest)
-        # In blocks and single precision first, to bound time and memory.
-        for start in range(0, len(rows), AT_ONCE):
-            block = slice(start, start + AT_ONCE)
-            differences = embedded.vectors[block if is_whole else rows[block]] - vector
-            squares[block] = np.einsum("ij,ij->i", differences, differences)
-        nearest = np.argpartition(squares, EXACT)[:EXACT]
-    exact = embedded.vectors[rows[nearest]].astype(np.float64) - vector
-    squares[nearest] = np.square(exact).sum(axis=1)
-    return np.sqrt(squares)

@@ -1,18 +1,17 @@
 """Reference statistics of a history's datasets, against which a query is judged."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.bo.transfer.novelty import nearest_other_group_of
 from warmstart.suggestions.references import References
 
 MANY = 2000
 """Datasets above which some computations take a part of them."""
-MAX_SAMPLED = 1000
-"""Datasets, evenly spread over a history larger than `MANY`, whose nearest distances are computed."""
+MOST_SAMPLED, LEAST_SAMPLED, MOST_PAIRS = 1000, 500, 10_000_000
+"""Of a history larger than `MANY`, the nearest distances of some datasets are computed, evenly spread over it: of the most, or
+of fewer, so that they are compared with all others in so many pairs, but never of fewer than the least."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,35 +19,22 @@ class Norms:
     """Reference statistics of the history's datasets.
 
     Attributes:
-        names: `m` datasets.
+        n_datasets: how many.
         n_groups: of siblings among them.
         nearest: distances of datasets (of a sample of a large history) to the nearest one of another group.
         fewest_images: fewest pictures of any dataset (of a sample of a large history), or of the draws that measured the movement of distances.
         references: their statistics, where the history holds them.
     """
 
-    names: tuple[str, ...]
+    n_datasets: int
     n_groups: int
     nearest: NDArray[np.float64]
     fewest_images: int
     references: References | None
 
-    @classmethod
-    def of(
-        cls,
-        vectors: NDArray[np.float32],
-        *,
-        groups: Sequence[str],
-        names: Sequence[str],
-        fewest_images: int,
-        references: References | None,
-    ) -> "Norms":
-        """Compute the norms of `m` datasets with `m x d` vectors; references may be of others too."""
-        statistics = None if references is None else references.of(names)
-        nearest = nearest_other_group_of(vectors, groups, asked=spread_rows(len(groups)))
-        return cls(tuple(names), len(set(groups)), nearest, fewest_images, statistics)
-
 
 def spread_rows(m: int) -> NDArray[np.int64]:
     """Return the positions sampled of `m` datasets: all of up to `MANY`, else some, evenly spread."""
-    return np.arange(m) if m <= MANY else np.linspace(0, m - 1, MAX_SAMPLED).astype(np.int64)
+    if m <= MANY:
+        return np.arange(m)
+    return np.linspace(0, m - 1, min(MOST_SAMPLED, max(LEAST_SAMPLED, MOST_PAIRS // m))).astype(np.int64)

@@ -20,7 +20,7 @@ from warmstart.history_store.space import natural
 from warmstart.measured_with import workload_of
 from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.doubts import NO_EXPECTED_ERROR, UNCERTAIN_ERROR, WIDER
-from warmstart.suggestions.embedded_history import EmbeddedHistory, nearest_positions, spread_positions
+from warmstart.suggestions.embedded_history import EmbeddedHistory, spread_positions
 from warmstart.suggestions.explanation import explain_answer
 from warmstart.suggestions.larger_pictures import larger_pictures_note
 from warmstart.suggestions.location import Location
@@ -44,13 +44,13 @@ FORECAST_FROM = 500
 
 
 def recommend(location: Location, request: Request, *, seed: int) -> Answer:
-    """Choose configurations for a located dataset, whose rows all have runs.
+    """Choose configurations for a located dataset, which may be answered from datasets with runs alone.
 
     Raises:
         UsageError: a strategy that needs distances where there are none, or more configurations than the history has.
     """
     embedded, k, strategy = location.embedded, request.count(location.embedded), request.strategy_for(location)
-    location, tuned_before = _narrow(location, uses_distances=strategy not in NEEDS_NO_MODEL)
+    near, (location, tuned_before) = location, _narrow(location, uses_distances=strategy not in NEEDS_NO_MODEL)
     # A failed run counts as error 1; a missing run stays NaN.
     errors = fill_failed(embedded.errors[location.rows], embedded.failed[location.rows])
     groups = location.groups
@@ -79,7 +79,8 @@ def recommend(location: Location, request: Request, *, seed: int) -> Answer:
     choices = (
         list(chooser(k)) if translation is None else [item.choice for item in translated if item.choice is not None]
     )
-    listed = list_neighbours(location, LEAST_NEIGHBOURS, used={choice.neighbour for choice in choices})
+    used = {int(location.rows[choice.neighbour]) for choice in choices if choice.neighbour is not None}
+    listed = list_neighbours(near, LEAST_NEIGHBOURS, used=used)
     suggestions = _initial_designs(
         location, errors, choices, strategy, tuned_before=tuned_before, is_timed=plan is not None
     )
@@ -88,7 +89,7 @@ def recommend(location: Location, request: Request, *, seed: int) -> Answer:
     if plan is not None:
         answer = _with_plan(answer, plan)
     if tuned_before is None:
-        answer = _with_expected_errors(answer, location, choices)
+        answer = _with_expected_errors(answer, near, choices)
     if translation is not None:
         answer = _translate_answer(answer, translation, translated, k)
     space = None if translation is None else translation.space
@@ -97,8 +98,7 @@ def recommend(location: Location, request: Request, *, seed: int) -> Answer:
         answer = replace(answer, notes=(*answer.notes, _failing_note(len(broken), len(choices), k)))
     if not request.explain or not choices:
         return answer
-    names = [neighbour.name for neighbour in listed]
-    why = explain_answer(embedded, location.rows, location.distances, errors=errors, choices=choices, listed=names)
+    why = explain_answer(near, location.rows, errors=errors, choices=choices, listed=listed)
     return replace(answer, explanation=why)
 
 
@@ -210,20 +210,19 @@ def _narrow(location: Location, *, uses_distances: bool) -> tuple[Location, Tune
 
     Of a large history the nearest datasets stay or, for strategies without distances, an even spread.
     """
-    near = nearest_positions(location.distances) if location.has_distances else np.arange(len(location.rows))
-    tuned_before = None
-    if location.query is not None:
-        tuned_before = find_tuned_before(
-            location.query, location.embedded, location.rows[near], location.distances[near]
-        )
-    positions = near if uses_distances else spread_positions(len(location.rows))
+    spread = location.among[spread_positions(len(location.among))]
+    basis = location if uses_distances or np.array_equal(spread, location.rows) else location.at(spread)
+    if location.query is None:
+        return basis, None
+    tuned_before = find_tuned_before(location.query, location.embedded, location.rows, location.distances)
     if tuned_before is None:
-        return location.at(positions), None
+        return basis, None
     assert tuned_before.choice.neighbour is not None  # noqa: S101  it is a dataset's own best
-    twin_position = near[tuned_before.choice.neighbour]
-    positions = np.union1d(positions, twin_position)
-    choice = replace(tuned_before.choice, neighbour=int(np.searchsorted(positions, twin_position)))
-    return location.at(positions), replace(tuned_before, choice=choice)
+    twin = location.rows[tuned_before.choice.neighbour]
+    if twin not in basis.rows:
+        basis = location.at(np.union1d(basis.rows, twin))
+    choice = replace(tuned_before.choice, neighbour=int(np.searchsorted(basis.rows, twin)))
+    return basis, replace(tuned_before, choice=choice)
 
 
 def _with_expected_errors(answer: Answer, location: Location, choices: Sequence[Choice]) -> Answer:

@@ -11,6 +11,7 @@ from warmstart.history_store.bundle.records import LARGEST
 from warmstart.history_store.errors import HistoryDamagedError
 from warmstart.history_store.wording import in_shell
 from warmstart.metafeat.handcrafted import FEATURES
+from warmstart.metafeat.index import DatasetIndex, distances_to
 from warmstart.metafeat.model_file import ModelHeader
 from warmstart.metafeat.pretrained.landmarks import LANDMARKS
 
@@ -171,7 +172,8 @@ def join_references(parts: Sequence[References]) -> References:
     """Join references; for repeated datasets, and for movements, the first one counts."""
     first = parts[0]
     for part in parts[1:]:
-        fresh = part.of([name for name in part.names if name not in set(first.names)])
+        joined = set(first.names)
+        fresh = part.of([name for name in part.names if name not in joined])
         if not fresh.names or fresh.pixels.shape[1] != first.pixels.shape[1]:
             continue
         lacks = first.features is None or fresh.features is None or first.features.shape[1] != fresh.features.shape[1]
@@ -370,13 +372,13 @@ def _movement(
     ]
     if len(large) < LEAST_DATASETS:
         return None
+    placed = [info for info in history.datasets if info.name in vectors]
+    if not placed:
+        return None
+    index, groups = DatasetIndex(np.stack([vectors[info.name] for info in placed])), [info.group for info in placed]
     for info in _with_progress(large, progress):
-        distant = [
-            vectors[candidate.name]
-            for candidate in history.datasets
-            if candidate.group != info.group and candidate.name in vectors
-        ]
-        if not distant:
+        distant = np.flatnonzero([group != info.group for group in groups])
+        if not len(distant):
             continue
         stored = history.images(info.name)
         rows, labels = stored.rows("train"), np.asarray(stored.labels)
@@ -385,7 +387,6 @@ def _movement(
             drawn = np.sort(np.random.default_rng(seed).choice(rows, size, replace=False))
             images = to_size(stored.take(drawn), model.spec)
             points.append(embed_images(images, labels[drawn], model, seed=seed, device=device, threads=threads))
-        first, second = (np.linalg.norm(np.stack(distant) - point, axis=1) for point in points)
-        near = np.argsort(first, kind="stable")[:NEAREST]
-        moved.append(np.abs(first - second)[near])
+        near, first = index.nearest(points[0], NEAREST, among=distant)
+        moved.append(np.abs(first - distances_to(points[1], index.vectors[near])))
     return float(np.percentile(np.concatenate(moved), COVERED)) if len(moved) >= LEAST_DATASETS else None

@@ -18,9 +18,9 @@ class RowMemory(Generic[Computed]):
     def __init__(self) -> None:
         self._values: dict[bytes, Computed] = {}
 
-    def recall(self, rows: NDArray[np.int64], compute: Callable[[], Computed]) -> Computed:
-        """Return the value of a row selection; compute it if it is not cached."""
-        key = rows.tobytes()
+    def recall(self, rows: NDArray[np.int64] | None, compute: Callable[[], Computed]) -> Computed:
+        """Return the value of a row selection, None = all rows; compute it if it is not cached."""
+        key = b"" if rows is None else rows.tobytes()
         try:
             return self._values[key]
         except KeyError:

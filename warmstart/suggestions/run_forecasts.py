@@ -14,6 +14,7 @@ from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.numbering import coordinates
 from warmstart.history_store.one_thread import one_thread
 from warmstart.history_store.records import Config, Status
+from warmstart.suggestions.expectations import views
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -86,8 +87,7 @@ def fit_run_forecasts(
     from warmstart.suggestions.translation import translate
 
     embedded, near = location.embedded, location.with_runs
-    order = np.argsort(near.distances, kind="stable") if near.has_distances else np.arange(len(near.rows))
-    rows = np.sort(near.rows[order[:MANY]])
+    rows = near.within(near.among, MANY).rows[:MANY]
     with History.open(embedded.path) as history:
         curves = read_curves(history, [embedded.names[row] for row in rows])
     measured = np.asarray(~np.isnan(curves).any(axis=2))
@@ -129,8 +129,10 @@ def read_curves(history: History, names: Sequence[str]) -> NDArray[np.float64]:
     columns = {config_key(config): column for column, config in enumerate(history.configs)}
     totals = np.zeros((len(names), len(columns), len(SHARES)))
     counts = np.zeros_like(totals)
-    for run in history.evaluations():
-        if run.dataset not in rows or len(run.curve) < 2 or run.status is not Status.OK:
+    table, all_names = history.table(), history.names
+    is_among = np.array([name in rows for name in all_names], dtype=np.bool_)
+    for run in table.records(all_names, history.configs, np.flatnonzero(is_among[table.dataset])):
+        if len(run.curve) < 2 or run.status is not Status.OK:
             continue
         errors = resample(run.curve, run.curve[-1][0])
         measured = ~np.isnan(errors)
@@ -144,8 +146,6 @@ def _features(
     location: Location, rows: NDArray[np.int64]
 ) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Return the two sets of features of some rows and of the dataset; constants if any are unknown."""
-    from warmstart.suggestions.expectations import views
-
     references = location.embedded.references
     at = {} if references is None else {name: row for row, name in enumerate(references.names)}
     names = [location.embedded.names[row] for row in rows]

@@ -16,6 +16,8 @@ from warmstart.history_store.error_tables import min_max_normalised
 Matrix = NDArray[np.float64]
 MOST = 12
 """Most scenarios of an incomplete row, one for each of its most similar datasets."""
+DONORS = 128
+"""Most rows that lend values, evenly spread over a larger table, and with those that have gaps make the profile."""
 ROUNDS = 20
 """Rounds of the fit of levels and spreads to the common profile of all rows."""
 FEW_CELLS = 3.0
@@ -80,15 +82,21 @@ def _completed(table: bytes, c: int) -> Scenarios:
         return Scenarios(errors[rows], _regrets(errors[rows]), rows, np.ones(len(rows))).read_only()
     measured = present.sum(axis=0) > 0
     gaps = (measured & ~present).any(axis=1)
-    level, spread = _levels(errors)
-    values = _on_profile(errors, level, spread)
-    completed: list[Matrix] = []
-    shares: list[Matrix] = []
-    for row in rows.tolist():
-        borrowed, share = _borrowed_values(values, row) if gaps[row] else (values[row][None], np.ones(1))
-        guess = level[row] + spread[row] * np.nan_to_num(borrowed)
-        completed.append(np.where(present[row], errors[row], np.where(measured, guess, np.nan)))
-        shares.append(share)
+    # Of a large table a part: rows without gaps need no profile.
+    part = np.arange(len(errors))
+    if len(rows) > DONORS:
+        part = np.union1d(rows[np.linspace(0, len(rows) - 1, DONORS).astype(np.int64)], np.flatnonzero(gaps))
+    level, spread = _levels(errors[part])
+    values = _on_profile(errors[part], level, spread)
+    donors = np.flatnonzero(~np.isnan(values).all(axis=1))
+    if len(donors) > DONORS:
+        donors = donors[np.linspace(0, len(donors) - 1, DONORS).astype(np.int64)]
+    completed, shares = list(errors[rows, None]), [np.ones(1)] * len(rows)
+    for position in np.flatnonzero(gaps[rows]).tolist():
+        row, number = rows[position], int(np.searchsorted(part, rows[position]))
+        borrowed, shares[position] = _borrowed_values(values, number, donors)
+        guess = level[number] + spread[number] * np.nan_to_num(borrowed)
+        completed[position] = np.where(present[row], errors[row], np.where(measured, guess, np.nan))
     all_rows = np.concatenate(completed)
     datasets = np.repeat(rows, [len(share) for share in shares])
     return Scenarios(all_rows, _regrets(all_rows), datasets, np.concatenate(shares)).read_only()
@@ -158,36 +166,34 @@ def _on_profile(errors: Matrix, level: Matrix, spread: Matrix) -> Matrix:
     return scaled
 
 
-def _borrowed_values(values: Matrix, row: int) -> tuple[Matrix, Matrix]:
+def _borrowed_values(values: Matrix, row: int, donors: NDArray[np.int64]) -> tuple[Matrix, Matrix]:
     """Return values for a row's cells from other rows, the most similar rows first.
 
     Args:
         values: `m x c` of `_on_profile`.
         row: of the dataset with gaps.
+        donors: rows that lend values, in order.
 
     Returns: `s x c`, NaN where no other row has a cell; `s` shares with sum 1.
     """
-    present = ~np.isnan(values)
-    donors = np.flatnonzero(present.any(axis=1))
     donors = donors[donors != row]
     if not len(donors):
         return np.full((1, values.shape[1]), np.nan), np.ones(1)
-    shared = present[donors] & present[row]
+    lent, borrower = values[donors], values[row]
+    present = ~np.isnan(lent)
+    shared = present & ~np.isnan(borrower)
     n_shared = shared.sum(axis=1)
-    gaps = np.where(shared, np.abs(values[donors] - values[row]), 0.0).sum(axis=1)
+    gaps = np.where(shared, np.abs(lent - borrower), 0.0).sum(axis=1)
     average_gap = gaps.sum() / max(int(n_shared.sum()), 1)
     # Rounded, so that equally similar rows keep their order on every machine.
     dissimilarity = np.round((gaps + FEW_CELLS * average_gap) / (n_shared + FEW_CELLS), 12)
     ranking = np.argsort(dissimilarity, kind="stable")
-    order, nearness = (
-        donors[ranking],
-        1.0 / np.maximum(dissimilarity[ranking][:MOST], max(1e-3 * average_gap, 1e-9)) ** 2,
-    )
+    nearness = 1.0 / np.maximum(dissimilarity[ranking][:MOST], max(1e-3 * average_gap, 1e-9)) ** 2
     # For each rank, the first row at or after it that has the cell; after the last one, from the top again.
-    no_rank = len(order)
-    ranks = np.where(present[order], np.arange(no_rank)[:, None], no_rank)
+    no_rank = len(ranking)
+    ranks = np.where(present[ranking], np.arange(no_rank)[:, None], no_rank)
     donor_ranks = np.minimum.accumulate(ranks[::-1], axis=0)[::-1]
     donor_ranks = np.where(donor_ranks == no_rank, donor_ranks[0], donor_ranks)[:MOST]
-    borrowed: Matrix = values[np.append(order, row)[donor_ranks], np.arange(values.shape[1])]
+    borrowed: Matrix = values[np.append(donors[ranking], row)[donor_ranks], np.arange(values.shape[1])]
     borrowed[donor_ranks == no_rank] = np.nan
     return borrowed, nearness / nearness.sum()

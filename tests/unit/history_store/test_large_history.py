@@ -54,7 +54,7 @@ def test_a_large_history_says_what_a_small_one_says(path: Path, large: None, mon
         history.append(run(77))
     with History.open(path) as history:
         assert isinstance(history._content.base, table.StoredTable)
-        assert all(isinstance(item, tuple) for item in history._content.datasets._items)
+        assert all(isinstance(item, int) for item in history._content.datasets._items)
         n, errors = history.n_evaluations, history.errors
         assert isinstance(history._content.base, table.StoredTable)  # neither needed all of them
         large_content = everything(history)

@@ -1,60 +1,33 @@
-"""A history of very many datasets answers by its nearest, and never holds a distance for each pair."""
-
-import tracemalloc
-from types import SimpleNamespace
+"""A history of very many datasets answers by its nearest."""
 
 import numpy as np
 import pytest
-from all_pairs import nearest_other_group
 
-from warmstart.bo.transfer.novelty import nearest_other_group_of
-from warmstart.suggestions import embedded_history
+from warmstart.locations import history_path
+from warmstart.metafeat.cells import build_cells
+from warmstart.metafeat.index import DatasetIndex
+from warmstart.suggestions import embedded_history, location
 from warmstart.suggestions.advisor import Advisor
-from warmstart.suggestions.embedded_history import nearest_positions, spread_positions
-from warmstart.suggestions.location import EXACT, distances_to
+from warmstart.suggestions.embedded_history import spread_positions
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (60, 8, 8), dtype=np.uint8)
 DATA = (IMAGES, np.arange(60) % 3)
 
 
-@pytest.mark.parametrize("m", [2, 300])
-def test_blocks_of_distances_are_those_of_all_pairs(m):
-    rng = np.random.default_rng(m)
-    vectors = rng.normal(3.0, 1.0, (m, 20)).astype(np.float32)
-    vectors[: m // 3] = vectors[m - m // 3 :]  # copies, some of them in another group
-    groups = rng.integers(0, max(1, m // 4), m).tolist()
-    wide = vectors.astype(np.float64)
-    between = np.stack([np.linalg.norm(wide - row, axis=1) for row in wide])
-    np.testing.assert_array_equal(nearest_other_group_of(vectors, groups), nearest_other_group(between, groups))
+@pytest.mark.parametrize("workload", ["cnn", "transfer"])
+def test_shipped_histories_are_answered_as_by_all_distances_with_and_without_cells(workload):
+    embedded = Advisor(history_path(workload=workload)).embedded
+    stored = DatasetIndex(embedded.vectors, cells=build_cells(embedded.vectors))
+    for row, vector in enumerate(embedded.vectors):
+        rows = embedded.rows_without((embedded.groups[row],), None)
+        near, distances = embedded.nearest(vector, rows, len(rows))
+        np.testing.assert_array_equal(near, rows)
+        every = np.linalg.norm(embedded.vectors.astype(np.float64) - vector, axis=1)
+        np.testing.assert_array_equal(distances, every[rows])
+        np.testing.assert_array_equal(stored.nearest(vector, 10, among=rows)[1], np.sort(distances)[:10])
 
 
-def test_no_square_of_the_number_of_datasets_is_held():
-    m = 1500
-    rng = np.random.default_rng(0)
-    vectors, groups = rng.normal(size=(m, 8)).astype(np.float32), list(range(m))
-    tracemalloc.start()
-    nearest_other_group_of(vectors, groups)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 4 * 256 * m * 8 * 8  # blocks of 256 rows, some at a time: an `m x m` of 8 numbers would be more
-
-
-@pytest.mark.parametrize("m", [1, 2150, 2201])
-def test_the_nearest_have_exact_distances_and_come_first(m):
-    rng = np.random.default_rng(m)
-    vectors, vector = rng.normal(5.0, 1.0, (m, 16)).astype(np.float32), rng.normal(5.0, 1.0, 16).astype(np.float32)
-    rows = rng.permutation(m)
-    found = distances_to(vector, SimpleNamespace(vectors=vectors), rows)
-    expected = np.linalg.norm(vectors[rows].astype(np.float64) - vector, axis=1)
-    nearest = np.argsort(expected)[:EXACT]
-    np.testing.assert_array_equal(np.argsort(found)[:EXACT], nearest)
-    np.testing.assert_allclose(found[nearest], expected[nearest], rtol=1e-14)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
-def test_places():
-    distances = np.array([3.0, 1.0, 2.0, 5.0, 4.0])
-    assert nearest_positions(distances).tolist() == [0, 1, 2, 3, 4]
+def test_an_even_spread():
     assert spread_positions(7).tolist() == list(range(7))
     spread = spread_positions(10**6)
     assert len(set(spread.tolist())) == embedded_history.SPREAD
@@ -64,9 +37,18 @@ def test_places():
 def test_the_nearest_answer_for_a_large_history(monkeypatch):
     whole = Advisor().suggest(DATA, 5, strategy="joint")
     near = Advisor().neighbours(DATA, 12)
-    monkeypatch.setattr(embedded_history, "MANY", 12)
+    monkeypatch.setattr(location.Location.within, "__defaults__", (12,))
+    monkeypatch.setattr(location, "MANY", 12)
     few = Advisor().suggest(DATA, 5, strategy="joint", explain=True)
     names = {neighbour.name for neighbour in near.neighbours}
     assert {design.source for design in few.suggestions} - {None} <= names
     assert few.neighbours[0] == whole.neighbours[0]
     assert len(Advisor().neighbours(DATA, 40).neighbours) == 40  # all of them are known
+
+
+def test_what_ignores_distances_uses_a_spread_and_still_lists_the_nearest(monkeypatch):
+    near = Advisor().neighbours(DATA, 3).neighbours
+    monkeypatch.setattr(embedded_history, "SPREAD", 20)
+    spread = Advisor().suggest(DATA, 5, strategy="portfolio", explain=True)
+    assert spread.neighbours == near
+    assert [reason.name for reason in spread.explanation.neighbours] == [neighbour.name for neighbour in near]

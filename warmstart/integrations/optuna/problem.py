@@ -17,6 +17,7 @@ from optuna.distributions import BaseDistribution, FloatDistribution
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from warmstart.bo.constraints import MEMORY
 from warmstart.bo.observation import Observation
 from warmstart.bo.space.encoding import Encoding
 from warmstart.history_store.axes import Axis, axis_of
@@ -190,10 +191,12 @@ def _observation(trial: FrozenTrial, config: Config, sign: float) -> Observation
     seconds = None if trial.duration is None else trial.duration.total_seconds()
     if OUTCOME in trial.user_attrs:  # Optuna's clock includes the pause before another worker resumed the trial
         seconds = trial.user_attrs[OUTCOME].get("duration")
+    is_failed, constraints = trial.state == TrialState.FAIL, trial.constraints
+    lacked_memory = is_failed and constraints.get(MEMORY, 0.0) > 0
     return Observation.of(
         config,
-        sign * value,
+        None if lacked_memory else sign * value,
         duration=None if seconds is None or seconds < 0 else seconds,  # negative if the clock was set back
-        status="failed" if trial.state == TrialState.FAIL else "ok",
-        constraints={name: bound <= 0 for name, bound in trial.constraints.items()},
+        status="failed" if is_failed and not lacked_memory else "ok",
+        constraints={name: bound <= 0 for name, bound in constraints.items()},
     )

@@ -8,13 +8,14 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from warmstart.history_store.errors import StorageError
 from warmstart.history_store.wording import in_words
+from warmstart.studies.execution.tracking import NO_TRACKING, Tracking
 from warmstart.studies.objectives.base import FOLDER, SEED, TRIAL
 
 RECORD, OUTPUT = "trial.json", "output.log"
@@ -61,11 +62,17 @@ class TrialOutputs:
         log: of all trials together; None = none.
         path: of the folder in which the trials' folders lie; None = they have none.
         is_shared: whether several studies have their trials there.
+        tracking: by other programs.
     """
 
     log: Path | None = None
     path: Path | None = None
     is_shared: bool = False
+    tracking: Tracking = NO_TRACKING
+
+    def heard_by(self, say: Callable[[str], object]) -> Self:
+        """Return the same, with a function that is called with lines on trackers."""
+        return replace(self, tracking=replace(self.tracking, say=say))
 
     def make_folder(self, study: str, number: int, seed: int, config: Mapping[str, Any]) -> TrialFolder | None:
         """Make the folder of a trial, or return the one that an interrupted run of the same trial left.

@@ -13,6 +13,7 @@ from pathlib import Path
 from warmstart.history_store.space import load_space
 from warmstart.studies.execution.first_failures import ALIKE, fail_alike
 from warmstart.studies.execution.pace import Pace
+from warmstart.studies.execution.tracking import Trackers
 from warmstart.studies.execution.trial_folder import NO_OUTPUTS, TrialFolder, TrialOutputs
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.objectives.base import Objective, Outcome
@@ -123,6 +124,7 @@ def work(
     """
     with ExitStack() as stack:
         runners = runners or Runners(objectives, outputs.log, stack)
+        trackers = stack.enter_context(Trackers(outputs.tracking))
         if limits.pace is not None:
             _restrict_to_pace(limits.pace, group)
         first: list[Outcome] = []
@@ -136,8 +138,11 @@ def work(
             i, run = chosen
             queue = group.queues[i]
             folder = outputs.make_folder(queue.name, run.number, run.seed, run.config)
-            outcome = _run_trial(queue, run, runners[i], limits, folder=folder, on_begin=on_begin, on_report=on_report)
+            outcome = _run_trial(
+                queue, run, runners[i], limits, folder=folder, trackers=trackers, on_begin=on_begin, on_report=on_report
+            )
             queue.end(run, outcome)
+            trackers.end(outcome)
             on_end()
             if len(first) < ALIKE:
                 first.append(outcome)
@@ -152,15 +157,18 @@ def _run_trial(
     limits: Limits,
     *,
     folder: TrialFolder | None,
+    trackers: Trackers,
     on_begin: Callable[[], object],
     on_report: Callable[[], object],
 ) -> Outcome:
     """Run a trial, and return its outcome."""
     paced = None if limits.pace is None else limits.pace.watch(queue, load_space(queue.plan.space), run)
     on_begin()
+    trackers.begin(queue.name, queue.plan, run)
 
     def report(step: float, error: float) -> bool:
         stop = queue.report(run, step, error)
+        trackers.report(step, error)
         on_report()
         return stop or (paced is not None and paced.report(step))
 

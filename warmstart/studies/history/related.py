@@ -61,6 +61,10 @@ def ask_related(
                 raise UsageError(msg, param="related")
             location = None
         names = _nearest(store, location, plan) if plan.related == (AUTO,) else _named_datasets(store, plan, path)
+        if location is not None:
+            chosen = set(names)
+            rows = [row for row in location.among.tolist() if location.embedded.names[row] in chosen]
+            location = location.at(np.array(rows, dtype=np.int64))
         has_meta_features = location is not None and set(names) <= set(location.names)
         tasks = tuple(
             _related_dataset(store, name, location, count=len(names), has_meta=has_meta_features, path=str(path))

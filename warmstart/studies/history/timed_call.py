@@ -22,7 +22,7 @@ from warmstart.studies.own_workload import OwnScript
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.trial_queue import TrialQueue
 from warmstart.suggestions.lookup import Sources
-from warmstart.timing.durations import Durations, fit_history, no_durations
+from warmstart.timing.durations import Durations, fit_history, no_durations, read_durations
 from warmstart.timing.forecast import UNKNOWN, TimedRun
 from warmstart.timing.plan import TimeLimit, TimePlan
 from warmstart.timing.short_run import LONGER_SHARE, ShortRun, short_run_by
@@ -206,7 +206,6 @@ def has_durations_of(spec: StudySpec, location: Location) -> bool:
 def can_plan(spec: StudySpec, location: Location) -> bool:
     """Tell whether a history can plan the first trials of a study: over its space, with durations of its objective."""
     from warmstart.history_store.history import History
-    from warmstart.timing.durations import read_durations
 
     if spec.rename or not has_durations_of(spec, location):
         return False

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from warmstart.bo.constraints import MEMORY
 from warmstart.history_store.records import Config
 
 TRIAL, FOLDER, SEED = "WARMSTART_TRIAL", "WARMSTART_DIR", "WARMSTART_SEED"
@@ -59,6 +60,11 @@ class Outcome:
     metrics: Mapping[str, float] = field(default_factory=dict)
     constraints: Mapping[str, float] = field(default_factory=dict)
     whole: float | None = None
+
+    def __post_init__(self) -> None:
+        """Add the constraint that a lack of memory misses."""
+        if self.status is TrialStatus.OOM:
+            object.__setattr__(self, "constraints", {**self.constraints, MEMORY: 1.0})
 
 
 class Objective(Protocol):

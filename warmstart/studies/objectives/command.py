@@ -29,6 +29,7 @@ from warmstart.studies.objectives.base import FOLDER, TRIAL, Report, TrialStatus
 from warmstart.studies.objectives.guessed_metric import GuessedMetric, better_guess
 from warmstart.studies.objectives.metric import LAST_HINT, NUMBER, Metric, MetricReader
 from warmstart.studies.objectives.printed import printed_lines
+from warmstart.training.processes.memory import says_out_of_memory
 from warmstart.training.processes.supervisor import Supervised, describe_end
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
@@ -141,15 +142,22 @@ class CommandObjective:
         # Python's output would wait in a buffer, and the reports with it.
         env = os.environ | {"PYTHONUNBUFFERED": "1"}
         process = Supervised(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
-        last_error: deque[str] = deque(maxlen=1)
-        listener = threading.Thread(
-            target=lambda: last_error.extend(printed_lines(process.process.stderr, sys.stderr)), daemon=True
-        )
+        last_error, no_memory = deque[str](maxlen=1), deque[str](maxlen=1)
+
+        def listen() -> None:
+            for line in printed_lines(process.process.stderr, sys.stderr):
+                last_error.append(line)
+                if says_out_of_memory(line):
+                    no_memory.append(line)
+
+        listener = threading.Thread(target=listen, daemon=True)
         listener.start()
         last, guess = "", None
         try:
             for line in printed_lines(process.process.stdout, sys.stdout):
                 last = line
+                if says_out_of_memory(line):
+                    no_memory.append(line)
                 if reader is None:
                     guess = better_guess(line, guess)
                     _report_json(line, report)
@@ -162,8 +170,8 @@ class CommandObjective:
         finally:
             process.end()
         if code:
-            status = TrialStatus.KILLED if code < 0 else TrialStatus.CRASHED
-            note = ": ".join([f"{words[0]} {describe_end(code)}", *last_error])
+            status = TrialStatus.OOM if no_memory else TrialStatus.KILLED if code < 0 else TrialStatus.CRASHED
+            note = ": ".join([f"{words[0]} {describe_end(code)}", *(no_memory or last_error)])
             return {"status": status, "note": note}
         return _result(last, guess) if reader is None else reader.result()
 

@@ -148,6 +148,7 @@ def _markdown(result: TuneResult, plan: StudySpec) -> str:
         *([] if result.metric.is_plain else [f"- metric: {_metric_text(result)}"]),
         f"- search: {plan.surrogate}, {plan.acquisition}, seed {plan.seed}, pruner {plan.pruner}",
         f"- trials: {counts}; {sum(durations):.1f} s in all",
+        *(f"- {in_markdown(line)}" for line in result.tracked_lines),
         f"- {in_markdown(result.comparison_line)}" if result.comparison is not None else "",
         "",
         "## Best",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,7 @@ class TuneResult:
         n_extra: number of late results among the trials, stored as extra trials.
         saved_model: the file of its best networks, or None.
         is_classifier: whether the error is the share of pictures that a network names wrongly.
+        tracked: where its trials are in other programs, by tracker.
     """
 
     study: str
@@ -96,6 +98,12 @@ class TuneResult:
     n_extra: int = 0
     saved_model: SavedModel | None = None
     is_classifier: bool = False
+    tracked: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def tracked_lines(self) -> list[str]:
+        """Return a line a tracker: where the trials are there."""
+        return [f"Tracked by {name}: {location}" for name, location in self.tracked.items()]
 
     @property
     def shown_metric(self) -> Metric:
@@ -228,6 +236,7 @@ class TuneResult:
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "report": self.report,
             "saved_model": None if self.saved_model is None else self.saved_model.to_dict(),
+            "tracked": dict(self.tracked),
             "seconds": self.seconds,
             "expected_error": None if self.expected is None else self.expected.best.to_dict(),
             "expectation": None if self.expected is None else self.expected.to_dict(),

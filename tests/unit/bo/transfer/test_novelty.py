@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
 from warmstart.bo.transfer.novelty import (
@@ -11,33 +10,12 @@ from warmstart.bo.transfer.novelty import (
     TYPICAL_PERCENTILE,
     WHITE,
     judge_novelty,
-    nearest_other_group_of,
     signal_limit,
     white_limit,
 )
-from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.errors import DataError
 
 NAN = np.nan
-
-
-class TestNearestOtherGroup:
-    def test_equals_a_plain_loop(self):
-        rng = np.random.default_rng(0)
-        points, groups = rng.normal(size=(20, 5)), rng.integers(6, size=20).tolist()
-        distances = cdist(points, points)
-        expected = [min(distances[i, j] for j in range(20) if groups[j] != groups[i]) for i in range(20)]
-        np.testing.assert_allclose(nearest_other_group_of(points, groups), expected, rtol=1e-14)
-
-    def test_one_group_has_no_other(self):
-        np.testing.assert_array_equal(nearest_other_group_of(np.zeros((2, 3)), ["a", "a"]), [NAN, NAN])
-        assert nearest_other_group_of(np.empty((0, 3)), []).shape == (0,)
-
-    def test_refusals(self):
-        with pytest.raises(UsageError, match=r"for 3 groups, got shape \(2, 2\)"):
-            nearest_other_group_of(np.zeros((2, 2)), ["a", "b", "c"])
-        for bad in (NAN, np.inf):
-            with pytest.raises(DataError, match="finite vectors"):
-                nearest_other_group_of([[0.0, bad], [bad, 0.0]], ["a", "b"])
 
 
 class TestJudgeNovelty:

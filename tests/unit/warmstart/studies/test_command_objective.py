@@ -241,3 +241,19 @@ def test_a_missing_value_removes_an_option_of_the_command_alone():
     values = {"optimizer": "adam", "augment": "--augment"}
     assert fill_placeholders(words, values) == ["t.py", "--opt", "adam", "--augment"]
     assert fill_placeholders(["t.py", "--log-lr", "{lr}", "{nesterov}"], {"lr": "-2.9"}) == ["t.py", "--log-lr", "-2.9"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "stream", "code", "status"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "stderr", 1, "oom"),
+        ("jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying", "stdout", 1, "oom"),
+        ("RuntimeError: CUDA error: device-side assert triggered", "stderr", 1, "crashed"),
+        ("CUDA out of memory: halving the batch", "stderr", 0, "ok"),
+    ],
+)
+def test_a_command_that_ends_for_lack_of_memory_is_told_apart(printed, stream, code, status):
+    lines = f"import sys; print({printed!r}, file=sys.{stream}); print('bye', file=sys.stderr); print(0.5); sys.exit({code})"
+    outcome = run(lines)
+    assert (outcome.status, outcome.constraints) == (status, {"memory": 1.0} if status == "oom" else {})
+    assert (printed[:30] in outcome.note) == (status == "oom")

@@ -21,7 +21,7 @@ def test_what_few_images_add_to_a_distance_is_said(monkeypatch, share):
     assert 0.02 * limit < slack < limit
     distances = np.full(len(rows), 9.0)
     distances[3] = share * limit
-    found = confidence.judge_query(embedded, rows, distances, sample=SimpleNamespace(n_images=30), class_names=())
+    found = confidence.judge_query(embedded, rows, rows, distances, sample=SimpleNamespace(n_images=30), class_names=())
     assert found.typical == (share < 3)
     assert (f"may add {slack:.2g} to a distance" in found.note) == (share > 1)
     assert found.note.startswith("Typical" if share < 3 else "Far from everything")

@@ -19,9 +19,8 @@ FINE = SampleStatistics(400, 1.0, 1.0, ClassSignal(30.0, 60.0), PIXELS.mean(0))
 
 def codes(sample=FINE, class_names=("cat", "dog"), *, groups=NAMES, references=REFERENCES, fewest_images=35):
     names = NAMES[: len(groups)]
-    vectors = np.zeros((len(groups), 2), np.float32)
-    norms = Norms.of(vectors, groups=groups, names=names, fewest_images=fewest_images, references=references)
-    found = find_doubts(sample, class_names, norms)
+    norms = Norms(len(groups), len(set(groups)), np.zeros(len(groups)), fewest_images, references)
+    found = find_doubts(sample, class_names, names, norms)
     assert all(doubt.text[0].isupper() and doubt.text[-1] in ".?" for doubt in found)
     return [doubt.code.value for doubt in found]
 

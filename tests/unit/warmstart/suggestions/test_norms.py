@@ -3,32 +3,30 @@
 from dataclasses import replace
 
 import numpy as np
-from all_pairs import nearest_other_group
 
 from warmstart.suggestions import norms
 from warmstart.suggestions.advisor import Advisor
-from warmstart.suggestions.norms import Norms, spread_rows
 
 
-def test_of_a_small_history_all_datasets_say_what_is_usual():
-    vectors = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
-    groups, names = [f"g{i // 2}" for i in range(30)], [f"d{i}" for i in range(30)]
-    found = Norms.of(vectors, groups=groups, names=names, fewest_images=7, references=None)
-    between = np.linalg.norm(vectors[:, None].astype(np.float64) - vectors[None], axis=2)
-    np.testing.assert_allclose(found.nearest, nearest_other_group(between, groups))
-    assert (found.n_groups, found.fewest_images, found.names[3]) == (15, 7, "d3")
-
-
-def test_of_a_large_one_some_that_are_evenly_spread_do_each_against_all(monkeypatch):
+def test_of_a_large_history_some_that_are_evenly_spread_say_what_is_usual(monkeypatch):
+    embedded = Advisor().embedded
+    every = embedded.rows_without((), None)
+    whole = embedded.norms_of(every)
+    assert (whole.n_datasets, whole.n_groups) == (len(embedded.names), len(set(embedded.groups)))
     monkeypatch.setattr(norms, "MANY", 20)
-    monkeypatch.setattr(norms, "MAX_SAMPLED", 10)
-    vectors = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
-    names = [f"d{i}" for i in range(30)]
-    found = Norms.of(vectors, groups=names, names=names, fewest_images=7, references=None)
-    between = np.linalg.norm(vectors[:, None].astype(np.float64) - vectors[None], axis=2)
-    rows = spread_rows(30)
-    assert rows.tolist() == [0, 3, 6, 9, 12, 16, 19, 22, 25, 29]
-    np.testing.assert_allclose(found.nearest, nearest_other_group(between, names)[rows])
+    monkeypatch.setattr(norms, "MOST_SAMPLED", 10)
+    few = replace(embedded).norms_of(every)  # which begins with nothing remembered
+    np.testing.assert_array_equal(few.nearest, whole.nearest[norms.spread_rows(len(every))])
+    assert (few.nearest.shape, few.n_datasets) == ((10,), whole.n_datasets)
+
+
+def test_without_some_datasets_the_others_say_it():
+    embedded = Advisor().embedded
+    rows = embedded.rows_without((embedded.groups[0],), embedded.names[-1])
+    nearest = embedded.norms_of(rows).nearest
+    for row, distance in zip(rows.tolist(), nearest.tolist(), strict=True):
+        others = rows[embedded.group_numbers[rows] != embedded.group_numbers[row]]
+        assert distance == embedded.distances_to(embedded.vectors[row], others).min()
 
 
 def test_as_few_pictures_are_known_as_distances_were_measured_with():
@@ -36,5 +34,5 @@ def test_as_few_pictures_are_known_as_distances_were_measured_with():
     every = embedded.rows_without((), None)
     assert min(about.n_train for about in embedded.about) > 50
     assert embedded.norms_of(every).fewest_images == 50
-    bare = replace(embedded, references=None)  # which begins with nothing remembered
+    bare = replace(embedded, references=None)
     assert bare.norms_of(every).fewest_images == min(about.n_train for about in embedded.about)

@@ -1,0 +1,1 @@
+"""Live trackers: what becomes of a study's trials in other programs, while they run."""
