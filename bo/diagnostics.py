@@ -20,10 +20,10 @@ from warmstart.bo.models import Related, SurrogateModels, TrialData
 from warmstart.bo.observation import Observation
 from warmstart.bo.optimizer import SCHEMA
 from warmstart.bo.related import RelatedTask, tasks_of
-from warmstart.bo.space.clauses import mentioned
 from warmstart.bo.space.encoding import Encoding
 from warmstart.bo.surrogates import GaussianProcess, check_named
 from warmstart.bo.surrogates.gp.metric import Metric
+from warmstart.history_store.clauses import mentioned
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.records import Value
 from warmstart.history_store.space import load_space

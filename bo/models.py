@@ -10,8 +10,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.bo.acquisition.cost import InverseCost, log_durations
-from warmstart.bo.acquisition.function import AcquisitionFunction, Improvement, Product, Validity
+from warmstart.bo.acquisition.function import (
+    AcquisitionFunction,
+    Improvement,
+    InverseCost,
+    Product,
+    Validity,
+    log_durations,
+)
 from warmstart.bo.acquisition.pending import Fantasies, Observed, fantasise
 from warmstart.bo.acquisition.registry import ACQUISITIONS
 from warmstart.bo.acquisition.scores import log_expected_improvement

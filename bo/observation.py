@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
-from warmstart.bo.space.axes import plain_config
+from warmstart.history_store.axes import plain_config
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.records import Config
 

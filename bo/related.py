@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from warmstart.bo.space.axes import plain_config
 from warmstart.bo.space.encoding import Encoding
 from warmstart.bo.surrogates import Task
+from warmstart.history_store.axes import plain_config
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.records import Config
 

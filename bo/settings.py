@@ -13,9 +13,9 @@ from warmstart.bo.acquisition.registry import ACQUISITIONS
 from warmstart.bo.error_units import WARPING
 from warmstart.bo.gpyopt_engine import UNUSED, check_engine
 from warmstart.bo.models import Incumbent, Variance
-from warmstart.bo.space.axes import plain
 from warmstart.bo.space.encoding import Encoding
 from warmstart.bo.space.sampling import Design
+from warmstart.history_store.axes import plain
 from warmstart.history_store.errors import UsageError
 
 if TYPE_CHECKING:

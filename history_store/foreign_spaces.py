@@ -202,7 +202,7 @@ def _split(text: str) -> list[str]:
 
 
 def _plain(word: str) -> Any:
-    from warmstart.history_store.yaml_words import plain_value
+    from warmstart.history_store.quoting import plain_value
 
     word = word.strip()
     return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else plain_value(word)

@@ -17,16 +17,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.conversion import Converted, choice_among, convert, describe, read_numbers
+from warmstart.history_store.conversion import (
+    Column,
+    Converted,
+    Match,
+    Wishes,
+    choice_among,
+    convert,
+    describe,
+    read_numbers,
+)
 from warmstart.history_store.errors import DataError, UsageError
 from warmstart.history_store.external_runs import ForeignParameter
-from warmstart.history_store.hyperparameter_names import in_names, pair_names
-from warmstart.history_store.matching import Column, Match, Wishes
+from warmstart.history_store.hyperparameter_names import in_names, join_spellings, pair_names
+from warmstart.history_store.numbering import Numbering
 from warmstart.history_store.records import Value
 from warmstart.history_store.rescaling import inside
 from warmstart.history_store.space import with_logarithms
-from warmstart.history_store.space_arrays import active_values, encode_columns, forbidden_rows
-from warmstart.history_store.spellings import join_spellings
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -282,8 +289,11 @@ def _assemble_configs(
             lost |= converted[name].bad
     silent = ~lost & np.all(list(absent.values()), axis=0)
     lost |= silent
-    unit, sure = encode_columns(space, columns, n)
-    active = active_values(space, unit)
+    numbering = Numbering(space)
+    numbers = numbering.parse_columns(columns, n)
+    present = np.array([[value is not None for value in columns[name]] for name in space], dtype=np.bool_).T
+    illegal = (present & np.isnan(numbering.shares(numbers))).any(axis=1)
+    active = numbering.active(numbers)
     for index, name in enumerate(space):
         if name not in fill and not absent[name].all() and not hasattr(space[name], "value"):
             unset = absent[name] & active[:, index] & ~lost
@@ -293,8 +303,7 @@ def _assemble_configs(
                 else {}
             )
             lost |= unset
-    unit = np.where(active, unit, np.nan)
-    forbidden = ~lost & (forbidden_rows(space, unit) | ~sure)
+    forbidden = ~lost & (numbering.forbidden(np.where(active, numbers, np.nan)) | illegal)
     lost |= forbidden
     matches: dict[str, Match] = {}
     for index, name in enumerate(space):

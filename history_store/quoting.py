@@ -11,10 +11,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import pprint
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
+from typing import Any
 
 _ACTING = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff"
 """Control characters, line ends, marks of direction, halves of surrogate pairs (bytes of a file's name that are no UTF-8)."""
@@ -48,8 +50,6 @@ def in_python(value: object) -> str:
 def in_yaml(document: object) -> str:
     """Write a document as YAML, keys in their order; texts that YAML 1.1 or 1.2 takes for another value are in quotes."""
     import yaml
-
-    from warmstart.history_store.yaml_words import plain_value
 
     class Dumper(yaml.SafeDumper):
         """PyYAML's own, which minds YAML 1.1 alone."""
@@ -114,3 +114,23 @@ def _inert(cell: object) -> object:
     except ValueError:
         return f"'{cell}"
     return cell
+
+
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_WORDS: Mapping[str, Any] = {
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys((".inf", ".Inf", "+.inf"), math.inf),
+    "-.inf": -math.inf,
+    ".nan": math.nan,
+    ".NaN": math.nan,
+}
+
+
+def plain_value(text: str) -> Any:
+    """Read a plain word as YAML 1.2 does: `1e-5` is a number; `on`, `off`, `yes` and `no` are texts."""
+    if _INTEGER.fullmatch(text):
+        return int(text) if len(text) < 400 else math.inf
+    return float(text) if _FLOAT.fullmatch(text) else _WORDS.get(text, text)

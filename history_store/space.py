@@ -1,4 +1,4 @@
-"""Search spaces: ConfigSpace JSON, shared Sobol configurations, points as numbers.
+"""Search spaces: ConfigSpace JSON, and names and values for people.
 
 ConfigSpace is imported inside the functions: answering a query needs stored configurations only.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,7 @@ from warmstart.history_store.json_text import parse_stored_json
 from warmstart.history_store.records import Config, Value
 
 if TYPE_CHECKING:
-    import numpy as np
     from ConfigSpace import ConfigurationSpace
-    from numpy.typing import NDArray
 
 CONDITIONS = 250
 """The most hyperparameters with conditions, of which each makes ConfigSpace look at all."""
@@ -175,94 +173,6 @@ def as_tuple(value: Any) -> Any:
     return tuple(map(as_tuple, value)) if isinstance(value, list) else value
 
 
-def sobol_configs(space: ConfigurationSpace, n: int, *, seed: int = 0) -> list[dict[str, Value]]:
-    """Draw n shared configurations from one scrambled Sobol sequence; the first m of n are those of any other n.
-
-    Args:
-        space: inactive conditional hyperparameters are left out of a configuration; forbidden ones are passed over.
-        n: how many.
-        seed: of the scrambling.
-
-    Returns: n distinct configurations with native Python values.
-
-    Raises:
-        UsageError: when n < 1, or the space holds fewer than n distinct configurations.
-    """
-    import numpy as np
-    from scipy.stats import qmc
-
-    if n < 1:
-        msg = f"sobol_configs: expected at least one configuration, got n={n}. Ask for 16, 32 or 64."
-        raise UsageError(msg)
-    size = space.estimate_size()
-    if n > size:
-        msg = f"sobol_configs: expected a space with at least {n} distinct configurations, got at most {size:.0f}. Ask for fewer."
-        raise UsageError(msg)
-    sampler = qmc.Sobol(d=len(space), scramble=True, rng=np.random.default_rng(seed))
-    configs: list[dict[str, Value]] = []
-    keys: set[str] = set()
-    for _ in range(64):
-        for row in sampler.random(64 if len(configs) < 64 else 1024):
-            config = _decode(space, row)
-            key = json.dumps(config, sort_keys=True)
-            if config and key not in keys:
-                keys.add(key)
-                configs.append(config)
-                if len(configs) == n:
-                    return configs
-    msg = (
-        f"sobol_configs: expected a space with at least {n} distinct configurations, got {len(configs)}. Ask for fewer."
-    )
-    raise UsageError(msg)
-
-
-def to_unit(space: ConfigurationSpace, configs: Sequence[Config]) -> NDArray[np.float64]:
-    """Encode configurations as `n x d` float64: numbers in [0, 1], a choice as its number, NaN = inactive.
-
-    Raises:
-        DataError: when a configuration does not fit the space.
-    """
-    import numpy as np
-    from ConfigSpace import Configuration
-    from ConfigSpace.exceptions import ForbiddenValueError, HyperparameterNotFoundError
-
-    from warmstart.history_store.space_arrays import active_values, encode_columns, forbidden_rows
-
-    names = list(space)
-    columns = {name: [config.get(name) for config in configs] for name in names}
-    rows, sure = encode_columns(space, columns, len(configs))
-    sure &= (active_values(space, rows) == ~np.isnan(rows)).all(axis=1) & ~forbidden_rows(space, rows)
-    sure &= np.array([len(config) for config in configs], dtype=np.int64) == (~np.isnan(rows)).sum(axis=1)
-    for index in np.flatnonzero(~sure).tolist():
-        config = configs[index]
-        try:
-            rows[index] = Configuration(space, values=dict(config)).get_array()
-        except (ValueError, KeyError, TypeError, ForbiddenValueError, HyperparameterNotFoundError) as error:
-            named = f"space {space.name!r}" if space.name else "space"
-            msg = f"configuration {dict(config)}: expected one that the {named} allows, got {_config_fault(space, config)}. Correct it."
-            raise DataError(msg) from error
-    return rows
-
-
-def _config_fault(space: ConfigurationSpace, config: Config) -> str:
-    """Describe why a space does not allow a configuration."""
-    from warmstart.history_store.conversion import describe
-
-    unknown = [name for name in config if name not in space]
-    if unknown:
-        return f"{unknown[0]!r}, which is none of {', '.join(space)}"
-    for name, value in config.items():
-        if not space[name].legal_value(value):
-            return f"{name} = {value!r}, which is not {describe(space[name])}"
-    lacking = [name for name in space if name not in config and not space.parent_conditions_of[name]]
-    if lacking:
-        return f"none of {', '.join(lacking)}"
-    inactive = [name for name in config if space.parent_conditions_of[name]]
-    if inactive:
-        return f"a combination that it forbids, or one of {', '.join(inactive)} where it is not active"
-    return "a combination that it forbids"
-
-
 def natural(config: Config) -> dict[str, float]:
     """Return the values behind logarithms: `log10_learning_rate` -2.9 becomes `learning_rate` 0.00126.
 
@@ -329,43 +239,3 @@ def space_names(space_json: str) -> list[str]:
         msg = f"a space without hyperparameters, {space_json:.60}"
         raise ValueError(msg)
     return names
-
-
-def _decode(space: ConfigurationSpace, row: NDArray[np.float64]) -> dict[str, Value] | None:
-    """Turn a point of the unit cube into a configuration; None if a clause forbids it."""
-    from ConfigSpace import Configuration
-    from ConfigSpace.exceptions import ForbiddenValueError
-    from ConfigSpace.util import deactivate_inactive_hyperparameters
-
-    names = list(space)
-    values: dict[str, Any] = {name: _value_at(space[name], float(u)) for name, u in zip(names, row, strict=False)}
-    try:
-        active: Mapping[str, Any] = deactivate_inactive_hyperparameters(values, space)
-        Configuration(space, values=dict(active))
-    except ForbiddenValueError:
-        return None
-    return {name: _python_value(active[name]) for name in names if name in active}
-
-
-def _value_at(hyperparameter: Any, u: float) -> Any:
-    """Map u in [0, 1) to a value: reals along their scale, integers and choices in equal shares of it."""
-    choices = getattr(hyperparameter, "choices", None) or getattr(hyperparameter, "sequence", None)
-    if choices is not None:
-        return choices[min(int(u * len(choices)), len(choices) - 1)]
-    if hasattr(hyperparameter, "value"):  # a constant
-        return hyperparameter.value
-    if not math.isfinite(hyperparameter.size):
-        return hyperparameter.to_value(u)
-    low, high = hyperparameter.lower, hyperparameter.upper
-    if getattr(hyperparameter, "log", False):
-        value = round(float((low - 0.5) * ((high + 0.5) / (low - 0.5)) ** u))
-    else:
-        # The paper's casting: a real, cut off to an integer.
-        value = low + int(u * (high - low + 1))
-    return min(max(value, low), high)
-
-
-def _python_value(value: Any) -> Value:
-    """Return the Python value of a scalar of numpy: configurations are written as JSON."""
-    native: Value = value.item() if hasattr(value, "item") else value
-    return native

@@ -28,9 +28,8 @@ import numpy as np
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.foreign_spaces import ForeignEntryError, foreign_space
 from warmstart.history_store.json_text import plain_fault
-from warmstart.history_store.quoting import in_line
+from warmstart.history_store.quoting import in_line, plain_value
 from warmstart.history_store.space import CHOICES, PARTS, check_choices, check_conditions
-from warmstart.history_store.yaml_words import plain_value
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

@@ -34,14 +34,14 @@ class ModelSpec:
     """Architecture and input of a meta-feature model.
 
     Attributes:
-        extractor: set encoder, see `warmstart.metafeat.encoders`; `handcrafted` = none, nor convolutions: those features alone;
+        extractor: set encoder, see `warmstart.metafeat.siamese_network`; `handcrafted` = none, nor convolutions: those features alone;
             `landmarks` = no network at all, see `warmstart.metafeat.pretrained.landmark_model`.
         label_code: how classes enter the encoder, see `warmstart.metafeat.labels`.
         label_plane: give the convolutions class index / 256 as a constant fourth channel too.
         image_size: side of the images in pixels.
         tau: images in one draw.
         target: distance between datasets that the embedding's distance imitates.
-        backbone: the convolutions, see `warmstart.metafeat.deep`.
+        backbone: the convolutions, see `warmstart.metafeat.siamese_network`.
         handcrafted: give the after-layers the handcrafted features too, see `warmstart.metafeat.handcrafted`.
     """
 

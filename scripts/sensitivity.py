@@ -20,7 +20,7 @@ import numpy as np
 
 from warmstart.history_store.history import History
 from warmstart.history_store.space import load_space
-from warmstart.training.collection.cells import cell_seed
+from warmstart.training.collection.plan import cell_seed
 from warmstart.training.workloads.cnn.budget import BUDGETS
 
 Cell = dict[str, Any]

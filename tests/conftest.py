@@ -71,8 +71,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     """Make a history of six datasets in three groups over eight configurations, and a model that fits it."""
     from warmstart.history_store.history import History
     from warmstart.history_store.images import ImageSet
+    from warmstart.history_store.numbering import sobol_configs
     from warmstart.history_store.records import DatasetInfo, Evaluation
-    from warmstart.history_store.space import dump_space, sobol_configs
+    from warmstart.history_store.space import dump_space
     from warmstart.history_store.splits import split_codes
     from warmstart.metafeat.embed import embed_history
     from warmstart.metafeat.model import MetaFeatureModel

@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warmstart.history_store.file.sink import Sink
+from warmstart.history_store.file.base import Sink
 from warmstart.history_store.history import History
 from warmstart.history_store.images import ImageSet
+from warmstart.history_store.numbering import sobol_configs
 from warmstart.history_store.records import DatasetInfo, Evaluation, Status, Value
-from warmstart.history_store.space import dump_space, sobol_configs
+from warmstart.history_store.space import dump_space
 
 NAMES = ("digits", "Ä/ö ☃", "..")
 

@@ -9,8 +9,9 @@ from warmstart.bo.transfer.strategies import STRATEGIES
 from warmstart.default_workload import DefaultWorkload, default_workload, extractors_of, is_model_named
 from warmstart.descriptor import Description, Descriptor
 from warmstart.history_store.errors import DataError, StorageError
+from warmstart.history_store.numbering import to_unit
 from warmstart.history_store.records import Value
-from warmstart.history_store.space import load_space, to_unit
+from warmstart.history_store.space import load_space
 from warmstart.locations import never_measured
 from warmstart.remote_study import RemoteStudy
 from warmstart.service.answers import answer_from_wire

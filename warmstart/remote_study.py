@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from warmstart.history_store.errors import DataError, LeaseLostError, StorageError, UsageError, WarmstartError
+from warmstart.history_store.numbering import to_unit
 from warmstart.history_store.records import Value
-from warmstart.history_store.space import to_unit
 from warmstart.service.shapes import OFFERED, REPORTED, STUDY, TRIAL
 from warmstart.service.transport import Transport, segment
 from warmstart.studies.objectives.metric import plain_number

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.bo.acquisition.function import AcquisitionFunction
-from warmstart.bo.space.axes import MAX_UNIT
 from warmstart.bo.space.encoding import Encoding
 from warmstart.bo.space.sampling import unit_points
+from warmstart.history_store.axes import MAX_UNIT
 
 Floats = NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.bo.space.axes import axis_of, plain
 from warmstart.bo.space.encoding import Encoding
+from warmstart.history_store.axes import axis_of, plain
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.records import Config, Value
 

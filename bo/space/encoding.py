@@ -6,15 +6,16 @@ import itertools
 import math
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from warmstart.bo.space.axes import MAX_UNIT, Axis, Choice, Integer, Real, axis_of, plain_config
-from warmstart.bo.space.clauses import condition_test, forbidden_test, mentioned
 from warmstart.bo.space.sampling import Design, unit_points
+from warmstart.history_store.axes import MAX_UNIT, Axis, Choice, Integer, Real, plain_config
+from warmstart.history_store.clauses import mentioned
 from warmstart.history_store.errors import DataError, UsageError
+from warmstart.history_store.numbering import Numbering
 from warmstart.history_store.records import Config, Value
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Encoding:
     """A ConfigSpace space as the cube `[0, 1)^p`, with a block of model columns for each hyperparameter.
 
     Designs and the search for the next point use the cube. Every point stands for one configuration: its rounded
-    values, without inactive hyperparameters. Suggested reals lie on a decimal grid (`warmstart.bo.space.axes.Real`),
+    values, without inactive hyperparameters. Suggested reals lie on a decimal grid (`warmstart.history_store.axes.Real`),
     and whole numbers above 2**53 are equal if their float64s are. Values of a caller's configuration are stored
     exactly. Constants are part of configurations, not of the cube. Activity and clauses follow ConfigSpace.
 
@@ -62,14 +63,8 @@ class Encoding:
             msg = "space: expected at least one hyperparameter, got none. Add one with ConfigurationSpace.add."
             raise UsageError(msg)
         self.space = space
-        self._axes: list[Axis] = [axis_of(hyperparameter) for hyperparameter in space.values()]
-        self._index = {axis.name: j for j, axis in enumerate(self._axes)}
-        by_name = {axis.name: (j, axis) for j, axis in enumerate(self._axes)}
-        self._conditions = sorted(  # parents come before children in a space
-            ((self._index[c.child.name], condition_test(c, by_name)) for c in space.conditions),
-            key=lambda pair: pair[0],
-        )
-        self._forbidden = [(str(c), forbidden_test(c, by_name)) for c in space.forbidden_clauses]
+        self._numbering = Numbering(space)
+        self._axes = self._numbering.axes
         self._free = [j for j, axis in enumerate(self._axes) if axis.size > 1]
         self._exact: list[dict[float, float]] = [{} for _ in self._free]
         free = [self._axes[j] for j in self._free]
@@ -83,13 +78,19 @@ class Encoding:
         in_clauses = set().union(*map(mentioned, [*space.conditions, *space.forbidden_clauses]))
         self._tested = [k for k, name in enumerate(self.names) if name in in_clauses]
         self._stepped = [k for k in range(self.p) if not self.real[k]]
-        children = {child for child, _ in self._conditions}
         self.conditional = tuple(
             column
             for j, start, end in zip(self._free, ends[:-1], ends[1:], strict=True)
-            if j in children
+            if j in self._numbering.children
             for column in range(start, end)
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"space": self.space, "_exact": self._exact}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Encoding.__init__(self, state["space"])
+        self._exact = state["_exact"]
 
     def columns(self, U: ArrayLike) -> Floats:
         """Return the model columns `n x d` of `n x p` points, rounded to configurations, NaN where inactive.
@@ -107,7 +108,7 @@ class Encoding:
 
     def valid(self, U: ArrayLike) -> Bools:
         """Return the mask of `n x p` points that no clause forbids, after rounding."""
-        return ~self._forbids(self._numbers(self._checked(U), self._tested))
+        return ~self._numbering.forbidden(self._numbers(self._checked(U), self._tested))
 
     def decode(self, U: ArrayLike) -> list[dict[str, Value]]:
         """Return the configurations of `n x p` points with Python values, without inactive hyperparameters.
@@ -117,14 +118,10 @@ class Encoding:
         """
         points = self._checked(U)
         numbers = self._numbers(points)
-        for row in np.flatnonzero(self._forbids(numbers)).tolist():
-            msg = f"point {row}: expected a configuration that the space {self.space.name!r} allows, got one that is forbidden by {self._clause(numbers[row])}. Ask `valid` first."
+        for row in np.flatnonzero(self._numbering.forbidden(numbers)).tolist():
+            msg = f"point {row}: expected a configuration that the space {self.space.name!r} allows, got one that is forbidden by {self._numbering.clause(numbers[row])}. Ask `valid` first."
             raise DataError(msg)
-        configs: list[dict[str, Value]] = [{} for _ in points]
-        for j, axis in enumerate(self._axes):
-            for config, number in zip(configs, numbers[:, j].tolist(), strict=True):
-                if not math.isnan(number):
-                    config[axis.name] = axis.native(number)
+        configs = self._numbering.configs(numbers)
         for k, axis in self._wide:
             for config, u in zip(configs, points[:, k].tolist(), strict=True):
                 if axis.name in config and u in self._exact[k]:
@@ -140,11 +137,9 @@ class Encoding:
             DataError: when a configuration does not fit the space; the message names the configuration and the reason.
         """
         dicts = [_as_dict(config) for config in configs]
-        numbers, active, misfits = self._read(dicts)
-        for row in np.flatnonzero(misfits).tolist():
-            raise DataError(self._misfit(dicts[row], active[row], numbers[row]))
-        for row in np.flatnonzero(self._forbids(numbers)).tolist():
-            raise DataError(_expected(dicts[row], f"one that is forbidden by {self._clause(numbers[row])}"))
+        numbers, active, misfits = self._numbering.parse(dicts)
+        for row in np.flatnonzero(misfits | self._numbering.forbidden(numbers)).tolist():
+            raise self._numbering.refuse(dicts[row])
         points = np.full((len(dicts), self.p), INACTIVE)
         for k, j in enumerate(self._free):
             points[active[:, j], k] = self._axes[j].units(numbers[active[:, j], j])
@@ -155,8 +150,8 @@ class Encoding:
 
     def fits(self, configs: Sequence[Config]) -> Bools:
         """Return the mask of n configurations that the space allows, which `encode` takes."""
-        numbers, _, misfits = self._read([_as_dict(config) for config in configs])
-        return ~(misfits | self._forbids(numbers))
+        numbers, _, misfits = self._numbering.parse([_as_dict(config) for config in configs])
+        return ~(misfits | self._numbering.forbidden(numbers))
 
     def key(self, config: Config) -> str:
         """Return the key of a configuration; configurations that are equal after rounding share it."""
@@ -319,24 +314,7 @@ class Encoding:
             if exact := self._exact[k]:
                 for row in np.flatnonzero(np.isin(points[:, k], np.fromiter(exact, dtype=np.float64))):
                     numbers[row, j] = exact[points[row, k]]
-        return np.where(self._active(numbers), numbers, np.nan)
-
-    def _read(self, configs: Sequence[Config]) -> tuple[Floats, Bools, Bools]:
-        """Convert n configurations to numbers and masks.
-
-        Returns: numbers, NaN for a missing or unfit value; mask of active hyperparameters; mask of configurations that
-            do not fit, clauses aside.
-        """
-        present = np.array([[axis.name in config for axis in self._axes] for config in configs], dtype=np.bool_)
-        present = present.reshape(-1, len(self._axes))
-        numbers = np.full(present.shape, np.nan)
-        for j, axis in enumerate(self._axes):
-            rows = np.flatnonzero(present[:, j]).tolist()
-            numbers[rows, j] = axis.parse([configs[row][axis.name] for row in rows])
-        active = self._active(numbers)
-        misfits = ((present != active) | (present & np.isnan(numbers))).any(axis=1)
-        more = np.array([len(config) for config in configs], dtype=np.int64) > present.sum(axis=1)
-        return numbers, active, misfits | more
+        return np.where(self._numbering.active(numbers), numbers, np.nan)
 
     def _with_exact_reals(self, points: Floats, numbers: Floats) -> Floats:
         """Store reals off the grid under coordinates of their own, and return the points with these coordinates."""
@@ -350,39 +328,6 @@ class Encoding:
                 _store_exact(exact, points[row], k, float(numbers[row, j]), reserved=decimal)
         return points
 
-    def _active(self, numbers: Floats) -> Bools:
-        """Return the mask of active hyperparameters; numbers of inactive ones may be NaN or not."""
-        rows, active = numbers.copy(), np.ones(numbers.shape, dtype=np.bool_)
-        for child, meets in self._conditions:
-            active[:, child] = meets(rows)
-            rows[~active[:, child], child] = np.nan
-        return active
-
-    def _forbids(self, numbers: Floats) -> Bools:
-        """Return the mask of rows that a clause forbids."""
-        forbidden = np.zeros(len(numbers), dtype=np.bool_)
-        for _, meets in self._forbidden:
-            forbidden |= meets(numbers)
-        return forbidden
-
-    def _clause(self, numbers: Floats) -> str:
-        """Return the text of the clause that forbids a row."""
-        return next(text for text, meets in self._forbidden if meets(numbers[None])[0])
-
-    def _misfit(self, config: Config, active: Bools, numbers: Floats) -> str:
-        """Return the message why a configuration does not fit the space."""
-        unknown = config.keys() - self._index.keys()
-        if unknown:
-            return _expected(config, f"the unknown name {min(map(str, unknown))!r}; it has {', '.join(self._index)}")
-        for axis, number in zip(self._axes, numbers, strict=True):
-            if axis.name in config and math.isnan(number):
-                return _expected(config, f"{axis.name}={config[axis.name]!r}, which is not {axis}")
-        for axis, on in zip(self._axes, active, strict=True):
-            if on and axis.name not in config:
-                return _expected(config, f"none for {axis.name}, {axis}")
-        name = next(axis.name for axis, on in zip(self._axes, active, strict=True) if not on and axis.name in config)
-        return _expected(config, f"a value for {name}, which is inactive here")
-
 
 def _as_dict(config: Config) -> dict[str, Value]:
     """Copy a configuration, a dict or one of ConfigSpace's."""
@@ -391,12 +336,6 @@ def _as_dict(config: Config) -> dict[str, Value]:
     except (TypeError, ValueError) as error:
         msg = f"configuration {config!r}: expected values by name, got {type(config).__name__}. Give a dict."
         raise DataError(msg) from error
-
-
-def _expected(config: Config, got: str) -> str:
-    return (
-        f"configuration {dict(config)}: expected one that the space allows, got {got}. Correct the name or the value."
-    )
 
 
 def _first_rows(keys: Sequence[str], taken: Collection[str]) -> list[int]:

@@ -17,13 +17,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from warmstart.bo.surrogates.base import Conditioned, Prediction, Surrogate, Task
+from warmstart.bo.surrogates.base import Conditioned, Prediction, Surrogate, SurrogateInfo, Task
 from warmstart.bo.surrogates.bohamiann.model import Bohamiann
 from warmstart.bo.surrogates.dngo.model import DNGO
 from warmstart.bo.surrogates.dngo.multitask import MultiTaskDNGO
 from warmstart.bo.surrogates.gp.model import GaussianProcess
 from warmstart.bo.surrogates.gp.multitask import MultiTaskGaussianProcess
-from warmstart.bo.surrogates.info import SurrogateInfo
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.registry import Registry
 

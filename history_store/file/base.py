@@ -1,6 +1,7 @@
 """The HDF5 file of a history as a whole: writing and reading the content."""
 
 import mmap
+import os
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -12,6 +13,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.history_store import system
 from warmstart.history_store.errors import (
     HistoryDamagedError,
     HistoryWarning,
@@ -19,6 +21,7 @@ from warmstart.history_store.errors import (
     StorageError,
     UsageError,
 )
+from warmstart.history_store.file import durable
 from warmstart.history_store.file.cells import CELLS, check_cells, write_cells
 from warmstart.history_store.file.content import Content, quoted
 from warmstart.history_store.file.dataset_list import read_datasets, write_datasets
@@ -42,7 +45,6 @@ from warmstart.history_store.file.layout import (
     write_json,
     write_text,
 )
-from warmstart.history_store.file.sink import Sink
 from warmstart.history_store.file.stored_images import add_checksums
 from warmstart.history_store.file.table import StoredTable, is_large, read_evaluations, table_faults, write_table
 from warmstart.history_store.space import space_names
@@ -306,3 +308,84 @@ def check_base(path: Path, *, source: Path | None = None) -> None:
         HistoryWarning,
         stacklevel=2,
     )
+
+
+class Sink:
+    """A file object for h5py that stores the first error of the system and then ignores all writes.
+
+    Args:
+        path: of the file, which is emptied if it exists.
+
+    Attributes:
+        error: the first error, for `check`.
+        inode: number of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.error: OSError | MemoryError | None = None
+        self._position = 0
+        self._size = 0
+        self._fd = system.open_descriptor(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, follow=False)
+        self.inode = os.fstat(self._fd).st_ino
+
+    def check(self) -> None:
+        """Raise the stored error, if there is one.
+
+        Raises:
+            OSError: no space, for example.
+            MemoryError: none left.
+        """
+        if self.error is not None:
+            raise self.error
+
+    def close(self) -> None:
+        """Close the file; call it after HDF5 has."""
+        os.close(self._fd)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move to a position."""
+        self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        return self._position
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def read(self, size: int) -> bytes:
+        """Read back some bytes."""
+        buffer = bytearray(size)
+        self.readinto(memoryview(buffer))
+        return bytes(buffer)
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Read back bytes that HDF5 wrote; zeros in place of an ignored write."""
+        content = system.read_at(self._fd, len(buffer), self._position)
+        buffer[:] = content + bytes(len(buffer) - len(content))
+        self._position += len(buffer)
+        return len(buffer)
+
+    def write(self, data: memoryview) -> int:
+        """Write bytes; after an error, only count them."""
+        view = memoryview(data).cast("B")
+        if self.error is None:
+            try:
+                durable.write_at(self._fd, view, self._position, self.path)
+            except (OSError, MemoryError) as error:
+                self.error = error
+        self._position += len(view)
+        self._size = max(self._size, self._position)
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        """Set the length; after an error, only note it."""
+        self._size = self._position if size is None else size
+        if self.error is None:
+            try:
+                durable.truncate(self._fd, self._size, self.path)
+            except (OSError, MemoryError) as error:
+                self.error = error
+        return self._size
+
+    def flush(self) -> None:
+        """Do nothing: nothing is buffered here."""

@@ -323,7 +323,8 @@ def unit_rows(space_json: str, configs: Sequence[Config], location: str) -> NDAr
     Raises:
         DataError: a configuration does not fit the space.
     """
-    from warmstart.history_store.space import load_space, to_unit
+    from warmstart.history_store.numbering import to_unit
+    from warmstart.history_store.space import load_space
 
     try:
         return to_unit(load_space(space_json, location), configs)

@@ -1,7 +1,7 @@
 """The system calls of a durable write, one function each: a test can stop the process between any two of them.
 
 Every call announces itself to `hook` just before it acts. Nothing else in the package writes, syncs, renames,
-cuts or removes a file of a history; h5py writes through `warmstart.history_store.file.sink`.
+cuts or removes a file of a history; h5py writes through `warmstart.history_store.file.base`.
 """
 
 import contextlib

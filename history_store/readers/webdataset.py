@@ -23,8 +23,7 @@ from warmstart.history_store.readers.labels import encode_labels
 from warmstart.history_store.readers.parts import check_parts, warn_of_other_parts
 from warmstart.history_store.readers.registry import Place, Reader
 from warmstart.history_store.readers.table_labels import LABELS, read_labels
-from warmstart.history_store.readers.tar_folder import TarFolderSource
-from warmstart.history_store.readers.tar_members import TarPicture, tar_members
+from warmstart.history_store.readers.tar_members import TarFolderSource, TarPicture, tar_members
 from warmstart.history_store.readers.tree import rows_without_foreign_splits, split_of, splits_of
 
 CLASSES = ("cls", "cls.txt", "cls2", "label", "label.txt", "index", "class.txt", "class")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from warmstart.bo.transfer.duration_forecast import TimedRun, fit_durations, without_history
 from warmstart.history_store.history import History
 from warmstart.locations import history_path
-from warmstart.suggestions.durations import read_durations, sizes_of
+from warmstart.timing.durations import read_durations, sizes_of
+from warmstart.timing.forecast import TimedRun, fit_durations, without_history
 
 TOLD = (0, 1, 3, 8)
 

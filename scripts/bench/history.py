@@ -26,8 +26,9 @@ import numpy as np
 from warmstart.history_store.exchange import export_history, import_history
 from warmstart.history_store.history import History
 from warmstart.history_store.images import ImageSet
+from warmstart.history_store.numbering import sobol_configs
 from warmstart.history_store.records import DatasetInfo, Evaluation
-from warmstart.history_store.space import dump_space, sobol_configs
+from warmstart.history_store.space import dump_space
 from warmstart.history_store.verify import verify
 from warmstart.training.workloads.cnn.space import target_space
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from time_plan import NOISE, SHORT, read
 
-from warmstart.bo.transfer.duration_forecast import TimedRun, fit_durations
 from warmstart.bo.transfer.strategies.sources import equal_weights, number_groups
-from warmstart.bo.transfer.time_plan import SURE, plan_runs
+from warmstart.timing.forecast import TimedRun, fit_durations
+from warmstart.timing.schedule import SURE, plan_runs
 
 DEADLINES = (0.8, 1.0, 1.5, 2.0, 3.0, 5.0)
 BUSY = 1.8

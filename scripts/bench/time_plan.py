@@ -20,18 +20,18 @@ from warmstart.bo.models import Related, SurrogateModels, TrialData
 from warmstart.bo.observation import Observation
 from warmstart.bo.surrogates import find_surrogate
 from warmstart.bo.transfer.curve_forecast import SHARES
-from warmstart.bo.transfer.duration_forecast import TimedRun, fit_durations
 from warmstart.bo.transfer.strategies.joint import nearness_weights
 from warmstart.bo.transfer.strategies.portfolio import portfolio_rows
 from warmstart.bo.transfer.strategies.query import UNCALIBRATED
 from warmstart.bo.transfer.strategies.sources import equal_weights, number_groups
-from warmstart.bo.transfer.time_plan import plan_runs
 from warmstart.history_store.history import History
 from warmstart.locations import history_path, model_path
 from warmstart.metafeat.model_file import read_header
-from warmstart.suggestions.durations import read_durations, sizes_of
 from warmstart.suggestions.embedded_history import load_embedded_history
 from warmstart.suggestions.run_forecasts import read_curves
+from warmstart.timing.durations import read_durations, sizes_of
+from warmstart.timing.forecast import TimedRun, fit_durations
+from warmstart.timing.schedule import plan_runs
 
 DEADLINES = (5.0, 10.0, 20.0, 30.0, 60.0)
 SHORT, NOISE = 0.15, 0.15

@@ -17,9 +17,9 @@ from transfer_tables import lost, summary
 
 from warmstart.bo.transfer.designs import initial_designs
 from warmstart.history_store.images import ImageSource
+from warmstart.history_store.numbering import sobol_configs
 from warmstart.history_store.readers import open_images
 from warmstart.history_store.records import Config
-from warmstart.history_store.space import sobol_configs
 from warmstart.metafeat.files import replace_file
 from warmstart.training.workloads import Dataset, Member
 from warmstart.training.workloads.transfer import Transfer, transfer_space

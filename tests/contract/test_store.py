@@ -14,9 +14,10 @@ import pytest
 from warmstart.history_store.errors import DataError, HistoryReadOnlyError, UsageError
 from warmstart.history_store.exchange import export_history, import_evaluations, import_history
 from warmstart.history_store.history import History
+from warmstart.history_store.numbering import to_unit
 from warmstart.history_store.records import Evaluation, Status
 from warmstart.history_store.shards import history_from_shards, write_shards
-from warmstart.history_store.space import load_space, to_unit
+from warmstart.history_store.space import load_space
 from warmstart.history_store.verify import restore, verify
 
 Road = Callable[[Path], History]

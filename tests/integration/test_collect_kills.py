@@ -15,8 +15,8 @@ from typing import TypeVar
 import pytest
 
 from warmstart.history_store.history import History
+from warmstart.history_store.numbering import sobol_configs
 from warmstart.history_store.shards import read_shards
-from warmstart.history_store.space import sobol_configs
 from warmstart.training.workloads.cnn.space import target_space
 
 HERE = Path(__file__).resolve().parent

@@ -58,7 +58,7 @@ CASES = [
     ([*RECORD, "--error", "0.1", "--config", '{"lr": 0.1}'], 3, "got none of bs, model"),
     ([*RECORD, "--error", "0.1", "--config", RUN.replace("0.01", "7")], 3, "lr = 7"),
     ([*RECORD, "--error", "0.1", "--config", RUN.replace("small", "huge")], 3, "model = 'huge'"),
-    ([*RECORD, "--error", "0.1", "--config", RUN.replace('"lr"', '"eta"')], 3, "'eta', which is none of"),
+    ([*RECORD, "--error", "0.1", "--config", RUN.replace('"lr"', '"eta"')], 3, "the unknown name 'eta'"),
     ([*RECORD, "--error", "91.5", "--config", RUN], 3, "expected an error in .0, 1., got error=91.5"),
     ([*RECORD, "--error", "0.1", "--config", RUN, "--curve", "[[2, 0.1], [1, 0.2]]"], 3, "updates that increase"),
     (["history", "record", "mine.h5", "--dataset", "dya", "--error", "0.1", "--config", RUN], 3, "got 'dya'. Add the dataset first"),

@@ -11,9 +11,8 @@ from warmstart.history_store.history import History
 from warmstart.history_store.records import Evaluation, Status
 from warmstart.training.collection.measure import Measured, lost_evaluation
 from warmstart.training.collection.plan import Cell, evaluation_key, wall_seconds_left
-from warmstart.training.collection.progress import CollectionProgress, RunningCell
+from warmstart.training.collection.progress import CollectionProgress, CollectReport, RunningCell
 from warmstart.training.collection.race import Race
-from warmstart.training.collection.report import CollectReport
 from warmstart.training.processes.executor import Done, Lost
 
 log = logging.getLogger("warmstart.training.collection.collect")

@@ -13,17 +13,15 @@ from warmstart.history_store.errors import UsageError
 from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.history import History
 from warmstart.history_store.manifest import Manifest
-from warmstart.history_store.records import Config
+from warmstart.history_store.records import Config, Evaluation
+from warmstart.history_store.shards import append_shard, create_shards, merge_shards, read_shards, write_shards
 from warmstart.training.collection.add_sources import add_sources
 from warmstart.training.collection.cell_queue import CellQueue
 from warmstart.training.collection.measure import Measure, Measured, limit_of
-from warmstart.training.collection.plan import Cell, blocks, parse_time, plan_block
-from warmstart.training.collection.progress import CollectionProgress
+from warmstart.training.collection.plan import Cell, blocks, in_names, parse_time, plan_block, shared_configs
+from warmstart.training.collection.progress import CollectionProgress, CollectReport
 from warmstart.training.collection.race import Race
-from warmstart.training.collection.report import CollectReport
 from warmstart.training.collection.settings import CollectionSettings
-from warmstart.training.collection.shard_folder import ShardFolder, take_shards
-from warmstart.training.collection.shared_configs import in_names, shared_configs
 from warmstart.training.processes.executor import Done, Executor, LocalExecutor
 from warmstart.training.workloads import Budget, Workload, get_workload
 
@@ -213,3 +211,44 @@ def _check_budget(history: History, origin: str) -> None:
             f"{', '.join(repr(origin_name.removeprefix(ORIGIN)) for origin_name in sorted(foreign))}. Collect into a new history."
         )
         raise UsageError(msg)
+
+
+class ShardFolder:
+    """Folder of shards that receives every finished cell."""
+
+    def __init__(self, history: History, folder: Path, budget: Budget, seed: int) -> None:
+        """Open the folder, and write the cells of the history that it lacks."""
+        self.history, self.folder, self.budget, self.seed = history, folder, budget, seed
+        self.complete()
+        self._number()
+
+    def complete(self) -> None:
+        """Write the cells of the history that the folder lacks."""
+        write_shards(self.history, self.folder, budget=self.budget.to_dict(), seed=self.seed)
+
+    def append(self, evaluation: Evaluation) -> None:
+        """Write one cell, durably."""
+        key = config_key(evaluation.config)
+        if key not in self.index:
+            create_shards(
+                self.folder,
+                self.history.space_json,
+                configs=self.history.configs,
+                budget=self.budget.to_dict(),
+                seed=self.seed,
+                stored_size=self.history.stored_size,
+            )
+            self._number()
+        append_shard(self.folder, self.index[key], evaluation)
+
+    def _number(self) -> None:
+        self.index = {config_key(config): number for number, config in enumerate(read_shards(self.folder).configs)}
+
+
+def take_shards(history: History, folder: Path, budget: Budget, seed: int) -> None:
+    """Create a folder of shards, or add its cells to the history; a folder of another collection is refused."""
+    create_shards(
+        folder, history.space_json, configs=(), budget=budget.to_dict(), seed=seed, stored_size=history.stored_size
+    )
+    history.add_configs(read_shards(folder).configs)
+    merge_shards(history, folder)

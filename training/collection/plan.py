@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,8 +11,11 @@ from dataclasses import dataclass
 
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.file.codec import config_key
+from warmstart.history_store.file.content import unit_rows
+from warmstart.history_store.numbering import sobol_configs
 from warmstart.history_store.records import Config, Evaluation, Value
-from warmstart.training.collection.cells import cell_seed
+from warmstart.history_store.space import load_space, space_names, with_logarithms
+from warmstart.training.workloads import Workload, get_workload
 
 FIRST_BLOCK = 16
 
@@ -174,3 +179,46 @@ def parse_time(text: str | float | None, *, param: str) -> float:
         msg = f"expected a length of time above 0, got {text!r}. Write 3h, 90m, 1h30m{bare}."
         raise UsageError(msg, param=param)
     return seconds
+
+
+def cell_seed(dataset: str, config: Config, replicate: int = 0, *, base: int = 0) -> int:
+    """Return the seed of a cell, in 0 .. 2^32 - 1, equal on every machine and in every order of work.
+
+    Args:
+        dataset: its name.
+        config: hyperparameter values by name; their order does not matter.
+        replicate: number of the repetition.
+        base: seed of the collection.
+    """
+    key = json.dumps([base, dataset, dict(config), replicate], sort_keys=True)
+    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=4).digest(), "big")
+
+
+def shared_configs(
+    space_json: str, n: int, *, seed: int = 0, first: Sequence[Config] = (), workload: Workload | None = None
+) -> list[Config]:
+    """Return the configurations of a collection: the first ones, then n of a Sobol sequence, without repeats.
+
+    Raises:
+        UsageError: when there is no configuration.
+        DataError: when the space is not the workload's, or a first configuration does not fit it.
+    """
+    if n < 0 or not (n or first):
+        msg = f"collect: expected at least one configuration, got configs={n}. Ask for 16, 32 or 64."
+        raise UsageError(msg)
+    workload = workload or get_workload()
+    by_key = {config_key(config): config for config in in_names(space_json, first)}
+    drawn: list[Config] = list(sobol_configs(load_space(space_json), n, seed=seed)) if n else []
+    for config in (*by_key.values(), *drawn):
+        workload.check(config)
+    return [*by_key.values(), *(config for config in drawn if config_key(config) not in by_key)]
+
+
+def in_names(
+    space_json: str, configs: Sequence[Config], *, where: str = "collect: configurations to measure first"
+) -> list[Config]:
+    """Return configurations with the names of a space, checked against it; `where` opens error messages."""
+    names = space_names(space_json)
+    renamed: list[Config] = [with_logarithms(config, names, location=where) for config in configs]
+    unit_rows(space_json, renamed, where)
+    return renamed

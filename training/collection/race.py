@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.records import Config
-from warmstart.training.collection.cells import cell_seed
-from warmstart.training.collection.plan import Cell
+from warmstart.training.collection.plan import Cell, cell_seed
 
 BEST_SHARE = 0.25
 """Share of a dataset's configurations that contend."""

@@ -174,7 +174,7 @@ def scale_choices(values: Matrix, hyperparameters: Sequence[Mapping[str, Any]]) 
     """Scale the columns of choices, which hold the number of a choice, to [0, 1].
 
     Args:
-        values: `c x d`, output of `warmstart.history_store.space.to_unit`, NaN = inactive.
+        values: `c x d`, output of `warmstart.history_store.numbering.to_unit`, NaN = inactive.
         hyperparameters: `d` in ConfigSpace's JSON: a categorical becomes a 0/1 column for each choice, an ordinal is
             divided by its last number, a constant is left out.
 

@@ -1,7 +1,7 @@
 """Labelled images of a dataset, for the training of a meta-feature model."""
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,3 @@ class LabelledImages:
         for part in (self.images[spread], np.asarray(self.labels, np.int64), self.rows, self.handcrafted):
             digest.update(b"none" if part is None else np.ascontiguousarray(part).tobytes())
         return digest.digest()
-
-    def with_handcrafted(self) -> "LabelledImages":
-        """Return a copy with handcrafted features, so that several runs share them."""
-        return replace(self, handcrafted=self.handcrafted_samples())

@@ -25,8 +25,7 @@ from warmstart.metafeat.index import distances_to
 from warmstart.metafeat.labels import check_labels, label_codes
 from warmstart.metafeat.model import MetaFeatureModel, random_network
 from warmstart.metafeat.siamese_network import SiameseNetwork
-from warmstart.training.siamese.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from warmstart.training.siamese.curves import Curves, Validation
+from warmstart.training.siamese.checkpoint import Checkpoint, Curves, Validation, load_checkpoint, save_checkpoint
 from warmstart.training.siamese.labelled_images import LabelledImages
 from warmstart.training.siamese.settings import SiameseSettings, preset
 

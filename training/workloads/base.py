@@ -25,7 +25,7 @@ from warmstart.history_store.wording import in_short
 from warmstart.metafeat.pretrained.learning_curve import CurvePoint
 from warmstart.training.workloads.dataset import Dataset
 from warmstart.training.workloads.familiar import Familiar
-from warmstart.training.workloads.time_plan import PictureFacts, RunPlan
+from warmstart.training.workloads.run_plan import PictureFacts, RunPlan
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

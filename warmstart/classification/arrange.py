@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.classification.doubtful_copies import DoubtfulCopy, doubtful_copies
 from warmstart.classification.look import Look
-from warmstart.classification.near_duplicates import groups_of_equal
+from warmstart.classification.near_duplicates import DoubtfulCopy, doubtful_copies, groups_of_equal
 from warmstart.history_store.broken import check_few_broken
 from warmstart.history_store.errors import LabelError, UsageError
 from warmstart.history_store.images import BrokenImage, ImageSource

@@ -155,7 +155,7 @@ def _next_line(answer: Answer, workload: Workload | None, command: Command) -> s
 def _print_reasons(shell: Shell, answer: Answer) -> None:
     """Print the neighbours, the sources of the configurations, and why they were chosen."""
     from warmstart.suggestions.doubts import Code
-    from warmstart.suggestions.short_run import has_short_run
+    from warmstart.timing.short_run import has_short_run
 
     if answer.neighbours:
         heading = "The nearest to it" if Code.FAR in answer.confidence.reasons else "It resembles"

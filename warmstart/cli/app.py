@@ -51,14 +51,14 @@ COMMANDS = (
     Entry(
         "",
         "example",
-        "example:example",
+        "classify:example",
         "Write pictures to try with: handwritten digits as class folders.",
         ("warmstart example photos/",),
     ),
     Entry(
         "",
         "predict",
-        "predict:predict",
+        "classify:predict",
         "Name the class of pictures, with its probability.",
         (
             "warmstart predict clf.safetensors photos/new/ a.jpg",
@@ -69,7 +69,7 @@ COMMANDS = (
     Entry(
         "",
         "export",
-        "export:export",
+        "classify:export",
         "Write a saved classifier as ONNX, or what is in it as JSON.",
         ("warmstart export clf.safetensors clf.onnx", "warmstart export clf.safetensors card.json"),
     ),

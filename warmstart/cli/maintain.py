@@ -11,7 +11,8 @@ from warmstart.cli.shell import Shell
 from warmstart.history_store.errors import HistoryDamagedError, UsageError
 from warmstart.history_store.file.layout import restore_hint
 from warmstart.history_store.history import History
-from warmstart.history_store.space import load_space, sobol_configs
+from warmstart.history_store.numbering import sobol_configs
+from warmstart.history_store.space import load_space
 from warmstart.history_store.verify import restore as bring_back
 from warmstart.history_store.verify import upgrade as rewrite
 from warmstart.history_store.verify import verify as check

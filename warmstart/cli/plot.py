@@ -152,7 +152,7 @@ def regret(
     """
     from pathlib import Path
 
-    from warmstart.plots.read_report import read_reports, table_stems
+    from warmstart.plots.read_study import read_reports, table_stems
     from warmstart.plots.regret import draw_regret
     from warmstart.plots.style import check_target
 

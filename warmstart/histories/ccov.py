@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.history_store.chance import ccov_by_chance
-from warmstart.history_store.error_tables import UndefinedCCoVWarning, ccov
+from warmstart.history_store.error_tables import UndefinedCCoVWarning, ccov, ccov_by_chance
 from warmstart.history_store.errors import DataError
 from warmstart.history_store.history import History
 from warmstart.history_store.space import space_names

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from warmstart.integrations.ray.cluster import Cluster
     from warmstart.spaces import SpaceLike
     from warmstart.studies.own_workload import OwnScript, OwnWorkload
-    from warmstart.training.collection.progress import CollectionProgress
-    from warmstart.training.collection.report import CollectReport
+    from warmstart.training.collection.progress import CollectionProgress, CollectReport
     from warmstart.training.collection.settings import CollectionSettings
     from warmstart.training.workloads import Workload
 
@@ -214,7 +213,7 @@ def _check_first(file: Path, configs: "Sequence[Config]", space_json: str) -> No
         DataError: one that does not.
         UsageError: a value and its logarithm that are not equal.
     """
-    from warmstart.training.collection.shared_configs import in_names
+    from warmstart.training.collection.plan import in_names
 
     try:
         in_names(space_json, configs, where=str(file))

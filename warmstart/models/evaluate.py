@@ -22,7 +22,7 @@ from warmstart.metafeat.spec import Extractor
 from warmstart.models.evaluation_settings import EvaluationSettings
 from warmstart.models.recipe import Recipe
 from warmstart.notebook import shows_progress
-from warmstart.plots.read_report import table_stems
+from warmstart.plots.read_study import table_stems
 from warmstart.training.evaluation.methods import (
     Method,
     choose_methods,

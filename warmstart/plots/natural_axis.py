@@ -1,11 +1,18 @@
 """Axes of hyperparameters in natural units: positions between 0 and 1, and ticks."""
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from warmstart.history_store.axes import Axis, Choice, Integer, axis_of
 from warmstart.plots.style import short
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
 
 _SUPER = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LOG = "log10_"
@@ -13,59 +20,51 @@ _LOG = "log10_"
 
 @dataclass(frozen=True, slots=True)
 class NaturalAxis:
-    """The axis of one hyperparameter.
+    """The axis of one hyperparameter, with a title and ticks for people; choices lie in the middles of equal parts."""
 
-    Attributes:
-        name: in the space.
-        title: for people; `log10_learning_rate` is "learning rate".
-        low: natural value at 0.
-        high: natural value at 1.
-        log: whether it is drawn on a logarithmic scale.
-        whole: whether its values are integers.
-        exponent: whether configurations have the logarithm to base 10.
-        choices: its values, if not a range; drawn at the middles of equal parts.
-    """
+    axis: Axis
 
-    name: str
-    title: str
-    low: float = 0.0
-    high: float = 1.0
-    log: bool = False
-    whole: bool = False
-    exponent: bool = False
-    choices: tuple[Any, ...] = ()
+    @property
+    def name(self) -> str:
+        """Return the name in the space."""
+        return self.axis.name
+
+    @property
+    def title(self) -> str:
+        """Return the name for people; `log10_learning_rate` is "learning rate"."""
+        return short(self.name.removeprefix(_LOG).replace("_", " "), 24)
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """Return the values, if the axis is not a range."""
+        return self.axis.choices if isinstance(self.axis, Choice) else ()
 
     def position(self, value: Any) -> float:
-        """Return the position of a configuration's value, 0 to 1; NaN without a value."""
-        if self.choices:
-            return (self.choices.index(value) + 0.5) / len(self.choices) if value in self.choices else math.nan
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return math.nan
-        if self.exponent:
-            low, high = math.log10(self.low), math.log10(self.high)
-            return _share(value, low, high)
-        return self._position(float(value))
+        """Return the position of a configuration's value, 0 to 1; NaN without a value of the space."""
+        numbers = self.axis.parse([value])
+        return float(self.axis.units(numbers)[0] if self.choices else self.axis.columns(numbers)[0, 0])
 
     def ticks(self, most: int = 5) -> tuple[list[float], list[str]]:
         """Return positions and texts of about `most` readable values."""
-        if self.choices:
+        if isinstance(self.axis, Choice):
             step = max(1, math.ceil(len(self.choices) / max(most, 2)))
-            rows = range(0, len(self.choices), step)
-            return [(i + 0.5) / len(self.choices) for i in rows], [short(str(self.choices[i]), 12) for i in rows]
-        values = _decades(self.low, self.high, most) if self.log else _steps(self.low, self.high, most, self.whole)
-        return [self._position(value) for value in values], [write_number(value) for value in values]
+            rows = np.arange(0.0, self.axis.size, step)
+            return self.axis.units(rows).tolist(), [short(str(self.choices[int(i)]), 12) for i in rows]
+        low, high = self.axis.low, self.axis.high
+        # The powers of ten must be finite floats.
+        if self.name.startswith(_LOG) and -300 < low < high < 300:
+            values = _decades(10.0**low, 10.0**high, most)
+            numbers = np.log10(values)
+        else:
+            whole = isinstance(self.axis, Integer)
+            values = _decades(low, high, most) if self.axis.log else _steps(low, high, most, whole)
+            numbers = np.array(values)
+        return self.axis.columns(numbers)[:, 0].tolist(), [write_number(value) for value in values]
 
-    def _position(self, value: float) -> float:
-        if not self.log:
-            return _share(value, self.low, self.high)
-        if value <= 0:
-            return math.nan
-        return _share(math.log(value), math.log(self.low), math.log(self.high))
 
-
-def axes_of(space: Any) -> list[NaturalAxis]:
+def axes_of(space: ConfigurationSpace) -> list[NaturalAxis]:
     """Return the axes of a ConfigSpace space in its order, without constants."""
-    return [axis for hyperparameter in space.values() if (axis := _axis(hyperparameter)) is not None]
+    return [NaturalAxis(axis) for axis in map(axis_of, space.values()) if axis.size > 1]
 
 
 def write_number(value: float) -> str:
@@ -77,29 +76,6 @@ def write_number(value: float) -> str:
     head = f"{value / 10.0**power:.3g}"
     exponent = f"10{str(power).translate(_SUPER)}"
     return (exponent if head == "1" else f"{head}×{exponent}").replace("-", "−")
-
-
-def _axis(hyperparameter: Any) -> NaturalAxis | None:
-    name = hyperparameter.name
-    title = short(name.removeprefix(_LOG).replace("_", " "), 24)
-    choices: Sequence[Any] | None = getattr(hyperparameter, "choices", None) or getattr(
-        hyperparameter, "sequence", None
-    )
-    if choices is not None:
-        values = tuple(getattr(choice, "item", lambda choice=choice: choice)() for choice in choices)
-        return NaturalAxis(name, title, choices=values) if len(values) > 1 else None
-    lower, upper = getattr(hyperparameter, "lower", None), getattr(hyperparameter, "upper", None)
-    if lower is None or upper is None or lower == upper:
-        return None
-    # The powers of ten must be finite floats.
-    if name.startswith(_LOG) and -300 < lower < upper < 300:
-        return NaturalAxis(name, title, 10.0 ** float(lower), 10.0 ** float(upper), log=True, exponent=True)
-    whole = "Integer" in type(hyperparameter).__name__
-    return NaturalAxis(name, title, float(lower), float(upper), log=bool(hyperparameter.log), whole=whole)
-
-
-def _share(value: float, low: float, high: float) -> float:
-    return (value - low) / (high - low)
 
 
 def _decades(low: float, high: float, most: int) -> list[float]:

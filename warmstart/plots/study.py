@@ -1,22 +1,21 @@
 """The pictures of a study, in reading order."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from warmstart.bo.importance import Importance, Profile
 from warmstart.history_store.errors import DataError, WarmstartError
-from warmstart.plots.best_so_far import best_so_far_figure
-from warmstart.plots.curves import curves_figure
-from warmstart.plots.importance import importance_figure
-from warmstart.plots.natural_axis import axes_of
-from warmstart.plots.parallel import parallel_figure
-from warmstart.plots.slices import slices_figure
-from warmstart.plots.style import save_figure, styled
+from warmstart.plots.best_so_far import WARM, best_so_far_figure, edge_of
+from warmstart.plots.natural_axis import NaturalAxis, axes_of
+from warmstart.plots.style import FAINT, GREY, HIGH, INK, LOW, new_figure, save_figure, short, styled
+from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.study_model import StudyModel, model_study
 from warmstart.studies.results.study_record import StudyRecord
+from warmstart.studies.results.trial import Trial
 
 PICTURES = {
     "best-so-far": "Every trial in its order, and the best so far",
@@ -119,3 +118,268 @@ def _model(record: StudyRecord, notes: list[str], seed: int) -> StudyModel | Non
 def _picture(name: str, figure: Any) -> Iterator[Picture]:
     if figure is not None:
         yield Picture(name, figure)
+
+
+MOST = 20
+
+
+def importance_figure(importance: Importance, axes_by_name: dict[str, NaturalAxis]) -> Any:
+    """Draw one bar per hyperparameter: its share of the variance of the predicted error, alone and with interactions."""
+    total, alone = np.median(importance.total, axis=0), np.median(importance.alone, axis=0)
+    order = np.argsort(total, kind="stable")[-MOST:]
+    rows = np.arange(len(order))
+    figure = new_figure(6.4, 0.32 * len(order) + 1.5)
+    axes = figure.add_subplot()
+    low, high = np.quantile(importance.total[:, order], [0.1, 0.9], axis=0)
+    axes.barh(rows, total[order], color="#a9c9de", edgecolor=LOW, linewidth=0.8, height=0.62, label="with others")
+    axes.barh(rows, np.minimum(alone, total)[order], color=LOW, height=0.62, label="alone")
+    axes.hlines(rows, low, high, color=INK, linewidth=1.1, label="10–90 % of the surrogate's samples")
+    titles = [
+        axes_by_name[importance.names[i]].title if importance.names[i] in axes_by_name else importance.names[i]
+        for i in order
+    ]
+    axes.set_yticks(rows, titles)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlim(0.0, max(1.0, float(high.max(initial=0.0))) * 1.02)
+    axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["0", "25 %", "50 %", "75 %", "100 %"])
+    axes.set_ylim(-0.6, len(order) - 0.4)
+    left_out = len(importance.names) - len(order)
+    more = f"; {left_out} that matter less are left out" if left_out else ""
+    axes.set_xlabel(f"share of the variance of the predicted error{more}")
+    figure.legend(loc="outside lower left", ncols=3, frameon=False)
+    return figure
+
+
+LINES = 100
+"""Most curves drawn, the best ones."""
+
+
+def curves_figure(record: StudyRecord) -> Any:
+    """Draw the curves of trials with at least two reports: the best thick, warm ones dashed, pruned ones with a cross; None without any."""
+    from matplotlib.lines import Line2D
+
+    trials = [trial for trial in record.trials if len(trial.curve) >= 2]
+    if not trials:
+        return None
+    trials = sorted(trials, key=lambda trial: (trial.error is None, trial.error or 0.0))[:LINES]
+    points = np.array([error for trial in trials for _, error in trial.curve if np.isfinite(error)])
+    if not len(points):
+        return None
+    figure = new_figure(7.2, 3.9)
+    axes = figure.add_subplot()
+    best = record.best
+    kinds = set()
+    for trial in reversed(trials):
+        x, y = (np.array(part, dtype=np.float64) for part in zip(*trial.curve, strict=True))
+        values = np.array(
+            [record.metric.to_value(float(reported)) if np.isfinite(reported) else np.nan for reported in y]
+        )
+        is_best, is_warm = best is not None and trial.number == best.number, record.warm_of(trial) is not None
+        colour = HIGH if is_best else WARM if is_warm else "#8fb3cc"
+        dashes = (4, 1.5) if is_warm else (None, None)
+        axes.plot(x, values, color=colour, linewidth=2.2 if is_best else 1.1, dashes=dashes, zorder=3 if is_best else 2)
+        kinds |= {"warm"} if is_warm else set()
+        if trial.status is TrialStatus.PRUNED:
+            kinds.add("pruned")
+            axes.plot(x[-1], values[-1], "x", color=INK, markersize=4, zorder=4)
+    top = float(np.quantile(points, 0.98))
+    bottom = float(points.min())
+    air = 0.05 * (top - bottom) or max(abs(top) * 0.05, 1e-12)
+    ends = sorted((_value(record, bottom - air), _value(record, top + air)))
+    axes.set_ylim(*ends)
+    axes.set_xlabel("step")
+    axes.set_ylabel(record.metric.name)
+    axes.grid(axis="y", color="#ececec", linewidth=0.6)
+    keys = [Line2D([], [], color=HIGH, linewidth=2.2, label="best trial"), Line2D([], [], color="#8fb3cc", label="others")]  # fmt: skip
+    keys += [Line2D([], [], color=WARM, dashes=(4, 1.5), label="warm")] if "warm" in kinds else []
+    keys += [Line2D([], [], color=INK, marker="x", linestyle="", label="stopped early")] if "pruned" in kinds else []
+    figure.legend(handles=keys, loc="outside lower left", ncols=4, frameon=False)
+    return figure
+
+
+def _value(record: StudyRecord, error: float) -> float:
+    return record.metric.to_value(error)
+
+
+_ROW = 4
+MOST_SLICES = 12
+_LETTERS = 26
+"""Letters that fit below a panel, for all choices together."""
+_BAND = "#c9dcea"
+
+
+def slices_figure(record: StudyRecord, profiles: Sequence[Profile], axes_by_name: dict[str, NaturalAxis]) -> Any:
+    """Draw one panel per hyperparameter: predicted error or metric with 95 % band, the others as in the best trial, and all trials.
+
+    Args:
+        record: the study.
+        profiles: predictions, in the order of the picture.
+        axes_by_name: of the space.
+    """
+    cuts = [profile for profile in profiles if profile.name in axes_by_name][:MOST_SLICES]
+    best = record.best
+    if not cuts or best is None:
+        return None
+    trials = [trial for trial in record.trials if trial.error is not None and trial.feasible]
+    errors = np.array([trial.error for trial in trials], dtype=np.float64)
+    warm = np.array([record.warm_of(trial) is not None for trial in trials])
+    low, high = _limits(np.concatenate([errors, *(cut.mean for cut in cuts)]))
+    value = np.vectorize(record.metric.to_value, otypes=[np.float64])
+    columns = min(len(cuts), _ROW)
+    rows = -(-len(cuts) // columns)
+    figure = new_figure(max(2.05 * columns + 0.6, 4.6), 2.2 * rows + 0.9)
+    panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    for number, cut in enumerate(cuts):
+        axes, axis = panels[divmod(number, columns)], axes_by_name[cut.name]
+        x = np.array([axis.position(value) for value in cut.value])
+        # A low error is a high metric.
+        ends = np.sort([value(cut.low), value(cut.high)], axis=0)
+        cut = replace(cut, mean=value(cut.mean), low=ends[0], high=ends[1])
+        _prediction(axes, x, cut, is_line=not axis.choices)
+        positions = np.array([axis.position(trial.config.get(cut.name)) for trial in trials])
+        for mask, colour, marker in ((~warm, INK, "o"), (warm, WARM, "D")):
+            visible = mask & (errors <= high)
+            axes.plot(
+                positions[visible], value(errors[visible]), marker, color=colour, markersize=3, mfc="none", mew=0.7
+            )
+        axes.axvline(axis.position(best.config.get(cut.name)), color=INK, linewidth=0.9, dashes=(1.5, 1.5), zorder=1)
+        ticks, texts = axis.ticks(4)
+        if axis.choices:
+            texts = [short(text, max(4, _LETTERS // len(texts))) for text in texts]
+        axes.set_xticks(ticks, texts, fontsize=7.5)
+        axes.set_xlim(-0.04, 1.04)
+        axes.set_ylim(*np.sort(value([low, high])))
+        axes.set_title(axis.title, fontsize=9)
+        if number % columns == 0:
+            axes.set_ylabel(record.metric.name)
+    for number in range(len(cuts), rows * columns):
+        panels[divmod(number, columns)].set_visible(False)
+    left_out = len(profiles) - len(cuts)
+    more = f"\n{left_out} hyperparameters that matter less are left out." if left_out > 0 else ""
+    words = f"Line and band: predicted {record.metric.name} and its 95 % band, the others as in the best trial (dotted).\nCircles: all trials, whatever else they varied; diamonds: warm ones."
+    figure.supxlabel(words + more, fontsize=8)
+    return figure
+
+
+def _prediction(axes: Any, x: Any, cut: Profile, *, is_line: bool) -> None:
+    if is_line and len(x) > 1:
+        axes.fill_between(x, cut.low, cut.high, color=_BAND, linewidth=0)
+        axes.plot(x, cut.mean, color=LOW, linewidth=1.6)
+    else:
+        axes.errorbar(
+            x,
+            cut.mean,
+            [cut.mean - cut.low, cut.high - cut.mean],
+            fmt="_",
+            color=LOW,
+            ecolor=_BAND,
+            elinewidth=7,
+            markersize=14,
+            mew=2,
+        )
+
+
+def _limits(errors: Any) -> tuple[float, float]:
+    """Return the range of errors to draw: all except those far above the others."""
+    low, middle, upper = np.quantile(errors, [0.0, 0.25, 0.75])
+    top = min(float(errors.max()), float(upper + 4.0 * max(upper - middle, 0.0)))
+    air = 0.08 * (top - low) or max(abs(top) * 0.05, 1e-12)
+    return float(low - air), float(top + air)
+
+
+MOST_AXES = 12
+"""Most hyperparameters drawn, the first ones."""
+MOST_LINES = 300
+"""Most trials drawn, the best ones."""
+
+
+def parallel_figure(record: StudyRecord, axes_of_space: Sequence[NaturalAxis]) -> Any:
+    """Draw one line per trial through its hyperparameters to its error: darker = better, warm trials dashed, pruned ones dotted to their last report.
+
+    Args:
+        record: the study.
+        axes_of_space: in the order of the picture, the most important first.
+    """
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.lines import Line2D
+
+    trials = [t for t in record.trials if t.error is not None and t.feasible]
+    columns = list(axes_of_space)[:MOST_AXES]
+    if len(trials) < 2 or not columns:
+        return None
+    trials = sorted(trials, key=lambda trial: trial.error or 0.0)[:MOST_LINES]
+    errors = np.array([trial.error for trial in trials], dtype=np.float64)
+    ranks = np.argsort(np.argsort(errors)) / max(len(errors) - 1, 1)
+    figure = new_figure(max(1.15 * (len(columns) + 1) + 0.8, 5.0), 3.9)
+    axes = figure.add_subplot()
+    colours = LinearSegmentedColormap.from_list("best to worst", ["#08306b", "#4a90c2", "#c9dcea"])
+    low, high = float(errors.min()), edge_of(errors)
+    last, pruned = len(columns), _pruned(record)
+    for trial in pruned:
+        y = _heights(columns, trial, trial.curve[-1][1], low, high)
+        axes.plot(range(last + 1), y, color=GREY, linewidth=0.8, dashes=(1, 1.8), alpha=0.8, zorder=1)
+    # The best trials last, so that they are on top.
+    for row in reversed(range(len(trials))):
+        trial = trials[row]
+        y = _heights(columns, trial, errors[row], low, high)
+        is_warm, is_best = record.warm_of(trial) is not None, row == 0
+        axes.plot(
+            range(last + 1), y, color=WARM if is_warm else colours(ranks[row]), linewidth=2.4 if is_best else 1.1,
+            dashes=(4, 1.5) if is_warm else (None, None), alpha=1.0 if is_best or is_warm else 0.75, zorder=3 if is_best else 2,
+        )  # fmt: skip
+    for column, axis in enumerate(columns):
+        _ruler(axes, column, *axis.ticks())
+    values = np.linspace(low, high, 4) if high > low else np.array([low])
+    texts = [f"{record.metric.to_value(float(value)):.3g}" for value in values]
+    if high < errors.max():
+        texts[-1] = f"≥ {texts[-1]}" if not record.metric.maximize else f"≤ {texts[-1]}"
+    _ruler(axes, last, np.linspace(0, 1, len(values)).tolist(), texts)
+    if any(axis.name not in trial.config for axis in columns for trial in (*trials, *pruned)):
+        axes.text(-0.06, -0.09, "unused", ha="right", va="center", fontsize=7, color=GREY)
+    axes.set_xlim(-0.35, last + 0.55)
+    axes.set_ylim(-0.13, 1.04)
+    axes.set_xticks(range(last + 1), [*("\n".join(_halves(axis.title)) for axis in columns), record.metric.name])
+    axes.xaxis.tick_top()
+    axes.tick_params(axis="x", length=0, labelsize=8)
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    keys = [
+        Line2D([], [], color="#08306b", linewidth=2.4, label="best trial"),
+        Line2D([], [], color="#4a90c2", label="others: darker is better"),
+    ]
+    if any(record.warm_of(trial) is not None for trial in trials):
+        keys.append(Line2D([], [], color=WARM, dashes=(4, 1.5), label="warm"))
+    if pruned:
+        keys.append(Line2D([], [], color=GREY, linewidth=0.8, dashes=(1, 1.8), label="stopped early: its last report"))
+    figure.legend(handles=keys, loc="outside lower left", ncols=4, frameon=False)
+    return figure
+
+
+def _pruned(record: StudyRecord) -> list[Trial]:
+    """Return the pruned trials without an error, by their last report, at most `MOST_LINES`."""
+    pruned = [t for t in record.trials if t.status is TrialStatus.PRUNED and t.error is None and t.curve]
+    return sorted(pruned, key=lambda trial: trial.curve[-1][1])[:MOST_LINES]
+
+
+def _heights(columns: Sequence[NaturalAxis], trial: Trial, error: float, low: float, high: float) -> Any:
+    """Return the heights of a trial's line on all axes; below them without a value."""
+    heights = [axis.position(trial.config.get(axis.name)) for axis in columns]
+    end = 0.0 if high <= low else min(max((error - low) / (high - low), 0.0), 1.0)
+    return np.array([-0.09 if np.isnan(height) else height for height in heights] + [end])
+
+
+def _ruler(axes: Any, column: int, heights: Sequence[float], texts: Sequence[str]) -> None:
+    """Draw one vertical axis with its values."""
+    axes.vlines(column, 0, 1, color=GREY, linewidth=0.8, zorder=4)
+    for height, text in zip(heights, texts, strict=True):
+        axes.plot([column, column + 0.04], [height, height], color=GREY, linewidth=0.8, zorder=4)
+        axes.text(
+            column + 0.06, height, text, fontsize=7, va="center", color=INK, zorder=5,
+            bbox={"facecolor": "white", "edgecolor": FAINT, "linewidth": 0.3, "alpha": 0.85, "pad": 0.8},
+        )  # fmt: skip
+
+
+def _halves(title: str) -> list[str]:
+    """Break a long title at a space."""
+    return title.rsplit(" ", 1) if len(title) > 10 and " " in title else [title]

@@ -15,7 +15,7 @@ from warmstart.history_store.wording import counted
 from warmstart.html import table
 from warmstart.metafeat.files import replace_file
 from warmstart.plots.classifier_page import STYLE, classifier_section, classifier_title
-from warmstart.plots.read_report import read_json
+from warmstart.plots.read_study import read_json
 from warmstart.plots.study import PICTURES, study_pictures
 from warmstart.plots.style import drawn, styled
 from warmstart.studies.objectives.base import TrialStatus

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from warmstart.bo.transfer.expected_error import ExpectedError
-from warmstart.history_store.matching import Match
+from warmstart.history_store.conversion import Match
 from warmstart.measured_with import MeasuredWith
 from warmstart.suggestions.answer import Answer
 from warmstart.suggestions.explanation import ConfigReason, Explanation, NeighbourReason

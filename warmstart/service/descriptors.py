@@ -7,10 +7,9 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import ConfigDict, Field
 
 from warmstart.descriptor import MOST_BYTES, MOST_COUNTS, Descriptor
-from warmstart.service.bodies import Body, Number, problems
+from warmstart.service.bodies import Body, Number, StrictRoute, problems
 from warmstart.service.core import Reader, Shared
 from warmstart.service.problems import ProblemError
-from warmstart.service.strict import StrictRoute
 
 router = APIRouter(tags=["suggestions"], route_class=StrictRoute)
 ROUNDING = 1.2

@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
-from warmstart.service.bodies import problems
+from warmstart.service.bodies import StrictRoute, problems
 from warmstart.service.core import Reader, Service, Shared
 from warmstart.service.followed import LOOK_S, Followed
 from warmstart.service.problems import ProblemError
-from warmstart.service.strict import StrictRoute
 from warmstart.service.study_bodies import StudyName
 
 router = APIRouter(tags=["studies"], route_class=StrictRoute)

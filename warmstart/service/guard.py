@@ -6,7 +6,7 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,7 +17,6 @@ from warmstart.service.auth import LOOPBACK_TOKEN, UNKNOWN_TOKEN, Token, TokenFi
 from warmstart.service.core import Service
 from warmstart.service.logs import FIELDS
 from warmstart.service.problems import MEDIA_TYPE, ProblemError, problem_body
-from warmstart.service.rate import RateLimit
 from warmstart.service.settings import LOOPBACK_NAMES, PICTURES, UPLOADS
 
 TOKEN_PATHS = ("/v1", "/metrics")
@@ -300,3 +299,28 @@ async def _send_problem(send: Send, problem: ProblemError, request_id: str) -> N
     encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": problem.status_code, "headers": encoded})
     await send({"type": "http.response.body", "body": text})
+
+
+BURST = 10
+"""Seconds of requests that a client may send in one burst."""
+MOST_CLIENTS = 10_000
+
+
+class RateLimit:
+    """A limit of requests per second for every client."""
+
+    def __init__(self, rate: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._clock = rate, clock
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def take(self, client: str) -> float:
+        """Take one request from a client's bucket; return 0, or the seconds to wait."""
+        now, most = self._clock(), max(1.0, self._rate * BURST)
+        left, then = self._buckets.pop(client, (most, now))
+        left = min(most, left + (now - then) * self._rate)
+        wait = 0.0 if left >= 1 else (1 - left) / self._rate
+        # Inserted last, so that the client unseen for longest is dropped first.
+        self._buckets[client] = (left - 1 if wait == 0 else left, now)
+        if len(self._buckets) > MOST_CLIENTS:
+            del self._buckets[next(iter(self._buckets))]
+        return wait

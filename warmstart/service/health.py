@@ -10,12 +10,11 @@ from pydantic import BaseModel
 
 from warmstart.descriptor import MOST_BYTES, SCHEMA_VERSION
 from warmstart.history_store.errors import WarmstartError
-from warmstart.service.bodies import problems
+from warmstart.service.bodies import StrictRoute, problems
 from warmstart.service.core import Admin, Reader, Shared
 from warmstart.service.history import open_history
 from warmstart.service.logs import FIELDS
 from warmstart.service.problems import ProblemError
-from warmstart.service.strict import StrictRoute
 
 router = APIRouter(tags=["server"], route_class=StrictRoute)
 _log = logging.getLogger("warmstart.service")

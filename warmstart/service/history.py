@@ -20,14 +20,13 @@ from warmstart.history_store.records import Evaluation, Status
 from warmstart.history_store.space import space_names, with_logarithms
 from warmstart.locations import history_path, is_shipped, stored_hash
 from warmstart.service.auth import Token
-from warmstart.service.bodies import KEY, Body, Name, plain_key, problems
+from warmstart.service.bodies import KEY, Body, Name, StrictRoute, plain_key, problems
 from warmstart.service.core import Reader, Runner, Service, Shared, audit
 from warmstart.service.descriptors import EXAMPLE, read_descriptor
 from warmstart.service.etags import UNCHANGED, NoneMatch, check_match
 from warmstart.service.pages import Cursor, Limit, page_of
 from warmstart.service.problems import ProblemError
 from warmstart.service.records import DatasetPage, DatasetRecord, HistoryRecord, MapRecord, RunPage
-from warmstart.service.strict import StrictRoute
 from warmstart.service.suggestions import DescriptorOrId
 from warmstart.suggestions.embedded_history import file_state
 

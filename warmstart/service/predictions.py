@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from warmstart.history_store.errors import DataError
-from warmstart.service.bodies import Body, problems
+from warmstart.service.bodies import Body, StrictRoute, problems
 from warmstart.service.core import Runner, Service, Shared, audit
 from warmstart.service.problems import ProblemError
 from warmstart.service.settings import PICTURES
-from warmstart.service.strict import StrictRoute
 from warmstart.service.uploads import counted_upload
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from warmstart.glance import glance
 from warmstart.history_store.errors import UsageError
 from warmstart.locations import history_path
 from warmstart.service.auth import Token
-from warmstart.service.bodies import plain_key, problems
+from warmstart.service.bodies import StrictRoute, plain_key, problems
 from warmstart.service.core import Reader, Runner, Service, Shared, audit
 from warmstart.service.descriptors import read_descriptor
 from warmstart.service.etags import UNCHANGED, NoneMatch, with_etag
@@ -23,7 +23,6 @@ from warmstart.service.pages import Cursor, Limit, page_of
 from warmstart.service.problems import ProblemError
 from warmstart.service.records import BegunStudy, StudyPage, StudyRecord, TrialPage, TrialRecord
 from warmstart.service.spaces import space_from_wire
-from warmstart.service.strict import StrictRoute
 from warmstart.service.study_bodies import (
     AskKey,
     AskRequest,

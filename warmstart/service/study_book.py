@@ -13,10 +13,10 @@ from warmstart.locations import PathLike
 from warmstart.service.problems import ProblemError
 
 if TYPE_CHECKING:
-    from warmstart.studies.state.leased_group import LeasedGroup
     from warmstart.studies.state.leased_trials import LeasedTrials
     from warmstart.studies.state.spec import StudySpec
     from warmstart.studies.state.storage import Store
+    from warmstart.studies.state.study_group import LeasedGroup
 
 
 class Gate:
@@ -109,7 +109,7 @@ class StudyBook:
         Raises:
             ProblemError: as `study`; 409, another study of the group was not begun yet.
         """
-        from warmstart.studies.state.leased_group import LeasedGroup
+        from warmstart.studies.state.study_group import LeasedGroup
 
         if self.is_empty:
             raise no_study(name)

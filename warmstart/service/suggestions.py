@@ -8,11 +8,10 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from warmstart.bo.transfer.strategies import STRATEGIES
 from warmstart.service.answers import answer_to_wire
-from warmstart.service.bodies import Body, Name, problems
+from warmstart.service.bodies import Body, Name, StrictRoute, problems
 from warmstart.service.core import Reader, Service, Shared
 from warmstart.service.descriptors import EXAMPLE, DescriptorBody, read_descriptor
 from warmstart.service.spaces import space_from_wire
-from warmstart.service.strict import StrictRoute
 
 router = APIRouter(tags=["suggestions"], route_class=StrictRoute)
 DescriptorOrId = Annotated[

@@ -18,12 +18,11 @@ from starlette.requests import ClientDisconnect
 from warmstart.default_workload import workload_of_extractor
 from warmstart.history_store.errors import DataError, StorageFullError
 from warmstart.locations import history_path, usual_model
-from warmstart.service.bodies import problems
+from warmstart.service.bodies import StrictRoute, problems
 from warmstart.service.core import MOST_WAITING_UPLOADS, Runner, Service, Shared, audit
 from warmstart.service.descriptors import DescriptorBody, DescriptorRecord
 from warmstart.service.problems import ProblemError
 from warmstart.service.settings import UPLOADS
-from warmstart.service.strict import StrictRoute
 
 router = APIRouter(tags=["suggestions"], route_class=StrictRoute)
 Extractor = Annotated[

@@ -26,7 +26,7 @@ from warmstart.studies.execution.gpus import only_gpus
 from warmstart.studies.execution.local_workers import run_workers
 from warmstart.studies.execution.planned_pace import planned_key
 from warmstart.studies.execution.worker import Job, Limits, Runners, work
-from warmstart.studies.history.time_plan import BUSY_SHARE, TimedCall, plan_lines, warn_idle_cores, warn_unrun_plan
+from warmstart.studies.history.timed_call import BUSY_SHARE, TimedCall, plan_lines, warn_idle_cores, warn_unrun_plan
 from warmstart.studies.history.warm_start import check_history
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.best_networks import BestNetworks
@@ -73,7 +73,7 @@ from warmstart.training.workloads.classifier_file import read_header
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
     from warmstart.suggestions.query import Query
-    from warmstart.training.workloads.time_plan import RunPlan
+    from warmstart.training.workloads.run_plan import RunPlan
 
 
 def tune(  # noqa: D417  the texts of the options are put in below

@@ -53,7 +53,7 @@ from warmstart.training.workloads import DEFAULT, Workload, get_workload, measur
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
-    from warmstart.studies.history.time_plan import TimedCall
+    from warmstart.studies.history.timed_call import TimedCall
     from warmstart.suggestions.query import Query
 
 _NAMED_CLASSES = 200

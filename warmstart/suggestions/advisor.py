@@ -52,8 +52,8 @@ from warmstart.training.workloads import DEFAULT, get_workload, measures, named_
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
-    from warmstart.suggestions.short_run import MeasureShortRun
-    from warmstart.suggestions.time_plan import TimeLimit
+    from warmstart.timing.plan import TimeLimit
+    from warmstart.timing.short_run import MeasureShortRun
 
 _CHECKS: Mapping[str, Check] = {
     "history": check_path,
@@ -356,7 +356,7 @@ class Advisor:
             request = replace(request, limit=replace(limit, measure=self._short_run_measurer(location.query, limit)))
         answer = recommend(replace(location, notes=(*notes, *location.notes)), request, seed=self.seed)
         if workload is not None and limit is None:
-            from warmstart.suggestions.durations import with_seconds
+            from warmstart.timing.durations import with_seconds
 
             answer = replace(answer, suggestions=with_seconds(answer.suggestions, location))
         return replace(answer, workload=workload)
@@ -385,7 +385,7 @@ class Advisor:
         Raises:
             UsageError: not a positive length of time.
         """
-        from warmstart.suggestions.time_plan import TimeLimit
+        from warmstart.timing.plan import TimeLimit
         from warmstart.training.collection.plan import parse_time
 
         if isinstance(time, TimeLimit):
@@ -395,7 +395,7 @@ class Advisor:
 
     def _short_run_measurer(self, query: Query, limit: "TimeLimit") -> "MeasureShortRun":
         """Return a function that measures short runs on a dataset, within a share of the time."""
-        from warmstart.suggestions.short_run import LONGER_SHARE, measure_on
+        from warmstart.timing.short_run import LONGER_SHARE, measure_on
 
         return measure_on(
             query.source,

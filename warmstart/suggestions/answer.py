@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from warmstart.history_store.mapping import Match
     from warmstart.measured_with import MeasuredWith
     from warmstart.suggestions.explanation import Explanation
-    from warmstart.suggestions.time_plan import TimePlan
     from warmstart.suggestions.tuned_before import TunedBefore
+    from warmstart.timing.plan import TimePlan
 
 SCHEMA_VERSION = 1
 LINES = 3

@@ -182,7 +182,7 @@ def find_configs(document: Any) -> list[Any] | None:
 
 def _cells(row: Mapping[str, str]) -> dict[str, Any]:
     """Parse a CSV row as a configuration, without empty cells and without the other columns of `suggest`."""
-    from warmstart.history_store.yaml_words import plain_value
+    from warmstart.history_store.quoting import plain_value
 
     result_columns = RESULT_COLUMNS if {"rank", "from"} <= row.keys() else ()
     return {

@@ -8,7 +8,7 @@ import numpy as np
 from warmstart.history_store.images import ImageSource
 from warmstart.history_store.readers.base import Source
 from warmstart.training.workloads import Workload
-from warmstart.training.workloads.time_plan import PictureFacts, are_drawn
+from warmstart.training.workloads.run_plan import PictureFacts, are_drawn
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

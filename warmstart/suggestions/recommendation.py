@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
     from warmstart.spaces import SpaceLike
-    from warmstart.suggestions.time_plan import TimeLimit, TimePlan
     from warmstart.suggestions.translation import TranslatedConfig, Translation
+    from warmstart.timing.plan import TimeLimit, TimePlan
 
 Choose = Callable[[int], Sequence[Choice]]
 """Returns the k best configurations, best first."""
@@ -123,7 +123,7 @@ def _plan(
     broken: NDArray[np.int64],
 ) -> "tuple[list[Choice], TimePlan]":
     """Plan runs within a time limit; the planner is imported only here, as it loads slowly."""
-    from warmstart.suggestions.time_plan import plan_for
+    from warmstart.timing.plan import plan_for
 
     embedded = location.embedded
     # Rows without any error cannot be weighed.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from warmstart.history_store.records import Value
 
 if TYPE_CHECKING:
-    from warmstart.bo.transfer.duration_forecast import ExpectedSeconds
     from warmstart.bo.transfer.expected_error import ExpectedError
+    from warmstart.timing.forecast import ExpectedSeconds
 
 WHY_EVEN = "spread evenly over the space (Sobol): the history knows nothing about it"
 """Reason of a suggestion in a space that has nothing in common with the history's."""

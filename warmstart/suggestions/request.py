@@ -13,7 +13,7 @@ from warmstart.suggestions.location import Location
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
-    from warmstart.suggestions.time_plan import TimeLimit
+    from warmstart.timing.plan import TimeLimit
 
 DEFAULT_K = 3
 NEEDS_NO_MODEL = ("portfolio", "average-rank")

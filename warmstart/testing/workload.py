@@ -20,9 +20,10 @@ import pytest
 
 from warmstart.history_store.errors import DataError, ModelError, UsageError, WarmstartError
 from warmstart.history_store.images import ImageSource
+from warmstart.history_store.numbering import sobol_configs
 from warmstart.history_store.readers import open_arrays
 from warmstart.history_store.records import Config, Status
-from warmstart.history_store.space import dump_space, load_space, sobol_configs
+from warmstart.history_store.space import dump_space, load_space
 from warmstart.training.workloads import (
     WORKLOADS,
     Budget,

@@ -10,8 +10,9 @@ import numpy as np
 
 from warmstart.history_store.history import History
 from warmstart.history_store.images import ImageSet
+from warmstart.history_store.numbering import sobol_configs
 from warmstart.history_store.records import DatasetInfo, Evaluation, Status
-from warmstart.history_store.space import dump_space, sobol_configs
+from warmstart.history_store.space import dump_space
 from warmstart.training.workloads.cnn.space import target_space
 
 

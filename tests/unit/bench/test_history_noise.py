@@ -7,8 +7,8 @@ import numpy as np
 from collecting import tiny_history
 from history_noise import history_noise
 
+from warmstart.history_store.numbering import sobol_configs
 from warmstart.history_store.records import Evaluation, Status
-from warmstart.history_store.space import sobol_configs
 from warmstart.training.workloads.cnn.space import target_space
 
 

@@ -3,8 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from warmstart.history_store.chance import ccov_by_chance
-from warmstart.history_store.error_tables import ccov
+from warmstart.history_store.error_tables import ccov, ccov_by_chance
 
 
 def dealt(configs, errors):

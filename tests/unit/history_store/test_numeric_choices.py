@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warmstart.history_store.numeric_choices import NumericChoices
+from warmstart.history_store.conversion import NumericChoices
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from ConfigSpace import (
 )
 
 from warmstart.history_store.errors import DataError, UsageError
-from warmstart.history_store.space import dump_space, load_space, natural, sobol_configs, to_unit
+from warmstart.history_store.numbering import sobol_configs, to_unit
+from warmstart.history_store.space import dump_space, load_space, natural
 from warmstart.training.workloads.cnn.space import target_space
 
 

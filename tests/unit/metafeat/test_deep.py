@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from warmstart.metafeat.deep import DeepFeatures, ResidualBlock, ResidualFeatures
+from warmstart.metafeat.siamese_network import DeepFeatures, ResidualBlock, ResidualFeatures
 
 
 def test_features_equal_conv_relu_pool_written_out():

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from warmstart.metafeat.encoders import MIXED, AttentionEncoder, BiLSTMEncoder, MixEncoder, SumEncoder
+from warmstart.metafeat.siamese_network import MIXED, AttentionEncoder, BiLSTMEncoder, MixEncoder, SumEncoder
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from warmstart.metafeat.landmarking import LANDMARKS, RIDGE, SMOOTHING, landmark_accuracies
+from warmstart.metafeat.handcrafted import LANDMARKS, RIDGE, SMOOTHING, landmark_accuracies
 
 
 def blobs(n=90, classes=4, q=6, seed=0):

@@ -16,7 +16,7 @@ from warmstart.metafeat.pretrained.backbones import build_backbone, check_archit
 from warmstart.training.workloads.base import Budget as AnyBudget
 from warmstart.training.workloads.base import Classifier, Prepared, Workload
 from warmstart.training.workloads.dataset import Dataset
-from warmstart.training.workloads.time_plan import PictureFacts, RunPlan
+from warmstart.training.workloads.run_plan import PictureFacts, RunPlan
 from warmstart.training.workloads.transfer.budget import BUDGETS, TransferBudget, transfer_budget
 from warmstart.training.workloads.transfer.config import (
     BATCH_SIZE,
@@ -26,6 +26,7 @@ from warmstart.training.workloads.transfer.config import (
     TUNING_NAMES,
     TransferConfig,
 )
+from warmstart.training.workloads.transfer.plan import TransferPlan
 from warmstart.training.workloads.transfer.recipes import RECIPES, write_recipe
 from warmstart.training.workloads.transfer.space import (
     BACKBONES,
@@ -36,7 +37,6 @@ from warmstart.training.workloads.transfer.space import (
     SpaceName,
     transfer_space,
 )
-from warmstart.training.workloads.transfer.time_plan import TransferPlan
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

@@ -19,9 +19,9 @@ from optuna.trial import FrozenTrial, TrialState
 
 from warmstart.bo.constraints import MEMORY
 from warmstart.bo.observation import Observation
-from warmstart.bo.space.axes import Axis, axis_of
-from warmstart.bo.space.clauses import mentioned
 from warmstart.bo.space.encoding import Encoding
+from warmstart.history_store.axes import Axis, axis_of
+from warmstart.history_store.clauses import mentioned
 from warmstart.history_store.records import Config, Value
 from warmstart.history_store.space import dump_space
 from warmstart.integrations.optuna.space import snap_to_step

@@ -25,8 +25,8 @@ from optuna.distributions import (
 )
 from optuna.trial import FrozenTrial
 
-from warmstart.bo.space.axes import Integer as Whole
-from warmstart.bo.space.axes import Real, axis_of
+from warmstart.history_store.axes import Integer as Whole
+from warmstart.history_store.axes import Real, axis_of
 from warmstart.history_store.errors import DataError, UsageError
 
 META = "optuna"

@@ -13,8 +13,6 @@ import numpy as np
 from ConfigSpace import ConfigurationSpace
 from optuna.trial import FrozenTrial
 
-from warmstart.bo.transfer.duration_forecast import ExpectedSeconds, TimedRun
-from warmstart.bo.transfer.time_plan import SURE
 from warmstart.history_store.one_thread import one_thread
 from warmstart.history_store.records import Config
 from warmstart.history_store.wording import exact_duration
@@ -22,9 +20,11 @@ from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.attributes import CUT, OUTCOME, RUN, WORKER
 from warmstart.studies.state.spec import warm_of
 from warmstart.studies.state.trial_queue import Run, TrialQueue
+from warmstart.timing.forecast import ExpectedSeconds, TimedRun
+from warmstart.timing.schedule import SURE
 
 if TYPE_CHECKING:
-    from warmstart.suggestions.durations import Durations
+    from warmstart.timing.durations import Durations
 
 LIKELY = 0.5
 """Smallest chance to end in time with which a trial is begun..."""

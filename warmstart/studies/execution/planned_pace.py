@@ -14,7 +14,7 @@ from warmstart.history_store.records import Config, Value
 from warmstart.studies.execution.pace import Pace, PacedRun, has_result
 from warmstart.studies.state.attributes import OUTCOME, RUN
 from warmstart.studies.state.trial_queue import Run, TrialQueue
-from warmstart.training.workloads.time_plan import EndedRun, RunPlan
+from warmstart.training.workloads.run_plan import EndedRun, RunPlan
 
 
 def planned_key(config: Config) -> frozenset[tuple[str, Value]]:

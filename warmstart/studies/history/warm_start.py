@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
     from warmstart.descriptor import Descriptor
-    from warmstart.studies.history.time_plan import TimedCall
+    from warmstart.studies.history.timed_call import TimedCall
     from warmstart.suggestions.advisor import Advisor
     from warmstart.suggestions.answer import Answer
     from warmstart.suggestions.location import Location
@@ -199,7 +199,7 @@ def _answer(plan: StudySpec, location: Location, advisor: Advisor, timed: TimedC
 
 def _can_plan_first(plan: StudySpec, location: Location) -> bool:
     """Tell whether the history plans the first trials by their durations."""
-    from warmstart.studies.history.time_plan import can_plan
+    from warmstart.studies.history.timed_call import can_plan
     from warmstart.suggestions.request import PLANNED
 
     return plan.strategy in (None, *PLANNED) and can_plan(plan, location)

@@ -26,7 +26,7 @@ from warmstart.studies.state.trial_queue import TrialQueue
 from warmstart.suggestions.formats import with_config
 
 if TYPE_CHECKING:
-    from warmstart.suggestions.time_plan import TimePlan
+    from warmstart.timing.plan import TimePlan
 
 SCHEMA_VERSION = 1
 MAX_ROWS = 10

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from dense_gp import DenseGp
 
-from warmstart.bo.acquisition.cost import InverseCost
-from warmstart.bo.acquisition.function import SUBSAMPLE, Improvement, Product, Validity
+from warmstart.bo.acquisition.function import SUBSAMPLE, Improvement, InverseCost, Product, Validity
 from warmstart.bo.acquisition.pending import Fantasies, Observed, fantasise
 from warmstart.bo.acquisition.scores import expected_improvement
 from warmstart.bo.surrogates import GaussianProcess

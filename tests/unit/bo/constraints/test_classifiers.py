@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from warmstart.bo.constraints.classifier import CLASSIFIERS
 from warmstart.bo.constraints.link import LINKS, logistic
-from warmstart.bo.constraints.logistic_head import laplace
+from warmstart.bo.constraints.network_classifier import laplace
 from warmstart.bo.surrogates.slice_sampling import elliptical_step
 from warmstart.history_store.errors import DataError, UsageError
 

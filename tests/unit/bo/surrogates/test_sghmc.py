@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from warmstart.bo.surrogates.bohamiann.ess import effective_sample_size
+from warmstart.bo.surrogates.bohamiann.model import effective_sample_size
 from warmstart.bo.surrogates.bohamiann.sghmc import SAMPLERS, Sghmc
 
 

@@ -1,4 +1,4 @@
-from warmstart.training.collection.cells import cell_seed
+from warmstart.training.collection.plan import cell_seed
 
 CONFIG = {"log10_learning_rate": -2.5, "batch_size": 16}
 

@@ -14,14 +14,22 @@ from collecting import TINY, Here, pictures, pretend, tiny_history
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.manifest import Manifest, Obtain
+from warmstart.history_store.numbering import sobol_configs
 from warmstart.history_store.records import Status
 from warmstart.history_store.shards import read_shards
-from warmstart.history_store.space import dump_space, sobol_configs
+from warmstart.history_store.space import dump_space
 from warmstart.training.collection.add_sources import rebuild
-from warmstart.training.collection.cells import cell_seed
 from warmstart.training.collection.collect import collect
 from warmstart.training.collection.measure import Measure, Measured
-from warmstart.training.collection.plan import Cell, blocks, parse_time, plan_block, seconds_left, wall_seconds_left
+from warmstart.training.collection.plan import (
+    Cell,
+    blocks,
+    cell_seed,
+    parse_time,
+    plan_block,
+    seconds_left,
+    wall_seconds_left,
+)
 from warmstart.training.processes.executor import Lost
 from warmstart.training.workloads.cnn.space import target_space
 

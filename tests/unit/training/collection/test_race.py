@@ -11,10 +11,9 @@ from collecting import TINY, Here, tiny_history
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
 from warmstart.history_store.records import Evaluation, Status
-from warmstart.training.collection.cells import cell_seed
 from warmstart.training.collection.collect import collect
 from warmstart.training.collection.measure import Measured
-from warmstart.training.collection.plan import Cell
+from warmstart.training.collection.plan import Cell, cell_seed
 from warmstart.training.collection.race import POOLED_RUNS, Race, cell_noise
 from warmstart.training.processes.executor import Lost
 

@@ -1,6 +1,6 @@
 import pytest
 
-from warmstart.training.siamese.curves import Curves, Validation
+from warmstart.training.siamese.checkpoint import Curves, Validation
 
 CURVES = Curves([0.5, 0.25, 0.2], [Validation(2, 0.1, 0.6, 0.5), Validation(3, 0.1, 0.7, 0.6)], "done")
 

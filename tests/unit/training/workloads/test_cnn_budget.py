@@ -1,7 +1,7 @@
 import pytest
 
 from warmstart.history_store.errors import UsageError
-from warmstart.history_store.space import sobol_configs
+from warmstart.history_store.numbering import sobol_configs
 from warmstart.training.workloads.cnn import CNN
 from warmstart.training.workloads.cnn.budget import COMPACT, PAPER, Budget
 

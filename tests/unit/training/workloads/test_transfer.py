@@ -14,10 +14,11 @@ import pytest
 
 import warmstart
 from warmstart.history_store.errors import DataError, MissingPathError, ModelError, UsageError
+from warmstart.history_store.numbering import sobol_configs
 from warmstart.history_store.picture import square_arrays
 from warmstart.history_store.readers import open_images
 from warmstart.history_store.records import Status
-from warmstart.history_store.space import load_space, sobol_configs
+from warmstart.history_store.space import load_space
 from warmstart.metafeat.pretrained.backbones import make_network
 from warmstart.spaces import read_space
 from warmstart.training.workloads import Member, SourceDataset, get_workload, load_classifier, named_space

@@ -5,10 +5,10 @@ import pytest
 
 from warmstart.bo.space.encoding import Encoding
 from warmstart.training.workloads import Sample, SampledDataset, SourceDataset
-from warmstart.training.workloads.time_plan import EndedRun, PictureFacts, are_drawn
+from warmstart.training.workloads.run_plan import EndedRun, PictureFacts, are_drawn
 from warmstart.training.workloads.transfer import Transfer
 from warmstart.training.workloads.transfer.members import choose_members, error_interval, votes
-from warmstart.training.workloads.transfer.time_plan import fitting_size
+from warmstart.training.workloads.transfer.plan import fitting_size
 
 
 def plan_of(seconds=600.0, count=700, side=300, *, is_drawn=False):

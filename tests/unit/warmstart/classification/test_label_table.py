@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from warmstart.classification.doubtful_copies import TWO_CLASSES, TWO_PARTS, doubtful_copies
 from warmstart.classification.label_table import label_table, write_label_table
+from warmstart.classification.near_duplicates import TWO_CLASSES, TWO_PARTS, doubtful_copies
 from warmstart.history_store.readers import open_images
 
 

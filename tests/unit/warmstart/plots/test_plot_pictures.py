@@ -11,7 +11,7 @@ from warmstart.histories.ccov import Centres, describe_centre
 from warmstart.history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.plots.ccov import FEW, draw_ccov
 from warmstart.plots.map import DatasetMap, QueryPoint, draw_map
-from warmstart.plots.read_report import read_reports
+from warmstart.plots.read_study import read_reports
 from warmstart.plots.regret import choose_methods, draw_regret
 from warmstart.plots.run import draw_run
 

@@ -11,13 +11,13 @@ import optuna
 import pytest
 from ConfigSpace import ConfigurationSpace
 
-from warmstart.bo.transfer.duration_forecast import TimedRun
 from warmstart.studies.execution.pace import Pace, cut_here, finished_here
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.attributes import CUT, OUTCOME, RUN, WORKER
 from warmstart.studies.state.spec import WarmConfig
 from warmstart.studies.state.trial_queue import Run
-from warmstart.suggestions.durations import no_durations
+from warmstart.timing.durations import no_durations
+from warmstart.timing.forecast import TimedRun
 
 SPACE = ConfigurationSpace({"x": (0.0, 1.0)})
 

@@ -11,7 +11,7 @@ from warmstart.studies.execution.planned_pace import PlannedPace
 from warmstart.studies.state.attributes import OUTCOME, RUN
 from warmstart.studies.state.spec import WarmConfig
 from warmstart.studies.state.trial_queue import Run
-from warmstart.suggestions.durations import no_durations
+from warmstart.timing.durations import no_durations
 
 SPACE = read_space({"x": [1e-4, 1.0]})
 

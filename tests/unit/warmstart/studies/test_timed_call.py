@@ -14,13 +14,13 @@ from warmstart.studies import tune
 from warmstart.studies.execution import pace
 from warmstart.studies.execution.pace import Pace
 from warmstart.studies.execution.trial_process import TrialRunner
-from warmstart.studies.history import time_plan
-from warmstart.studies.history.time_plan import TimedCall, known_durations, plan_lines
+from warmstart.studies.history import timed_call as time_plan
+from warmstart.studies.history.timed_call import TimedCall, known_durations, plan_lines
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.options import Sources
 from warmstart.studies.tune_options import TuneOptions
-from warmstart.suggestions import short_run
-from warmstart.suggestions.short_run import SPREAD
+from warmstart.timing import short_run
+from warmstart.timing.short_run import SPREAD
 
 
 class Runner:

@@ -277,7 +277,7 @@ def test_a_server_of_another_history_is_refused(shipped, photos, tiny, cli):
 
 def test_a_plan_counts_the_reading_of_the_pictures(shipped, photos, monkeypatch):
     """The history's own pictures lay in memory; a person's are decoded at each size."""
-    monkeypatch.setattr("warmstart.suggestions.durations.seconds_to_read", lambda source, size: 0.0)
+    monkeypatch.setattr("warmstart.timing.durations.seconds_to_read", lambda source, size: 0.0)
     plain = warmstart.answer(photos, workload="transfer", time="40s").plan
     asked = []
 
@@ -285,7 +285,7 @@ def test_a_plan_counts_the_reading_of_the_pictures(shipped, photos, monkeypatch)
         asked.append((len(source), size))
         return 10.0
 
-    monkeypatch.setattr("warmstart.suggestions.durations.seconds_to_read", slow)
+    monkeypatch.setattr("warmstart.timing.durations.seconds_to_read", slow)
     plan = warmstart.answer(photos, workload="transfer", time="40s").plan
     assert asked == [(40, 64)]
     assert "Reading" not in plain.line

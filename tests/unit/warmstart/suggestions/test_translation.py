@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from warmstart.bo.space.encoding import Encoding
 from warmstart.bo.transfer.strategies import Choice
 from warmstart.history_store.errors import UsageError
-from warmstart.history_store.space import sobol_configs
+from warmstart.history_store.numbering import sobol_configs
 from warmstart.history_store.space_yaml import Source, build_space
 from warmstart.suggestions.records import InitialDesign
 from warmstart.suggestions.translation import TranslatedConfig, Translation, translate_configs

@@ -1,6 +1,6 @@
 """Conditions and forbidden clauses, evaluated on many configurations at once.
 
-A configuration is a row of numbers (`warmstart.bo.space.axes`), NaN = inactive. ConfigSpace treats an inactive
+A configuration is a row of numbers (`warmstart.history_store.axes`), NaN = inactive. ConfigSpace treats an inactive
 hyperparameter as comparisons treat NaN: it differs from every value and is never equal, less or greater.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.bo.space.axes import Axis, Choice
+from warmstart.history_store.axes import Axis, Choice
 from warmstart.history_store.errors import UsageError
 
 if TYPE_CHECKING:

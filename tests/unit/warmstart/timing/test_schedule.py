@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from warmstart.bo.transfer.time_plan import plan_runs
+from warmstart.timing.schedule import plan_runs
 
 ERRORS = np.array([[0.0, 0.1, 1.0, 0.5], [0.0, 0.1, 1.0, 0.5], [1.0, 0.9, 0.0, 0.5]])
 EQUAL = np.ones(3)

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from ConfigSpace import Categorical, Constant, Float, Integer, Normal, OrdinalHyperparameter
+from ConfigSpace import Categorical, ConfigurationSpace, Constant, Float, Integer, Normal, OrdinalHyperparameter
 
-from warmstart.bo.space import axes
-from warmstart.bo.space.axes import MAX_UNIT, Choice, Real, axis_of
-from warmstart.history_store.space import _value_at
+from warmstart.history_store import axes
+from warmstart.history_store.axes import MAX_UNIT, Choice, Real, axis_of
+from warmstart.history_store.numbering import Numbering, _decode
 
 HYPERPARAMETERS = [
     Float("a", (-5.0, 0.0)),
@@ -31,10 +31,11 @@ def hyperparameter(request):
 
 
 def test_values_are_those_of_shared_configurations(hyperparameter):
-    axis = axis_of(hyperparameter)
-    u = np.random.default_rng(0).random(500)
-    for x, number in zip(u, axis.numbers(u), strict=True):
-        value, other = axis.native(number), _value_at(hyperparameter, x)
+    space = ConfigurationSpace()
+    space.add(hyperparameter)
+    axis, u = axis_of(hyperparameter), np.random.default_rng(0).random(500)
+    for number, config in zip(axis.numbers(u), _decode(Numbering(space), u[:, None]), strict=True):
+        value, other = axis.native(number), config[axis.name]
         assert value == (pytest.approx(other, rel=1e-11, abs=1e-13) if isinstance(other, float) else other)
 
 

@@ -11,9 +11,9 @@ import warmstart
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.history import History
 from warmstart.measured_with import measured_with, workload_of
-from warmstart.suggestions import short_run
-from warmstart.suggestions.short_run import ShortRun, short_run_by
-from warmstart.suggestions.time_plan import TimeLimit
+from warmstart.timing import short_run
+from warmstart.timing.plan import TimeLimit
+from warmstart.timing.short_run import ShortRun, short_run_by
 
 
 @pytest.fixture

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warmstart.bo.transfer.duration_forecast import ExpectedSeconds, TimedRun
 from warmstart.bo.transfer.strategies import Query as StrategyQuery
 from warmstart.bo.transfer.strategies.joint import query_weights, with_sources
-from warmstart.bo.transfer.time_plan import plan_runs
 from warmstart.history_store.errors import UsageError
 from warmstart.history_store.records import Config
 from warmstart.history_store.wording import exact_duration
-from warmstart.suggestions.short_run import MeasureShortRun, ShortRun
+from warmstart.timing.forecast import ExpectedSeconds, TimedRun
+from warmstart.timing.schedule import plan_runs
+from warmstart.timing.short_run import MeasureShortRun, ShortRun
 
 if TYPE_CHECKING:
     from warmstart.bo.transfer.strategies import Choice
-    from warmstart.suggestions.durations import Durations
     from warmstart.suggestions.location import Location
+    from warmstart.timing.durations import Durations
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def plan_for(
         UsageError: the history has no durations.
     """
     from warmstart.history_store.space import load_space
-    from warmstart.suggestions.durations import fit_history
+    from warmstart.timing.durations import fit_history
 
     embedded, space = location.embedded, load_space(location.embedded.space_json)
     durations = fit_history(location, space)

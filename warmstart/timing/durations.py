@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.bo.transfer.duration_forecast import (
-    DurationForecaster,
-    TimedRun,
-    fit_durations,
-    measured_durations,
-    without_history,
-)
+from warmstart.history_store.errors import BrokenImagesError
 from warmstart.history_store.file.codec import config_key
 from warmstart.history_store.file.table import STATUSES
+from warmstart.history_store.numbering import coordinates
 from warmstart.history_store.one_thread import one_thread
 from warmstart.history_store.records import Config, Status
 from warmstart.measured_with import bare_origin, workload_of
-from warmstart.suggestions.coordinates import coordinates
-from warmstart.suggestions.reading_time import seconds_to_read
+from warmstart.timing.forecast import DurationForecaster, TimedRun, fit_durations, measured_durations, without_history
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
-    from warmstart.bo.transfer.duration_forecast import ExpectedSeconds
     from warmstart.history_store.history import History
+    from warmstart.history_store.images import ImageSource
     from warmstart.history_store.records import DatasetInfo
     from warmstart.suggestions.location import Location
     from warmstart.suggestions.records import InitialDesign
+    from warmstart.timing.forecast import ExpectedSeconds
 
 Floats = NDArray[np.float64]
 
@@ -207,3 +204,39 @@ def sizes_of(info: DatasetInfo) -> Floats:
 
 def _sizes(n_images: int, n_classes: int) -> Floats:
     return np.log(np.maximum([n_images, n_classes], 1.0))
+
+
+_FEW, _MANY = 4, 12
+"""Neighbouring pictures read per call, few and many: the difference cancels the fixed cost of a call, such as a table's group of rows."""
+_MOST, _ENOUGH_S = 8, 0.5
+"""Most positions sampled in the collection, and seconds after which sampling stops."""
+
+
+def seconds_to_read(source: ImageSource, size: int) -> float:
+    """Estimate the seconds to read all pictures of a collection from a sample.
+
+    Args:
+        source: the collection; a broken picture counts with the seconds that it took.
+        size: pixels a side.
+    """
+    n = len(source)
+    if n <= _MANY:
+        return _time_reading(source, range(n), size)
+    # Opens files and fills caches.
+    _time_reading(source, range(1), size)
+    began, took, positions = time.perf_counter(), 0.0, 0
+    for start in np.random.default_rng(0).permutation(n - _MANY + 1)[:_MOST].tolist():
+        few = _time_reading(source, range(start, start + _FEW), size)
+        took += _time_reading(source, range(start, start + _MANY), size) - few
+        positions += 1
+        if time.perf_counter() - began >= _ENOUGH_S:
+            break
+    return max(took, 0.0) / (positions * (_MANY - _FEW)) * n
+
+
+def _time_reading(source: ImageSource, indices: Sequence[int], size: int) -> float:
+    began = time.perf_counter()
+    # All of these are broken; training reports them.
+    with suppress(BrokenImagesError):
+        source.read(indices, size=size, skip_broken=True)
+    return time.perf_counter() - began

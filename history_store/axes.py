@@ -2,7 +2,7 @@
 
 The *number* of a real or an integer is its value. The number of a choice is its position among the choices. Every
 number has an equal share of [0, 1); an integer on a logarithmic scale has a share in proportion to its logarithmic
-width. Shares and scales are those of `warmstart.history_store.space.sobol_configs`. Priors of ConfigSpace (normal,
+width. Shares and scales are those of `warmstart.history_store.numbering.sobol_configs`. Priors of ConfigSpace (normal,
 beta) do not bend an axis.
 """
 
@@ -217,6 +217,13 @@ class Choice:
             return np.array([position.get(value, math.nan) for value in values], dtype=np.float64)
         except TypeError:  # a choice or a value that cannot be hashed
             return np.array([choices.index(v) if v in choices else math.nan for v in values], dtype=np.float64)
+
+    def nearest(self, value: Any) -> int | None:
+        """Return the position of a choice, or of the number nearest to a number; None if there is none."""
+        if value in self.choices:
+            return self.choices.index(value)
+        numbers = {c: i for i, c in enumerate(self.choices) if _is_number(c)}
+        return numbers[min(numbers, key=lambda choice: abs(choice - value))] if numbers and _is_number(value) else None
 
     def __str__(self) -> str:
         listed = ", ".join(map(repr, self.choices[:8]))

@@ -5,14 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from warmstart.bo.transfer.duration_forecast import (
-    SHORTEST,
-    UNKNOWN,
-    TimedRun,
-    fit_durations,
-    measured_durations,
-    without_history,
-)
+from warmstart.timing.forecast import SHORTEST, UNKNOWN, TimedRun, fit_durations, measured_durations, without_history
 
 RNG = np.random.default_rng(0)
 CONFIGS = RNG.random((12, 2))

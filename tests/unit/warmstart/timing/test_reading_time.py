@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from warmstart.suggestions import reading_time
-from warmstart.suggestions.reading_time import seconds_to_read
+from warmstart.timing import durations
+from warmstart.timing.durations import seconds_to_read
 
 
 class Slow:
@@ -25,7 +25,7 @@ class Slow:
 @pytest.mark.parametrize(("n", "seconds", "looked_at"), [(1000, 0.001, 5), (1000, 0.1, 1), (13, 2.0, 1)])
 def test_some_pictures_tell_of_all(monkeypatch, n, seconds, looked_at):
     source = Slow(n, seconds)
-    monkeypatch.setattr(reading_time.time, "perf_counter", lambda: source.now)
+    monkeypatch.setattr(durations.time, "perf_counter", lambda: source.now)
     assert seconds_to_read(source, 96) == pytest.approx(n * seconds), "what each reading costs belongs to no picture"
     assert len(source.read_at) == 1 + 16 * looked_at
     assert {size for _, size in source.read_at} == {96}

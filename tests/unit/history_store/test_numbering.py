@@ -16,6 +16,7 @@ from ConfigSpace import (
     ForbiddenEqualsClause,
     ForbiddenGreaterThanRelation,
     ForbiddenInClause,
+    ForbiddenLessThanEqualsClause,
     GreaterThanCondition,
     InCondition,
     Integer,
@@ -24,8 +25,7 @@ from ConfigSpace import (
 )
 
 from warmstart.history_store.errors import DataError
-from warmstart.history_store.space import to_unit
-from warmstart.history_store.space_arrays import active_values, encode_columns, forbidden_rows
+from warmstart.history_store.numbering import Numbering, to_unit
 
 
 def space(*, relation: bool = False) -> ConfigurationSpace:
@@ -92,11 +92,20 @@ def test_activity_and_clauses_by_hand() -> None:
         "width": [0, 1, 1, 9],
         "size": ["s", "l", "m", "l"],
     }
-    unit, legal = encode_columns(space_, columns, 4)
-    assert legal.all()
-    active = dict(zip(space_, active_values(space_, unit).T.tolist(), strict=True))
+    numbering = Numbering(space_)
+    numbers = numbering.parse_columns(columns, 4)
+    active = dict(zip(space_, numbering.active(numbers).T.tolist(), strict=True))
     assert active["rate"] == [True, False, False, True]
     assert active["inner"] == [False, True, True, False]
     assert active["width"] == [True, False, False, True]
     assert active["last"] == [False, False, False, True]
-    assert forbidden_rows(space_, unit).tolist() == [False, True, False, False]
+    assert numbering.forbidden(numbers).tolist() == [False, True, False, False]
+
+
+def test_a_clause_about_lesser_values_forbids_these() -> None:
+    space_ = ConfigurationSpace()
+    space_.add(Float("x", (0.0, 1.0), default=0.75))
+    space_.add(ForbiddenLessThanEqualsClause(space_["x"], 0.5))
+    assert to_unit(space_, [{"x": 0.75}]).tolist() == [[0.75]]
+    with pytest.raises(DataError, match="got one that is forbidden by"):
+        to_unit(space_, [{"x": 0.25}])

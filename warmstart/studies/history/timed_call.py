@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from warmstart.bo.transfer.duration_forecast import UNKNOWN, TimedRun
 from warmstart.history_store.errors import UsageError, WarmstartError
 from warmstart.history_store.records import Config
 from warmstart.history_store.space import load_space, same_space, shown
@@ -22,12 +21,13 @@ from warmstart.studies.objectives.base import Objective, TrialStatus
 from warmstart.studies.own_workload import OwnScript
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.trial_queue import TrialQueue
-from warmstart.suggestions.durations import Durations, fit_history, no_durations, read_durations
 from warmstart.suggestions.lookup import Sources
-from warmstart.suggestions.short_run import LONGER_SHARE, ShortRun, short_run_by
-from warmstart.suggestions.time_plan import TimeLimit, TimePlan
+from warmstart.timing.durations import Durations, fit_history, no_durations, read_durations
+from warmstart.timing.forecast import UNKNOWN, TimedRun
+from warmstart.timing.plan import TimeLimit, TimePlan
+from warmstart.timing.short_run import LONGER_SHARE, ShortRun, short_run_by
 from warmstart.training.workloads import get_workload
-from warmstart.training.workloads.time_plan import RunPlan
+from warmstart.training.workloads.run_plan import RunPlan
 
 if TYPE_CHECKING:
     from warmstart.studies.results.summary import TuneResult

@@ -7,7 +7,7 @@ from itertools import product
 
 from warmstart.history_store.records import Config
 from warmstart.training.workloads.dataset import Sample
-from warmstart.training.workloads.time_plan import EndedRun, PictureFacts, RunPlan
+from warmstart.training.workloads.run_plan import EndedRun, PictureFacts, RunPlan
 from warmstart.training.workloads.transfer.config import BATCH_SIZE
 
 SIZES = (64, 96, 128, 160, 224)

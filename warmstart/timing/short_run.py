@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from warmstart.bo.transfer.duration_forecast import whole_seconds
 from warmstart.history_store.broken import SkipBroken
 from warmstart.history_store.records import Config
 from warmstart.measured_with import workload_of
+from warmstart.timing.forecast import whole_seconds
 
 if TYPE_CHECKING:
     from warmstart.history_store.images import ImageSource

@@ -1,0 +1,1 @@
+"""Time of runs: forecasts of durations, short runs on this machine, and plans within a limit."""
