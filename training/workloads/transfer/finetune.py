@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from warmstart.history_store.records import Status
 from warmstart.metafeat.pretrained.depths import Depth, TunedStages
-from warmstart.metafeat.pretrained.features import BATCH, FeatureNetwork, to_pixels
+from warmstart.metafeat.pretrained.features import FeatureNetwork, batch_size, to_pixels
 from warmstart.metafeat.pretrained.heads import LinearHead
 from warmstart.metafeat.pretrained.quick_copy import quick_copy
 from warmstart.training.workloads.adam import Adam
@@ -195,8 +195,9 @@ def fine_tune(
 def logits(network: TunedNetwork, images: NDArray[np.uint8]) -> torch.Tensor:
     """Compute the logits of images, batch by batch, on the CPU: `n x classes`."""
     device = network.weight.device
-    starts = range(0, len(images), BATCH)
-    return torch.cat([network(to_pixels(images[start : start + BATCH], device)).float().cpu() for start in starts])
+    size = batch_size(device)
+    starts = range(0, len(images), size)
+    return torch.cat([network(to_pixels(images[start : start + size], device)).float().cpu() for start in starts])
 
 
 def process_seconds(device: torch.device) -> Callable[[], float]:
