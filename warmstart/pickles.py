@@ -117,8 +117,12 @@ def _add_new_fields(instance: object) -> None:
     if not is_dataclass(instance) or not type(instance).__module__.startswith("warmstart."):
         return
     for item in fields(instance):
-        if item.default is not MISSING and not hasattr(instance, item.name):
+        if hasattr(instance, item.name):
+            continue
+        if item.default is not MISSING:
             object.__setattr__(instance, item.name, item.default)
+        elif item.default_factory is not MISSING:
+            object.__setattr__(instance, item.name, item.default_factory())
 
 
 def current_module(module: str) -> str:

@@ -284,7 +284,6 @@ class Execution:
         "A worker for each of these GPUs, which sees no other: 0,1,2,3, or auto for all.",
         check=check_gpus,
         metavar="LIST",
-        is_main=True,
     )
     per_gpu: int = option(1, "Number of workers on each of the GPUs.", least=1)
     cluster: Cluster | None = option(

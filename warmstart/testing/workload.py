@@ -155,7 +155,7 @@ class WorkloadContract(ABC):
             pytest.skip("a process of its own finds registered workloads alone")
         code = f"""
 import sys
-from warmstart.history_store.space import sobol_configs
+from warmstart.history_store.numbering import sobol_configs
 from warmstart.training.workloads import get_workload
 workload = get_workload({workload.name!r})
 workload.check(sobol_configs(workload.space(), 1)[0])

@@ -95,7 +95,7 @@ def test_the_document_is_plain_json():
     document = json.loads(json.dumps(tune(trials=2, budget=2.0).to_dict(), allow_nan=False))
     assert set(document) == {
         "schema_version", "study", "storage", "dataset", "best", "trials", "exhausted", "warm", "related",
-        "comparison", "metric", "report", "saved_model", "seconds", "expected_error", "expectation",
+        "comparison", "metric", "report", "saved_model", "seconds", "expected_error", "expectation", "tracked",
     }  # fmt: skip
     assert document["trials"] == {"ok": 2}
     assert set(document["best"]) == {"config", "natural", "error", "value", "trial"}
