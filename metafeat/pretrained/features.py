@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 _BATCH, _CPU_BATCH = 32, 8
-_MANY = 16
-"""Images from which folding the batch norms, a tenth of a second, pays."""
+_MANY = 100
+"""Images from which folding the batch norms pays: it takes some tenths of a second."""
 LIMIT_VARIABLE = "WARMSTART_FEATURE_CACHE_MB"
 LIMIT_MB = 2048
 _log = logging.getLogger(__name__)

@@ -58,11 +58,11 @@ def test_features_of_a_packaged_network():
     from warmstart.metafeat.pretrained.features import compute_features, open_network, to_pixels
 
     network = open_network(find_backbone("tf_efficientnet_lite0"), size=64, device=torch.device("cpu"))
-    images = np.random.default_rng(0).integers(0, 256, (17, 64, 64, 3), np.uint8)
+    images = np.random.default_rng(0).integers(0, 256, (101, 64, 64, 3), np.uint8)
     assert norms(fold_batch_norms(network, to_pixels(images[:1], torch.device("cpu")))) == 0
     together = compute_features(network, images)
-    alone = [compute_features(network, images[row : row + 1]) for row in range(len(images))]
+    alone = [compute_features(network, images[row : row + 1]) for row in range(0, len(images), 50)]
     for part in ("s8", "s16", "full"):
         np.testing.assert_allclose(
-            getattr(together, part), np.vstack([getattr(one, part) for one in alone]), rtol=1e-3, atol=1e-4
+            getattr(together, part)[::50], np.vstack([getattr(one, part) for one in alone]), rtol=1e-3, atol=1e-4
         )
