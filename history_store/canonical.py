@@ -7,8 +7,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-_MOST_NAMES, _HEAD = 10_000, 2**20
-"""Files of a folder, and bytes of a file, that tell a dataset."""
+_MOST_NAMES, _EVERY, _BEGINNING = 10_000, 100, 4096
+"""Of a folder: files whose names and sizes are read, and of which some, and how many bytes, are read too."""
+_HEAD = 2**20
+"""Bytes of a single file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +39,11 @@ class Place:
 
 
 def content_digest(location: str) -> str | None:
-    """Compute a digest of a folder's first 10,000 names and sizes, or of a file's size and first megabyte; None for anything else."""
+    """Compute a digest of a dataset's files, by which it is known again elsewhere; None for what is no path.
+
+    Of a folder: the first 10,000 names and sizes, and the beginning of every hundredth file, as sizes may be alike; of a file:
+    its size and first megabyte.
+    """
     path, digest, count = Path(location), hashlib.sha256(), 0
     try:
         if path.is_file():
@@ -52,6 +58,9 @@ def content_digest(location: str) -> str | None:
                 file_path = Path(folder, name)
                 text = f"{file_path.relative_to(path)}\0{file_path.stat().st_size}\0"
                 digest.update(text.encode(errors="surrogateescape"))
+                if count % _EVERY == 0:
+                    with file_path.open("rb") as file:
+                        digest.update(file.read(_BEGINNING))
                 count += 1
     except OSError:
         return None

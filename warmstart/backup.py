@@ -93,7 +93,8 @@ def restore_backup(
         DataError: a damaged archive, or another file.
         StorageError: a part cannot be written.
     """
-    with _folder_beside(Path(history or storage or path)) as folder:
+    with tempfile.TemporaryDirectory(prefix="warmstart-restore-") as name, durable.storage_errors(path):
+        folder = Path(name)
         about = _unpack(path, folder)
         parts = about["parts"]
         history = history or os.environ.get(HISTORY_VARIABLE)

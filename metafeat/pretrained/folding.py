@@ -44,16 +44,16 @@ def _pairs(network: nn.Module, pixels: torch.Tensor) -> list[tuple[str, str]]:
     def remember(name: str, output: torch.Tensor) -> None:
         outputs[id(output)] = name, output
 
-    def find(name: str, given: torch.Tensor) -> None:
-        if id(given) in outputs:
-            pairs.append((outputs[id(given)][0], name))
+    def pair(name: str, tensor: torch.Tensor) -> None:
+        if id(tensor) in outputs:
+            pairs.append((outputs[id(tensor)][0], name))
 
     hooks = []
     for name, module in network.named_modules():
         if isinstance(module, nn.Conv2d):
             hooks.append(module.register_forward_hook(lambda _m, _a, output, name=name: remember(name, output)))
         elif isinstance(module, nn.BatchNorm2d) and module.running_mean is not None:
-            hooks.append(module.register_forward_pre_hook(lambda _m, args, name=name: find(name, args[0])))
+            hooks.append(module.register_forward_pre_hook(lambda _m, args, name=name: pair(name, args[0])))
     network(pixels)
     for hook in hooks:
         hook.remove()

@@ -54,8 +54,8 @@ def test_everything_comes_back(team, tmp_path):
 def test_studies_move_between_storages(tmp_path, saved, restored):
     before = tuned(tmp_path / saved)
     write_backup(tmp_path / "b.tar", storage=tmp_path / saved)
-    for _ in range(2):  # the second call finds all of it there
-        restore_backup(tmp_path / "b.tar", storage=tmp_path / restored)
+    for storage in (tmp_path / restored, f"{tmp_path}/{restored}"):  # the second call finds all of it there
+        restore_backup(tmp_path / "b.tar", storage=storage)
     assert [trial.error for trial in tuned(tmp_path / restored).trials] == [trial.error for trial in before.trials]
 
 

@@ -17,7 +17,7 @@ _KINDS = {
     "indexes": ("*.index", "indexes"),
 }
 """Kinds of cached files: name, pattern, folder below the cache folder."""
-_LEFTOVERS = ("warmstart-networks-*", "warmstart-rehearsal-*", "warmstart-upload-*")
+_LEFTOVERS = ("warmstart-networks-*", "warmstart-rehearsal-*", "warmstart-restore-*", "warmstart-upload-*")
 """Temporary folders, which calls remove at their end unless they are killed."""
 _OLD_S = 7 * 86_400.0
 """Age from which a temporary folder is no running call's."""

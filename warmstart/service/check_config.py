@@ -20,25 +20,25 @@ def check_config(settings: ServiceSettings) -> dict[str, str]:
     """
     service = Service(settings, StudyBook(settings.storage))
     embedded = service.embedded_or_empty()
-    found = {"history": "empty" if embedded is None else f"{embedded.path}: {counted(len(embedded.names), 'dataset')}"}
+    parts = {"history": "empty" if embedded is None else f"{embedded.path}: {counted(len(embedded.names), 'dataset')}"}
     try:
         service.studies.check()
         if service.studies.is_empty:
-            found["studies"] = "none yet; the storage is made with the first"
+            parts["studies"] = "none yet; the storage is made with the first"
         else:
             with service.studies.store() as store:
-                found["studies"] = f"{store.display_name}: {counted(len(store.optuna.get_all_studies()), 'study')}"
+                parts["studies"] = f"{store.display_name}: {counted(len(store.optuna.get_all_studies()), 'study')}"
     finally:
         service.studies.close()
     if settings.token_file is not None:
-        found["tokens"] = f"{settings.token_file}: {len(read_tokens(settings.token_file))}"
+        parts["tokens"] = f"{settings.token_file}: {len(read_tokens(settings.token_file))}"
     if settings.classifier is not None:
-        found["classifier"] = f"{settings.classifier}: {counted(len(service.classifier().classes), 'class')}"
+        parts["classifier"] = f"{settings.classifier}: {counted(len(service.classifier().classes), 'class')}"
     if settings.tls_cert is not None:
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key)
         except OSError as error:  # ssl.SSLError is one
             msg = f"{settings.tls_cert}: expected a certificate chain in PEM whose key is {settings.tls_key}, got others ({error}). Check both."
             raise StorageError(msg, param="tls_cert") from error
-        found["certificate"] = str(settings.tls_cert)
-    return found
+        parts["certificate"] = str(settings.tls_cert)
+    return parts

@@ -19,10 +19,7 @@ def nvidia_smi(*fields: str) -> list[list[str]]:
     """Query fields of each GPU by `nvidia-smi`; none where there is no such program, or it fails."""
     if shutil.which("nvidia-smi") is None:
         return []
-    words = [
-        "nvidia-smi",
-        *(f"--{option}" for option in (f"query-gpu={','.join(fields)}", "format=csv,noheader,nounits")),
-    ]
+    words = f"nvidia-smi --query-gpu={','.join(fields)} --format=csv,noheader,nounits".split()
     try:
         text = subprocess.run(words, capture_output=True, text=True, timeout=10, check=True).stdout  # noqa: S603
     except (OSError, subprocess.SubprocessError):

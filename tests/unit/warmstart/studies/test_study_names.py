@@ -128,6 +128,8 @@ def test_a_dataset_is_known_by_its_content_where_it_moved_to(tmp_path):
     before = Place("a", str(tmp_path), content_digest(str(tmp_path / "a")))
     (tmp_path / "a").rename(tmp_path / "b")
     assert Place("b", str(tmp_path), content_digest(str(tmp_path / "b"))) == before
+    (tmp_path / "b" / "cats" / "1.png").write_bytes(b"34")
+    assert Place("b", str(tmp_path), content_digest(str(tmp_path / "b"))) != before, "of the same names and sizes"
     (tmp_path / "b" / "cats" / "2.png").write_bytes(b"")
     assert Place("b", str(tmp_path), content_digest(str(tmp_path / "b"))) != before
     assert content_digest(str(tmp_path / "b" / "cats" / "1.png")) is not None
