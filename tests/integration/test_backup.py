@@ -54,9 +54,16 @@ def test_everything_comes_back(team, tmp_path):
 def test_studies_move_between_storages(tmp_path, saved, restored):
     before = tuned(tmp_path / saved)
     write_backup(tmp_path / "b.tar", storage=tmp_path / saved)
-    for storage in (tmp_path / restored, f"{tmp_path}/{restored}"):  # the second call finds all of it there
-        restore_backup(tmp_path / "b.tar", storage=storage)
+    for _ in range(2):  # the second call finds all of it there
+        restore_backup(tmp_path / "b.tar", storage=tmp_path / restored)
     assert [trial.error for trial in tuned(tmp_path / restored).trials] == [trial.error for trial in before.trials]
+
+
+def test_a_storage_may_be_a_url(tmp_path):
+    before = tuned(tmp_path / "s.db")
+    write_backup(tmp_path / "b.tar", storage=f"sqlite:///{tmp_path}/s.db")
+    restore_backup(tmp_path / "b.tar", storage=f"sqlite:///{tmp_path}/n.db")
+    assert [trial.error for trial in tuned(tmp_path / "n.db").trials] == [trial.error for trial in before.trials]
 
 
 def test_nothing_is_overwritten(team, tmp_path):
