@@ -12,6 +12,7 @@ from warmstart.history_store.errors import DataError, WarmstartError
 from warmstart.plots.best_so_far import WARM, best_so_far_figure, edge_of
 from warmstart.plots.natural_axis import NaturalAxis, axes_of
 from warmstart.plots.style import FAINT, GREY, HIGH, INK, LOW, new_figure, save_figure, short, styled
+from warmstart.plots.timeline import timeline_figure
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.study_model import StudyModel, model_study
 from warmstart.studies.results.study_record import StudyRecord
@@ -23,8 +24,11 @@ PICTURES = {
     "parallel": "All trials over their hyperparameters",
     "slices": "Predicted error along each hyperparameter",
     "curves": "What the trials reported on their way",
+    "timeline": "When and where each trial ran",
 }
 """Names and captions of the pictures."""
+MODELLED = ("importance", "slices")
+"""Pictures of the study's surrogate, which takes seconds to fit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +57,24 @@ def study_pictures(record: StudyRecord, *, notes: list[str], seed: int = 0) -> I
     if record.best is None:
         msg = f"{record.name}: expected a trial with a result to draw, got none of {len(record.trials)}. Run some more, or correct the objective."
         raise DataError(msg)
+    check_drawable(record)
+    model = _model(record, notes, seed)
+    if model is not None and model.never_varied:
+        notes.append(
+            f"{record.name}: no importance without two values that were tried: {', '.join(model.never_varied)}."
+        )
+    for name in PICTURES:
+        figure = study_figure(record, name, model)
+        if figure is not None:
+            yield Picture(name, figure)
+
+
+def check_drawable(record: StudyRecord) -> None:
+    """Check that the errors of a study can be drawn.
+
+    Raises:
+        DataError: one is too large.
+    """
     numbers = [
         error
         for trial in record.trials
@@ -62,7 +84,16 @@ def study_pictures(record: StudyRecord, *, notes: list[str], seed: int = 0) -> I
     if (largest := max(map(abs, numbers), default=0.0)) > LARGEST:
         msg = f"{record.name}: expected errors of at most {LARGEST:g} to draw, got {largest:g}. Return smaller ones, or a failure."
         raise DataError(msg)
-    model = _model(record, notes, seed)
+
+
+def study_figure(record: StudyRecord, name: str, model: StudyModel | None) -> Any:
+    """Draw a picture of a study, inside `style.styled`; None where the study has nothing for it.
+
+    Args:
+        record: the study.
+        name: of the picture, in `PICTURES`.
+        model: of the study, which `MODELLED` pictures need, and which sorts the axes of others.
+    """
     space = record.space
     axes = [] if space is None else axes_of(space)
     by_name = {axis.name: axis for axis in axes}
@@ -70,20 +101,16 @@ def study_pictures(record: StudyRecord, *, notes: list[str], seed: int = 0) -> I
     if model is not None:
         weight = dict(zip(model.importance.names, np.median(model.importance.total, axis=0).tolist(), strict=True))
         order.sort(key=lambda name: -weight.get(name, 0.0))
-    ranked = [by_name[name] for name in order]
-    yield from _picture("best-so-far", best_so_far_figure(record))
-    if model is not None:
-        if model.never_varied:
-            notes.append(
-                f"{record.name}: no importance without two values that were tried: {', '.join(model.never_varied)}."
-            )
-        if model.importance.names:
-            yield from _picture("importance", importance_figure(model.importance, by_name))
-    yield from _picture("parallel", parallel_figure(record, ranked))
-    if model is not None:
-        cuts = sorted(model.profiles, key=lambda cut: order.index(cut.name) if cut.name in order else len(order))
-        yield from _picture("slices", slices_figure(record, cuts, by_name))
-    yield from _picture("curves", curves_figure(record))
+        if name == "importance" and model.importance.names:
+            return importance_figure(model.importance, by_name)
+        if name == "slices":
+            cuts = sorted(model.profiles, key=lambda cut: order.index(cut.name) if cut.name in order else len(order))
+            return slices_figure(record, cuts, by_name)
+    if name in MODELLED:
+        return None
+    if name == "parallel":
+        return parallel_figure(record, [by_name[name] for name in order])
+    return {"best-so-far": best_so_far_figure, "curves": curves_figure, "timeline": timeline_figure}[name](record)
 
 
 def draw_study(
@@ -113,11 +140,6 @@ def _model(record: StudyRecord, notes: list[str], seed: int) -> StudyModel | Non
     except WarmstartError as error:
         notes.append(str(error))
         return None
-
-
-def _picture(name: str, figure: Any) -> Iterator[Picture]:
-    if figure is not None:
-        yield Picture(name, figure)
 
 
 MOST = 20
@@ -155,14 +177,14 @@ LINES = 100
 
 
 def curves_figure(record: StudyRecord) -> Any:
-    """Draw the curves of trials with at least two reports: the best thick, warm ones dashed, pruned ones with a cross; None without any."""
+    """Draw the curves of trials with at least two reports: the best thick, warm ones dashed, pruned ones with a cross, those under way dotted; None without any."""
     from matplotlib.lines import Line2D
 
     trials = [trial for trial in record.trials if len(trial.curve) >= 2]
-    if not trials:
-        return None
+    running = [span for span in record.spans if len(span.curve) >= 2][:LINES]
     trials = sorted(trials, key=lambda trial: (trial.error is None, trial.error or 0.0))[:LINES]
-    points = np.array([error for trial in trials for _, error in trial.curve if np.isfinite(error)])
+    curves = [each.curve for each in (*trials, *running)]
+    points = np.array([error for curve in curves for _, error in curve if np.isfinite(error)])
     if not len(points):
         return None
     figure = new_figure(7.2, 3.9)
@@ -170,10 +192,7 @@ def curves_figure(record: StudyRecord) -> Any:
     best = record.best
     kinds = set()
     for trial in reversed(trials):
-        x, y = (np.array(part, dtype=np.float64) for part in zip(*trial.curve, strict=True))
-        values = np.array(
-            [record.metric.to_value(float(reported)) if np.isfinite(reported) else np.nan for reported in y]
-        )
+        x, values = _line(record, trial.curve)
         is_best, is_warm = best is not None and trial.number == best.number, record.warm_of(trial) is not None
         colour = HIGH if is_best else WARM if is_warm else "#8fb3cc"
         dashes = (4, 1.5) if is_warm else (None, None)
@@ -182,6 +201,8 @@ def curves_figure(record: StudyRecord) -> Any:
         if trial.status is TrialStatus.PRUNED:
             kinds.add("pruned")
             axes.plot(x[-1], values[-1], "x", color=INK, markersize=4, zorder=4)
+    for span in running:
+        axes.plot(*_line(record, span.curve), color=INK, linewidth=1.1, dashes=(1.2, 1.2), zorder=3)
     top = float(np.quantile(points, 0.98))
     bottom = float(points.min())
     air = 0.05 * (top - bottom) or max(abs(top) * 0.05, 1e-12)
@@ -193,8 +214,15 @@ def curves_figure(record: StudyRecord) -> Any:
     keys = [Line2D([], [], color=HIGH, linewidth=2.2, label="best trial"), Line2D([], [], color="#8fb3cc", label="others")]  # fmt: skip
     keys += [Line2D([], [], color=WARM, dashes=(4, 1.5), label="warm")] if "warm" in kinds else []
     keys += [Line2D([], [], color=INK, marker="x", linestyle="", label="stopped early")] if "pruned" in kinds else []
-    figure.legend(handles=keys, loc="outside lower left", ncols=4, frameon=False)
+    keys += [Line2D([], [], color=INK, dashes=(1.2, 1.2), label="under way")] if running else []
+    figure.legend(handles=keys, loc="outside lower left", ncols=5, frameon=False)
     return figure
+
+
+def _line(record: StudyRecord, curve: Sequence[tuple[float, float]]) -> tuple[Any, Any]:
+    """Return the steps of a curve, and its values of the metric."""
+    values = [record.metric.to_value(error) if np.isfinite(error) else np.nan for _, error in curve]
+    return np.array([step for step, _ in curve], dtype=np.float64), np.array(values, dtype=np.float64)
 
 
 def _value(record: StudyRecord, error: float) -> float:
@@ -291,6 +319,7 @@ MOST_AXES = 12
 """Most hyperparameters drawn, the first ones."""
 MOST_LINES = 300
 """Most trials drawn, the best ones."""
+_DASHES, _DOTS = (0, (4, 1.5)), (0, (1, 1.8))
 
 
 def parallel_figure(record: StudyRecord, axes_of_space: Sequence[NaturalAxis]) -> Any:
@@ -300,6 +329,7 @@ def parallel_figure(record: StudyRecord, axes_of_space: Sequence[NaturalAxis]) -
         record: the study.
         axes_of_space: in the order of the picture, the most important first.
     """
+    from matplotlib.collections import LineCollection
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.lines import Line2D
 
@@ -315,18 +345,26 @@ def parallel_figure(record: StudyRecord, axes_of_space: Sequence[NaturalAxis]) -
     colours = LinearSegmentedColormap.from_list("best to worst", ["#08306b", "#4a90c2", "#c9dcea"])
     low, high = float(errors.min()), edge_of(errors)
     last, pruned = len(columns), _pruned(record)
-    for trial in pruned:
-        y = _heights(columns, trial, trial.curve[-1][1], low, high)
-        axes.plot(range(last + 1), y, color=GREY, linewidth=0.8, dashes=(1, 1.8), alpha=0.8, zorder=1)
+    places = np.arange(last + 1)
+    # One collection a look: a line of its own for each trial takes seconds.
+    looks: list[tuple[list[Any], dict[str, Any]]] = [
+        (
+            [_heights(columns, trial, trial.curve[-1][1], low, high) for trial in pruned],
+            {"colors": GREY, "linewidths": 0.8, "linestyles": _DOTS, "alpha": 0.8, "zorder": 1},
+        )
+    ]
     # The best trials last, so that they are on top.
-    for row in reversed(range(len(trials))):
-        trial = trials[row]
-        y = _heights(columns, trial, errors[row], low, high)
-        is_warm, is_best = record.warm_of(trial) is not None, row == 0
-        axes.plot(
-            range(last + 1), y, color=WARM if is_warm else colours(ranks[row]), linewidth=2.4 if is_best else 1.1,
-            dashes=(4, 1.5) if is_warm else (None, None), alpha=1.0 if is_best or is_warm else 0.75, zorder=3 if is_best else 2,
-        )  # fmt: skip
+    heights = [_heights(columns, trial, errors[row], low, high) for row, trial in enumerate(trials)]
+    is_warm = [record.warm_of(trial) is not None for trial in trials]
+    rows = [row for row in reversed(range(1, len(trials))) if not is_warm[row]]
+    looks.append(([heights[row] for row in rows], {"colors": [colours(ranks[row]) for row in rows], "linewidths": 1.1, "alpha": 0.75, "zorder": 2}))  # fmt: skip
+    rows = [row for row in reversed(range(1, len(trials))) if is_warm[row]]
+    looks.append(([heights[row] for row in rows], {"colors": WARM, "linewidths": 1.1, "linestyles": _DASHES, "zorder": 2}))  # fmt: skip
+    best_look = {"colors": WARM, "linestyles": _DASHES} if is_warm[0] else {"colors": [colours(0.0)]}
+    looks.append(([heights[0]], {**best_look, "linewidths": 2.4, "zorder": 3}))
+    for lines, look in looks:
+        if lines:
+            axes.add_collection(LineCollection([np.column_stack([places, line]) for line in lines], **look))
     for column, axis in enumerate(columns):
         _ruler(axes, column, *axis.ticks())
     values = np.linspace(low, high, 4) if high > low else np.array([low])

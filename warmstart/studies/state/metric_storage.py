@@ -26,6 +26,15 @@ def study_of_errors(study: Study, plan: StudySpec) -> Study:
     return Study(study.study_name, view)
 
 
+def in_errors(trial: FrozenTrial, plan: StudySpec) -> FrozenTrial:
+    """Return a stored trial with errors as its values; the same one where it is stored so."""
+    if not plan.has_metric_values or not (trial.values or trial.intermediate_values):
+        return trial
+    shown = copy.copy(trial)
+    _convert(shown, plan.measure.error_of)
+    return shown
+
+
 class MetricStorage:
     """Storage of a study with values of a metric; everything but values is delegated to it."""
 
