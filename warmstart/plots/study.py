@@ -14,7 +14,7 @@ from warmstart.plots.natural_axis import NaturalAxis, axes_of
 from warmstart.plots.style import FAINT, GREY, HIGH, INK, LOW, new_figure, save_figure, short, styled
 from warmstart.plots.timeline import timeline_figure
 from warmstart.studies.objectives.base import TrialStatus
-from warmstart.studies.results.study_model import StudyModel, model_study
+from warmstart.studies.results.study_model import LEAST, StudyModel, model_study
 from warmstart.studies.results.study_record import StudyRecord
 from warmstart.studies.results.trial import Trial
 
@@ -29,6 +29,7 @@ PICTURES = {
 """Names and captions of the pictures."""
 MODELLED = ("importance", "slices")
 """Pictures of the study's surrogate, which takes seconds to fit."""
+_OF_SPACE = (*MODELLED, "parallel")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,6 +112,22 @@ def study_figure(record: StudyRecord, name: str, model: StudyModel | None) -> An
     if name == "parallel":
         return parallel_figure(record, [by_name[name] for name in order])
     return {"best-so-far": best_so_far_figure, "curves": curves_figure, "timeline": timeline_figure}[name](record)
+
+
+def drawable_pictures(record: StudyRecord) -> list[str]:
+    """Return the names of the pictures that a study has trials for, without drawing them."""
+    results = [trial for trial in record.trials if trial.error is not None and trial.feasible]
+    has_curve = any(len(each.curve) >= 2 for each in (*record.trials, *record.spans))
+    varies = len(results) >= LEAST and len({trial.error for trial in results}) > 1
+    has = {
+        "best-so-far": bool(results),
+        "curves": has_curve,
+        "timeline": any(span.start is not None for span in record.spans),
+        "parallel": len(results) >= 2,
+        "importance": varies,
+        "slices": varies,
+    }
+    return [name for name in has if has[name] and (record.space_json or name not in _OF_SPACE)]
 
 
 def draw_study(

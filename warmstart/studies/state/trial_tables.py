@@ -34,10 +34,13 @@ class TrialTables:
     """The trials of one study; those that ended are read once.
 
     They are shared: nobody may change them.
+
+    Attributes:
+        storage: of the study.
     """
 
     def __init__(self, storage: BaseStorage, study_id: int) -> None:
-        self._storage, self._database, self._study_id = storage, database_of(storage), study_id
+        self.storage, self._database, self._study_id = storage, database_of(storage), study_id
         self._ended: dict[int, FrozenTrial] = {}
 
     def read(self, convert: Callable[[FrozenTrial], FrozenTrial] = copy) -> list[FrozenTrial]:
@@ -51,7 +54,7 @@ class TrialTables:
         """
         ended = self._ended
         if self._database is None:
-            trials = self._storage.get_all_trials(self._study_id, deepcopy=False)
+            trials = self.storage.get_all_trials(self._study_id, deepcopy=False)
             trials = [ended.get(trial._trial_id) or convert(trial) for trial in trials]  # noqa: SLF001
         else:
             with reading(self._database) as connection:

@@ -16,8 +16,8 @@ from optuna.trial import TrialState, create_trial
 from warmstart.history_store.errors import DataError, StorageError, UsageError
 from warmstart.history_store.external_runs import ForeignParameter, ForeignRuns
 from warmstart.integrations.optuna.trials import read_study
-from warmstart.studies.state.trial_tables import TrialTables
 from warmstart.studies.state.attributes import STEP
+from warmstart.studies.state.trial_tables import TrialTables
 
 SPACE = {
     "lr": FloatDistribution(1e-5, 1e-1, log=True),

@@ -1,0 +1,47 @@
+"""Studies as records, read again and again: trials that ended are read once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from warmstart.studies.results.study_record import StudyRecord
+    from warmstart.studies.state.storage import Store
+    from warmstart.studies.state.trial_tables import TrialTables
+
+MOST_STUDIES = 50
+"""Most studies whose trials are kept."""
+
+
+@dataclass(slots=True)
+class StudyReader:
+    """A reader of the studies of one storage."""
+
+    _tables: OrderedDict[int, tuple[TrialTables, Lock]] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def read(self, store: Store, name: str) -> StudyRecord:
+        """Read a study.
+
+        Raises:
+            KeyError: there is none of that name.
+            DataError, StorageError: as `read_study_record`.
+        """
+        from warmstart.studies.results.study_record import read_study_record
+        from warmstart.studies.state.trial_tables import TrialTables
+
+        with store.guard():
+            number = store.optuna.get_study_id_from_name(name)
+        with self._lock:
+            tables, lock = self._tables.get(number, (None, Lock()))
+            if tables is None or tables.storage is not store.optuna:
+                tables, lock = TrialTables(store.optuna, number), Lock()
+                self._tables[number] = tables, lock
+            self._tables.move_to_end(number)
+            if len(self._tables) > MOST_STUDIES:
+                self._tables.popitem(last=False)
+        with lock:
+            return read_study_record(store, name, tables)
