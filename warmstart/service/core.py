@@ -222,10 +222,7 @@ class Service:
         if self.studies.is_empty:
             raise no_study(name)
         with self.studies.store() as store:
-            try:
-                return self.reader.read(store, name)
-            except KeyError as error:
-                raise no_study(name) from error
+            return self.reader.read(store, name)
 
     def private_paths(self) -> tuple[Path, ...]:
         """Return the server's files, whose folders are hidden from clients."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from warmstart.service.study_book import no_study
+
 if TYPE_CHECKING:
     from warmstart.studies.results.study_record import StudyRecord
     from warmstart.studies.state.storage import Store
@@ -27,14 +29,17 @@ class StudyReader:
         """Read a study.
 
         Raises:
-            KeyError: there is none of that name.
+            ProblemError: 404, there is none of that name.
             DataError, StorageError: as `read_study_record`.
         """
         from warmstart.studies.results.study_record import read_study_record
         from warmstart.studies.state.trial_tables import TrialTables
 
         with store.guard():
-            number = store.optuna.get_study_id_from_name(name)
+            try:
+                number = store.optuna.get_study_id_from_name(name)
+            except KeyError as error:
+                raise no_study(name) from error
         with self._lock:
             tables, lock = self._tables.get(number, (None, Lock()))
             if tables is None or tables.storage is not store.optuna:

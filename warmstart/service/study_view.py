@@ -15,6 +15,7 @@ from warmstart.service.pictures import state_tag
 from warmstart.service.study_list import study_actions
 from warmstart.service.trial_table import TrialQuery, study_address, trial_table
 from warmstart.studies.results.study_commands import SPACE_FILE, command_of_trial, command_to_go_on
+from warmstart.studies.results.trial import count_statuses, say_counts
 from warmstart.studies.results.trial_span import RUNNING
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 MOST_RUNNING = 50
 """Most trials under way that are listed above the pictures."""
+LONG_NAME = 60
+"""Letters of a name from which on it is written smaller."""
 
 
 def study_page(record: StudyRecord, query: TrialQuery, token: Token, server: str) -> str:
@@ -35,6 +38,7 @@ def study_page(record: StudyRecord, query: TrialQuery, token: Token, server: str
         token: of the reader, whose rights decide on the buttons.
         server: address of this server, for commands.
     """
+    size = ' class="long"' if len(record.name) > LONG_NAME else ""
     chip = ' <span class="chip">archived</span>' if record.is_archived else ""
     n_trials = len(record.trials) + record.running + record.interrupted
     actions = ""
@@ -42,7 +46,7 @@ def study_page(record: StudyRecord, query: TrialQuery, token: Token, server: str
         buttons = study_actions(record.name, n_trials, is_archived=record.is_archived, may_delete=token.allows("admin"))
         actions = f'<p class="actions">{buttons}</p>'
     body = (
-        f'<p class="crumbs"><a href="../studies">Studies</a> /</p><div class="live" id="head"><h1>{in_markup(record.name)}{chip}</h1>'
+        f'<p class="crumbs"><a href="../studies">Studies</a> /</p><div class="live" id="head"><h1{size}>{in_markup(record.name)}{chip}</h1>'
         f"{_tiles(record)}</div>{_best(record)}{_running(record)}{_pictures(record)}{_origin(record, server)}"
         f"{trial_table(record, query)}{actions}"
     )
@@ -59,7 +63,8 @@ def _tiles(record: StudyRecord) -> str:
     else:
         reason = "every trial failed" if record.trials else "no trial has ended"
         tiles = [(f"best {metric.name}", "–", f"{direction} · {reason}")]
-    tiles.append(("trials", str(len(record.trials)), record.counts_line or "none yet"))
+    counts = say_counts(count_statuses(record.trials), record.trials)
+    tiles.append(("trials", str(len(record.trials)), counts or "none has ended"))
     if record.running or record.interrupted:
         lost = f"{record.interrupted} interrupted" if record.interrupted else ""
         tiles.append(("under way", str(record.running), lost))
@@ -85,15 +90,15 @@ def _best(record: StudyRecord) -> str:
         last = f"The last reason: {in_markup(failed[-1].note)}" if failed else ""
         return f'<section class="live" id="best"><p class="empty">{last or "No result yet: the best configuration stands here then."}</p></section>'
     rows = "".join(
-        f'<tr><th scope="row">{in_markup(name)}</th><td>{in_markup(in_short(value))}</td></tr>'
+        f"<div><dt>{in_markup(name)}</dt><dd>{in_markup(in_short(value))}</dd></div>"
         for name, value in shown(best.config).items()
     )
     texts = _texts(record, best)
     copies = "".join(f'<button type="button" data-copy="copy-{kind}">{label}</button>' for kind, label, _ in texts)
     hidden = "".join(preformatted(text, f"copy-{kind}", hidden=True) for kind, _, text in texts)
     return (
-        f'<section class="live" id="best"><h2>Best configuration</h2><div class="scroll"><table class="pairs"><tbody>{rows}</tbody>'
-        f'</table></div><p class="copies">Copy as {copies}</p>{hidden}</section>'
+        f'<section class="live" id="best"><h2>Best configuration</h2><dl class="pairs">{rows}</dl>'
+        f'<p class="copies">Copy as {copies}</p>{hidden}</section>'
     )
 
 
