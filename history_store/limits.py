@@ -87,7 +87,7 @@ def check_picture_file(path: str, location: str) -> None:
     FILE_BYTES.check(status.st_size, location)
 
 
-def ordinary(path: Path) -> Path:
+def ordinary_file(path: Path) -> Path:
     """Return the path of a file of others, which can be opened: a pipe would wait for who writes into it.
 
     Raises:
@@ -96,6 +96,12 @@ def ordinary(path: Path) -> Path:
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.ENXIO, _NOT_ORDINARY, str(path))
     return path
+
+
+def first_bytes(path: Path, n_bytes: int) -> bytes:
+    """Read the beginning of a file of others; raises OSError as `ordinary_file`, or where it cannot be read."""
+    with ordinary_file(path).open("rb") as file:
+        return file.read(n_bytes)
 
 
 def check_unpacked(number: int, packed: int, location: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from warmstart.history_store.errors import DataError, MissingPathError, UsageError, WarmstartError
 from warmstart.history_store.external_runs import ForeignRuns
 from warmstart.history_store.json_text import parse_json
-from warmstart.history_store.limits import ordinary
+from warmstart.history_store.limits import first_bytes, ordinary_file
 from warmstart.history_store.records import DatasetInfo
 from warmstart.history_store.registry import Registry
 from warmstart.history_store.wording import in_words
@@ -56,7 +56,7 @@ def is_other_json(source: str) -> bool:
     if path.suffix.lower() != ".json" or not path.is_file() or path.stat().st_size > _MOST_BYTES:
         return False
     try:
-        content = parse_json(ordinary(path).read_bytes())
+        content = parse_json(ordinary_file(path).read_bytes())
     except ValueError:
         return True
     if not isinstance(content, Mapping):
@@ -82,7 +82,7 @@ def _folder_kind(path: Path) -> str:
     for pattern, tool in _IN_FOLDERS.items():
         if name := next((name for name in names if re.fullmatch(pattern, name)), None):
             return f"a folder of {tool} ({name})"
-    if "metadata.json" in names and b"metric_names" in ordinary(path / "metadata.json").read_bytes()[:_MOST_BYTES]:
+    if "metadata.json" in names and b"metric_names" in first_bytes(path / "metadata.json", _MOST_BYTES):
         return "a folder of Syne Tune without results.csv.zip (metadata.json)"
     return "a folder without their files" if names else "an empty folder"
 
@@ -92,7 +92,7 @@ def _file_kind(path: Path) -> str:
         return kind
     if path.suffix.lower() != ".json":
         return f"a file {path.suffix}" if path.suffix else "another file"
-    head = ordinary(path).read_bytes()[:4096]
+    head = first_bytes(path, 4096)
     if b'"Experiment"' in head or b'"__type"' in head:
         return "an object of Ax that is no experiment"
     if b'"oracle"' in head or b'"hyperparameters"' in head:

@@ -61,11 +61,11 @@ def named_value(line: str, name: str) -> NamedValue | None:
     """
     match = None
     for spelling in _spellings(name).finditer(line):
-        found = _VALUE.match(line, spelling.end())
-        if found is None or found["is_bar"]:
+        candidate = _VALUE.match(line, spelling.end())
+        if candidate is None or candidate["is_bar"]:
             continue
-        is_list = re.search(r"[\[(]", found["open"]) and _LIST.match(line, found.end("number"))
-        match = match if is_list else found
+        is_list = re.search(r"[\[(]", candidate["open"]) and _LIST.match(line, candidate.end("number"))
+        match = match if is_list else candidate
     if match is None:
         return None
     number, out_of, average = match["number"], match["out_of"], match["average"]
