@@ -16,6 +16,7 @@ from warmstart.metafeat.files import replace_file
 from warmstart.metafeat.images import check_images
 from warmstart.metafeat.labels import check_labels
 from warmstart.metafeat.pretrained.backbones import packaged_weights
+from warmstart.metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs
 from warmstart.metafeat.pretrained.landmarks import HALF_SIZE, LANDMARKS, PIXELS, SIZE, compute_landmarks
 from warmstart.metafeat.pretrained.plain_lite import ARCHITECTURE, PlainLite0
 from warmstart.metafeat.spec import FORMAT, METADATA_KEY, VERSION, ModelSpec
@@ -24,6 +25,24 @@ from warmstart.metafeat.weights import Weights, mismatched_weights, read_model, 
 _TINY = 1e-9
 """A smaller spread is the rounding of one value."""
 SPEC = ModelSpec(extractor="landmarks", image_size=SIZE, label_code="none", tau=1)
+
+
+SHARP_SIZE, SHARP_SAMPLE = 128, 150
+"""Pixels of a side at which larger pictures are looked at once more, and how many of them."""
+
+
+def sharp_error(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> float:
+    """Compute the error of the best ridge on the network's features of images, each left out in turn.
+
+    Args:
+        images: `n x 128 x 128 x c` uint8, c = 1 or 3.
+        labels: `n` class indices.
+    """
+    _, codes = np.unique(labels, return_inverse=True)
+    with one_thread():
+        full = PlainLite0(packaged_weights(ARCHITECTURE)).features(images).full
+        search = HeadSearch(TrainingFeatures(full, codes, int(codes.max()) + 1), head_specs(("ridge",)))
+    return float(search.error_counts().min()) / len(codes)
 
 
 class LandmarkModel:

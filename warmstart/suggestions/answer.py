@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from warmstart.history_store.mapping import Match
     from warmstart.measured_with import MeasuredWith
     from warmstart.suggestions.explanation import Explanation
+    from warmstart.suggestions.own_pixels import ExpectedAfter
     from warmstart.suggestions.tuned_before import TunedBefore
     from warmstart.timing.plan import TimePlan
 
@@ -43,6 +44,7 @@ class Answer:
         mapping: how configurations came into the space that was asked for; None where it is the history's.
         tuned_before: what the history knows of this very dataset; None where it is new to it.
         expected_error: validation error to expect of the best configuration after a search; None where the history knows too little.
+        expected_after: the same after some minutes of `classify` on one core, where the history knows what that reaches.
         workload: what the configurations train, where that was asked for.
         measured_with: the network, optimiser, image size and budget that the configurations are for; None where nobody said.
         plan: what fits in the time that was given; None where none was. The suggestions are its runs.
@@ -65,6 +67,7 @@ class Answer:
     mapping: "tuple[Match, ...] | None" = None
     tuned_before: "TunedBefore | None" = None
     expected_error: "ExpectedError | None" = None
+    expected_after: "tuple[ExpectedAfter, ...]" = ()
     workload: str | None = None
     measured_with: "MeasuredWith | None" = None
     plan: "TimePlan | None" = None
@@ -143,6 +146,8 @@ class Answer:
             "seed": self.seed,
             "expected_error": None if self.expected_error is None else self.expected_error.to_dict(),
         }
+        if self.expected_after:
+            document["expected_after"] = [item.to_dict() for item in self.expected_after]
         if self.workload is not None:
             document["workload"] = self.workload
         if self.measured_with is not None:

@@ -23,6 +23,7 @@ from warmstart.metafeat.model_file import ModelHeader, check_stored_size, is_tra
 from warmstart.metafeat.sample import SAMPLE
 from warmstart.suggestions.embeddings import Embeddings, embed_missing, fits_model, incomparable_names
 from warmstart.suggestions.norms import Norms, spread_rows
+from warmstart.suggestions.own_pixels import Reached, read_reached
 from warmstart.suggestions.references import (
     References,
     join_references,
@@ -62,6 +63,7 @@ class EmbeddedHistory:
         notes: for people, shown once.
         references: statistics of the datasets for this model, where the history holds them.
         smaller_parts: errors on parts of the datasets, where the history holds such.
+        reached: errors that `classify` reaches on datasets, where the history holds such.
         all_groups: groups of all datasets of the history.
         measured_with: network, optimiser, image size and budget of its runs.
         norms: results of `norms_of`, by row selection.
@@ -84,6 +86,7 @@ class EmbeddedHistory:
     notes: tuple[str, ...] = ()
     references: References | None = None
     smaller_parts: SmallerParts | None = None
+    reached: Reached | None = None
     all_groups: frozenset[str] = frozenset()
     measured_with: MeasuredWith | None = None
     norms: RowMemory[Norms] = field(default_factory=RowMemory, init=False, compare=False, repr=False)
@@ -318,6 +321,7 @@ def _assemble(
         tuple(notes),
         _read_references(history, header),
         read_smaller_parts(history, header.hash),
+        read_reached(history),
         frozenset(history.groups),
         measured_with(history.origins, stored_size=history.stored_size),
     )
