@@ -27,21 +27,10 @@ _TINY = 1e-9
 SPEC = ModelSpec(extractor="landmarks", image_size=SIZE, label_code="none", tau=1)
 
 
-SHARP_SIZE, SHARP_SAMPLE = 128, 150
-"""Pixels of a side at which larger pictures are looked at once more, and how many of them."""
-
-
-def sharp_error(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> float:
-    """Compute the error of the best ridge on the network's features of images, each left out in turn.
-
-    Args:
-        images: `n x 128 x 128 x c` uint8, c = 1 or 3.
-        labels: `n` class indices.
-    """
+def left_out_error(features: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
+    """Compute the error of the best ridge on `n x d` features, each image left out in turn."""
     _, codes = np.unique(labels, return_inverse=True)
-    with one_thread():
-        full = PlainLite0(packaged_weights(ARCHITECTURE)).features(images).full
-        search = HeadSearch(TrainingFeatures(full, codes, int(codes.max()) + 1), head_specs(("ridge",)))
+    search = HeadSearch(TrainingFeatures(features, codes, int(codes.max()) + 1), head_specs(("ridge",)))
     return float(search.error_counts().min()) / len(codes)
 
 
@@ -128,6 +117,16 @@ class LandmarkModel:
             landmarks = compute_landmarks(whole, flipped, small, shrunk(images, PIXELS), labels)
         report(n, n)
         return landmarks
+
+    def sharp_error(self, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> float:
+        """Compute the error of the best ridge on the network's features of images, each left out in turn.
+
+        Args:
+            images: `n x s x s x c` uint8 of `warmstart.metafeat.sample.SHARP_SIZE`, c = 1 or 3.
+            labels: `n` class indices.
+        """
+        with one_thread():
+            return left_out_error(PlainLite0(packaged_weights(ARCHITECTURE)).features(images).full, labels)
 
     def embed(
         self,

@@ -4,7 +4,7 @@
 
 Each dataset is asked about with its whole family left out: its group, and the groups of the older history that show the same
 pictures or the like. What came is, at the pictures' own pixels, the error of the joined classifiers of `classify` on pictures
-that were not given (scripts/bench/joined_heads.py; 3 minutes of one core), and with `--ten` what ten minutes came to;
+that were not given (scripts/bench/joined_heads.py; 3 minutes of one core), and in `--ten` what ten minutes came to;
 for pictures of 32 pixels the least error of the history's feature sets. The square of an RMSE contains the sampling variance of
 what came, which is subtracted beside it.
 """
@@ -15,15 +15,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from runs import write_report
 
+from warmstart.bo.transfer.designs import initial_designs
 from warmstart.bo.transfer.expected_error import DatasetExpectation, ExpectedError
 from warmstart.locations import history_path, model_path
 from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
 from warmstart.suggestions.expectations import expectation_of, forecaster_of
-from warmstart.suggestions.own_pixels import after_minutes, side_of
+from warmstart.suggestions.own_pixels import after_minutes, fitting_datasets, side_of
 
-OLD = 32
+Look = tuple[NDArray[np.float64], float]
+OLD_SIDE = 32
 FIRST = {"backbone": "tf_efficientnet_lite0", "depth": "s16+full", "flip_copies": False, "steps": 0}
 """The first head of a plan, at the largest size that was measured."""
 
@@ -57,44 +60,83 @@ def first_column(embedded: EmbeddedHistory, row: int) -> int | None:
     return max(columns, key=lambda column: int(str(embedded.configs[column]["image_size"])), default=None)
 
 
-def table(told: Sequence[ExpectedError], came: Sequence[float], n: Sequence[int], family: Sequence[int]) -> dict:
-    """Return the figures of promises: how far off, how many hold, with standard errors over families."""
-    value, truth = np.array([each.value for each in told]), np.array(came)
+def table(
+    told: Sequence[ExpectedError], came: Sequence[float], n: Sequence[int], family: Sequence[int], names: Sequence[str]
+) -> dict:
+    """Return the figures of promises, some of them of one dataset: how far off, how many hold, with standard errors over families."""
+    value, truth, numbers = np.array([each.value for each in told]), np.array(came), np.array(family)
     variance = truth * (1 - truth) / np.array(n)
     held = np.array([each.low <= truth[i] <= each.high for i, each in enumerate(told)], dtype=float)
-    by_family = [held[np.array(family) == each] - held.mean() for each in sorted(set(family))]
-    error = float(np.sqrt(sum(each.sum() ** 2 for each in by_family))) / len(held)
+    by_family = [(held - held.mean())[numbers == each].sum() for each in np.unique(numbers)]
     return {
-        "datasets": len(held),
+        "datasets": len(set(names)),
         "families": len(by_family),
+        "promises": len(held),
         "rmse": float(np.sqrt(np.mean((value - truth) ** 2))),
         "rmse less sampling": float(np.sqrt(max(0.0, np.mean((value - truth) ** 2 - variance)))),
         "bias": float(np.mean(value - truth)),
         "held": float(held.mean()),
-        "its standard error": error,
-        "too pessimistic": int(sum(each.low > truth[i] for i, each in enumerate(told))),
-        "too optimistic": int(sum(each.high < truth[i] for i, each in enumerate(told))),
+        "its standard error": float(np.sqrt(np.square(by_family).sum())) / len(held),
+        "too pessimistic": float(np.mean([each.low > truth[i] for i, each in enumerate(told)])),
+        "too optimistic": float(np.mean([each.high < truth[i] for i, each in enumerate(told)])),
         "width": float(np.mean([each.high - each.low for each in told])),
         "mean that came": float(truth.mean()),
     }
 
 
-def expectation_without(embedded: EmbeddedHistory, family: Sequence[int], row: int) -> DatasetExpectation:
-    """Forecast the errors on a dataset without its family."""
+def first_suggestions(embedded: EmbeddedHistory, family: Sequence[int], rows: Sequence[int]) -> dict:
+    """Return the mean error of the first suggestion by the datasets as large, and by those of 32 pixels as before, in points."""
+    sides = np.array([side_of(info) for info in embedded.about.at(range(len(family)))])
+    numbers, gains, by = np.array(family), [], []
+    for row in rows:
+        rest = np.flatnonzero(numbers != numbers[row])
+        fits, as_large = fitting_datasets(embedded.errors[rest], sides[rest], embedded.configs, sides[row])
+        before = rest[sides[rest] <= OLD_SIDE]
+        errors = [
+            embedded.errors[
+                row, initial_designs(np.where(mask, embedded.errors[chosen], np.nan), k=1, groups=numbers[chosen])[0]
+            ]
+            for chosen, mask in ((rest[as_large], fits), (before, np.ones_like(fits)))
+        ]
+        by.append(errors)
+        gains.append(100 * (errors[1] - errors[0]))
+    known = ~np.isnan(gains)
+    points, groups = np.array(gains)[known], numbers[list(rows)][known]
+    spread = [(points - points.mean())[groups == each].sum() for each in np.unique(groups)]
+    return {
+        "datasets": len(points),
+        "error": float(np.array(by)[known, 0].mean()),
+        "error by 32 pixels": float(np.array(by)[known, 1].mean()),
+        "points gained": float(points.mean()),
+        "its standard error": float(np.sqrt(np.square(spread).sum())) / len(points),
+    }
+
+
+def expectation_without(embedded: EmbeddedHistory, family: Sequence[int], row: int, look: Look) -> DatasetExpectation:
+    """Forecast the errors on a dataset, by a look at its pictures, without its family."""
     rows = [other for other, each in enumerate(family) if each != family[row]]
-    forecaster, references = forecaster_of(embedded, rows), embedded.references
-    assert forecaster is not None  # noqa: S101  of many groups
-    assert references is not None and references.features is not None  # noqa: S101, PT018
-    info = embedded.about.at([row])[0]
-    features = references.features[references.names.index(info.name)]
-    return expectation_of(forecaster, features, n_val=None, side=side_of(info))
+    forecaster = forecaster_of(embedded, rows)
+    assert forecaster is not None
+    landmarks, sharp = look
+    return expectation_of(forecaster, landmarks, side=side_of(embedded.about.at([row])[0]), sharp=sharp)
+
+
+def looks_of(embedded: EmbeddedHistory, row: int, measured: Mapping[str, dict]) -> list[Look]:
+    """Return the landmarks and the sharp error of a dataset: by split at its own pixels, else those of the history."""
+    name, references = embedded.names[row], embedded.references
+    if name in measured:
+        splits = measured[name]["splits"]
+        return [(np.array(each["landmarks"]), np.nan if each["sharp"] is None else each["sharp"]) for each in splits]
+    assert references is not None and references.features is not None  # noqa: PT018
+    return [(references.features[references.names.index(name)], np.nan)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shards", type=Path, default=Path("data_manifests/measured/pixels-frozen"))
     parser.add_argument("--history", type=Path)
-    parser.add_argument("--ten", type=Path, nargs="*", default=[Path("scripts/bench/results/ten-minutes.json")])
+    parser.add_argument("--landmarks", type=Path, default=Path("scripts/bench/results/pixels-landmarks.json"))
+    parser.add_argument("--ten", type=Path, default=Path("scripts/bench/results/ten-minutes.json"))
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     about = json.loads((options.shards / "collection.json").read_text())["datasets"]
@@ -102,44 +144,53 @@ def main() -> None:
         options.history or history_path(None, workload="transfer"), model_path(None, workload="transfer")
     )
     family = families(embedded, about)
-    reached = np.full(len(family), np.nan) if embedded.reached is None else embedded.reached.of(embedded.names)
-    expected = {row: expectation_without(embedded, family, row) for row in range(len(family))}
-    facts = embedded.about.at(range(len(family)))
-    own = [row for row in expected if not np.isnan(reached[row])]
-    old = [row for row in expected if side_of(facts[row]) == OLD]
-    asked = [facts[row].n_images for row in own]
+    measured = json.loads(options.landmarks.read_text())["sets"]
+    assert embedded.own_pixels is not None
+    reached, _ = embedded.own_pixels.of(embedded.names)
+    told = [
+        (row, expectation_without(embedded, family, row, look))
+        for row in range(len(family))
+        for look in looks_of(embedded, row, measured)
+    ]
+    own = [(row, each) for row, each in told if embedded.names[row] in measured]
+    old = [(row, each) for row, each in told if embedded.names[row] not in measured]
+    n_images = [info.n_images for info in embedded.about.at(range(len(family)))]
 
-    def own_table(told: Sequence[ExpectedError]) -> dict:
-        return table(told, reached[own].tolist(), asked, [family[row] for row in own])
+    def figures(asked: Sequence[tuple[int, ExpectedError]], came: Mapping[int, tuple[float, int]]) -> dict:
+        rows = [row for row, _ in asked]
+        return table(
+            [each for _, each in asked], [came[row][0] for row in rows], [came[row][1] for row in rows],
+            [family[row] for row in rows], [embedded.names[row] for row in rows],
+        )  # fmt: skip
 
-    found: dict = {"own pixels, 3 minutes": own_table([after_minutes(expected[row].errors()[-1], 3).error for row in own])}
+    came = {row: (float(reached[row]), n_images[row]) for row, _ in own}
+    found: dict = {"own pixels, 3 minutes": figures([(row, _after(each, 3)) for row, each in own], came)}
     updated = []
-    for row in own:
+    for row, each in own:
         column = first_column(embedded, row)
-        measured = {} if column is None else {column: float(embedded.errors[row, column])}
-        updated.append(expected[row].errors(measured)[-1])
-    found["own pixels, 3 minutes, after the first head"] = own_table(updated)
-    found["32 pixels, the best feature set"] = table(
-        [expected[row].errors()[-1] for row in old],
-        [float(np.nanmin(embedded.errors[row])) for row in old],
-        [facts[row].n_images for row in old],
-        [family[row] for row in old],
+        known = {} if column is None else {column: float(embedded.errors[row, column])}
+        updated.append((row, each.errors(known)[-1]))
+    found["own pixels, 3 minutes, after the first head"] = figures(updated, came)
+    found["32 pixels, the best feature set"] = figures(
+        [(row, each.errors()[-1]) for row, each in old],
+        {row: (float(np.nanmin(embedded.errors[row])), n_images[row]) for row, _ in old},
     )
-    for file in options.ten:
-        played = {name: each for name, each in json.loads(file.read_text())["wrong"].items() if "now" in each}
-        rows = [row for row in expected if embedded.names[row] in played]
-        runs = [played[embedded.names[row]] for row in rows]
-        found[f"own pixels, 10 minutes, {file.stem}"] = table(
-            [after_minutes(expected[row].errors()[-1], 10).error for row in rows],
-            [run["now"] / run["asked"] for run in runs],
-            [run["asked"] for run in runs],
-            [family[row] for row in rows],
-        )
+    played = {name: run for name, run in json.loads(options.ten.read_text())["wrong"].items() if "now" in run}
+    ten = [(row, _after(each, 10)) for row, each in own if embedded.names[row] in played]
+    runs = {row: played[embedded.names[row]] for row, _ in ten}
+    found["own pixels, 10 minutes"] = figures(
+        ten, {row: (run["now"] / run["asked"], run["asked"]) for row, run in runs.items()}
+    )
+    found["first suggestion"] = first_suggestions(embedded, family, sorted(came))
     found["sets"] = {
-        embedded.names[row]: {"told": expected[row].errors()[-1].to_dict(), "came": round(float(reached[row]), 4)}
-        for row in own
+        embedded.names[row]: {"told": each.errors()[-1].to_dict(), "came": round(float(reached[row]), 4)}
+        for row, each in own
     }
     write_report(found, options.out)
+
+
+def _after(expected: DatasetExpectation, minutes: int) -> ExpectedError:
+    return after_minutes(expected.errors()[-1], minutes).error
 
 
 if __name__ == "__main__":

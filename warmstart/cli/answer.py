@@ -80,16 +80,14 @@ def expectations(answer: Answer) -> list[str]:
     if first is None:
         return [*lines, f"With the network of the history, expect {after}"]
     begin = f"Expect about {of_100(first.value)} of 100 wrong with the first of these"
-    return [*lines, f"{begin}, {after.replace(' of 100 wrong', '')}", *_by_minutes(answer)]
-
-
-def _by_minutes(answer: Answer) -> list[str]:
-    """Return a line on what `classify` comes to in some minutes, if that is known."""
-    parts = [
-        f"{of_100(item.error.low)} to {of_100(item.error.high)} after {item.minutes}{' (extrapolated)' * item.is_extrapolated}"
-        for item in answer.expected_after
-    ]
-    return [f"Of 100 pictures `classify` will have wrong: {', '.join(parts)} minutes of one core."] if parts else []
+    lines.append(f"{begin}, {after.replace(' of 100 wrong', '')}")
+    if answer.expected_after:
+        parts = [
+            f"{of_100(item.error.low)} to {of_100(item.error.high)} after {item.minutes}{' (extrapolated)' * item.is_extrapolated}"
+            for item in answer.expected_after
+        ]
+        lines.append(f"`classify` will have wrong of 100: {', '.join(parts)} minutes of one core.")
+    return lines
 
 
 def _row(rank: int, design: InitialDesign, answer: Answer, workload: Workload | None) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Answer:
         mapping: how configurations came into the space that was asked for; None where it is the history's.
         tuned_before: what the history knows of this very dataset; None where it is new to it.
         expected_error: validation error to expect of the best configuration after a search; None where the history knows too little.
-        expected_after: the same after some minutes of `classify` on one core, where the history knows what that reaches.
+        expected_after: the same after some minutes of `classify` on one core, for pictures of which the history knows what that reaches.
         workload: what the configurations train, where that was asked for.
         measured_with: the network, optimiser, image size and budget that the configurations are for; None where nobody said.
         plan: what fits in the time that was given; None where none was. The suggestions are its runs.

@@ -47,17 +47,22 @@ def _fit(embedded: EmbeddedHistory, rows: Sequence[int]) -> ErrorForecaster | No
         groups += [groups[row_of[name]] for name in parts.names]
         n_val += parts.n_val
         sizes = _sizes(features)
-    best = None
-    if embedded.reached is not None:  # by whole datasets
-        best = np.full(len(features), np.nan)
-        best[: len(names)] = embedded.reached.of(names)
-    sides = np.array([side_of(info) for info in about])
+    sides, best = np.array([side_of(info) for info in about]), np.full(len(features), np.nan)
+    sharp = best.copy()
+    if embedded.own_pixels is not None:
+        best[: len(names)], sharp[: len(names)] = embedded.own_pixels.of(names)  # of whole datasets
     with one_thread():
-        return fit_forecaster(*_views(features, sides), errors, groups, n_val=n_val, sizes=sizes, best=best)
+        views_of = _views(features, sides, sharp)
+        return fit_forecaster(*views_of, errors, groups, n_val=n_val, sizes=sizes, best=best)
 
 
 def expectation_of(
-    forecaster: ErrorForecaster, features: NDArray[np.float64], *, n_val: int | None = None, side: float | None = None
+    forecaster: ErrorForecaster,
+    features: NDArray[np.float64],
+    *,
+    n_val: int | None = None,
+    side: float | None = None,
+    sharp: float = np.nan,
 ) -> DatasetExpectation:
     """Return the expected errors of the shared configurations, and of the best, on a dataset with these features.
 
@@ -66,18 +71,23 @@ def expectation_of(
         features: of the dataset.
         n_val: its validation images, if known.
         side: pixels of its pictures' shorter side, if known.
+        sharp: its error by `LandmarkModel.sharp_error`, if its pictures are large enough.
     """
-    wide, narrow = _views(features[None], np.array([np.nan if side is None else side]))
+    wide, narrow = _views(features[None], np.array([np.nan if side is None else side]), np.array([sharp]))
     return forecaster.expect(wide[0], narrow[0], n_val=n_val, size=float(_sizes(features[None])[0]))
 
 
-def _views(features: NDArray[np.float64], sides: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the two sets of features, landmark features with the pixels that a network sees of the pictures."""
+def _views(
+    features: NDArray[np.float64], sides: NDArray[np.float64], sharp: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the two sets of features; beside landmark features the pixels that a network sees, and the root of the error at the size that fits."""
     wide, narrow = views(features)
     if features.shape[1] != len(LANDMARKS):
         return wide, narrow
-    seen = np.log(np.clip(sides, LEAST_SEEN, MOST_SEEN))[:, None]
-    return np.hstack([wide, seen]), np.hstack([narrow, seen])
+    small = 1 - features[:, LANDMARKS.index("ridge_full_64")]
+    fitting = np.sqrt(np.where(np.isnan(sharp), small, sharp).clip(0, 1))
+    more = np.column_stack([np.log(np.clip(sides, LEAST_SEEN, MOST_SEEN)), fitting])
+    return np.hstack([wide, more]), np.hstack([narrow, more])
 
 
 def _sizes(features: NDArray[np.float64]) -> NDArray[np.float64]:

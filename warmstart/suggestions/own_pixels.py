@@ -1,4 +1,4 @@
-"""What a history knows of datasets at their pictures' own pixels: the pixels, and the error that `classify` reaches."""
+"""What a history knows of datasets at their pictures' own pixels, and what follows for a query."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from warmstart.bo.transfer.expected_error import ExpectedError
 from warmstart.history_store.errors import HistoryDamagedError
-from warmstart.history_store.records import DatasetInfo
+from warmstart.history_store.records import Config, DatasetInfo
 from warmstart.history_store.wording import in_shell
 
 if TYPE_CHECKING:
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 SIDE = "side"
 """Key of `DatasetInfo.extra`: the median of the pictures' shorter sides, in pixels."""
-REACHED_KEY = "reached"
-"""Key of the errors that `classify` reaches, in a history's results."""
+OWN_PIXELS_KEY = "own-pixels"
+"""Key of what was measured at own pixels, in a history's results."""
 VERSION = 1
 _NEARLY = 0.9
 """Share of a side at which pictures count as large enough for an image size."""
 MINUTES, MEASURED_MINUTES = (3, 10, 60), 10
 """Times of `classify` for which errors are promised; later ones than were measured are extrapolated."""
 _HEADS_MINUTES, _GAIN = 3, 48 / 53
-"""Minutes for the joined heads, whose errors are `Reached`; and the share of their error that is left after
+"""Minutes for the joined heads, whose errors are `OwnPixels.reached`; and the share of their error that is left after
 `MEASURED_MINUTES`, with a fine-tuning: of 367 pictures 48 were missed, by the heads alone 53."""
 
 
@@ -40,53 +40,63 @@ def side_of(info: DatasetInfo) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reached:
-    """Errors that the joined classifiers of `classify` reach, for the forecast of the best.
+class OwnPixels:
+    """Errors of datasets at their pictures' own pixels, for the forecast of errors.
 
     Attributes:
         names: `m` datasets.
-        errors: `m` in [0, 1].
+        reached: `m` errors in [0, 1] that the joined heads of `classify` come to; NaN = not measured.
+        sharp: `m` errors by `LandmarkModel.sharp_error`; NaN where pictures are too small for it.
     """
 
     names: tuple[str, ...]
-    errors: NDArray[np.float64]
+    reached: NDArray[np.float64]
+    sharp: NDArray[np.float64]
 
-    def of(self, names: Sequence[str]) -> NDArray[np.float64]:
-        """Return the errors of some datasets; NaN = not measured."""
-        error_of = dict(zip(self.names, self.errors.tolist(), strict=True))
-        return np.array([error_of.get(name, np.nan) for name in names])
+    def of(self, names: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what is reached on some datasets, and their sharp errors; NaN = not measured."""
+        row_of = {name: row for row, name in enumerate(self.names)}
+        rows = [row_of.get(name, -1) for name in names]
+        reached, sharp = (np.append(errors, np.nan)[rows] for errors in (self.reached, self.sharp))
+        return reached, sharp
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON types."""
-        return {"version": VERSION, "names": list(self.names), "errors": np.round(self.errors, 4).tolist()}
+        """Return the fields as JSON types, rounded to four digits."""
+        reached, sharp = (
+            [None if np.isnan(error) else round(error, 4) for error in errors.tolist()]
+            for errors in (self.reached, self.sharp)
+        )
+        return {"version": VERSION, "names": list(self.names), "reached": reached, "sharp": sharp}
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> "Reached":
+    def from_dict(cls, fields: Mapping[str, Any]) -> "OwnPixels":
         """Build from the fields of `to_dict`.
 
         Raises:
             KeyError, TypeError, ValueError: it is not what `to_dict` gives.
         """
-        names, errors = tuple(map(str, fields["names"])), np.array(fields["errors"], dtype=np.float64)
-        if errors.shape != (len(names),) or not ((errors >= 0) & (errors <= 1)).all():
-            msg = f"expected {len(names)} errors in [0, 1], got others"
-            raise ValueError(msg)
-        return cls(names, errors)
+        names = tuple(map(str, fields["names"]))
+        reached, sharp = (np.array(fields[name], dtype=np.float64) for name in ("reached", "sharp"))
+        for errors in (reached, sharp):
+            if errors.shape != (len(names),) or not ((errors >= 0) & (errors <= 1) | np.isnan(errors)).all():
+                msg = f"expected {len(names)} errors in [0, 1], got others"
+                raise ValueError(msg)
+        return cls(names, reached, sharp)
 
 
-def read_reached(history: "History") -> Reached | None:
-    """Read what `classify` reaches on a history's datasets; None if nothing, or a later version stored it.
+def read_own_pixels(history: "History") -> OwnPixels | None:
+    """Read what was measured on a history's datasets at own pixels; None if nothing, or a later version stored it.
 
     Raises:
         HistoryDamagedError: it is something else.
     """
-    stored = history.view_result(REACHED_KEY)
+    stored = history.view_result(OWN_PIXELS_KEY)
     if stored is None or stored.get("version") != VERSION:
         return None
     try:
-        return Reached.from_dict(stored)
+        return OwnPixels.from_dict(stored)
     except (KeyError, TypeError, ValueError) as error:
-        msg = f"{history.path}: expected errors that classifiers reach, got others. Restore the file: `warmstart history verify {in_shell(history.path)} --restore`."
+        msg = f"{history.path}: expected errors at own pixels, got others. Restore the file: `warmstart history verify {in_shell(history.path)} --restore`."
         raise HistoryDamagedError(msg) from error
 
 
@@ -114,17 +124,27 @@ def after_minutes(heads: ExpectedError, minutes: int) -> ExpectedAfter:
     return ExpectedAfter(minutes, ExpectedError(share * heads.value, share * heads.low, high))
 
 
-def fitting_columns(
-    errors: NDArray[np.float64], sides: NDArray[np.float64], side: float | None
-) -> NDArray[np.bool_]:
-    """Return which configurations were measured on pictures that are no larger than those of a query, `c`.
+def fitting_datasets(
+    errors: NDArray[np.float64], sides: NDArray[np.float64], configs: Sequence[Config], side: float | None
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which configurations fit pictures of a size, and which datasets were measured at the largest of their image sizes.
+
+    A configuration fits that was measured on pictures that are no larger. Without image sizes, or pixels of any pictures, all do.
 
     Args:
         errors: `m x c` of datasets, NaN = not measured.
-        sides: `m` pixels of their pictures' shorter side; NaN = unknown, which any query fits.
-        side: of the query's; None = those of the smallest.
+        sides: `m` pixels of their pictures' shorter side; NaN = unknown, which is no larger than any.
+        configs: `c`.
+        side: of the pictures; None = that of the smallest.
+
+    Returns: `c` and `m`.
     """
+    sizes = np.array([size if isinstance(size := config.get("image_size"), int) else 0 for config in configs])
+    if len(np.unique(sizes)) < 2 or np.isnan(sides).all():
+        return np.ones(len(configs), np.bool_), np.ones(len(errors), np.bool_)
     known = np.nan_to_num(sides)
     least = np.where(np.isnan(errors), np.inf, known[:, None]).min(axis=0)
-    fits: NDArray[np.bool_] = least <= max((side or 0) / _NEARLY, known.min())
-    return fits
+    fits = least <= max((side or 0) / _NEARLY, known.min())
+    largest = fits & (sizes == sizes[fits].max(initial=0))
+    as_large: NDArray[np.bool_] = ~np.isnan(errors[:, largest]).all(axis=1)
+    return fits, as_large

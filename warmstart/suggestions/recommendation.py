@@ -25,7 +25,7 @@ from warmstart.suggestions.explanation import explain_answer
 from warmstart.suggestions.larger_pictures import larger_pictures_note
 from warmstart.suggestions.location import Location
 from warmstart.suggestions.neighbours import list_neighbours
-from warmstart.suggestions.own_pixels import MINUTES, after_minutes, fitting_columns, side_of
+from warmstart.suggestions.own_pixels import MINUTES, after_minutes, fitting_datasets, side_of
 from warmstart.suggestions.records import WHY_UNTRIED, InitialDesign, Neighbour
 from warmstart.suggestions.request import NEEDS_NO_MODEL, Request
 from warmstart.suggestions.tuned_before import TunedBefore, find_tuned_before
@@ -76,7 +76,9 @@ def recommend(location: Location, request: Request, *, seed: int) -> Answer:
     plan = None
     if request.limit is not None:
         most = None if request.k is None else k
-        planned, plan = _plan(location, errors, most, strategy, request.limit, tuned_before=tuned_before, left_out=left_out)
+        planned, plan = _plan(
+            location, errors, most, strategy, request.limit, tuned_before=tuned_before, left_out=left_out
+        )
         chooser, k = _chooser_of(planned), len(planned)
     translation = None if request.space is None else _translation(embedded, request.space, request.rename or {})
     translated = [] if translation is None else translation.pick(chooser, k=k, seed=seed)
@@ -210,20 +212,13 @@ def compose_answer(
 
 
 def _of_pictures_as_large(location: Location) -> tuple[Location, NDArray[np.bool_]]:
-    """Return the location among the datasets measured at the largest size for its pictures, and which of the `c` configurations fit these.
-
-    A history without image sizes, or without the pixels of its pictures, has one size.
-    """
+    """Return the location among the datasets with pictures as large, and which of the `c` configurations fit these."""
     embedded, rows = location.embedded, location.among
-    sizes = np.array([size if isinstance(size := config.get("image_size"), int) else 0 for config in embedded.configs])
+    if embedded.own_pixels is None:
+        return location, np.ones(len(embedded.configs), np.bool_)
     sides = np.array([side_of(info) for info in embedded.about.at(rows.tolist())])
-    if len(np.unique(sizes)) < 2 or np.isnan(sides).all():
-        return location, np.ones(len(sizes), np.bool_)
-    errors = embedded.errors[rows]
-    fits = fitting_columns(errors, sides, location.summary.side)
-    largest = fits & (sizes == sizes[fits].max())
-    as_large = rows[~np.isnan(errors[:, largest]).all(axis=1)]
-    return (location if len(as_large) == len(rows) else location.within(as_large)), fits
+    fits, as_large = fitting_datasets(embedded.errors[rows], sides, embedded.configs, location.summary.side)
+    return (location if as_large.all() else location.within(rows[as_large])), fits
 
 
 def _narrow(location: Location, *, uses_distances: bool) -> tuple[Location, TunedBefore | None]:
@@ -256,8 +251,9 @@ def _with_expected_errors(answer: Answer, location: Location, choices: Sequence[
     forecaster = None if location.features is None else forecaster_of(location.embedded, np.sort(nearest))
     if forecaster is None or location.features is None:
         return answer
+    about = location.summary
     expectation = expectation_of(
-        forecaster, location.features, n_val=location.summary.n_val, side=location.summary.side
+        forecaster, location.features, n_val=about.n_val, side=about.side, sharp=location.sharp_error
     )
     if not UNCERTAIN_ERROR.isdisjoint(answer.confidence.reasons):
         expectation = expectation.wider(WIDER)
@@ -271,7 +267,8 @@ def _with_expected_errors(answer: Answer, location: Location, choices: Sequence[
         {config_key(config): row for row, config in enumerate(location.embedded.configs)} if further_configs else {}
     )
     rows += [places[config_key(config)] for config in further_configs]
-    after = () if location.embedded.reached is None else tuple(after_minutes(expected[-1], n) for n in MINUTES)
+    is_known = location.embedded.own_pixels is not None and not np.isnan(location.sharp_error)
+    after = tuple(after_minutes(expected[-1], minutes) for minutes in MINUTES) if is_known else ()
     return replace(
         answer,
         suggestions=designs,
@@ -321,7 +318,7 @@ def _initial_designs(
     # Calibration holds for new datasets only.
     if tuned_before is not None:
         regrets = [0.0 if tuned_before.is_complete and embedded.calibration is not None else None] * len(choices)
-    elif strategy == "joint" and embedded.calibration is not None:
+    elif (strategy == "joint" or embedded.ignores_distances) and embedded.calibration is not None:
         reach = embedded.calibration.reach
         query = StrategyQuery(errors, location.distances, len(choices), reach=reach, groups=location.groups)
         expected = expected_regrets(query, [choice.row for choice in choices])
